@@ -1,0 +1,207 @@
+package clusters
+
+import (
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// The type of a cluster file.
+const (
+	APIVersion = "holdfast.dev/v1alpha1"
+	Kind       = "Cluster"
+)
+
+// DefaultKubernetesVersion is what a cluster runs unless it says otherwise.
+const DefaultKubernetesVersion = "v1.37.1"
+
+// Cluster describes a control plane.
+type Cluster struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   Metadata `json:"metadata"`
+	Spec       Spec     `json:"spec"`
+}
+
+// Metadata names a cluster.
+type Metadata struct {
+	// Name is a DNS label, unique among the clusters of a machine.
+	Name string `json:"name"`
+}
+
+// Spec is what a cluster is made of.
+type Spec struct {
+	// Nodes are the control-plane nodes, in the order in which they join.
+	// Their number is 1, 3, 5 or 7.
+	Nodes []NodeSpec `json:"nodes"`
+	// KubernetesVersion is the version of the API servers, controller
+	// managers, schedulers and kubectl, with the leading v.
+	KubernetesVersion string `json:"kubernetesVersion"`
+	// EtcdVersion is the version of etcd, with the leading v. Empty means
+	// the one inside holdfast's own binary.
+	EtcdVersion string `json:"etcdVersion,omitempty"`
+	// LoadBalancer stands in front of the API servers.
+	LoadBalancer LoadBalancer `json:"loadBalancer"`
+	// Workers is the number of nodes that kwok simulates.
+	Workers int `json:"workers"`
+	// ExtraArgs are arguments of components on every node.
+	ExtraArgs ExtraArgs `json:"extraArgs,omitempty"`
+	// Data says where the nodes keep their data.
+	Data Data `json:"data"`
+}
+
+// NodeSpec is what is special about one control-plane node. Its zero value is
+// a node like the cluster.
+type NodeSpec struct {
+	// Name defaults to node-1, node-2 and so on.
+	Name              string    `json:"name,omitempty"`
+	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
+	EtcdVersion       string    `json:"etcdVersion,omitempty"`
+	ExtraArgs         ExtraArgs `json:"extraArgs,omitempty"`
+}
+
+// ExtraArgs are command-line arguments by component and by flag, the flag
+// without its dashes. An empty value is passed as it is (--flag=).
+type ExtraArgs map[framework.Component]map[string]string
+
+// Merge returns the arguments with those of over put on top.
+func (a ExtraArgs) Merge(over ExtraArgs) ExtraArgs {
+	merged := ExtraArgs{}
+	for _, args := range []ExtraArgs{a, over} {
+		for component, flags := range args {
+			if merged[component] == nil {
+				merged[component] = map[string]string{}
+			}
+			maps.Copy(merged[component], flags)
+		}
+	}
+	return merged
+}
+
+// BalancerKind is a way to spread clients over the API servers.
+type BalancerKind string
+
+const (
+	BalancerBuiltin BalancerKind = "builtin" // holdfast's own, at the transport layer
+	BalancerHAProxy BalancerKind = "haproxy" // HAProxy, which must be installed
+	BalancerNone    BalancerKind = "none"    // no balancer: clients know each API server
+)
+
+// LoadBalancer is what stands in front of the API servers.
+type LoadBalancer struct {
+	Kind        BalancerKind `json:"kind"`
+	HealthCheck HealthCheck  `json:"healthCheck"`
+}
+
+// HealthCheck says how the balancer finds out which API servers it can use: by
+// asking each for /readyz, over TLS.
+type HealthCheck struct {
+	// Disabled turns the checks off: the balancer sends clients to dead API
+	// servers as well. It is a way to plant a violation.
+	Disabled bool `json:"disabled,omitempty"`
+	// Interval is the time from the start of one check to that of the next,
+	// 1 s by default.
+	Interval time.Duration `json:"interval"`
+	// Timeout is what one check may take; at most Interval, 1 s by default.
+	Timeout time.Duration `json:"timeout"`
+	// Fall is the number of failed checks in a row after which an API server
+	// is down, Rise that of good ones after which it is up again.
+	Fall int `json:"fall"`
+	Rise int `json:"rise"`
+}
+
+// Detection is the longest time from the moment in which an API server stops
+// answering to that in which the balancer gives it up: the interval before each
+// check that has to fail, and the time-out of the last one.
+func (h HealthCheck) Detection() time.Duration {
+	return time.Duration(h.Fall)*h.Interval + h.Timeout
+}
+
+// Data says where the nodes keep their data.
+type Data string
+
+const (
+	DataMemory Data = "memory" // tmpfs: fast, and gone with the cluster
+	DataDisk   Data = "disk"   // the disk that holds the cluster's state
+)
+
+// Default returns the cluster that one gets without a file: three nodes, the
+// built-in balancer and two simulated workers.
+func Default() *Cluster {
+	return &Cluster{
+		APIVersion: APIVersion,
+		Kind:       Kind,
+		Metadata:   Metadata{Name: "holdfast"},
+		Spec: Spec{
+			Nodes:             make([]NodeSpec, 3),
+			KubernetesVersion: DefaultKubernetesVersion,
+			LoadBalancer: LoadBalancer{
+				Kind: BalancerBuiltin,
+				HealthCheck: HealthCheck{
+					Interval: time.Second,
+					Timeout:  time.Second,
+					Fall:     2,
+					Rise:     1,
+				},
+			},
+			Workers: 2,
+			Data:    DataMemory,
+		},
+	}
+}
+
+// SetNodes gives the cluster n control-plane nodes. It keeps what is special
+// about the first n.
+func (c *Cluster) SetNodes(n int) {
+	nodes := make([]NodeSpec, max(n, 0))
+	copy(nodes, c.Spec.Nodes)
+	c.Spec.Nodes = nodes
+}
+
+// Node is a control-plane node with everything resolved.
+type Node struct {
+	// Index counts from 0.
+	Index int
+	Name  string
+	// KubernetesVersion and EtcdVersion are as in Spec.
+	KubernetesVersion string
+	EtcdVersion       string
+	// ExtraArgs are the cluster's and the node's, merged.
+	ExtraArgs ExtraArgs
+}
+
+// Node returns the node with index i, from 0 to len(c.Spec.Nodes)-1.
+func (c *Cluster) Node(i int) Node {
+	spec := c.Spec.Nodes[i]
+	node := Node{
+		Index:             i,
+		Name:              spec.Name,
+		KubernetesVersion: spec.KubernetesVersion,
+		EtcdVersion:       spec.EtcdVersion,
+		ExtraArgs:         c.Spec.ExtraArgs.Merge(spec.ExtraArgs),
+	}
+	if node.Name == "" {
+		node.Name = NodeName(i)
+	}
+	if node.KubernetesVersion == "" {
+		node.KubernetesVersion = c.Spec.KubernetesVersion
+	}
+	if node.EtcdVersion == "" {
+		node.EtcdVersion = c.Spec.EtcdVersion
+	}
+	return node
+}
+
+// Nodes returns all nodes, resolved.
+func (c *Cluster) Nodes() []Node {
+	nodes := make([]Node, len(c.Spec.Nodes))
+	for i := range nodes {
+		nodes[i] = c.Node(i)
+	}
+	return nodes
+}
+
+// NodeName is the default name of the node with index i.
+func NodeName(i int) string { return "node-" + strconv.Itoa(i+1) }

@@ -1,0 +1,245 @@
+package clusters
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+const header = "apiVersion: holdfast.dev/v1alpha1\nkind: Cluster\n"
+
+func TestDefault(t *testing.T) {
+	c := Default()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Settings(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The figures of the catalogue.
+	want := framework.Settings{
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second,
+		BalancerDetection: 3 * time.Second, Margin: 2 * time.Second,
+	}
+	if s != want {
+		t.Errorf("settings are %+v, want %+v", s, want)
+	}
+	parsed, err := Parse("x", []byte(header))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(parsed.Spec.Nodes) != 3 || parsed.Spec.KubernetesVersion != DefaultKubernetesVersion || parsed.Spec.Workers != 2 {
+		t.Errorf("a file that says nothing is %+v", parsed)
+	}
+}
+
+func TestFullFile(t *testing.T) {
+	c, err := Load(filepath.Join("testdata", "full.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Metadata.Name != "demo" || c.Spec.Workers != 5 || c.Spec.Data != DataDisk || c.Spec.LoadBalancer.Kind != BalancerHAProxy {
+		t.Errorf("it is %+v", c)
+	}
+	for i, want := range []struct{ name, kubernetes, etcd, reconciler, inflight string }{
+		{"node-1", "v1.37.1", "", "", "800"},
+		{"node-2", "v1.36.3", "v3.6.5", "", "800"},
+		{"odd-one", "v1.37.1", "", "none", "100"},
+	} {
+		n := c.Node(i)
+		flags := n.ExtraArgs[framework.APIServer]
+		if n.Index != i || n.Name != want.name || n.KubernetesVersion != want.kubernetes || n.EtcdVersion != want.etcd ||
+			flags["endpoint-reconciler-type"] != want.reconciler || flags["max-requests-inflight"] != want.inflight {
+			t.Errorf("node %d is %+v, want %+v", i, n, want)
+		}
+		if value, ok := flags["feature-gates"]; !ok || value != "" {
+			t.Errorf("node %d has lost an argument without a value", i)
+		}
+	}
+	s, err := Settings(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.LeaseDuration != 30*time.Second || s.ElectionTimeout != 2*time.Second || s.BalancerDetection != 1750*time.Millisecond {
+		t.Errorf("settings are %+v", s)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	args := func(component framework.Component, flag, value string) ExtraArgs {
+		return ExtraArgs{component: {flag: value}}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*Cluster)
+		symbol string
+		want   time.Duration
+	}{
+		{"lease duration", func(c *Cluster) {
+			c.Spec.ExtraArgs = args(framework.ControllerManager, "leader-elect-lease-duration", "20s")
+		}, "L", 20 * time.Second},
+		{"one component is quicker, the other is not", func(c *Cluster) {
+			c.Spec.ExtraArgs = args(framework.ControllerManager, "leader-elect-lease-duration", "5s")
+		}, "L", 15 * time.Second},
+		{"both are quicker", func(c *Cluster) {
+			c.Spec.ExtraArgs = args(framework.ControllerManager, "leader-elect-lease-duration", "5s").
+				Merge(args(framework.Scheduler, "leader-elect-lease-duration", "6s"))
+		}, "L", 6 * time.Second},
+		{"renew deadline", func(c *Cluster) {
+			c.Spec.ExtraArgs = args(framework.Scheduler, "leader-elect-renew-deadline", "12s")
+		}, "R", 12 * time.Second},
+		{"retry period of one node", func(c *Cluster) {
+			c.Spec.Nodes[2].ExtraArgs = args(framework.Scheduler, "leader-elect-retry-period", "3s")
+		}, "P", 3 * time.Second},
+		{"election timeout in milliseconds", func(c *Cluster) {
+			c.Spec.ExtraArgs = args(framework.Etcd, "election-timeout", "500")
+		}, "E", 500 * time.Millisecond},
+		{"no balancer", func(c *Cluster) { c.Spec.LoadBalancer.Kind = BalancerNone }, "H", 0},
+		{"no health checks", func(c *Cluster) { c.Spec.LoadBalancer.HealthCheck.Disabled = true }, "H", 3 * time.Second},
+		{"endpoints' time to live", func(*Cluster) {}, "T", 15 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Default()
+			tc.change(c)
+			if err := c.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Settings(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Symbols()[tc.symbol]; got != tc.want {
+				t.Errorf("%s is %v, want %v", tc.symbol, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	spec := header + "spec:\n"
+	for _, tc := range []struct {
+		name, file string
+		want       []string
+	}{
+		{"empty", "", []string{"f.yaml is empty"}},
+		{"only a comment", "# nothing\n", []string{"f.yaml"}},
+		{"no YAML", "a: b: c", []string{"f.yaml: yaml: "}},
+		{"a list", "- a", []string{"f.yaml:1: the file is a list: want a mapping"}},
+		{"no kind", "apiVersion: holdfast.dev/v1alpha1", []string{"f.yaml:1: kind is missing"}},
+		{"another kind", "apiVersion: v1\nkind: Pod", []string{`f.yaml:1: apiVersion is "v1": want holdfast.dev/v1alpha1`, `f.yaml:2: kind is "Pod": want Cluster`}},
+		{"two documents", header + "---\n" + header, []string{"f.yaml:3: a second document"}},
+		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, workers, extraArgs, data"}},
+		{"unknown field, deep", spec + "  loadBalancer:\n    healthCheck:\n      port: 1", []string{"f.yaml:6: unknown field spec.loadBalancer.healthCheck.port: allowed are disabled, interval, timeout, fall, rise"}},
+		{"unknown field of a node", spec + "  nodes:\n  - zone: a", []string{"f.yaml:5: unknown field spec.nodes[0].zone: allowed are name, kubernetesVersion, etcdVersion, extraArgs"}},
+		{"twice", spec + "  workers: 1\n  workers: 2", []string{"f.yaml:5: spec.workers is given twice: the first is on line 4"}},
+		{"all at once", spec + "  workers: many\n  data: tape\n  colour: red", []string{"f.yaml:4: spec.workers", "f.yaml:6: unknown field spec.colour"}},
+		{"even number", spec + "  nodes: 4", []string{"f.yaml:4: spec.nodes asks for 4 control-plane nodes: want 1, 3, 5 or 7"}},
+		{"far too many", spec + "  nodes: 2000000000", []string{"f.yaml:4: spec.nodes asks for more than 7"}},
+		{"negative", spec + "  nodes: -1", []string{"f.yaml:4: spec.nodes asks for 0"}},
+		{"nodes as a mapping", spec + "  nodes: {a: b}", []string{"f.yaml:4: spec.nodes is a mapping: want 1, 3, 5 or 7, or a list"}},
+		{"nodes as a word", spec + "  nodes: three", []string{`f.yaml:4: spec.nodes is "three": want a whole number`}},
+		{"same name", spec + "  nodes:\n  - {}\n  - name: node-1\n  - {}", []string{`f.yaml:6: spec.nodes[1].name is "node-1", as that of spec.nodes[0]`}},
+		{"name of the balancer", spec + "  nodes:\n  - name: balancer", []string{"f.yaml:5: spec.nodes[0].name", "which is the name of something else"}},
+		{"bad name", header + "metadata:\n  name: A_b", []string{`f.yaml:4: metadata.name is "A_b": want`}},
+		{"version in part", spec + "  kubernetesVersion: 1.37", []string{`f.yaml:4: spec.kubernetesVersion is "v1.37": want a full version`}},
+		{"no version", spec + "  nodes:\n  - etcdVersion: latest", []string{"f.yaml:5: spec.nodes[0].etcdVersion"}},
+		{"later balancer", spec + "  loadBalancer:\n    kind: nginx", []string{"f.yaml:5: spec.loadBalancer.kind is nginx, which is planned but not there yet: want builtin, haproxy or none"}},
+		{"unknown balancer", spec + "  loadBalancer:\n    kind: f5", []string{`f.yaml:5: spec.loadBalancer.kind is "f5": want builtin, haproxy or none`}},
+		{"slow check", spec + "  loadBalancer: {healthCheck: {interval: 1s, timeout: 2s}}", []string{"f.yaml:4: spec.loadBalancer.healthCheck.timeout is 2s, longer than the interval of 1s"}},
+		{"no duration", spec + "  loadBalancer: {healthCheck: {interval: 5}}", []string{`f.yaml:4: spec.loadBalancer.healthCheck.interval is "5": want a duration`}},
+		{"fall", spec + "  loadBalancer: {healthCheck: {fall: 0}}", []string{"f.yaml:4: spec.loadBalancer.healthCheck.fall is 0: want 1 to 100"}},
+		{"disabled", spec + "  loadBalancer: {healthCheck: {disabled: yes please}}", []string{"want true or false"}},
+		{"workers", spec + "  workers: -1", []string{"f.yaml:4: spec.workers is -1: want 0 to 1000"}},
+		{"data", spec + "  data: tape", []string{`f.yaml:4: spec.data is "tape": want memory or disk`}},
+		{"component", spec + "  extraArgs:\n    kubelet: {v: 5}", []string{"f.yaml:5: spec.extraArgs.kubelet", "allowed are etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok"}},
+		{"component of a node", spec + "  nodes:\n  - extraArgs:\n      kwok: {v: 5}", []string{"f.yaml:6: spec.nodes[0].extraArgs.kwok", "allowed are etcd, kube-apiserver, kube-controller-manager, kube-scheduler"}},
+		{"dashes", spec + "  extraArgs:\n    etcd:\n      --name: x", []string{"f.yaml:6: spec.extraArgs.etcd.--name is no name of a flag"}},
+		{"list as a value", spec + "  extraArgs:\n    etcd:\n      name: [x]", []string{"f.yaml:6: spec.extraArgs.etcd.name is a list: want a text"}},
+		{"time that bounds need", spec + "  extraArgs:\n    etcd:\n      election-timeout: 1s", []string{"f.yaml:6: spec.extraArgs.etcd.election-timeout cannot be used to compute bounds", "whole number of milliseconds"}},
+		{"… of a node", spec + "  nodes:\n  - extraArgs:\n      kube-scheduler:\n        leader-elect-retry-period: soon", []string{"f.yaml:7: spec.nodes[0].extraArgs.kube-scheduler.leader-elect-retry-period"}},
+		{"alias", spec + "  extraArgs:\n    etcd: &a {name: x}\n    kwok: *a", []string{"f.yaml:6: spec.extraArgs.kwok is an alias"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(tc.file))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("it says\n%v\nwithout\n%s", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.Contains(err.Error(), "none.yaml") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(large, []byte(strings.Repeat("#", maxFileSize+1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(large); err == nil || !strings.Contains(err.Error(), "large.yaml is larger than") {
+		t.Errorf("a large file: %v", err)
+	}
+}
+
+func TestSetNodes(t *testing.T) {
+	c := Default()
+	c.Spec.Nodes[1].Name = "special"
+	c.SetNodes(5)
+	if err := c.Validate(); err != nil || len(c.Nodes()) != 5 || c.Node(1).Name != "special" || c.Node(4).Name != "node-5" {
+		t.Errorf("nodes are %+v (%v)", c.Nodes(), err)
+	}
+	c.SetNodes(1)
+	if err := c.Validate(); err != nil || len(c.Nodes()) != 1 {
+		t.Errorf("nodes are %+v (%v)", c.Nodes(), err)
+	}
+}
+
+// TestMergeLeavesItsInputs matters, since all nodes share the cluster's.
+func TestMergeLeavesItsInputs(t *testing.T) {
+	base := ExtraArgs{framework.Etcd: {"a": "1"}}
+	merged := base.Merge(ExtraArgs{framework.Etcd: {"a": "2", "b": ""}})
+	if base[framework.Etcd]["a"] != "1" || len(base[framework.Etcd]) != 1 {
+		t.Errorf("the cluster's arguments have become %v", base)
+	}
+	if merged[framework.Etcd]["a"] != "2" {
+		t.Errorf("merged: %v", merged)
+	}
+}
+
+// FuzzParse: whatever the bytes, Parse returns a valid cluster or an error.
+func FuzzParse(f *testing.F) {
+	full, err := os.ReadFile(filepath.Join("testdata", "full.yaml"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(full)
+	for _, seed := range []string{"", header, header + "spec: {nodes: [{}, ~, {name: x}]}", "a: &a [*a]", header + "spec: {nodes: -3}", "? [a]\n: b", header + "spec:\n  extraArgs: {etcd: {x: ~}}"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse("f.yaml", data)
+		if err != nil {
+			return
+		}
+		if err := c.Validate(); err != nil {
+			t.Errorf("Parse took what Validate does not: %v", err)
+		}
+		if _, err := Settings(c); err != nil {
+			t.Errorf("no settings: %v", err)
+		}
+		if len(c.Nodes()) > maxNodes {
+			t.Errorf("%d nodes", len(c.Nodes()))
+		}
+	})
+}

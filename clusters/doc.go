@@ -1,0 +1,46 @@
+// Package clusters holds what all providers share: the cluster file, which
+// describes a control plane to be put to the test.
+//
+// A cluster file is YAML in the shape of a Kubernetes resource:
+//
+//	apiVersion: holdfast.dev/v1alpha1
+//	kind: Cluster
+//	metadata:
+//	  name: demo
+//	spec:
+//	  nodes: 3                    # 1, 3, 5, 7, or a list (see below)
+//	  kubernetesVersion: v1.37.1
+//	  etcdVersion: ""             # empty: the etcd inside holdfast
+//	  workers: 2                  # nodes simulated with kwok
+//	  data: memory                # or disk
+//	  loadBalancer:
+//	    kind: builtin             # builtin, haproxy, none
+//	    healthCheck:
+//	      disabled: false
+//	      interval: 1s
+//	      timeout: 1s
+//	      fall: 2
+//	      rise: 1
+//	  extraArgs:                  # component -> flag -> value
+//	    kube-apiserver:
+//	      max-requests-inflight: 800
+//
+// Instead of a number, nodes can be a list whose entries differ from the
+// cluster in what they set:
+//
+//	nodes:
+//	- {}
+//	- kubernetesVersion: v1.36.3
+//	- name: odd-one
+//	  extraArgs:
+//	    kube-apiserver:
+//	      endpoint-reconciler-type: none
+//
+// Extra arguments replace the provider's own flags of the same name, so that
+// any configuration, broken ones included, can be tested. A node's win over the
+// cluster's.
+//
+// Reading is strict: a field that is not known is an error that names the line
+// and the fields that are. Run the tests with go test ./clusters; the fuzz
+// target is FuzzParse.
+package clusters

@@ -1,0 +1,179 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// agentConfig is what a node agent runs.
+type agentConfig struct {
+	// Socket is the path on which the agent is asked and told.
+	Socket string `json:"socket"`
+	// State is the file in which the agent keeps what a successor must know.
+	State string `json:"state"`
+	// Exits is the file in which the machine's first process notes how
+	// processes ended whose agent had died.
+	Exits      string          `json:"exits"`
+	Components []componentSpec `json:"components"`
+}
+
+// componentSpec is one process for an agent to keep running.
+type componentSpec struct {
+	Name framework.Component `json:"name"`
+	Path string              `json:"path"`
+	Args []string            `json:"args"` // with argv[0]
+	Env  []string            `json:"env,omitempty"`
+	Dir  string              `json:"dir,omitempty"`
+	Log  string              `json:"log"`
+}
+
+// agent runs the components of a machine: starts them, starts them again when
+// they die, and does to them what faults ask for.
+type agent struct {
+	cfg         agentConfig
+	supervisors map[framework.Component]*supervisor
+
+	mu    sync.Mutex
+	state map[framework.Component]*savedState // guarded by mu
+}
+
+// savedState outlives the agent, so that its successor adopts the running
+// components and keeps the faults in force.
+type savedState struct {
+	PID        int       `json:"pid"`
+	StartTicks uint64    `json:"startTicks"`
+	Started    time.Time `json:"started"`
+	Restarts   int       `json:"restarts"`
+	LastExit   string    `json:"lastExit,omitempty"`
+	HoldUntil  time.Time `json:"holdUntil,omitzero"`
+	ThawAt     time.Time `json:"thawAt,omitzero"`
+}
+
+func runAgent(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: holdfast-agent CONFIG")
+	}
+	b, err := os.ReadFile(args[0])
+	if err != nil {
+		return fmt.Errorf("reading the agent's configuration: %w", err)
+	}
+	a := &agent{supervisors: map[framework.Component]*supervisor{}, state: map[framework.Component]*savedState{}}
+	if err := json.Unmarshal(b, &a.cfg); err != nil {
+		return fmt.Errorf("reading the agent's configuration %s: %w", args[0], err)
+	}
+	if b, err := os.ReadFile(a.cfg.State); err == nil {
+		if err := json.Unmarshal(b, &a.state); err != nil {
+			return fmt.Errorf("reading the agent's state %s: %w", a.cfg.State, err)
+		}
+	}
+	for _, spec := range a.cfg.Components {
+		if a.state[spec.Name] == nil {
+			a.state[spec.Name] = &savedState{}
+		}
+		s := newSupervisor(a, spec)
+		a.supervisors[spec.Name] = s
+		go s.run()
+	}
+	_ = os.Remove(a.cfg.Socket)
+	l, err := net.Listen("unix", a.cfg.Socket)
+	if err != nil {
+		return fmt.Errorf("listening on the agent's socket: %w", err)
+	}
+	return http.Serve(l, a)
+}
+
+// update changes the state of a component and writes it down.
+func (a *agent) update(c framework.Component, change func(*savedState)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(a.state[c])
+	b, err := json.Marshal(a.state)
+	if err == nil {
+		tmp := a.cfg.State + ".tmp"
+		if err = os.WriteFile(tmp, b, 0o600); err == nil {
+			err = os.Rename(tmp, a.cfg.State)
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "node agent: writing its state: %v\n", err)
+	}
+}
+
+func (a *agent) saved(c framework.Component) savedState {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return *a.state[c]
+}
+
+// agentRequest is what an agent is told to do with a component.
+type agentRequest struct {
+	Component framework.Component `json:"component"`
+	// For is how long it lasts: a hold, or a freeze.
+	For time.Duration `json:"for"`
+}
+
+// ServeHTTP answers GET /processes and POST /kill, /stop, /start, /freeze and
+// /thaw.
+func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && r.URL.Path == "/processes" {
+		var all []framework.Process
+		for _, spec := range a.cfg.Components {
+			all = append(all, a.supervisors[spec.Name].process())
+		}
+		_ = json.NewEncoder(w).Encode(all)
+		return
+	}
+	var req agentRequest
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s := a.supervisors[req.Component]
+	if s == nil {
+		http.Error(w, fmt.Sprintf("no component %q here", req.Component), http.StatusNotFound)
+		return
+	}
+	var err error
+	switch r.URL.Path {
+	case "/kill":
+		err = s.kill(req.For)
+	case "/stop":
+		err = s.stop(r.Context(), req.For)
+	case "/start":
+		err = s.start()
+	case "/freeze":
+		err = s.freeze(req.For)
+	case "/thaw":
+		err = s.thaw()
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+	}
+}
+
+// agentClient talks to a node agent.
+type agentClient struct {
+	node string
+	http *http.Client
+}
+
+func newAgentClient(node, socket string) *agentClient {
+	return &agentClient{node: node, http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		},
+	}}}
+}

@@ -1,0 +1,192 @@
+package balancer
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+)
+
+// backend is an API server with its state.
+type backend struct {
+	Backend
+	health clusters.HealthCheck
+	done   context.Context
+	stop   context.CancelFunc
+
+	mu        sync.Mutex
+	closed    bool
+	healthy   bool
+	since     time.Time
+	lastCheck string
+	streak    int // checks in a row that contradict healthy
+	conns     map[*net.TCPConn]struct{}
+	total     uint64
+	failed    uint64
+}
+
+// newBackend makes a backend. Until its first check it is down, unless there
+// are no checks: then nobody knows better.
+func newBackend(b Backend, health clusters.HealthCheck) *backend {
+	done, stop := context.WithCancel(context.Background())
+	return &backend{
+		Backend: b,
+		health:  health,
+		done:    done,
+		stop:    stop,
+		healthy: health.Disabled,
+		since:   time.Now(),
+		conns:   map[*net.TCPConn]struct{}{},
+	}
+}
+
+// check asks for the state again and again, on a fixed beat, so that a failure
+// is known fall × interval + timeout after it began at the latest.
+func (b *backend) check() {
+	transport := &http.Transport{
+		// The address and the API server's word for its own state are
+		// asked for here, not its identity, as HAProxy is told as well.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		// A check on a kept connection would not notice that no new one
+		// can be made.
+		DisableKeepAlives: true,
+	}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	beat := time.NewTicker(b.health.Interval)
+	defer beat.Stop()
+	for {
+		err := b.ask(client)
+		if b.done.Err() != nil {
+			return
+		}
+		b.judge(err)
+		select {
+		case <-b.done.Done():
+			return
+		case <-beat.C:
+		}
+	}
+}
+
+func (b *backend) ask(client *http.Client) error {
+	ctx, cancel := context.WithTimeout(b.done, b.health.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+b.Address+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answered %s", response.Status)
+	}
+	return nil
+}
+
+// judge takes one check's outcome. A backend's very first good check counts as
+// if it were enough, so that a start does not wait for rise.
+func (b *backend) judge(err error) {
+	b.mu.Lock()
+	first := b.lastCheck == ""
+	b.lastCheck = "ok"
+	if err != nil {
+		b.lastCheck = err.Error()
+	}
+	need := b.health.Rise
+	if b.healthy {
+		need = b.health.Fall
+	}
+	if (err == nil) == b.healthy {
+		b.streak = 0
+	} else if b.streak++; b.streak >= need || first {
+		b.healthy, b.streak, b.since = !b.healthy, 0, time.Now()
+	}
+	var reset []*net.TCPConn
+	if !b.healthy {
+		reset = b.take()
+	}
+	b.mu.Unlock()
+	resetAll(reset)
+}
+
+// close ends the checks and resets all connections.
+func (b *backend) close() {
+	b.stop()
+	b.mu.Lock()
+	b.closed, b.healthy = true, false
+	reset := b.take()
+	b.mu.Unlock()
+	resetAll(reset)
+}
+
+// take empties the set of connections.
+func (b *backend) take() []*net.TCPConn {
+	conns := make([]*net.TCPConn, 0, len(b.conns))
+	for conn := range b.conns {
+		conns = append(conns, conn)
+	}
+	clear(b.conns)
+	return conns
+}
+
+// add counts a pair of connections in; false says that the backend went down
+// meanwhile.
+func (b *backend) add(pair ...*net.TCPConn) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || !b.healthy {
+		return false
+	}
+	for _, conn := range pair {
+		b.conns[conn] = struct{}{}
+	}
+	b.total++
+	return true
+}
+
+func (b *backend) remove(pair ...*net.TCPConn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, conn := range pair {
+		delete(b.conns, conn)
+	}
+}
+
+func (b *backend) fail() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failed++
+}
+
+// load tells whether the backend may be used, and how many clients it has.
+func (b *backend) load() (connections int, healthy bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.conns) / 2, b.healthy && !b.closed
+}
+
+func (b *backend) status() BackendStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return BackendStatus{
+		Name: b.Name, Address: b.Address, Healthy: b.healthy, Since: b.since,
+		Connections: len(b.conns) / 2, Total: b.total, Failed: b.failed, LastCheck: b.lastCheck,
+	}
+}
+
+// resetAll closes connections with a reset, so that the client at the other
+// end knows at once, also where data is on its way.
+func resetAll(conns []*net.TCPConn) {
+	for _, conn := range conns {
+		conn.SetLinger(0)
+		conn.Close()
+	}
+}

@@ -1,0 +1,244 @@
+// Package balancer stands in front of the API servers: a proxy of its own at
+// the transport layer, with active health checks, and the configuration of
+// HAProxy for the same job.
+//
+// The built-in one runs as a role of holdfast's own binary (Main). It asks each
+// API server for /readyz over TLS. Clients go to the healthy ones in turn; when
+// one is declared down, its connections are reset, so that clients notice. With
+// health checks disabled it sends clients on blindly, which is how a violation
+// is planted.
+package balancer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+)
+
+// dialTimeout is the longest wait for a backend to accept a connection. It is
+// shorter where a check's time-out is.
+const dialTimeout = 5 * time.Second
+
+// Config describes a balancer. Its JSON form is the file that Main reads.
+type Config struct {
+	// Listen is the address that clients connect to, such as 10.77.0.10:6443.
+	Listen string `json:"listen"`
+	// Status is the address of the status page, which serves Status as JSON
+	// for any path; empty for none.
+	Status   string    `json:"status,omitempty"`
+	Backends []Backend `json:"backends"`
+	// HealthCheck says how backends are checked; durations in nanoseconds.
+	HealthCheck clusters.HealthCheck `json:"healthCheck"`
+	// Algorithm chooses among healthy backends; RoundRobin if empty.
+	Algorithm Algorithm `json:"algorithm,omitempty"`
+}
+
+// Backend is an API server.
+type Backend struct {
+	// Name is the node's name.
+	Name string `json:"name"`
+	// Address is host:port.
+	Address string `json:"address"`
+}
+
+// Algorithm chooses a backend for a new connection.
+type Algorithm string
+
+const (
+	RoundRobin       Algorithm = "round-robin"
+	LeastConnections Algorithm = "least-connections"
+)
+
+// Status is the document of the status page.
+type Status struct {
+	Listen string `json:"listen"`
+	// HealthChecks tells whether backends are checked at all.
+	HealthChecks bool            `json:"healthChecks"`
+	Backends     []BackendStatus `json:"backends"`
+	// Refused counts clients for which no backend was found.
+	Refused uint64 `json:"refused"`
+}
+
+// BackendStatus is the state of one backend.
+type BackendStatus struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	// Healthy is what the checks say; always true where they are disabled.
+	Healthy bool `json:"healthy"`
+	// Since is when Healthy last changed.
+	Since time.Time `json:"since"`
+	// Connections counts open ones, Total all so far, Failed those that the
+	// backend did not accept.
+	Connections int    `json:"connections"`
+	Total       uint64 `json:"total"`
+	Failed      uint64 `json:"failed"`
+	// LastCheck is the outcome of the last check: "ok" or what went wrong.
+	LastCheck string `json:"lastCheck,omitempty"`
+}
+
+// Validate tells what is wrong with a configuration.
+func (c Config) Validate() error {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fmt.Errorf("the balancer cannot listen on %q: %w", c.Listen, err)
+	}
+	switch c.Algorithm {
+	case "", RoundRobin, LeastConnections:
+	default:
+		return fmt.Errorf("no algorithm of the balancer is called %q: want %s or %s", c.Algorithm, RoundRobin, LeastConnections)
+	}
+	seen := map[string]bool{}
+	for _, b := range c.Backends {
+		if _, _, err := net.SplitHostPort(b.Address); err != nil {
+			return fmt.Errorf("the balancer's backend %q has no usable address: %w", b.Name, err)
+		}
+		if b.Name == "" || seen[b.Name] {
+			return fmt.Errorf("the balancer's backends need names of their own: %q is none", b.Name)
+		}
+		seen[b.Name] = true
+	}
+	h := c.HealthCheck
+	if !h.Disabled && (h.Interval <= 0 || h.Timeout <= 0 || h.Timeout > h.Interval || h.Fall < 1 || h.Rise < 1) {
+		return fmt.Errorf("the balancer's health check makes no sense: interval %v, timeout %v (want more than 0, at most the interval), fall %d, rise %d (want 1 or more)",
+			h.Interval, h.Timeout, h.Fall, h.Rise)
+	}
+	return nil
+}
+
+// Balancer is a running built-in balancer.
+type Balancer struct {
+	listener net.Listener
+	status   *http.Server
+	statusAt net.Addr
+	work     sync.WaitGroup
+
+	mu       sync.Mutex
+	config   Config
+	backends []*backend
+	next     uint64 // counts choices, for round robin
+	refused  uint64
+	closed   bool
+}
+
+// Start listens and begins to check and to serve.
+func Start(c Config) (*Balancer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("the balancer failed to listen for clients: %w", err)
+	}
+	b := &Balancer{listener: listener, config: c}
+	if c.Status != "" {
+		if err := b.serveStatus(c.Status); err != nil {
+			listener.Close()
+			return nil, err
+		}
+	}
+	b.setBackends(c)
+	b.work.Go(b.accept)
+	return b, nil
+}
+
+// Addr is where clients connect to.
+func (b *Balancer) Addr() net.Addr { return b.listener.Addr() }
+
+// StatusAddr is where the status page is, nil if there is none.
+func (b *Balancer) StatusAddr() net.Addr { return b.statusAt }
+
+// Reconfigure takes over backends, health check and algorithm of c. Backends
+// that stay as they are keep their connections and their state, unless the
+// health check changes; those that are gone have their connections reset.
+// Addresses to listen on cannot be changed.
+func (b *Balancer) Reconfigure(c Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	was := b.config
+	b.mu.Unlock()
+	if c.Listen != was.Listen || c.Status != was.Status {
+		return fmt.Errorf("the balancer cannot move from %s (status %q) to %s (status %q) while it runs: restart it", was.Listen, was.Status, c.Listen, c.Status)
+	}
+	b.setBackends(c)
+	return nil
+}
+
+func (b *Balancer) setBackends(c Config) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	sameCheck := b.config.HealthCheck == c.HealthCheck
+	old := b.backends
+	b.config, b.backends = c, nil
+	for _, want := range c.Backends {
+		var kept *backend
+		for i, have := range old {
+			if have != nil && have.Backend == want && sameCheck {
+				kept, old[i] = have, nil
+			}
+		}
+		if kept == nil {
+			kept = newBackend(want, c.HealthCheck)
+			if !c.HealthCheck.Disabled {
+				b.work.Go(kept.check)
+			}
+		}
+		b.backends = append(b.backends, kept)
+	}
+	for _, gone := range old {
+		if gone != nil {
+			gone.close()
+		}
+	}
+}
+
+// Status returns the state of all backends.
+func (b *Balancer) Status() Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := Status{Listen: b.listener.Addr().String(), HealthChecks: !b.config.HealthCheck.Disabled, Refused: b.refused, Backends: []BackendStatus{}}
+	for _, backend := range b.backends {
+		s.Backends = append(s.Backends, backend.status())
+	}
+	return s
+}
+
+// Close ends everything and waits until it has ended.
+func (b *Balancer) Close() error {
+	b.mu.Lock()
+	already := b.closed
+	b.closed = true
+	backends := b.backends
+	b.mu.Unlock()
+	if already {
+		return nil
+	}
+	err := b.listener.Close()
+	if b.status != nil {
+		err = errors.Join(err, b.status.Close())
+	}
+	for _, backend := range backends {
+		backend.close()
+	}
+	b.work.Wait()
+	return err
+}
+
+// Run serves until ctx ends, then closes all connections.
+func Run(ctx context.Context, c Config) error {
+	b, err := Start(c)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return b.Close()
+}

@@ -1,0 +1,126 @@
+package balancer
+
+import (
+	"encoding/json"
+	"io"
+	"log"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asBalancer is set in the environment of copies of the test that are to be a
+// balancer.
+const asBalancer = "HOLDFAST_TEST_AS_BALANCER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asBalancer) != "" {
+		os.Exit(Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+func discard() *log.Logger { return log.New(io.Discard, "", 0) }
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func writeConfig(t *testing.T, path string, c Config) {
+	t.Helper()
+	data, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestProgram(t *testing.T) {
+	one, two := startServer(t, "one"), startServer(t, "two")
+	file := filepath.Join(t.TempDir(), "balancer.json")
+	c := Config{Listen: freeAddress(t), Backends: []Backend{one.backend()}, HealthCheck: quick()}
+	writeConfig(t, file, c)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := exec.Command(self, "--config", file)
+	program.Env = append(os.Environ(), asBalancer+"=1")
+	program.Stderr = os.Stderr
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer program.Process.Kill()
+
+	answers := func(name string) func() bool {
+		return func() bool { got, _ := ask(c.Listen); return got == name }
+	}
+	eventually(t, "one answers", answers("one"))
+
+	if err := os.WriteFile(file, []byte("not a configuration"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "one answers again", answers("one"))
+
+	c.Backends = []Backend{two.backend()}
+	writeConfig(t, file, c)
+	if err := program.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "two answers", answers("two"))
+
+	if err := program.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- program.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("after SIGTERM: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not end on SIGTERM")
+	}
+}
+
+func TestProgramRefuses(t *testing.T) {
+	dir := t.TempDir()
+	unknown := filepath.Join(dir, "unknown.json")
+	if err := os.WriteFile(unknown, []byte(`{"listen":"127.0.0.1:0","colour":"red"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	busy := filepath.Join(dir, "busy.json")
+	one := startServer(t, "one")
+	writeConfig(t, busy, Config{Listen: one.Listener.Addr().String(), HealthCheck: quick()})
+	for _, tc := range []struct {
+		name string
+		args []string
+		want int
+	}{
+		{"no file", nil, 2},
+		{"a file that is not there", []string{"--config", filepath.Join(dir, "none")}, 2},
+		{"an unknown field", []string{"--config", unknown}, 2},
+		{"a busy address", []string{"--config", busy}, 1},
+		{"more words", []string{"--config", busy, "more"}, 2},
+	} {
+		if got := Main(tc.args); got != tc.want {
+			t.Errorf("%s: exit code %d, want %d", tc.name, got, tc.want)
+		}
+	}
+}

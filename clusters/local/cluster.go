@@ -1,0 +1,344 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/vnet"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// The hosts of the network. Nodes follow each other from nodeBase on.
+const (
+	network      = "10.77.0.0/24"
+	harnessHost  = 1
+	balancerHost = 10
+	nodeBase     = 11
+	workersHost  = 100
+)
+
+// Names of the hosts that are no control-plane nodes.
+const (
+	harnessName  = "harness"
+	balancerName = "balancer"
+	workersName  = "workers"
+)
+
+const serviceAddress = "10.96.0.1"
+
+// Options say how Create makes a cluster.
+type Options struct {
+	// Dir is where logs go (logs/NODE/COMPONENT.log) and, for clusters with
+	// data on disk, the nodes' data.
+	Dir string
+	// CacheDir is that of clusters/release; empty for the default.
+	CacheDir string
+	// Seed makes the network's impairments repeatable.
+	Seed uint64
+	// Progress is told what happens, one line a step; nil for silence.
+	Progress func(string)
+	// NoWait returns as soon as the machines run, before the API servers
+	// answer. Call Ready later.
+	NoWait bool
+}
+
+// Cluster is a control plane in the sandbox of this process. It has all the
+// abilities of framework that a Cluster can have.
+type Cluster struct {
+	spec      *clusters.Cluster
+	o         Options
+	settings  framework.Settings
+	pki       *pki.PKI
+	sw        *vnet.Switch
+	backend   string // the kind of device that joins the machines
+	dir       string
+	hosts     string
+	nodes     []*node
+	balancer  *machine // nil without one
+	workers   *machine // nil without simulated nodes
+	entrances []framework.Entrance
+	etcdTLS   clientv3.Config
+
+	impair    impairments
+	closeOnce sync.Once
+}
+
+var (
+	_ framework.Cluster        = (*Cluster)(nil)
+	_ framework.EtcdAccess     = (*Cluster)(nil)
+	_ framework.NetworkFaulter = (*Cluster)(nil)
+)
+
+// Create makes a cluster and returns when all API servers are ready and both
+// elected components have a holder. It needs a sandbox (see Command) and the
+// binaries of the cluster's versions in the cache (see release.Ensure). When it
+// fails, nothing of the cluster is left.
+func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, error) {
+	if sandbox == nil {
+		return nil, errors.New("a local cluster can be made only inside a sandbox: start the program through local.Command or local.Reexec")
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	c := &Cluster{spec: spec, o: o, dir: filepath.Join(sandbox.dir, spec.Metadata.Name)}
+	if err := c.create(ctx); err != nil {
+		_ = c.Close(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("creating cluster %s: %w", spec.Metadata.Name, err)
+	}
+	return c, nil
+}
+
+func (c *Cluster) create(ctx context.Context) error {
+	var err error
+	if c.settings, err = clusters.Settings(c.spec); err != nil {
+		return err
+	}
+	if err := c.startNetwork(); err != nil {
+		return err
+	}
+	if err := c.makeMachines(); err != nil {
+		return err
+	}
+	began := time.Now()
+	all := c.machines()
+	c.o.Progress(fmt.Sprintf("starting %d machines", len(all)))
+	g, gctx := errgroup.WithContext(ctx)
+	for _, m := range all {
+		if m != c.workers {
+			g.Go(func() error { return m.powerOn(gctx) })
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	c.o.Progress(fmt.Sprintf("machines run after %s", time.Since(began).Round(time.Millisecond)))
+	if c.o.NoWait {
+		return nil
+	}
+	return c.Ready(ctx)
+}
+
+func (c *Cluster) startNetwork() error {
+	if _, err := os.Stat(c.dir); err == nil {
+		return errors.New("this sandbox has a cluster of that name already")
+	}
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		return err
+	}
+	c.sw = vnet.New(vnet.Config{Seed: c.o.Seed})
+	port, err := c.sw.Attach(vnet.PortConfig{Name: harnessName, Device: "holdfast0", Addrs: []netip.Prefix{host(harnessHost)}})
+	if err != nil {
+		return fmt.Errorf("joining the harness to the network: %w", err)
+	}
+	c.backend = string(port.Backend())
+	var hosts strings.Builder
+	fmt.Fprintf(&hosts, "127.0.0.1 localhost\n::1 localhost\n%s %s\n", host(harnessHost).Addr(), harnessName)
+	for i := range c.spec.Spec.Nodes {
+		fmt.Fprintf(&hosts, "%s %s\n", nodeAddress(i).Addr(), c.spec.Node(i).Name)
+	}
+	if c.spec.Spec.LoadBalancer.Kind != clusters.BalancerNone {
+		fmt.Fprintf(&hosts, "%s %s %s\n", host(balancerHost).Addr(), balancerName, pki.BalancerName(c.spec.Metadata.Name))
+	}
+	c.hosts = filepath.Join(c.dir, "hosts")
+	return os.WriteFile(c.hosts, []byte(hosts.String()), 0o644)
+}
+
+// makeMachines writes certificates and configurations of all machines. None is
+// started.
+func (c *Cluster) makeMachines() error {
+	hasBalancer := c.spec.Spec.LoadBalancer.Kind != clusters.BalancerNone
+	po := pki.Options{Cluster: c.spec.Metadata.Name, Service: netip.MustParseAddr(serviceAddress)}
+	if hasBalancer {
+		po.Balancer = host(balancerHost).Addr()
+	}
+	var err error
+	if c.pki, err = pki.New(po); err != nil {
+		return err
+	}
+	tls, err := c.pki.EtcdClientTLS()
+	if err != nil {
+		return err
+	}
+	c.etcdTLS = clientv3.Config{TLS: tls, DialTimeout: 2 * time.Second, Logger: zap.NewNop()}
+
+	var members []component.Member
+	for i := range c.spec.Spec.Nodes {
+		members = append(members, component.Member{Name: c.spec.Node(i).Name, Address: nodeAddress(i).Addr()})
+	}
+	for i := range c.spec.Spec.Nodes {
+		n, err := c.makeNode(c.spec.Node(i), nodeAddress(i), members)
+		if err != nil {
+			return err
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	if hasBalancer {
+		if err := c.makeBalancer(); err != nil {
+			return err
+		}
+		if err := c.addEntrance(balancerName, framework.EntranceBalancer, "", host(balancerHost).Addr()); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.nodes {
+		if err := c.addEntrance(n.Name(), framework.EntranceAPIServer, n.Name(), n.Address()); err != nil {
+			return err
+		}
+	}
+	if c.spec.Spec.Workers > 0 {
+		return c.makeWorkers()
+	}
+	return nil
+}
+
+func (c *Cluster) addEntrance(name string, kind framework.EntranceKind, node string, addr netip.Addr) error {
+	config, err := c.pki.RESTConfig(pki.Admin(), component.APIServerURL(addr))
+	if err != nil {
+		return err
+	}
+	c.entrances = append(c.entrances, framework.Entrance{Name: name, Kind: kind, Node: node, Config: config})
+	return nil
+}
+
+// component turns a command line into what an agent runs. Its files and directories
+// are made at once.
+func (c *Cluster) component(m *machine, cmd component.Command, path string) (componentSpec, error) {
+	for _, d := range cmd.Dirs {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return componentSpec{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
+		}
+	}
+	for f, b := range cmd.Files {
+		if err := os.MkdirAll(filepath.Dir(f), 0o755); err != nil {
+			return componentSpec{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
+		}
+		if err := os.WriteFile(f, b, 0o600); err != nil {
+			return componentSpec{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
+		}
+	}
+	return componentSpec{Name: cmd.Component, Path: path, Args: append([]string{cmd.Binary}, cmd.Args...), Dir: m.dir,
+		Log: filepath.Join(m.logs, string(cmd.Component)+".log")}, nil
+}
+
+// binary returns the path of a binary in the cache.
+func (c *Cluster) binary(p release.Product, version, name string) (string, error) {
+	e, err := release.Lookup(p, version, release.Options{CacheDir: c.o.CacheDir})
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(e.Dir, name), nil
+}
+
+func (c *Cluster) newMachine(name string, addr netip.Prefix) (*machine, error) {
+	dir := filepath.Join(c.dir, name)
+	if c.spec.Spec.Data == clusters.DataDisk {
+		dir = filepath.Join(c.o.Dir, "data", name)
+	}
+	return newMachine(name, addr, c.sw, dir, c.hosts, filepath.Join(c.o.Dir, "logs", name))
+}
+
+func (c *Cluster) machines() []*machine {
+	var all []*machine
+	for _, n := range c.nodes {
+		all = append(all, n.machine)
+	}
+	for _, m := range []*machine{c.balancer, c.workers} {
+		if m != nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Name implements framework.Cluster.
+func (c *Cluster) Name() string { return c.spec.Metadata.Name }
+
+// Nodes implements framework.Cluster.
+func (c *Cluster) Nodes() []framework.Node {
+	nodes := make([]framework.Node, len(c.nodes))
+	for i, n := range c.nodes {
+		nodes[i] = n
+	}
+	return nodes
+}
+
+// Entrances implements framework.Cluster.
+func (c *Cluster) Entrances() []framework.Entrance { return c.entrances }
+
+// Settings implements framework.Cluster.
+func (c *Cluster) Settings() framework.Settings { return c.settings }
+
+// Versions implements framework.Cluster.
+func (c *Cluster) Versions() map[string]map[framework.Component]string {
+	all := map[string]map[framework.Component]string{}
+	for _, n := range c.nodes {
+		etcd := n.spec.EtcdVersion
+		if etcd == "" {
+			etcd = release.EmbeddedEtcd
+		}
+		k := n.spec.KubernetesVersion
+		all[n.Name()] = map[framework.Component]string{framework.Etcd: etcd, framework.APIServer: k,
+			framework.ControllerManager: k, framework.Scheduler: k}
+	}
+	return all
+}
+
+// EtcdConfig implements framework.EtcdAccess.
+func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
+	for _, n := range c.nodes {
+		if n.Name() == name {
+			config := c.etcdTLS
+			config.TLS = config.TLS.Clone()
+			config.Endpoints = []string{component.EtcdURL(n.Address())}
+			return config, nil
+		}
+	}
+	return clientv3.Config{}, fmt.Errorf("cluster %s has no node %q", c.Name(), name)
+}
+
+// Close ends the cluster and removes what it kept in memory. Logs stay.
+func (c *Cluster) Close(context.Context) error {
+	var err error
+	c.closeOnce.Do(func() {
+		c.impair.close()
+		var wg sync.WaitGroup
+		for _, m := range c.machines() {
+			wg.Go(m.close)
+		}
+		wg.Wait()
+		if c.sw != nil {
+			err = c.sw.Close()
+		}
+		err = errors.Join(err, os.RemoveAll(c.dir))
+	})
+	return err
+}
+
+// host returns the address of the network's i-th host.
+func host(i int) netip.Prefix {
+	p := netip.MustParsePrefix(network)
+	b := p.Addr().As4()
+	b[3] = byte(i)
+	return netip.PrefixFrom(netip.AddrFrom4(b), p.Bits())
+}
+
+func nodeAddress(i int) netip.Prefix { return host(nodeBase + i) }
+
+func hostPort(a netip.Addr, port int) string { return net.JoinHostPort(a.String(), strconv.Itoa(port)) }

@@ -1,0 +1,132 @@
+package component
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// issuer is the name under which service account tokens are issued.
+const issuer = "https://kubernetes.default.svc.cluster.local"
+
+// auditPolicy logs who did what to which object, once a request. Holding the
+// log to one stage halves it; a watch is logged when it ends.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+# Health checks and the discovery of the API say nothing about objects.
+- level: None
+  nonResourceURLs: ["/healthz*", "/livez*", "/readyz*", "/version", "/metrics", "/openapi*", "/api", "/api/*", "/apis", "/apis/*"]
+- level: Metadata
+`
+
+// APIServer returns the command of the node's API server.
+func APIServer(n Node) Command {
+	policy := filepath.Join(n.Config, "audit-policy.yaml")
+	f := flags{
+		"advertise-address": n.Address.String(),
+		"bind-address":      n.bind(),
+		"secure-port":       strconv.Itoa(APIServerPort),
+
+		"etcd-servers":  EtcdURL(n.loopback()),
+		"etcd-cafile":   n.pki(pki.EtcdCACert),
+		"etcd-certfile": n.pki(pki.APIServerEtcdCert),
+		"etcd-keyfile":  n.pki(pki.APIServerEtcdKey),
+
+		"tls-cert-file":        n.pki(pki.APIServerCert),
+		"tls-private-key-file": n.pki(pki.APIServerKey),
+		"client-ca-file":       n.pki(pki.CACert),
+
+		"authorization-mode":               "Node,RBAC",
+		"enable-admission-plugins":         "NodeRestriction",
+		"allow-privileged":                 "true",
+		"service-cluster-ip-range":         n.serviceCIDR(),
+		"service-account-issuer":           issuer,
+		"service-account-key-file":         n.pki(pki.ServiceAccountPub),
+		"service-account-signing-key-file": n.pki(pki.ServiceAccountKey),
+
+		"proxy-client-cert-file":             n.pki(pki.FrontProxyCert),
+		"proxy-client-key-file":              n.pki(pki.FrontProxyKey),
+		"requestheader-client-ca-file":       n.pki(pki.FrontProxyCACert),
+		"requestheader-allowed-names":        "front-proxy-client",
+		"requestheader-username-headers":     "X-Remote-User",
+		"requestheader-group-headers":        "X-Remote-Group",
+		"requestheader-extra-headers-prefix": "X-Remote-Extra-",
+
+		"endpoint-reconciler-type": "lease",
+
+		"audit-policy-file": policy,
+		"audit-log-path":    filepath.Join(n.Logs, AuditLog),
+		// A request does not wait for its entry to be on disk.
+		"audit-log-mode":      "batch",
+		"audit-log-maxsize":   "64",
+		"audit-log-maxbackup": "2",
+
+		"profiling": "false",
+	}
+	return Command{
+		Component: framework.APIServer,
+		Binary:    "kube-apiserver",
+		Args:      f.args(n.ExtraArgs[framework.APIServer]),
+		Files:     map[string][]byte{policy: []byte(auditPolicy)},
+		Dirs:      []string{n.Logs},
+		Health:    APIServerURL(n.Address) + "/readyz",
+	}
+}
+
+// ControllerManager returns the command of the node's controller manager.
+func ControllerManager(n Node) Command {
+	config := n.pki(pki.ControllerManagerConfig)
+	f := n.elected(config, ControllerManagerPort, pki.ControllerManagerCert, pki.ControllerManagerKey)
+	f["cluster-name"] = n.Cluster
+	f["cluster-signing-cert-file"] = n.pki(pki.CACert)
+	f["cluster-signing-key-file"] = n.pki(pki.CAKey)
+	f["root-ca-file"] = n.pki(pki.CACert)
+	f["service-account-private-key-file"] = n.pki(pki.ServiceAccountKey)
+	f["service-cluster-ip-range"] = n.serviceCIDR()
+	f["use-service-account-credentials"] = "true"
+	// No volume is ever mounted, so nothing need look for plugins on disk.
+	f["flex-volume-plugin-dir"] = filepath.Join(n.Config, "no-volume-plugins")
+	return Command{
+		Component:  framework.ControllerManager,
+		StartAfter: framework.APIServer,
+		Binary:     "kube-controller-manager",
+		Args:       f.args(n.ExtraArgs[framework.ControllerManager]),
+		Health:     url("https", n.Address, ControllerManagerPort) + "/healthz",
+	}
+}
+
+// Scheduler returns the command of the node's scheduler.
+func Scheduler(n Node) Command {
+	f := n.elected(n.pki(pki.SchedulerConfig), SchedulerPort, pki.SchedulerCert, pki.SchedulerKey)
+	return Command{
+		Component:  framework.Scheduler,
+		StartAfter: framework.APIServer,
+		Binary:     "kube-scheduler",
+		Args:       f.args(n.ExtraArgs[framework.Scheduler]),
+		Health:     url("https", n.Address, SchedulerPort) + "/healthz",
+	}
+}
+
+// elected are the flags that controller manager and scheduler share.
+func (n Node) elected(kubeconfig string, port int, cert, key string) flags {
+	return flags{
+		"bind-address":              n.bind(),
+		"secure-port":               strconv.Itoa(port),
+		"tls-cert-file":             n.pki(cert),
+		"tls-private-key-file":      n.pki(key),
+		"kubeconfig":                kubeconfig,
+		"authentication-kubeconfig": kubeconfig,
+		"authorization-kubeconfig":  kubeconfig,
+		// The authorities are given here rather than looked up in the API
+		// server, which may not be up yet when this starts.
+		"authentication-skip-lookup":   "true",
+		"client-ca-file":               n.pki(pki.CACert),
+		"requestheader-client-ca-file": n.pki(pki.FrontProxyCACert),
+		"leader-elect":                 "true",
+		"profiling":                    "false",
+	}
+}

@@ -1,0 +1,87 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// balancerStatusPort is where the built-in balancer tells about its backends.
+const balancerStatusPort = 8404
+
+// makeBalancer configures the load balancer on its own machine.
+func (c *Cluster) makeBalancer() error {
+	m, err := c.newMachine(balancerName, host(balancerHost))
+	if err != nil {
+		return err
+	}
+	addr := m.addr.Addr()
+	config := balancer.Config{Listen: hostPort(addr, component.APIServerPort), Status: hostPort(addr, balancerStatusPort),
+		HealthCheck: c.spec.Spec.LoadBalancer.HealthCheck}
+	for _, n := range c.nodes {
+		config.Backends = append(config.Backends, balancer.Backend{Name: n.Name(), Address: hostPort(n.Address(), component.APIServerPort)})
+	}
+	spec := componentSpec{Name: framework.LoadBalancer, Log: filepath.Join(m.logs, string(framework.LoadBalancer)+".log"), Dir: m.dir}
+	switch c.spec.Spec.LoadBalancer.Kind {
+	case clusters.BalancerHAProxy:
+		file := filepath.Join(m.dir, "haproxy.cfg")
+		path, args, text, err := balancer.HAProxy(config, file, filepath.Join(m.dir, "haproxy.sock"))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return fmt.Errorf("writing the configuration of HAProxy: %w", err)
+		}
+		spec.Path, spec.Args = path, append([]string{"haproxy"}, args...)
+	default:
+		file := filepath.Join(m.dir, "balancer.json")
+		b, err := json.Marshal(config)
+		if err == nil {
+			err = os.WriteFile(file, b, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("writing the configuration of the balancer: %w", err)
+		}
+		spec.Path, spec.Args = "/proc/self/exe", []string{roleBalancer, "--config", file}
+	}
+	m.config.Components = []componentSpec{spec}
+	c.balancer = m
+	return nil
+}
+
+// makeWorkers configures kwok, which simulates the worker nodes, on a machine
+// of its own. It reaches the API through the balancer where there is one.
+func (c *Cluster) makeWorkers() error {
+	m, err := c.newMachine(workersName, host(workersHost))
+	if err != nil {
+		return err
+	}
+	path, err := c.binary(release.Kwok, release.DefaultKwok, "kwok")
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := c.pki.Kubeconfig(pki.Kwok(), c.entrances[0].Config.Host)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(m.dir, "kwok.conf")
+	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
+		return fmt.Errorf("writing the kubeconfig of kwok: %w", err)
+	}
+	spec, err := c.component(m, component.Kwok(component.Workers{Address: m.addr.Addr(), Kubeconfig: file,
+		Config: filepath.Join(m.dir, "config"), ExtraArgs: c.spec.Spec.ExtraArgs}), path)
+	if err != nil {
+		return err
+	}
+	m.config.Components = []componentSpec{spec}
+	c.workers = m
+	return nil
+}

@@ -1,0 +1,111 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// initConfig is what the first process of a machine is told, on descriptor 3,
+// once the machine's network stands.
+type initConfig struct {
+	Hostname string `json:"hostname"`
+	// Hosts is a file that takes the place of /etc/hosts.
+	Hosts string `json:"hosts"`
+	// AgentConfig is the file with the agentConfig.
+	AgentConfig string `json:"agentConfig"`
+	// Exits is the file to which ends of orphans are written.
+	Exits string `json:"exits"`
+}
+
+// agentRestartDelay keeps an agent that dies at once from being started in a
+// tight loop.
+const agentRestartDelay = 100 * time.Millisecond
+
+// runInit is the first process of a machine. It keeps the node agent running
+// and reaps the processes whose agent has died; killing it is pulling the plug.
+func runInit() error {
+	in := os.NewFile(3, "init config")
+	var cfg initConfig
+	if err := json.NewDecoder(in).Decode(&cfg); err != nil {
+		return fmt.Errorf("waiting for the machine's configuration: %w", err)
+	}
+	_ = in.Close()
+	if err := setUpMachine(cfg); err != nil {
+		return err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program's own file: %w", err)
+	}
+	exits, err := os.OpenFile(cfg.Exits, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the log of exits: %w", err)
+	}
+	start := func() (int, error) {
+		cmd := &exec.Cmd{Path: exe, Args: []string{roleAgent, cfg.AgentConfig}, Stdout: os.Stdout, Stderr: os.Stderr,
+			SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+		if err := cmd.Start(); err != nil {
+			return 0, fmt.Errorf("starting the node agent: %w", err)
+		}
+		return cmd.Process.Pid, nil
+	}
+	agent, err := start()
+	if err != nil {
+		return err
+	}
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.ECHILD:
+			return fmt.Errorf("the machine has no process left")
+		case err != nil:
+			return fmt.Errorf("waiting for processes: %w", err)
+		case pid == agent:
+			time.Sleep(agentRestartDelay)
+			if agent, err = start(); err != nil {
+				return err
+			}
+		default:
+			// One short write, so that a reader sees whole lines only.
+			fmt.Fprintf(exits, "%d %s\n", pid, exitWords(ws))
+		}
+	}
+}
+
+func setUpMachine(cfg initConfig) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	if err := mountProc(); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(cfg.Hostname)); err != nil {
+		return fmt.Errorf("setting the host name: %w", err)
+	}
+	if err := bindOver(cfg.Hosts, "/etc/hosts"); err != nil {
+		return err
+	}
+	// A machine has no name server: names come from /etc/hosts alone.
+	empty := filepath.Join(filepath.Dir(cfg.Exits), "resolv.conf")
+	if err := os.WriteFile(empty, nil, 0o644); err != nil {
+		return fmt.Errorf("writing an empty resolv.conf: %w", err)
+	}
+	return bindOver(empty, "/etc/resolv.conf")
+}
+
+// exitWords says how a process ended, as os.ProcessState does.
+func exitWords(ws syscall.WaitStatus) string {
+	if ws.Signaled() {
+		return "signal: " + ws.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", ws.ExitStatus())
+}

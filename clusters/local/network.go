@@ -1,0 +1,113 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/vnet"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// impairments are the timers that take impairments back when their time to
+// live has passed.
+type impairments struct {
+	mu     sync.Mutex
+	timers map[vnet.RuleID]*time.Timer // guarded by mu
+}
+
+func (i *impairments) add(id vnet.RuleID, ttl time.Duration, remove func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.timers == nil {
+		i.timers = map[vnet.RuleID]*time.Timer{}
+	}
+	i.timers[id] = time.AfterFunc(ttl, remove)
+}
+
+func (i *impairments) drop(id vnet.RuleID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if t := i.timers[id]; t != nil {
+		t.Stop()
+		delete(i.timers, id)
+	}
+}
+
+func (i *impairments) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, t := range i.timers {
+		t.Stop()
+	}
+	i.timers = nil
+}
+
+// Parties implements framework.NetworkFaulter.
+func (c *Cluster) Parties() []string {
+	parties := []string{harnessName}
+	for _, m := range c.machines() {
+		parties = append(parties, m.name)
+	}
+	return parties
+}
+
+// Impair implements framework.NetworkFaulter.
+func (c *Cluster) Impair(_ context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
+	if ttl <= 0 {
+		return "", fmt.Errorf("an impairment needs a time to live above zero, not %s", ttl)
+	}
+	parties := c.Parties()
+	for _, l := range links {
+		for _, p := range []string{l.From, l.To} {
+			if !slices.Contains(parties, p) {
+				return "", fmt.Errorf("no host %q on the network of cluster %s; there are %v", p, c.Name(), parties)
+			}
+		}
+	}
+	rule := vnet.Rule{Impairment: vnet.Impairment(imp)}
+	for _, l := range links {
+		rule.Links = append(rule.Links, vnet.Link(l))
+	}
+	id, err := c.sw.Impair(rule)
+	if err != nil {
+		return "", fmt.Errorf("impairing the network of cluster %s: %w", c.Name(), err)
+	}
+	c.impair.add(id, ttl, func() { c.sw.Remove(id) })
+	return strconv.FormatUint(uint64(id), 10), nil
+}
+
+// Restore implements framework.NetworkFaulter.
+func (c *Cluster) Restore(_ context.Context, handle string) error {
+	id, err := parseHandle(handle)
+	if err != nil {
+		return err
+	}
+	c.impair.drop(id)
+	c.sw.Remove(id)
+	return nil
+}
+
+// ImpairmentCounters implements framework.NetworkFaulter.
+func (c *Cluster) ImpairmentCounters(_ context.Context, handle string) (framework.LinkCounters, error) {
+	id, err := parseHandle(handle)
+	if err != nil {
+		return framework.LinkCounters{}, err
+	}
+	counters, ok := c.sw.RuleCounters(id)
+	if !ok {
+		return framework.LinkCounters{}, fmt.Errorf("cluster %s has had no impairment %s", c.Name(), handle)
+	}
+	return framework.LinkCounters{Matched: counters.Matched, Dropped: counters.Dropped}, nil
+}
+
+func parseHandle(handle string) (vnet.RuleID, error) {
+	id, err := strconv.ParseUint(handle, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no handle of an impairment: %w", handle, err)
+	}
+	return vnet.RuleID(id), nil
+}

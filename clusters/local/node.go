@@ -1,0 +1,133 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// node is a control-plane node. It has all the abilities of framework that a
+// Node can have.
+type node struct {
+	spec    clusters.Node
+	machine *machine
+}
+
+var (
+	_ framework.Node            = (*node)(nil)
+	_ framework.ProcessReporter = (*node)(nil)
+	_ framework.Killer          = (*node)(nil)
+	_ framework.Stopper         = (*node)(nil)
+	_ framework.Starter         = (*node)(nil)
+	_ framework.Freezer         = (*node)(nil)
+	_ framework.PowerSwitch     = (*node)(nil)
+)
+
+// makeNode writes the node's certificates and configuration.
+func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []component.Member) (*node, error) {
+	m, err := c.newMachine(spec.Name, addr)
+	if err != nil {
+		return nil, err
+	}
+	pkiDir := filepath.Join(m.dir, "pki")
+	server := component.APIServerURL(addr.Addr())
+	if err := c.pki.WriteNode(pkiDir, spec.Name, server, []netip.Addr{addr.Addr()}, nil); err != nil {
+		return nil, err
+	}
+	for _, cmd := range component.Commands(component.Node{
+		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: pkiDir,
+		Config: filepath.Join(m.dir, "config"), Data: filepath.Join(m.dir, "etcd"), Logs: m.logs,
+		Members: members, ExtraArgs: spec.ExtraArgs,
+	}) {
+		path, argv0 := "", cmd.Binary
+		switch {
+		case cmd.Component == framework.Etcd && (spec.EtcdVersion == "" || spec.EtcdVersion == release.EmbeddedEtcd):
+			// The embedded member is this program under another name.
+			path, argv0 = "/proc/self/exe", roleEtcd
+		case cmd.Component == framework.Etcd:
+			path, err = c.binary(release.Etcd, spec.EtcdVersion, cmd.Binary)
+		default:
+			path, err = c.binary(release.Kubernetes, spec.KubernetesVersion, cmd.Binary)
+		}
+		if err != nil {
+			return nil, err
+		}
+		cs, err := c.component(m, cmd, path)
+		if err != nil {
+			return nil, err
+		}
+		cs.Args[0] = argv0
+		m.config.Components = append(m.config.Components, cs)
+	}
+	return &node{spec: spec, machine: m}, nil
+}
+
+// Name implements framework.Node.
+func (n *node) Name() string { return n.spec.Name }
+
+// Address implements framework.Node.
+func (n *node) Address() netip.Addr { return n.machine.addr.Addr() }
+
+// Components implements framework.Node.
+func (n *node) Components() []framework.Component {
+	var all []framework.Component
+	for _, c := range n.machine.config.Components {
+		all = append(all, c.Name)
+	}
+	return all
+}
+
+// Process implements framework.ProcessReporter.
+func (n *node) Process(ctx context.Context, c framework.Component) (framework.Process, error) {
+	all, err := n.machine.agent.processes(ctx)
+	if err != nil {
+		return framework.Process{}, err
+	}
+	for _, p := range all {
+		if p.Component == c {
+			return p, nil
+		}
+	}
+	return framework.Process{}, fmt.Errorf("node %s runs no %s", n.Name(), c)
+}
+
+// Kill implements framework.Killer.
+func (n *node) Kill(ctx context.Context, c framework.Component, hold time.Duration) error {
+	return n.machine.agent.do(ctx, "kill", c, hold)
+}
+
+// Stop implements framework.Stopper.
+func (n *node) Stop(ctx context.Context, c framework.Component, hold time.Duration) error {
+	return n.machine.agent.do(ctx, "stop", c, hold)
+}
+
+// Start implements framework.Starter.
+func (n *node) Start(ctx context.Context, c framework.Component) error {
+	return n.machine.agent.do(ctx, "start", c, 0)
+}
+
+// Freeze implements framework.Freezer.
+func (n *node) Freeze(ctx context.Context, c framework.Component, ttl time.Duration) error {
+	return n.machine.agent.do(ctx, "freeze", c, ttl)
+}
+
+// Thaw implements framework.Freezer.
+func (n *node) Thaw(ctx context.Context, c framework.Component) error {
+	return n.machine.agent.do(ctx, "thaw", c, 0)
+}
+
+// PowerOff implements framework.PowerSwitch.
+func (n *node) PowerOff(_ context.Context, ttl time.Duration) error { return n.machine.powerOff(ttl) }
+
+// PowerOn implements framework.PowerSwitch.
+func (n *node) PowerOn(ctx context.Context) error { return n.machine.powerOn(ctx) }
+
+// Powered implements framework.PowerSwitch.
+func (n *node) Powered(context.Context) (bool, error) { return n.machine.powered(), nil }

@@ -1,0 +1,67 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Kubeconfig returns a kubeconfig, keys embedded, for an identity and the URL
+// of an API server or balancer.
+func (p *PKI) Kubeconfig(id Identity, server string) ([]byte, error) {
+	cert, key, err := p.clientCert(id)
+	if err != nil {
+		return nil, err
+	}
+	name := p.options.Cluster
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: p.kubernetes.certPEM}
+	config.AuthInfos[id.User] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: id.User}
+	config.CurrentContext = name
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return nil, fmt.Errorf("failed to write the kubeconfig of %s: %w", id.User, err)
+	}
+	return data, nil
+}
+
+// RESTConfig is Kubeconfig for client-go.
+func (p *PKI) RESTConfig(id Identity, server string) (*rest.Config, error) {
+	cert, key, err := p.clientCert(id)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host:            server,
+		TLSClientConfig: rest.TLSClientConfig{CAData: p.kubernetes.certPEM, CertData: cert, KeyData: key},
+	}, nil
+}
+
+// EtcdClientTLS returns the TLS configuration of an etcd client. It verifies
+// the member's certificate.
+func (p *PKI) EtcdClientTLS() (*tls.Config, error) {
+	cert, key, err := p.etcd.issue(leaf{name: "holdfast-etcd-client", client: true})
+	if err != nil {
+		return nil, fmt.Errorf("failed to issue an etcd client certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("failed to load an etcd client certificate: %w", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(p.etcd.cert)
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+}
+
+func (p *PKI) clientCert(id Identity) (cert, key []byte, err error) {
+	cert, key, err = p.kubernetes.issue(leaf{name: id.User, groups: id.Groups, client: true})
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to issue the client certificate of %s: %w", id.User, err)
+	}
+	return cert, key, nil
+}

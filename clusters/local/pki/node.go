@@ -1,0 +1,98 @@
+package pki
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+)
+
+// WriteNode writes the files of a control-plane node into dir, which it makes
+// if needed. Serving certificates carry the node's name, addrs and names, and
+// the API server's every other way in as well: the balancer's names and
+// address, the service's names and address, and the loopback. The kubeconfigs
+// lead to server, the URL of the node's own API server.
+func (p *PKI) WriteNode(dir, node, server string, addrs []netip.Addr, names []string) error {
+	if err := p.writeNode(dir, node, server, addrs, names); err != nil {
+		return fmt.Errorf("failed to write certificates of node %s into %s: %w", node, dir, err)
+	}
+	return nil
+}
+
+func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []string) error {
+	loopback := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	addrs = append(append([]netip.Addr{}, addrs...), loopback...)
+	names = append([]string{node, "localhost"}, names...)
+
+	apiAddrs := append(append([]netip.Addr{}, addrs...), p.options.Service)
+	apiNames := append(append([]string{}, names...),
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+	if p.options.Balancer.IsValid() {
+		apiAddrs = append(apiAddrs, p.options.Balancer)
+		apiNames = append(apiNames, "balancer", BalancerName(p.options.Cluster))
+	}
+
+	files := map[string][]byte{
+		CACert:           p.kubernetes.certPEM,
+		CAKey:            p.kubernetes.keyPEM,
+		EtcdCACert:       p.etcd.certPEM,
+		FrontProxyCACert: p.frontProxy.certPEM,
+	}
+	for _, want := range []struct {
+		cert, key string
+		from      *authority
+		leaf      leaf
+	}{
+		{APIServerCert, APIServerKey, p.kubernetes, leaf{name: "kube-apiserver", server: true, addrs: apiAddrs, dns: apiNames}},
+		{APIServerEtcdCert, APIServerEtcdKey, p.etcd, leaf{name: "kube-apiserver-etcd-client", client: true}},
+		{FrontProxyCert, FrontProxyKey, p.frontProxy, leaf{name: "front-proxy-client", client: true}},
+		{ControllerManagerCert, ControllerManagerKey, p.kubernetes, leaf{name: "kube-controller-manager", server: true, addrs: addrs, dns: names}},
+		{SchedulerCert, SchedulerKey, p.kubernetes, leaf{name: "kube-scheduler", server: true, addrs: addrs, dns: names}},
+		// etcd uses its server certificate as a client too, for its own
+		// gRPC gateway; its peer certificate works in both directions.
+		{EtcdServerCert, EtcdServerKey, p.etcd, leaf{name: node, server: true, client: true, addrs: addrs, dns: names}},
+		{EtcdPeerCert, EtcdPeerKey, p.etcd, leaf{name: node, server: true, client: true, addrs: addrs, dns: names}},
+	} {
+		cert, key, err := want.from.issue(want.leaf)
+		if err != nil {
+			return fmt.Errorf("failed to issue %s: %w", want.cert, err)
+		}
+		files[want.cert], files[want.key] = cert, key
+	}
+
+	saKey, err := encodeKey(p.serviceAccount)
+	if err != nil {
+		return err
+	}
+	saPub, err := x509.MarshalPKIXPublicKey(p.serviceAccount.Public())
+	if err != nil {
+		return err
+	}
+	files[ServiceAccountKey] = saKey
+	files[ServiceAccountPub] = pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: saPub})
+
+	for name, id := range map[string]Identity{
+		AdminConfig:             Admin(),
+		ControllerManagerConfig: ControllerManager(),
+		SchedulerConfig:         Scheduler(),
+	} {
+		if files[name], err = p.Kubeconfig(id, server); err != nil {
+			return err
+		}
+	}
+	return write(dir, files)
+}
+
+func write(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(filepath.Join(dir, "etcd"), 0o700); err != nil {
+		return err
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

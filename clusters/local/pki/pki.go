@@ -1,0 +1,138 @@
+// Package pki makes the private authorities of a cluster and every
+// certificate, key and kubeconfig that its components and clients need.
+//
+// There are three authorities, as kubeadm has them: one for Kubernetes, one for
+// etcd and one for the front proxy (API aggregation). All keys are ECDSA P-256.
+// A PKI lives in memory; WriteNode puts a node's share on its disk, in the
+// layout of kubeadm's /etc/kubernetes/pki, with kubeconfigs beside it.
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Options says for which cluster a PKI is made.
+type Options struct {
+	// Cluster is the cluster's name.
+	Cluster string
+	// Balancer is the address of the load balancer; the zero value means
+	// that there is none.
+	Balancer netip.Addr
+	// Service is the address of the default/kubernetes service.
+	Service netip.Addr
+	// Validity is how long certificates are valid, a year if 0. They begin
+	// an hour ago, so that clocks may differ.
+	Validity time.Duration
+}
+
+// PKI holds the authorities of one cluster and what is common to its nodes. It
+// is safe for concurrent use.
+type PKI struct {
+	options        Options
+	notBefore      time.Time
+	notAfter       time.Time
+	kubernetes     *authority
+	etcd           *authority
+	frontProxy     *authority
+	serviceAccount *ecdsa.PrivateKey
+}
+
+// Identity is a client of the API servers.
+type Identity struct {
+	// User and Groups are what the API server sees.
+	User   string
+	Groups []string
+}
+
+// Admin returns the identity that may do anything.
+func Admin() Identity {
+	return Identity{User: "holdfast-admin", Groups: []string{"system:masters"}}
+}
+
+// ControllerManager returns the identity of the controller managers.
+func ControllerManager() Identity { return Identity{User: "system:kube-controller-manager"} }
+
+// Scheduler returns the identity of the schedulers.
+func Scheduler() Identity { return Identity{User: "system:kube-scheduler"} }
+
+// Kwok returns the identity of kwok. It stands for many kubelets at once, for
+// which Kubernetes has no role, so it may do anything.
+func Kwok() Identity {
+	return Identity{User: "holdfast-kwok", Groups: []string{"system:masters"}}
+}
+
+// Names below the directory of WriteNode.
+const (
+	CACert                = "ca.crt"
+	CAKey                 = "ca.key"
+	APIServerCert         = "apiserver.crt"
+	APIServerKey          = "apiserver.key"
+	APIServerEtcdCert     = "apiserver-etcd-client.crt"
+	APIServerEtcdKey      = "apiserver-etcd-client.key"
+	FrontProxyCACert      = "front-proxy-ca.crt"
+	FrontProxyCert        = "front-proxy-client.crt"
+	FrontProxyKey         = "front-proxy-client.key"
+	ServiceAccountKey     = "sa.key"
+	ServiceAccountPub     = "sa.pub"
+	ControllerManagerCert = "controller-manager.crt" // serving
+	ControllerManagerKey  = "controller-manager.key"
+	SchedulerCert         = "scheduler.crt" // serving
+	SchedulerKey          = "scheduler.key"
+	EtcdCACert            = "etcd/ca.crt"
+	EtcdServerCert        = "etcd/server.crt"
+	EtcdServerKey         = "etcd/server.key"
+	EtcdPeerCert          = "etcd/peer.crt"
+	EtcdPeerKey           = "etcd/peer.key"
+
+	AdminConfig             = "admin.conf"
+	ControllerManagerConfig = "controller-manager.conf"
+	SchedulerConfig         = "scheduler.conf"
+)
+
+const year = 365 * 24 * time.Hour
+
+// New makes the authorities of a cluster.
+func New(o Options) (*PKI, error) {
+	if o.Cluster == "" {
+		return nil, fmt.Errorf("failed to make certificates: the cluster has no name")
+	}
+	if o.Validity == 0 {
+		o.Validity = year
+	}
+	now := time.Now()
+	p := &PKI{options: o, notBefore: now.Add(-time.Hour), notAfter: now.Add(o.Validity)}
+	for _, a := range []struct {
+		into **authority
+		name string
+	}{
+		{&p.kubernetes, "kubernetes"},
+		{&p.etcd, "etcd"},
+		{&p.frontProxy, "front-proxy"},
+	} {
+		made, err := newAuthority(o.Cluster+" "+a.name, p.notBefore, p.notAfter)
+		if err != nil {
+			return nil, fmt.Errorf("failed to make the %s authority of cluster %s: %w", a.name, o.Cluster, err)
+		}
+		*a.into = made
+	}
+	var err error
+	if p.serviceAccount, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, fmt.Errorf("failed to make the service account key of cluster %s: %w", o.Cluster, err)
+	}
+	return p, nil
+}
+
+// CA returns the certificate of the Kubernetes authority, PEM encoded.
+func (p *PKI) CA() []byte { return p.kubernetes.certPEM }
+
+// EtcdCA returns the certificate of etcd's authority, PEM encoded.
+func (p *PKI) EtcdCA() []byte { return p.etcd.certPEM }
+
+// BalancerName is the host name of a cluster's load balancer that serving
+// certificates carry, besides "balancer".
+func BalancerName(cluster string) string { return "api." + cluster + ".holdfast" }

@@ -1,0 +1,114 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+)
+
+// Shell returns a command that runs argv on a machine of the cluster, or beside
+// the harness where host is empty, with KUBECONFIG and etcdctl's variables set.
+// Its streams are the caller's to set. It needs nsenter of util-linux.
+func (h *Handle) Shell(ctx context.Context, hostName string, argv ...string) (*exec.Cmd, error) {
+	status, err := h.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keeper, err := h.keeperPID()
+	if err != nil {
+		return nil, err
+	}
+	server, err := childWhere(keeper, func(inner []int) bool { return len(inner) > 1 && inner[len(inner)-1] == 1 })
+	if err != nil {
+		return nil, fmt.Errorf("finding the sandbox of cluster %s: %w", h.Name, err)
+	}
+	pid, env := server, os.Environ()
+	if hostName != "" {
+		var found *HostStatus
+		var names []string
+		for i := range status.Hosts {
+			names = append(names, status.Hosts[i].Name)
+			if status.Hosts[i].Name == hostName {
+				found = &status.Hosts[i]
+			}
+		}
+		switch {
+		case found == nil:
+			return nil, fmt.Errorf("%w: cluster %s has no host %q; it has %s", ErrNoHost, h.Name, hostName, strings.Join(names, ", "))
+		case !found.Powered:
+			return nil, fmt.Errorf("%s of cluster %s is powered off", hostName, h.Name)
+		}
+		// The sandbox's number of a process is the second but last one of the
+		// machine's first process: it is 1 to the machine itself.
+		pid, err = childWhere(server, func(inner []int) bool {
+			return len(inner) > 2 && inner[len(inner)-2] == found.PID
+		})
+		if err != nil {
+			return nil, fmt.Errorf("finding %s of cluster %s: %w", hostName, h.Name, err)
+		}
+		env = append(env, nodeEnv(found)...)
+	}
+	nsenter, err := exec.LookPath("nsenter")
+	if err != nil {
+		return nil, fmt.Errorf("a shell on a machine needs nsenter (Debian package util-linux): %w", err)
+	}
+	args := append([]string{"-t", strconv.Itoa(pid), "-U", "-m", "-u", "-i", "-n", "-p", "--preserve-credentials", "--"}, argv...)
+	cmd := exec.CommandContext(ctx, nsenter, args...)
+	cmd.Env = env
+	return cmd, nil
+}
+
+// nodeEnv points kubectl and etcdctl at the node's own API server and member.
+func nodeEnv(host *HostStatus) []string {
+	if host.Etcd == nil {
+		return nil
+	}
+	pkiDir := filepath.Join(host.Dir, "pki")
+	return []string{
+		"KUBECONFIG=" + filepath.Join(pkiDir, pki.AdminConfig),
+		"ETCDCTL_API=3",
+		"ETCDCTL_ENDPOINTS=https://" + host.Address + ":" + strconv.Itoa(component.EtcdClientPort),
+		"ETCDCTL_CACERT=" + filepath.Join(pkiDir, pki.EtcdCACert),
+		"ETCDCTL_CERT=" + filepath.Join(pkiDir, pki.EtcdServerCert),
+		"ETCDCTL_KEY=" + filepath.Join(pkiDir, pki.EtcdServerKey),
+	}
+}
+
+// childWhere returns the child of parent whose numbers in the PID namespaces
+// that it is in, the outermost first, suit.
+func childWhere(parent int, suit func(pids []int) bool) (int, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*/status")
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range dirs {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // it has ended
+		}
+		ppid, pids := 0, []int(nil)
+		for line := range strings.Lines(string(b)) {
+			key, value, _ := strings.Cut(line, ":")
+			switch key {
+			case "PPid":
+				ppid, _ = strconv.Atoi(strings.TrimSpace(value))
+			case "NSpid":
+				for _, s := range strings.Fields(value) {
+					n, _ := strconv.Atoi(s)
+					pids = append(pids, n)
+				}
+			}
+		}
+		if ppid == parent && suit(pids) {
+			return pids[0], nil
+		}
+	}
+	return 0, fmt.Errorf("process %d has no such child", parent)
+}

@@ -1,0 +1,157 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// module is what the go command tells of a module.
+type module struct {
+	Version  string
+	Error    string
+	Info     string // file
+	Dir      string
+	Sum      string
+	Time     time.Time
+	Versions []string
+	Origin   struct{ Hash string }
+}
+
+// build gets a product by compiling it out of the Go module proxy.
+func (f *fetch) build(ctx context.Context, dir string) (Entry, error) {
+	r := recipeOf(f.product)
+	work := filepath.Join(filepath.Dir(dir), "src")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		return Entry{}, err
+	}
+	tool, err := newToolchain(ctx, work, f.arch)
+	if err != nil {
+		return Entry{}, err
+	}
+	f.say("building %s %s for linux/%s with %s", r.module, f.version, f.arch, tool.version)
+	m, err := f.module(ctx, tool, r)
+	if err != nil {
+		return Entry{}, err
+	}
+	if err := r.write(work, f.version, m.Dir); err != nil {
+		return Entry{}, err
+	}
+	if err := f.compile(ctx, tool, r, m, filepath.Join(dir, r.output)); err != nil {
+		return Entry{}, fmt.Errorf("build %s %s with %s: %w", r.module, f.version, tool.version, err)
+	}
+	for _, link := range r.links {
+		if err := os.Symlink(r.output, filepath.Join(dir, link)); err != nil {
+			return Entry{}, err
+		}
+	}
+	return Entry{Origin: fmt.Sprintf("%s@%s %s", r.module, f.version, m.Sum), Go: tool.version}, nil
+}
+
+// module gets the source of the module to build, or says why not.
+func (f *fetch) module(ctx context.Context, tool *toolchain, r recipe) (module, error) {
+	if err := os.WriteFile(filepath.Join(tool.dir, "go.mod"), []byte("module holdfast.local/fetch\n"), 0o644); err != nil {
+		return module{}, err
+	}
+	f.status("getting the source of %s", r.module)
+	out, err := tool.run(ctx, nil, "mod", "download", "-json", r.module+"@"+f.version)
+	var m module
+	if jsonErr := json.Unmarshal(out, &m); jsonErr != nil && err == nil {
+		err = fmt.Errorf("go mod download: %w", jsonErr)
+	}
+	switch {
+	case m.Error != "" && ctx.Err() == nil:
+		return module{}, f.unavailable(ctx, tool, r, m.Error)
+	case err != nil:
+		return module{}, err
+	}
+	if info, err := os.ReadFile(m.Info); err == nil {
+		_ = json.Unmarshal(info, &m) // adds Time and Origin
+	}
+	return m, nil
+}
+
+// unavailable tells a version that does not exist from a proxy that cannot be
+// reached: the list of versions comes from the same place.
+func (f *fetch) unavailable(ctx context.Context, tool *toolchain, r recipe, answer string) error {
+	cause := errors.New(strings.Join(strings.Fields(answer), " "))
+	out, err := tool.run(ctx, nil, "list", "-m", "-versions", "-json", r.module)
+	var list module
+	if err != nil || json.Unmarshal(out, &list) != nil {
+		return fmt.Errorf("get the source of %s %s: %w; is the Go module proxy (go env GOPROXY) reachable?", r.module, f.version, cause)
+	}
+	// A list may lack versions that are known to exist for other reasons.
+	known := append(list.Versions, f.product.Default())
+	for _, e := range f.cache.versions(f.product) {
+		known = append(known, e)
+	}
+	return &VersionError{Product: f.product, Version: f.version, Near: near(known, f.version, 6),
+		Problem: "does not exist, or the Go module proxy does not have it", Err: cause}
+}
+
+// compile builds the wrapper module.
+func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module, output string) error {
+	downloads := 0
+	out, err := tool.run(ctx, func(line string) {
+		if name, ok := strings.CutPrefix(line, "go: downloading "); ok {
+			downloads++
+			f.status("getting modules: %d, %s", downloads, name)
+		}
+	}, "list", "-trimpath", "-deps", "-f", "{{if .Stale}}stale{{else}}ready{{end}}", r.target)
+	if err != nil {
+		return err
+	}
+	stale := bytes.Count(out, []byte("stale"))
+	f.say("compiling %d packages, %d are in Go's build cache", stale, bytes.Count(out, []byte("ready")))
+
+	start, done, tick := time.Now(), 0, make(chan struct{})
+	var last string
+	lines := make(chan string)
+	go func() {
+		// One goroutine reports, so that the seconds go on while the
+		// linker, which says nothing, is at work.
+		defer close(tick)
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case line, ok := <-lines:
+				if !ok {
+					return
+				}
+				done, last = done+1, line
+			case <-ticker.C:
+			}
+			elapsed := time.Since(start).Truncate(time.Second)
+			if done >= stale {
+				f.status("linking, %s", elapsed)
+			} else {
+				f.status("compiled %d of %d packages, %s, %s", done, stale, elapsed, last)
+			}
+		}
+	}()
+	_, err = tool.run(ctx, func(line string) {
+		if !strings.ContainsAny(line, " :") {
+			lines <- line
+		}
+	}, "build", "-v", "-trimpath", "-ldflags", r.ldflags(f.version, m), "-o", output, r.target)
+	close(lines)
+	<-tick
+	return err
+}
+
+// versions lists the versions of p in the cache.
+func (c cache) versions(p Product) []string {
+	refs, _ := filepath.Glob(c.ref(p, "*", ""))
+	for i, ref := range refs {
+		refs[i] = filepath.Base(ref)
+	}
+	return slices.DeleteFunc(refs, func(v string) bool { return !strings.HasPrefix(v, "v") })
+}

@@ -1,0 +1,329 @@
+package release
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/semver"
+)
+
+// Entry is one entry of the cache; but for Dir it is what manifest.json holds.
+type Entry struct {
+	Product Product `json:"product"`
+	Version string  `json:"version"`
+	Arch    string  `json:"arch"`
+	// Dir holds the files. It is not part of the manifest.
+	Dir string `json:"dir,omitempty"`
+	// Source tells whether it was downloaded or built.
+	Source Source `json:"source"`
+	// Origin is the archive's address, or the module and its go.sum hash.
+	Origin string `json:"origin"`
+	// Go is the toolchain of a build.
+	Go      string    `json:"go,omitempty"`
+	Created time.Time `json:"created"`
+	Files   []File    `json:"files"`
+}
+
+// File is one file of an entry.
+type File struct {
+	Name string `json:"name"`
+	// Link is the target of a symbolic link within the entry; the rest is
+	// empty then.
+	Link    string    `json:"link,omitempty"`
+	Size    int64     `json:"size,omitempty"`
+	SHA256  string    `json:"sha256,omitempty"`
+	ModTime time.Time `json:"modTime,omitzero"`
+}
+
+// Size returns the bytes that the entry takes.
+func (e Entry) Size() int64 {
+	var n int64
+	for _, f := range e.Files {
+		n += f.Size
+	}
+	return n
+}
+
+// CorruptError says that a cache entry is not what it was when it was made.
+type CorruptError struct {
+	Dir     string
+	Problem string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("cache entry %s is corrupt: %s", e.Dir, e.Problem)
+}
+
+// cache is the directory of the cache.
+type cache string
+
+const manifestName = "manifest.json"
+
+func (c cache) ref(p Product, version, arch string) string {
+	return filepath.Join(string(c), "refs", string(p), version, arch)
+}
+
+// workDir makes a directory for one attempt to fetch.
+func (c cache) workDir(key string) (string, error) {
+	tmp := filepath.Join(string(c), "tmp")
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(tmp, key+"-")
+}
+
+// sweep removes what earlier fetches of key left when they were killed. The
+// caller holds the lock of key, so nobody is at work there.
+func (c cache) sweep(key string) {
+	left, _ := filepath.Glob(filepath.Join(string(c), "tmp", key+"-*"))
+	for _, dir := range left {
+		os.RemoveAll(dir)
+	}
+}
+
+// lookup returns an entry that it has verified.
+func (c cache) lookup(p Product, version, arch string, full bool) (Entry, error) {
+	dir, err := filepath.EvalSymlinks(c.ref(p, version, arch))
+	if errors.Is(err, os.ErrNotExist) {
+		return Entry{}, fmt.Errorf("%s %s (%s): %w", p, version, arch, ErrNotCached)
+	} else if err != nil {
+		return Entry{}, fmt.Errorf("cache: %w", err)
+	}
+	e, err := load(dir)
+	if err != nil {
+		return Entry{}, err
+	}
+	if e.Product != p || e.Version != version || e.Arch != arch {
+		return Entry{}, &CorruptError{dir, fmt.Sprintf("it holds %s %s (%s), not %s %s (%s)",
+			e.Product, e.Version, e.Arch, p, version, arch)}
+	}
+	if err := e.verify(full); err != nil {
+		return Entry{}, err
+	}
+	return e, nil
+}
+
+// load reads a manifest and checks it against the name of its directory.
+func load(dir string) (Entry, error) {
+	data, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if err != nil {
+		return Entry{}, &CorruptError{dir, err.Error()}
+	}
+	var e Entry
+	if err := json.Unmarshal(data, &e); err != nil {
+		return Entry{}, &CorruptError{dir, fmt.Sprintf("%s: %v", manifestName, err)}
+	}
+	e.Dir = dir
+	if e.digest() != filepath.Base(dir) {
+		return Entry{}, &CorruptError{dir, "its name is not the digest of its manifest"}
+	}
+	return e, nil
+}
+
+// digest names the contents of an entry, wherever they came from.
+func (e Entry) digest() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %s %s\n", e.Product, e.Version, e.Arch)
+	for _, f := range e.Files {
+		fmt.Fprintf(h, "%q %q %d %s\n", f.Name, f.Link, f.Size, f.SHA256)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// verify compares the files with the manifest.
+func (e Entry) verify(full bool) error {
+	for _, f := range e.Files {
+		if err := e.verifyFile(f, full); err != nil {
+			return &CorruptError{e.Dir, fmt.Sprintf("%s: %v", f.Name, err)}
+		}
+	}
+	return nil
+}
+
+func (e Entry) verifyFile(f File, full bool) error {
+	path := filepath.Join(e.Dir, f.Name)
+	if f.Link != "" {
+		if got, err := os.Readlink(path); err != nil {
+			return err
+		} else if got != f.Link {
+			return fmt.Errorf("links to %s instead of %s", got, f.Link)
+		}
+		return nil
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("is not a regular file")
+	case info.Size() != f.Size:
+		return fmt.Errorf("has %d bytes instead of %d", info.Size(), f.Size)
+	case info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("is not executable")
+	case !full && info.ModTime().Equal(f.ModTime):
+		return nil
+	}
+	sum, err := hashFile(path)
+	if err != nil {
+		return err
+	}
+	if sum != f.SHA256 {
+		return fmt.Errorf("has SHA-256 %s instead of %s", sum, f.SHA256)
+	}
+	// A cache that was copied has other times; with the right one the next
+	// use is cheap again. Where this is not ours to do, it stays dear.
+	if !info.ModTime().Equal(f.ModTime) {
+		_ = os.Chtimes(path, time.Time{}, f.ModTime)
+	}
+	return nil
+}
+
+// publish makes the files in dir an entry of the cache and e's reference point
+// to it.
+func (c cache) publish(dir string, e Entry) (Entry, error) {
+	var err error
+	if e.Files, err = scan(dir); err != nil {
+		return Entry{}, err
+	}
+	if missing := slices.DeleteFunc(e.Product.Files(), e.has); len(missing) > 0 {
+		return Entry{}, fmt.Errorf("%s does not hold %s", e.Origin, strings.Join(missing, ", "))
+	}
+	e.Created, e.Dir = time.Now().UTC().Truncate(time.Second), ""
+	data, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return Entry{}, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, manifestName), append(data, '\n'), 0o644); err != nil {
+		return Entry{}, err
+	}
+	e.Dir = filepath.Join(string(c), "entries", e.digest())
+	if err := os.MkdirAll(filepath.Dir(e.Dir), 0o755); err != nil {
+		return Entry{}, err
+	}
+	// The same contents may be there already, whole or damaged. Processes
+	// that run from there keep their files open.
+	if err := os.Rename(e.Dir, filepath.Join(filepath.Dir(dir), "replaced")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return Entry{}, err
+	}
+	if err := os.Rename(dir, e.Dir); err != nil {
+		return Entry{}, err
+	}
+	return e, c.point(e, filepath.Dir(dir))
+}
+
+// point makes e's reference point to it, at once, by way of a link in tmp.
+func (c cache) point(e Entry, tmp string) error {
+	ref := c.ref(e.Product, e.Version, e.Arch)
+	if err := os.MkdirAll(filepath.Dir(ref), 0o755); err != nil {
+		return err
+	}
+	target, err := filepath.Rel(filepath.Dir(ref), e.Dir)
+	if err != nil {
+		return err
+	}
+	link := filepath.Join(tmp, "ref")
+	if err := os.Symlink(target, link); err != nil {
+		return err
+	}
+	return os.Rename(link, ref)
+}
+
+func (e Entry) has(name string) bool {
+	return slices.ContainsFunc(e.Files, func(f File) bool { return f.Name == name })
+}
+
+// scan lists and hashes the files of dir, sorted by name, and puts them on
+// disk: a rename must not outlive the data it names.
+func scan(dir string) ([]File, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []File
+	for _, d := range list {
+		path := filepath.Join(dir, d.Name())
+		if d.Type()&os.ModeSymlink != 0 {
+			target, err := os.Readlink(path)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, File{Name: d.Name(), Link: target})
+			continue
+		}
+		if err := os.Chmod(path, 0o755); err != nil {
+			return nil, err
+		}
+		if err := syncFile(path); err != nil {
+			return nil, err
+		}
+		sum, err := hashFile(path)
+		if err != nil {
+			return nil, err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{Name: d.Name(), Size: info.Size(), SHA256: sum, ModTime: info.ModTime().UTC()})
+	}
+	return files, nil
+}
+
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// List returns the entries of the cache, sorted by product, version and
+// architecture, and one error for each that must not be used. Files are
+// verified as on every use; full adds their hashes.
+func List(cacheDir string, full bool) ([]Entry, []error) {
+	c := cache(cacheDir)
+	refs, _ := filepath.Glob(c.ref("*", "*", "*"))
+	var (
+		entries []Entry
+		errs    []error
+	)
+	for _, ref := range refs {
+		version, arch := filepath.Dir(ref), filepath.Base(ref)
+		product := Product(filepath.Base(filepath.Dir(version)))
+		e, err := c.lookup(product, filepath.Base(version), arch, full)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Product, b.Product), semver.Compare(a.Version, b.Version), cmp.Compare(a.Arch, b.Arch))
+	})
+	return entries, errs
+}

@@ -1,0 +1,272 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Source is where binaries come from.
+type Source string
+
+const (
+	SourceAuto    Source = ""        // archive, else build
+	SourceArchive Source = "release" // the project's release archives or a mirror
+	SourceBuild   Source = "build"   // the Go module proxy and the local toolchain
+)
+
+// OfficialMirror is the project's own location of release archives.
+const OfficialMirror = "https://dl.k8s.io"
+
+// MirrorVariable is the environment variable that names a mirror where
+// Options does not.
+const MirrorVariable = "HOLDFAST_MIRROR"
+
+// Options say how to fetch. The zero value is useful.
+type Options struct {
+	// CacheDir is the cache, DefaultCacheDir where empty.
+	CacheDir string
+	// Mirror is the base URL of the release archives:
+	// MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, with .sha512 beside
+	// it. Empty means $HOLDFAST_MIRROR, and OfficialMirror without that.
+	Mirror string
+	// Source restricts where binaries may come from.
+	Source Source
+	// Arch is the architecture, that of this program where empty.
+	Arch string
+	// Refresh fetches even what the cache has.
+	Refresh bool
+	// Verify compares the SHA-256 of every file of a cached entry, not only
+	// size and modification time.
+	Verify bool
+	// Progress is called with each step, never by two goroutines at once.
+	Progress func(Event)
+}
+
+// Event is one step of a fetch, for people.
+type Event struct {
+	Product Product
+	Version string
+	Text    string
+	// Lasting tells a step from a changing status such as a percentage.
+	Lasting bool
+}
+
+// DefaultCacheDir is $XDG_CACHE_HOME/holdfast, and ~/.cache/holdfast without
+// that variable.
+func DefaultCacheDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the user's cache directory: %w; set HOME or XDG_CACHE_HOME", err)
+	}
+	return filepath.Join(dir, "holdfast"), nil
+}
+
+// Ensure returns the directory that holds the executables of p at version
+// (Product.Files tells their names), after fetching them where the cache has
+// no good ones. Where another process fetches the same, it waits for that one.
+// Versions that are malformed or do not exist are a *VersionError.
+func Ensure(ctx context.Context, p Product, version string, o Options) (dir string, err error) {
+	e, err := Fetch(ctx, p, version, o)
+	return e.Dir, err
+}
+
+// Fetch is Ensure for those who want to know more of the cache entry.
+func Fetch(ctx context.Context, p Product, version string, o Options) (Entry, error) {
+	f, err := newFetch(p, version, o)
+	if err != nil {
+		return Entry{}, err
+	}
+	if e, ok := f.cached(true); ok {
+		return e, nil
+	}
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return Entry{}, fmt.Errorf("fetch %s %s: %w", f.product, f.version, err)
+	}
+	defer unlock()
+	// Another process may have fetched it while this one waited.
+	if e, ok := f.cached(false); ok {
+		return e, nil
+	}
+	f.cache.sweep(f.key())
+	e, err := f.fetch(ctx)
+	var v *VersionError
+	if err != nil && !errors.As(err, &v) {
+		err = fmt.Errorf("fetch %s %s: %w", f.product, f.version, err)
+	}
+	return e, err
+}
+
+// Lookup returns the entry of p at version from the cache and never fetches.
+// It returns ErrNotCached where there is none, a *CorruptError where there is
+// one that must not be used.
+func Lookup(p Product, version string, o Options) (Entry, error) {
+	f, err := newFetch(p, version, o)
+	if err != nil {
+		return Entry{}, err
+	}
+	return f.cache.lookup(f.product, f.version, f.arch, f.Verify)
+}
+
+// fetch is one call of Fetch.
+type fetch struct {
+	Options
+	product Product
+	version string
+	arch    string
+	cache   cache
+	started time.Time
+}
+
+func newFetch(p Product, version string, o Options) (*fetch, error) {
+	v, err := ParseVersion(p, version)
+	if err != nil {
+		return nil, err
+	}
+	if o.Mirror == "" {
+		o.Mirror = os.Getenv(MirrorVariable)
+	}
+	if o.Mirror == "" {
+		o.Mirror = OfficialMirror
+	}
+	o.Mirror = strings.TrimRight(o.Mirror, "/")
+	if o.CacheDir == "" {
+		if o.CacheDir, err = DefaultCacheDir(); err != nil {
+			return nil, err
+		}
+	}
+	// Entries are executed from other working directories.
+	dir, err := filepath.Abs(o.CacheDir)
+	if err != nil {
+		return nil, fmt.Errorf("cache directory %s: %w", o.CacheDir, err)
+	}
+	arch := o.Arch
+	if arch == "" {
+		arch = runtime.GOARCH
+	}
+	return &fetch{Options: o, product: p, version: v, arch: arch,
+		cache: cache(dir), started: time.Now()}, nil
+}
+
+func (f *fetch) key() string { return fmt.Sprintf("%s-%s-%s", f.product, f.version, f.arch) }
+
+func (f *fetch) say(format string, args ...any) {
+	f.event(Event{Text: fmt.Sprintf(format, args...), Lasting: true})
+}
+
+func (f *fetch) status(format string, args ...any) {
+	f.event(Event{Text: fmt.Sprintf(format, args...)})
+}
+
+func (f *fetch) event(e Event) {
+	if f.Progress != nil {
+		e.Product, e.Version = f.product, f.version
+		f.Progress(e)
+	}
+}
+
+// cached returns the entry of the cache if it is good and wanted.
+func (f *fetch) cached(first bool) (Entry, bool) {
+	if f.Refresh {
+		return Entry{}, false
+	}
+	e, err := f.cache.lookup(f.product, f.version, f.arch, f.Verify)
+	if err != nil && !errors.Is(err, ErrNotCached) && first {
+		f.say("%v: fetching it again", err)
+	}
+	return e, err == nil
+}
+
+// lock waits until no other process fetches the same.
+func (f *fetch) lock(ctx context.Context) (unlock func(), err error) {
+	dir := filepath.Join(string(f.cache), "locks")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the cache: %w; name another one with XDG_CACHE_HOME", err)
+	}
+	l := flock.New(filepath.Join(dir, f.key()+".lock"))
+	ok, err := l.TryLock()
+	if err == nil && !ok {
+		f.say("another process is fetching it, waiting for that one")
+		_, err = l.TryLockContext(ctx, 200*time.Millisecond)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
+	}
+	return func() { _ = l.Unlock() }, nil
+}
+
+// fetch tries the sources in order and publishes what the first one gives.
+func (f *fetch) fetch(ctx context.Context) (Entry, error) {
+	type source struct {
+		name Source
+		get  func(ctx context.Context, dir string) (Entry, error)
+	}
+	var sources []source
+	if f.product == Kubernetes && f.Source != SourceBuild {
+		sources = append(sources, source{SourceArchive, f.archive})
+	}
+	if f.Source != SourceArchive {
+		sources = append(sources, source{SourceBuild, f.build})
+	}
+	if len(sources) == 0 {
+		return Entry{}, fmt.Errorf("there are no release archives of %s to take it from: use the source %q", f.product, SourceBuild)
+	}
+	var tried []error
+	for i, s := range sources {
+		e, err := f.from(ctx, s.name, s.get)
+		if err == nil {
+			f.say("ready after %s (%s, from %s)", time.Since(f.started).Round(time.Second), size(e.Size()), e.Source)
+			return e, nil
+		}
+		if ctx.Err() != nil || errors.Is(err, errChecksum) {
+			return Entry{}, err
+		}
+		tried = append(tried, err)
+		if i+1 < len(sources) {
+			f.say("%v: going on to %s it", err, sources[i+1].name)
+		}
+	}
+	// The last source's word counts; it is the one that knows what exists.
+	return Entry{}, tried[len(tried)-1]
+}
+
+// from gets a product from one source into a directory that is gone afterwards
+// unless it became the entry.
+func (f *fetch) from(ctx context.Context, name Source, get func(context.Context, string) (Entry, error)) (Entry, error) {
+	tmp, err := f.cache.workDir(f.key())
+	if err != nil {
+		return Entry{}, err
+	}
+	defer os.RemoveAll(tmp)
+	out := filepath.Join(tmp, "entry")
+	if err := os.Mkdir(out, 0o755); err != nil {
+		return Entry{}, err
+	}
+	e, err := get(ctx, out)
+	if err != nil {
+		return Entry{}, err
+	}
+	e.Product, e.Version, e.Arch, e.Source = f.product, f.version, f.arch, name
+	f.status("hashing")
+	return f.cache.publish(out, e)
+}
+
+// size writes a number of bytes for people.
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
+	default:
+		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
+	}
+}

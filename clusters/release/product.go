@@ -1,0 +1,111 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+// Product is something that a control plane needs binaries of.
+type Product string
+
+const (
+	// Kubernetes is kube-apiserver, kube-controller-manager, kube-scheduler
+	// and kubectl.
+	Kubernetes Product = "kubernetes"
+	// Etcd is the etcd server.
+	Etcd Product = "etcd"
+	// Kwok is kwok, which simulates worker nodes and their pods.
+	Kwok Product = "kwok"
+)
+
+const (
+	// DefaultKubernetes is the Kubernetes version of a cluster that names none.
+	DefaultKubernetes = "v1.37.1"
+	// DefaultKwok is the kwok version in use.
+	DefaultKwok = "v0.8.0"
+	// EmbeddedEtcd is the version of the etcd server inside holdfast itself,
+	// which needs no fetch.
+	EmbeddedEtcd = "v3.7.3"
+)
+
+// Products lists all products.
+func Products() []Product { return []Product{Kubernetes, Etcd, Kwok} }
+
+// ParseProduct returns the product of that name.
+func ParseProduct(name string) (Product, error) {
+	if p := Product(name); slices.Contains(Products(), p) {
+		return p, nil
+	}
+	return "", fmt.Errorf("unknown product %q: it must be one of kubernetes, etcd, kwok", name)
+}
+
+// Files returns the names of the executables in the directory of p.
+func (p Product) Files() []string {
+	switch p {
+	case Kubernetes:
+		return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
+	default:
+		return []string{string(p)}
+	}
+}
+
+// Default returns the version of p where none is named.
+func (p Product) Default() string {
+	switch p {
+	case Kubernetes:
+		return DefaultKubernetes
+	case Etcd:
+		return EmbeddedEtcd
+	default:
+		return DefaultKwok
+	}
+}
+
+// ParseVersion checks a full version (1.37.1, v1.37.1, v1.38.0-rc.1) and
+// returns it with the leading v. Its errors are a *VersionError.
+func ParseVersion(p Product, version string) (string, error) {
+	v := "v" + strings.TrimPrefix(version, "v")
+	core, _, _ := strings.Cut(v, "-")
+	if !semver.IsValid(v) || strings.Count(core, ".") != 2 || semver.Build(v) != "" {
+		return "", &VersionError{Product: p, Version: version,
+			Problem: "is not a version such as " + p.Default()}
+	}
+	return v, nil
+}
+
+// VersionError says that a version is malformed or does not exist.
+type VersionError struct {
+	Product Product
+	Version string
+	// Problem completes the sentence "PRODUCT VERSION ...".
+	Problem string
+	// Near are existing versions close to the one asked for, oldest first.
+	Near []string
+	// Err is what the source answered, if it was asked.
+	Err error
+}
+
+func (e *VersionError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s", e.Product, e.Version, e.Problem)
+	if len(e.Near) > 0 {
+		fmt.Fprintf(&b, "; near ones are %s", strings.Join(e.Near, ", "))
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, " (%v)", e.Err)
+	}
+	return b.String()
+}
+
+func (e *VersionError) Unwrap() error { return e.Err }
+
+// ErrNotCached says that the cache has no entry for a product's version.
+var ErrNotCached = errors.New("not in the cache")
+
+// errChecksum says that a source served something else than it announced.
+// No other source is tried then: somebody has to look at it.
+var errChecksum = errors.New("checksum differs")

@@ -1,0 +1,139 @@
+package release
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// toolchain is the local Go toolchain, at work in one directory.
+type toolchain struct {
+	path    string
+	version string // such as go1.26.1
+	dir     string
+	env     []string
+}
+
+// errNoGo is what to do where there is no Go toolchain.
+var errNoGo = errors.New("no Go toolchain in PATH or /usr/local/go: install Go, or name a mirror of the release archives with --mirror or " + MirrorVariable)
+
+func newToolchain(ctx context.Context, dir, arch string) (*toolchain, error) {
+	path, err := FindGo()
+	if err != nil {
+		return nil, err
+	}
+	flags := strings.Fields(os.Getenv("GOFLAGS"))
+	kept := flags[:0]
+	for _, f := range flags {
+		if !strings.HasPrefix(strings.TrimLeft(f, "-"), "mod=") {
+			kept = append(kept, f)
+		}
+	}
+	t := &toolchain{path: path, dir: dir, env: append(os.Environ(),
+		"GOFLAGS="+strings.Join(append(kept, "-mod=mod"), " "),
+		"GOWORK=off", "GO111MODULE=on", "GOOS=linux", "GOARCH="+arch,
+		// As the released binaries are; it makes a C compiler unnecessary,
+		// and the binaries run on any Linux.
+		"CGO_ENABLED=0",
+		"PWD="+dir,
+	)}
+	out, err := t.run(ctx, nil, "env", "GOVERSION")
+	if err != nil {
+		return nil, err
+	}
+	t.version = strings.TrimSpace(string(out))
+	return t, nil
+}
+
+// FindGo returns the path of the go command.
+func FindGo() (string, error) {
+	if path, err := exec.LookPath("go"); err == nil {
+		return filepath.Abs(path)
+	}
+	// It is often missing from the PATH of sudo and of services.
+	const usual = "/usr/local/go/bin/go"
+	if _, err := exec.LookPath(usual); err == nil {
+		return usual, nil
+	}
+	return "", errNoGo
+}
+
+// run runs the go command and returns its standard output. It hands each line
+// of standard error to lines. When ctx ends, go and what it started get an
+// interrupt and time to leave the build cache in order.
+func (t *toolchain) run(ctx context.Context, lines func(string), args ...string) ([]byte, error) {
+	// The signal at the parent's death is tied to the thread that forked.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	cmd := exec.CommandContext(ctx, t.path, args...)
+	cmd.Dir, cmd.Env = t.dir, t.env
+	// An own group, so that the terminal's Ctrl-C comes by way of ctx only.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
+
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	pr, pw := io.Pipe()
+	cmd.Stderr = pw
+	tail := make(chan []string)
+	go func() {
+		var kept []string
+		s := bufio.NewScanner(pr)
+		s.Buffer(nil, 1<<20)
+		for s.Scan() {
+			line := s.Text()
+			if lines != nil {
+				lines(line)
+			}
+			if !isProgress(line) {
+				kept = append(kept, line)
+			}
+		}
+		_, _ = io.Copy(io.Discard, pr)
+		tail <- kept
+	}()
+	err := cmd.Run()
+	pw.Close()
+	kept := <-tail
+	switch {
+	case err == nil:
+		return stdout.Bytes(), nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("interrupted (what was compiled is kept, the next fetch goes on there): %w", ctx.Err())
+	}
+	return stdout.Bytes(), toolError(args[0], kept, err)
+}
+
+// isProgress tells lines that report work from lines that report trouble.
+func isProgress(line string) bool {
+	return strings.HasPrefix(line, "go: downloading ") || strings.HasPrefix(line, "go: finding ") ||
+		!strings.ContainsAny(line, " :")
+}
+
+// toolError makes an error of the last lines that the go command wrote.
+func toolError(command string, lines []string, err error) error {
+	const most = 12
+	if len(lines) > most {
+		lines = append([]string{"..."}, lines[len(lines)-most:]...)
+	}
+	text := strings.Join(lines, "\n\t")
+	for _, line := range lines {
+		if strings.Contains(line, "requires go >= ") {
+			text += "\n\tThe Go toolchain is too old for this version: install a newer one, or let Go get it itself with GOTOOLCHAIN=auto"
+			break
+		}
+	}
+	return fmt.Errorf("go %s: %w\n\t%s", command, err, text)
+}

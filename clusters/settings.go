@@ -1,0 +1,113 @@
+package clusters
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Constants of the API server that no flag changes.
+const (
+	// EndpointTTL is how long an API server's address stays listed after the
+	// last renewal: DefaultEndpointReconcilerTTL in
+	// k8s.io/kubernetes/pkg/controlplane/instance.go.
+	EndpointTTL = 15 * time.Second
+	// EndpointInterval is the time between two reconciliations of the
+	// default/kubernetes endpoints: DefaultEndpointReconcilerInterval in the
+	// same place.
+	EndpointInterval = 10 * time.Second
+)
+
+// Defaults of the components' own flags.
+const (
+	defaultLeaseDuration   = 15 * time.Second
+	defaultRenewDeadline   = 10 * time.Second
+	defaultRetryPeriod     = 2 * time.Second
+	defaultElectionTimeout = time.Second
+)
+
+// Margin covers what measuring itself takes.
+const Margin = 2 * time.Second
+
+// Settings returns the durations from which bounds are computed, as the
+// components are configured. Where nodes, or the two elected components,
+// differ, the longest counts, since a bound has to hold whoever is elected.
+// The health check counts as it is written, also where it is disabled.
+func Settings(c *Cluster) (framework.Settings, error) {
+	s := framework.Settings{
+		EndpointTTL:      EndpointTTL,
+		EndpointInterval: EndpointInterval,
+		Margin:           Margin,
+	}
+	if c.Spec.LoadBalancer.Kind != BalancerNone {
+		s.BalancerDetection = c.Spec.LoadBalancer.HealthCheck.Detection()
+	}
+	elected := []framework.Component{framework.ControllerManager, framework.Scheduler}
+	for _, setting := range []struct {
+		into       *time.Duration
+		components []framework.Component
+		flag       string
+		missing    time.Duration
+		parse      func(string) (time.Duration, error)
+	}{
+		{&s.LeaseDuration, elected, "leader-elect-lease-duration", defaultLeaseDuration, parseDuration},
+		{&s.RenewDeadline, elected, "leader-elect-renew-deadline", defaultRenewDeadline, parseDuration},
+		{&s.RetryPeriod, elected, "leader-elect-retry-period", defaultRetryPeriod, parseDuration},
+		{&s.ElectionTimeout, []framework.Component{framework.Etcd}, "election-timeout", defaultElectionTimeout, parseMilliseconds},
+	} {
+		for _, node := range c.Nodes() {
+			for _, component := range setting.components {
+				value := setting.missing
+				if text, ok := node.ExtraArgs[component][setting.flag]; ok {
+					var err error
+					if value, err = setting.parse(text); err != nil {
+						return framework.Settings{}, &badArgument{node: node.Index, component: component, flag: setting.flag, value: text, err: err}
+					}
+				}
+				*setting.into = max(*setting.into, value)
+			}
+		}
+	}
+	return s, nil
+}
+
+// badArgument is an extra argument that bounds depend on and that cannot be read.
+type badArgument struct {
+	node        int
+	component   framework.Component
+	flag, value string
+	err         error
+}
+
+func (b *badArgument) Error() string {
+	return fmt.Sprintf("argument --%s=%s of %s: %v", b.flag, b.value, b.component, b.err)
+}
+
+func (b *badArgument) Unwrap() error { return b.err }
+
+// path is the field of the cluster file that the argument comes from.
+func (b *badArgument) path(c *Cluster) string {
+	path := "spec.extraArgs"
+	if _, own := c.Spec.Nodes[b.node].ExtraArgs[b.component][b.flag]; own {
+		path = fmt.Sprintf("spec.nodes[%d].extraArgs", b.node)
+	}
+	return join(join(path, string(b.component)), b.flag)
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("want more than 0")
+	}
+	return d, err
+}
+
+func parseMilliseconds(text string) (time.Duration, error) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("want a whole number of milliseconds above 0")
+	}
+	return time.Duration(n) * time.Millisecond, nil
+}

@@ -1,0 +1,191 @@
+package clusters
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/semver"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+const (
+	maxNodes = 7
+	// maxWorkers keeps the addresses and the load of one kwok within reason.
+	maxWorkers = 1000
+	// maxHealthCheck bounds intervals and time-outs of the health check.
+	maxHealthCheck = 10 * time.Minute
+)
+
+var (
+	nodeCounts = []int{1, 3, 5, 7}
+	// perNode are the components that take extra arguments for one node,
+	// perCluster those that take them for all.
+	perNode    = []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}
+	perCluster = append(slices.Clone(perNode), framework.Kwok)
+	// reserved are names of other parties on a cluster's network.
+	reserved = []string{"balancer", "harness", "workers", "localhost", "kubernetes"}
+	// later are kinds of balancer that are planned.
+	later = []BalancerKind{"nginx", "dns", "vip"}
+
+	label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	flag  = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+)
+
+// Version puts a version into the form with a leading v. Empty stays empty.
+func Version(text string) string {
+	if text != "" && !strings.HasPrefix(text, "v") {
+		return "v" + text
+	}
+	return text
+}
+
+// Validate tells what is wrong with a cluster, all at once. It does not tell
+// whether versions exist: that is found out when they are fetched.
+func (c *Cluster) Validate() error {
+	return errors.Join(c.problems(func(string) string { return "" })...)
+}
+
+// validator gathers problems; where gives the position of a field for errors.
+type validator struct {
+	where func(path string) string
+	found []error
+}
+
+func (v *validator) problem(path, format string, args ...any) {
+	v.found = append(v.found, fmt.Errorf("%s%s %s", v.where(path), path, fmt.Sprintf(format, args...)))
+}
+
+func (c *Cluster) problems(where func(path string) string) []error {
+	v := &validator{where: where}
+	if c.APIVersion != APIVersion {
+		v.problem("apiVersion", "is %q: want %s", c.APIVersion, APIVersion)
+	}
+	if c.Kind != Kind {
+		v.problem("kind", "is %q: want %s", c.Kind, Kind)
+	}
+	// Names of nodes and clusters become host names, directories and parts
+	// of socket paths, which may have 107 bytes in all.
+	if !label.MatchString(c.Metadata.Name) || len(c.Metadata.Name) > 40 {
+		v.problem("metadata.name", "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", c.Metadata.Name)
+	}
+	s := c.Spec
+	if !slices.Contains(nodeCounts, len(s.Nodes)) {
+		v.problem("spec.nodes", "asks for %s control-plane nodes: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one less",
+			atMost(len(s.Nodes), maxNodes))
+	}
+	v.version("spec.kubernetesVersion", s.KubernetesVersion, false)
+	v.version("spec.etcdVersion", s.EtcdVersion, true)
+	v.balancer(s.LoadBalancer)
+	if s.Workers < 0 || s.Workers > maxWorkers {
+		v.problem("spec.workers", "is %d: want 0 to %d", s.Workers, maxWorkers)
+	}
+	if s.Data != DataMemory && s.Data != DataDisk {
+		v.problem("spec.data", "is %q: want %s or %s", s.Data, DataMemory, DataDisk)
+	}
+	v.extraArgs("spec.extraArgs", s.ExtraArgs, perCluster)
+	v.nodes(c)
+	if len(v.found) == 0 {
+		v.settings(c)
+	}
+	return v.found
+}
+
+// settings refuses times that cannot be read. The error of Settings names the
+// flag; where the file can be told, it is the cluster's or the node's.
+func (v *validator) settings(c *Cluster) {
+	if _, err := Settings(c); err != nil {
+		path := "spec.extraArgs"
+		var bad *badArgument
+		if errors.As(err, &bad) {
+			path = bad.path(c)
+		}
+		v.problem(path, "cannot be used to compute bounds: %v", err)
+	}
+}
+
+func (v *validator) nodes(c *Cluster) {
+	names := map[string]int{}
+	for i, node := range c.Nodes() {
+		path, spec := fmt.Sprintf("spec.nodes[%d]", i), c.Spec.Nodes[i]
+		switch {
+		case !label.MatchString(node.Name) || len(node.Name) > 40:
+			v.problem(path+".name", "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", node.Name)
+		case slices.Contains(reserved, node.Name) || strings.HasPrefix(node.Name, "worker-"):
+			v.problem(path+".name", "is %q, which is the name of something else: not allowed are %s and worker-...", node.Name, strings.Join(reserved, ", "))
+		}
+		if first, ok := names[node.Name]; ok {
+			v.problem(path+".name", "is %q, as that of spec.nodes[%d]", node.Name, first)
+		}
+		names[node.Name] = i
+		v.version(path+".kubernetesVersion", spec.KubernetesVersion, true)
+		v.version(path+".etcdVersion", spec.EtcdVersion, true)
+		v.extraArgs(path+".extraArgs", spec.ExtraArgs, perNode)
+	}
+}
+
+func (v *validator) version(path, version string, optional bool) {
+	if version == "" && optional {
+		return
+	}
+	if !semver.IsValid(version) || semver.Canonical(version) != version {
+		v.problem(path, "is %q: want a full version such as %s", version, DefaultKubernetesVersion)
+	}
+}
+
+func (v *validator) balancer(b LoadBalancer) {
+	const path = "spec.loadBalancer"
+	allowed := fmt.Sprintf("%s, %s or %s", BalancerBuiltin, BalancerHAProxy, BalancerNone)
+	switch {
+	case b.Kind == BalancerBuiltin, b.Kind == BalancerHAProxy, b.Kind == BalancerNone:
+	case slices.Contains(later, b.Kind):
+		v.problem(path+".kind", "is %s, which is planned but not there yet: want %s", b.Kind, allowed)
+	default:
+		v.problem(path+".kind", "is %q: want %s", b.Kind, allowed)
+	}
+	h := b.HealthCheck
+	for name, value := range map[string]time.Duration{"interval": h.Interval, "timeout": h.Timeout} {
+		if value < 10*time.Millisecond || value > maxHealthCheck {
+			v.problem(path+".healthCheck."+name, "is %v: want 10ms to %v", value, maxHealthCheck)
+		}
+	}
+	if h.Timeout > h.Interval {
+		v.problem(path+".healthCheck.timeout", "is %v, longer than the interval of %v: checks would pile up", h.Timeout, h.Interval)
+	}
+	for name, value := range map[string]int{"fall": h.Fall, "rise": h.Rise} {
+		if value < 1 || value > 100 {
+			v.problem(path+".healthCheck."+name, "is %d: want 1 to 100", value)
+		}
+	}
+}
+
+func (v *validator) extraArgs(path string, args ExtraArgs, allowed []framework.Component) {
+	for _, component := range slices.Sorted(maps.Keys(args)) {
+		here := join(path, string(component))
+		if !slices.Contains(allowed, component) {
+			names := make([]string, len(allowed))
+			for i, name := range allowed {
+				names[i] = string(name)
+			}
+			v.problem(here, "is no component that takes arguments here: allowed are %s", strings.Join(names, ", "))
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(args[component])) {
+			if !flag.MatchString(name) {
+				v.problem(join(here, name), "is no name of a flag: want it without its dashes, such as leader-elect")
+			}
+		}
+	}
+}
+
+func atMost(n, limit int) string {
+	if n > limit {
+		return fmt.Sprintf("more than %d", limit)
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,283 @@
+package vnet
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Link is one direction between two parties.
+type Link struct {
+	// From and To are names under which ports have been attached. The ports
+	// may be closed, now or later: a rule holds for the name.
+	From string
+	To   string
+	// Ports narrows the link to TCP and UDP packets whose source or
+	// destination port is one of these. Empty means every frame, ARP
+	// included. Of a fragmented packet only the first part tells its ports, so
+	// only that one matches; without it the receiver cannot use the rest.
+	Ports []uint16
+}
+
+// Impairment is what happens to the packets of a link. The zero value does
+// nothing, and its rule only counts.
+type Impairment struct {
+	// Cut drops every packet, those already delayed on the link too, without a
+	// word to the sender.
+	Cut bool
+	// Delay is added to each packet, varied by ± Jitter (uniformly, each
+	// packet by itself, so that a jitter longer than the gap between packets
+	// reorders them, as with netem).
+	Delay  time.Duration
+	Jitter time.Duration
+	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1, for
+	// each packet by itself. A reordered packet is held back by a further 10 ms,
+	// so that those behind it overtake it. A corrupted one has one bit flipped
+	// behind the Ethernet header, with the checksums as they were.
+	Loss      float64
+	Duplicate float64
+	Reorder   float64
+	Corrupt   float64
+	// Rate limits the link, in bits per second of Ethernet frames; 0 means no
+	// limit. What would wait for more than 200 ms (but at least 48 KiB) is
+	// dropped, as by a router with a short queue.
+	Rate int64
+}
+
+const (
+	reorderHold  = 10 * time.Millisecond
+	rateQueue    = 200 * time.Millisecond
+	rateQueueMin = 48 << 10 // bytes
+)
+
+// perPacket tells whether the impairment must see packets as on a wire.
+func (i Impairment) perPacket() bool {
+	return i.Loss > 0 || i.Duplicate > 0 || i.Reorder > 0 || i.Corrupt > 0 || i.Rate > 0
+}
+
+func (i Impairment) validate() error {
+	for _, p := range []struct {
+		name  string
+		value float64
+	}{{"loss", i.Loss}, {"duplicate", i.Duplicate}, {"reorder", i.Reorder}, {"corrupt", i.Corrupt}} {
+		if !(p.value >= 0 && p.value <= 1) {
+			return fmt.Errorf("%s is %v, want a probability from 0 to 1", p.name, p.value)
+		}
+	}
+	if i.Delay < 0 || i.Jitter < 0 {
+		return fmt.Errorf("delay %v and jitter %v must not be negative", i.Delay, i.Jitter)
+	}
+	if i.Rate < 0 {
+		return fmt.Errorf("rate is %d bit/s, want 0 for no limit or more", i.Rate)
+	}
+	return nil
+}
+
+// Rule is one impairment on any number of links.
+type Rule struct {
+	Links []Link
+	Impairment
+}
+
+// RuleID names a rule for as long as the switch lives.
+type RuleID uint64
+
+// RuleCounters counts packets as a wire would carry them: a large TCP segment
+// counts as the packets that it stands for. Each rule counts for itself, so a
+// packet that two cuts would drop is counted as dropped by both.
+type RuleCounters struct {
+	// Matched packets were on one of the links, on one of the ports.
+	Matched uint64
+	// Dropped of those would not have passed this rule alone, for whatever
+	// reason: cut, loss, or a full queue of a rate or delay.
+	Dropped    uint64
+	Delayed    uint64
+	Duplicated uint64
+	Reordered  uint64
+	Corrupted  uint64
+}
+
+// rule is a Rule in force, or what is left of it.
+type rule struct {
+	Impairment
+	counters RuleCounters
+	parts    []*linkRule // nil once removed
+}
+
+// linkRule is the part of a rule that is on one link.
+type linkRule struct {
+	rule  *rule
+	link  *link
+	ports []uint16 // nil means all
+	rng   *rand.Rand
+	free  int64 // when the last packet under Rate will have been sent
+}
+
+func (r *linkRule) matches(p *packet) bool {
+	if len(r.ports) == 0 {
+		return true
+	}
+	return p.hasPorts() && (slices.Contains(r.ports, p.source) || slices.Contains(r.ports, p.destination))
+}
+
+func (r *linkRule) happens(probability float64) bool {
+	return probability > 0 && r.rng.Float64() < probability
+}
+
+// drops decides whether the rule loses a frame that stands for n packets.
+func (r *linkRule) drops(n uint64) bool {
+	if r.rule.Cut || r.happens(r.rule.Loss) {
+		r.rule.counters.Dropped += n
+		return true
+	}
+	return false
+}
+
+// pass sends a packet that enters the rule at a point in time through its rate
+// limit and delay, and returns when it comes out; ok is false if the queue of
+// the limit is full.
+func (r *linkRule) pass(at int64, size int, n uint64) (out int64, ok bool) {
+	out = at
+	if r.rule.Rate > 0 {
+		start := max(at, r.free)
+		wait := time.Duration(start - at)
+		if wait > rateQueue && float64(wait)*float64(r.rule.Rate) > rateQueueMin*8*1e9 {
+			r.rule.counters.Dropped += n
+			return 0, false
+		}
+		r.free = start + int64(float64(size)*8*1e9/float64(r.rule.Rate))
+		out = r.free
+	}
+	delay := r.rule.Delay
+	if r.rule.Jitter > 0 {
+		delay += time.Duration((2*r.rng.Float64() - 1) * float64(r.rule.Jitter))
+	}
+	if delay > 0 {
+		out += int64(delay)
+	}
+	if r.happens(r.rule.Reorder) {
+		out += int64(reorderHold)
+		r.rule.counters.Reordered += n
+	}
+	if out > at {
+		r.rule.counters.Delayed += n
+	}
+	return out, true
+}
+
+// Impair puts a rule into force on all its links in one step and returns its
+// name. When Impair returns, no packet passes without it. An error names the
+// link or value that does not fit; nothing has been changed then.
+func (s *Switch) Impair(r Rule) (RuleID, error) {
+	if err := r.validate(); err != nil {
+		return 0, fmt.Errorf("impair network: %w", err)
+	}
+	if len(r.Links) == 0 {
+		return 0, errors.New("impair network: the rule names no link")
+	}
+	unlock := s.lock()
+	defer unlock()
+	if s.closed {
+		return 0, fmt.Errorf("impair network: %w", ErrClosed)
+	}
+	s.lastRule++
+	id := s.lastRule
+	active := &rule{Impairment: r.Impairment}
+	for _, l := range r.Links {
+		from, to := s.parties[l.From], s.parties[l.To]
+		switch {
+		case from == nil:
+			return 0, fmt.Errorf("impair network: link from %q to %q: no port has been attached as %q", l.From, l.To, l.From)
+		case to == nil:
+			return 0, fmt.Errorf("impair network: link from %q to %q: no port has been attached as %q", l.From, l.To, l.To)
+		case from == to:
+			return 0, fmt.Errorf("impair network: link from %q to itself: the switch does not carry such packets", l.From)
+		}
+		active.add(s.link(from, to), l.Ports)
+	}
+	for _, part := range active.parts {
+		part.rng = s.random(uint64(id), part.link)
+		part.link.rules = append(part.link.rules, part)
+	}
+	s.rules[id] = active
+	if r.Cut {
+		s.cutQueued(active)
+	}
+	return id, nil
+}
+
+// add puts a rule on a link, or widens it where it is there already.
+func (r *rule) add(l *link, ports []uint16) {
+	for _, part := range r.parts {
+		if part.link == l {
+			if len(ports) == 0 || len(part.ports) == 0 {
+				part.ports = nil
+			} else {
+				part.ports = append(part.ports, ports...)
+			}
+			return
+		}
+	}
+	r.parts = append(r.parts, &linkRule{rule: r, link: l, ports: slices.Clone(ports)})
+}
+
+// cutQueued drops the packets that wait on the links of a new cut.
+func (s *Switch) cutQueued(r *rule) {
+	for _, part := range r.parts {
+		s.queue.remove(func(q *queued) bool {
+			if q.link != part.link {
+				return false
+			}
+			p := parse(q.buf[headerLen:])
+			if !part.matches(&p) {
+				return false
+			}
+			r.counters.Matched += q.packets
+			r.counters.Dropped += q.packets
+			return true
+		})
+	}
+}
+
+// Remove takes a rule out of force on all its links in one step. Packets that
+// it held back leave at once, in the order in which they would have left,
+// unless another rule holds them too. Removing a rule that is gone does
+// nothing. Its counters can still be read.
+func (s *Switch) Remove(id RuleID) {
+	unlock := s.lock()
+	defer unlock()
+	active := s.rules[id]
+	if active == nil || active.parts == nil {
+		return
+	}
+	for _, part := range active.parts {
+		part.link.rules = slices.DeleteFunc(part.link.rules, func(o *linkRule) bool { return o == part })
+	}
+	active.parts = nil
+	if s.queue.release(active) {
+		s.sendDue()
+		s.wake()
+	}
+}
+
+// RuleCounters tells what a rule has done so far, also after Remove. It
+// returns false for a name that Impair never gave out.
+func (s *Switch) RuleCounters(id RuleID) (RuleCounters, bool) {
+	unlock := s.lock()
+	defer unlock()
+	if r := s.rules[id]; r != nil {
+		return r.counters, true
+	}
+	return RuleCounters{}, false
+}
+
+// random returns the source of randomness of a rule on a link. It depends on
+// the switch's seed, the rule's number and the names alone.
+func (s *Switch) random(id uint64, l *link) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d\x00%s\x00%s", id, l.from.name, l.to.name)
+	return rand.New(rand.NewPCG(s.config.Seed, h.Sum64()))
+}

@@ -1,0 +1,220 @@
+package vnet
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrClosed is returned for a switch or port that has been closed.
+var ErrClosed = errors.New("the switch is closed")
+
+// Config configures a switch. The zero value is useful.
+type Config struct {
+	// Seed is the seed of all randomness: the decisions of a rule on a link
+	// are the same for the same seed, rule number and sequence of packets.
+	Seed uint64
+	// MTU is that of ports which do not set their own; 1500 if 0.
+	MTU int
+}
+
+// Switch is a learning Ethernet switch. Its methods may be called from any
+// goroutine.
+type Switch struct {
+	config Config
+	start  time.Time
+
+	// waiting counts the callers that wait for mu, so that the loop lets them
+	// in between two frames.
+	waiting atomic.Int32
+	// mu guards what follows. Descriptors are used only while it is held, so
+	// what a caller has changed under it is in force when it lets go.
+	mu        sync.Mutex
+	closed    bool
+	loop      *loop // nil before the first Attach
+	parties   map[string]*party
+	ordered   []*party // in the order of their first Attach
+	ports     map[int32]*Port
+	lastPort  int32
+	links     [][]*link // by index of sender and receiver
+	addresses map[address]*party
+	rules     map[RuleID]*rule
+	lastRule  RuleID
+	queue     queue
+
+	// Scratch space of the packet path.
+	segment []byte
+	matched []*linkRule
+	holds   []hold
+
+	attaching sync.WaitGroup
+
+	veths vethSpace
+}
+
+// party is a name on the switch. It outlives its ports.
+type party struct {
+	name     string
+	index    int
+	port     *Port // nil while none is attached
+	reserved bool  // Attach is under way
+}
+
+// New returns a switch without ports. It uses no descriptor and no goroutine
+// until the first port is attached.
+func New(config Config) *Switch {
+	if config.MTU == 0 {
+		config.MTU = 1500
+	}
+	return &Switch{
+		config:    config,
+		start:     time.Now(),
+		parties:   make(map[string]*party),
+		ports:     make(map[int32]*Port),
+		addresses: make(map[address]*party),
+		rules:     make(map[RuleID]*rule),
+		segment:   make([]byte, 0, bufferSize),
+	}
+}
+
+// now is the switch's clock in nanoseconds, never 0.
+func (s *Switch) now() int64 { return int64(time.Since(s.start)) + 1 }
+
+// lock takes the lock for a caller from outside the loop.
+func (s *Switch) lock() (unlock func()) {
+	s.waiting.Add(1)
+	s.mu.Lock()
+	s.waiting.Add(-1)
+	return s.mu.Unlock
+}
+
+// link returns the link between two parties.
+func (s *Switch) link(from, to *party) *link {
+	l := s.links[from.index][to.index]
+	if l == nil {
+		l = &link{from: from, to: to}
+		s.links[from.index][to.index] = l
+	}
+	return l
+}
+
+// party returns the party of a name, and makes it on first use.
+func (s *Switch) party(name string) *party {
+	if p := s.parties[name]; p != nil {
+		return p
+	}
+	p := &party{name: name, index: len(s.ordered)}
+	s.parties[name] = p
+	s.ordered = append(s.ordered, p)
+	for i := range s.links {
+		s.links[i] = append(s.links[i], nil)
+	}
+	s.links = append(s.links, make([]*link, len(s.ordered)))
+	return p
+}
+
+// Parties returns the names under which ports have ever been attached, in the
+// order of their first appearance.
+func (s *Switch) Parties() []string {
+	unlock := s.lock()
+	defer unlock()
+	names := make([]string, len(s.ordered))
+	for i, p := range s.ordered {
+		names[i] = p.name
+	}
+	return names
+}
+
+// LinkCounters returns the counters of one directed link. They are all zero
+// where nothing was ever sent, or a name is unknown.
+func (s *Switch) LinkCounters(from, to string) LinkCounters {
+	unlock := s.lock()
+	defer unlock()
+	f, t := s.parties[from], s.parties[to]
+	if f == nil || t == nil {
+		return LinkCounters{}
+	}
+	return s.link(f, t).counters
+}
+
+// LinkStatus is the state of one directed link.
+type LinkStatus struct {
+	From string
+	To   string
+	LinkCounters
+	// Rules are the rules in force, in the order in which they came.
+	Rules []RuleID
+}
+
+// Links returns the state of every link that ever carried a packet or has a
+// rule, all at one moment, ordered by names.
+func (s *Switch) Links() []LinkStatus {
+	unlock := s.lock()
+	defer unlock()
+	ids := make(map[*rule]RuleID)
+	for id, r := range s.rules {
+		ids[r] = id
+	}
+	var all []LinkStatus
+	for _, row := range s.links {
+		for _, l := range row {
+			if l == nil || (l.counters == LinkCounters{} && len(l.rules) == 0) {
+				continue
+			}
+			status := LinkStatus{From: l.from.name, To: l.to.name, LinkCounters: l.counters}
+			for _, r := range l.rules {
+				status.Rules = append(status.Rules, ids[r.rule])
+			}
+			all = append(all, status)
+		}
+	}
+	slices.SortFunc(all, func(a, b LinkStatus) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return all
+}
+
+// Close unplugs and removes all ports and ends the switch: no goroutine,
+// descriptor or device of it is left. Closing it again does nothing. The
+// counters can still be read.
+func (s *Switch) Close() error {
+	unlock := s.lock()
+	if s.closed {
+		unlock()
+		return nil
+	}
+	s.closed = true
+	s.wake()
+	unlock()
+
+	s.attaching.Wait()
+	var errs []error
+	unlock = s.lock()
+	ports := make([]*Port, 0, len(s.ports))
+	for _, p := range s.ports {
+		ports = append(ports, p)
+	}
+	running := s.loop
+	unlock()
+	for _, p := range ports {
+		errs = append(errs, p.Close())
+	}
+	if running != nil {
+		<-running.done
+		errs = append(errs, running.close())
+	}
+	errs = append(errs, s.veths.close())
+	return errors.Join(errs...)
+}
+
+// closeFile closes a file that may be nil.
+func closeFile(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// addNameFlag gives a command on a running cluster the flag --name, and returns
+// what opens that cluster.
+func addNameFlag(cmd *cobra.Command) func() (*local.Handle, error) {
+	name := cmd.Flags().String("name", "", "name of the cluster (default the only one there is)")
+	return func() (*local.Handle, error) {
+		h, err := local.Open(*name)
+		if errors.Is(err, local.ErrNoCluster) {
+			return nil, exitWith(exitUsage, err)
+		}
+		return h, err
+	}
+}
+
+func newStatusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what runs in a cluster and how it is",
+		Example: `  holdfast status
+  holdfast status --name five -o json`,
+		Args: cobra.NoArgs,
+	}
+	open := addNameFlag(cmd)
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		h, err := open()
+		if err != nil {
+			return err
+		}
+		status, err := h.Status(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), status)
+		}
+		return printStatus(cmd.OutOrStdout(), status)
+	}
+	return cmd
+}
+
+func printStatus(out io.Writer, s *local.Status) error {
+	ready := "ready"
+	if !s.Ready {
+		ready = "not ready"
+	}
+	fmt.Fprintf(out, "cluster %s: %s, up for %s, network %s\n", s.Name, ready, time.Since(s.Started).Round(time.Second), s.Network)
+	fmt.Fprintf(out, "from this machine: %s, kubeconfig %s\n\n", s.Server, s.Kubeconfig)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ENTRANCE\tURL\tSTATE")
+	for _, e := range s.Entrances {
+		state := "ready"
+		if !e.Ready {
+			state = firstLine(e.Error)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.URL, state)
+	}
+	fmt.Fprintln(w, "\t\t\nHOST\tCOMPONENT\tSTATE\tPID\tRESTARTS\tVERSION\tNOTE")
+	for _, h := range s.Hosts {
+		if !h.Powered {
+			fmt.Fprintf(w, "%s\t-\tpowered off\t\t\t\t\n", h.Name)
+		}
+		for _, p := range h.Components {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", h.Name, p.Component, processWords(p), p.PID, p.Restarts,
+				h.Versions[string(p.Component)], processNote(s, h, p))
+		}
+	}
+	return w.Flush()
+}
+
+func processWords(p framework.Process) string {
+	switch {
+	case p.Held:
+		return "held down"
+	case p.PID == 0:
+		return "down (" + p.LastExit + ")"
+	case p.State == "T":
+		return "frozen"
+	}
+	return "running"
+}
+
+// processNote says what is special about a process: that it leads, or why it
+// cannot be asked.
+func processNote(s *local.Status, h local.HostStatus, p framework.Process) string {
+	if p.Component == framework.Etcd && h.Etcd != nil {
+		switch {
+		case h.Etcd.Error != "":
+			return firstLine(h.Etcd.Error)
+		case h.Etcd.Leader:
+			return fmt.Sprintf("leader, term %d", h.Etcd.Term)
+		}
+	}
+	for _, l := range s.Leases {
+		if l.Component == p.Component && strings.HasPrefix(l.Holder, h.Name+"_") {
+			return "active"
+		}
+	}
+	return ""
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func newDownCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "down",
+		Short:   "End a cluster and remove all of it",
+		Example: `  holdfast down --name five`,
+		Args:    cobra.NoArgs,
+	}
+	open := addNameFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		h, err := open()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+		defer cancel()
+		if err := h.Down(ctx); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s is gone\n", h.Name)
+		return err
+	}
+	return cmd
+}
+
+func newKubeconfigCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print the path of a kubeconfig that works from this machine",
+		Example: `  export KUBECONFIG=$(holdfast kubeconfig)
+  kubectl get nodes`,
+		Args: cobra.NoArgs,
+	}
+	open := addNameFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		h, err := open()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), h.Kubeconfig())
+		return err
+	}
+	return cmd
+}
+
+func newKubectlCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kubectl -- ARGS",
+		Short: "Run kubectl of the cluster's version against it",
+		Example: `  holdfast kubectl -- get nodes
+  holdfast kubectl --name five -- get leases -n kube-system`,
+	}
+	open := addNameFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		h, err := open()
+		if err != nil {
+			return err
+		}
+		path, err := h.Kubectl("")
+		if err != nil {
+			return err
+		}
+		kubectl := exec.CommandContext(cmd.Context(), path, args...)
+		kubectl.Env = append(os.Environ(), "KUBECONFIG="+h.Kubeconfig())
+		return runChild(cmd, kubectl)
+	}
+	return cmd
+}
+
+func newShellCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "shell [HOST] [-- COMMAND]",
+		Short: "Run a shell or a command on a machine of the cluster",
+		Long: `Run a shell, or a command, on a machine of the cluster, with KUBECONFIG and the
+variables of etcdctl set for that node. Without HOST it runs beside the harness,
+on the same network.`,
+		Example: `  holdfast shell node-2
+  holdfast shell node-2 -- ip address
+  holdfast shell -- curl -k https://10.77.0.10:6443/readyz`,
+	}
+	open := addNameFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var host string
+		argv := args
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+			argv, args = args[dash:], args[:dash]
+		} else {
+			argv = nil
+		}
+		if len(args) > 1 {
+			return usageError("shell takes one host, and a command behind --")
+		}
+		if len(args) == 1 {
+			host = args[0]
+		}
+		if len(argv) == 0 {
+			argv = []string{"/bin/sh"}
+			if sh := os.Getenv("SHELL"); sh != "" {
+				argv[0] = sh
+			}
+		}
+		h, err := open()
+		if err != nil {
+			return err
+		}
+		shell, err := h.Shell(cmd.Context(), host, argv...)
+		if errors.Is(err, local.ErrNoHost) {
+			return exitWith(exitUsage, err)
+		}
+		if err != nil {
+			return err
+		}
+		return runChild(cmd, shell)
+	}
+	return cmd
+}
+
+// runChild runs a program in the place of this one: with its streams, and with
+// its exit code as ours.
+func runChild(cmd *cobra.Command, child *exec.Cmd) error {
+	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	child.Cancel = func() error { return nil } // Ctrl-C reaches it by itself
+	err := child.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+		return exitWith(exit.ExitCode(), nil)
+	}
+	return err
+}
+
+func newLogsCommand() *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "logs HOST COMPONENT",
+		Short: "Print the log of a component",
+		Example: `  holdfast logs node-1 kube-apiserver
+  holdfast logs balancer load-balancer --follow
+  holdfast logs node-1 audit`,
+		Args: cobra.ExactArgs(2),
+	}
+	cmd.Flags().BoolVar(&follow, "follow", false, "go on printing what is added")
+	open := addNameFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		h, err := open()
+		if err != nil {
+			return err
+		}
+		dir := filepath.Join(h.Dir(), "logs")
+		path := filepath.Join(dir, args[0], args[1]+".log")
+		f, err := os.Open(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return usageError("cluster %s has no log of %s on %s; there are:\n%s", h.Name, args[1], args[0], logNames(dir))
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for {
+			if _, err := io.Copy(cmd.OutOrStdout(), f); err != nil {
+				return err
+			}
+			if !follow {
+				return nil
+			}
+			select {
+			case <-cmd.Context().Done():
+				return nil
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}
+	return cmd
+}
+
+func logNames(dir string) string {
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "*.log"))
+	var b strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&b, "  %s %s\n", filepath.Base(filepath.Dir(f)), strings.TrimSuffix(filepath.Base(f), ".log"))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

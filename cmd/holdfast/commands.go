@@ -1,0 +1,19 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// commands lists every command, one line each.
+func commands() []*cobra.Command {
+	return []*cobra.Command{
+		newDoctorCommand(),
+		newFetchCommand(),
+		newUpCommand(),
+		newStatusCommand(),
+		newKubectlCommand(),
+		newKubeconfigCommand(),
+		newShellCommand(),
+		newLogsCommand(),
+		newDownCommand(),
+		newVersionCommand(),
+	}
+}

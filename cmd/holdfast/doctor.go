@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters/release"
+)
+
+// checkState says how a thing that holdfast looks for was found.
+type checkState string
+
+const (
+	stateOK       checkState = "ok"
+	stateFallback checkState = "fallback" // something else takes its place
+	stateMissing  checkState = "missing"
+)
+
+// check is what doctor found out about one thing.
+type check struct {
+	Name  string     `json:"name"`
+	State checkState `json:"state"`
+	// Required tells that no cluster can run here without it.
+	Required bool `json:"required"`
+	// Found is what was seen.
+	Found string `json:"found"`
+	// Advice is what to do, or what takes its place; empty where all is well.
+	Advice string `json:"advice,omitempty"`
+}
+
+func (c check) ok(format string, args ...any) check {
+	c.State, c.Found, c.Advice = stateOK, fmt.Sprintf(format, args...), ""
+	return c
+}
+
+func (c check) fallback(found, advice string) check {
+	c.State, c.Found, c.Advice = stateFallback, found, advice
+	return c
+}
+
+func (c check) missing(found, advice string) check {
+	c.State, c.Found, c.Advice = stateMissing, found, advice
+	return c
+}
+
+// diagnosis is the output of doctor.
+type diagnosis struct {
+	// Ready tells that nothing required is missing.
+	Ready  bool            `json:"ready"`
+	Checks []check         `json:"checks"`
+	Cache  []release.Entry `json:"cache"`
+}
+
+func newDoctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell what this machine can do, and how to get the rest",
+		Long: `Tell what this machine can do, and how to get the rest.
+
+Each line is ok, missing or fallback; the latter means that something else takes
+its place and nothing needs to be done. What can be tried is tried: namespaces
+are made, devices are opened. Exit code 3 means that no local cluster can run
+here until something is changed.`,
+		Args: cobra.NoArgs,
+	}
+	inside := cmd.Flags().Bool("inside", false, "")
+	_ = cmd.Flags().MarkHidden("inside") // fails for an unknown flag only
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *inside {
+			return writeJSON(cmd.OutOrStdout(), insideChecks())
+		}
+		d := diagnose(cmd.Context())
+		var err error
+		if *output == outputJSON {
+			err = writeJSON(cmd.OutOrStdout(), d)
+		} else {
+			err = d.write(cmd.OutOrStdout())
+		}
+		if err == nil && !d.Ready {
+			err = exitWith(exitInconclusive, errors.New("no local cluster can run on this machine as it is; see what is missing above"))
+		}
+		return err
+	}
+	return cmd
+}
+
+func diagnose(ctx context.Context) diagnosis {
+	d := diagnosis{Ready: true, Cache: []release.Entry{}}
+	cacheDir, cacheErr := release.DefaultCacheDir()
+	var broken []error
+	if cacheErr == nil {
+		d.Cache, broken = release.List(cacheDir, false)
+	}
+	cached := hasDefault(d.Cache)
+	d.Checks = append(d.Checks, checkCores(), checkMemory())
+	d.Checks = append(d.Checks, checkSandbox(ctx)...)
+	d.Checks = append(d.Checks,
+		checkTUN(), checkFUSE(),
+		checkProgram("haproxy"), checkProgram("nginx"),
+		checkCache(cacheDir, cacheErr, cached, broken), checkGo(ctx, cached), checkDisk(cacheDir, cached))
+	for _, c := range d.Checks {
+		if c.Required && c.State == stateMissing {
+			d.Ready = false
+		}
+	}
+	if d.Cache == nil {
+		d.Cache = []release.Entry{}
+	}
+	return d
+}
+
+func (d diagnosis) write(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range d.Checks {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", c.State, c.Name, c.Found)
+		if c.Advice != "" {
+			fmt.Fprintf(tw, "\t\t→ %s\n", c.Advice)
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if len(d.Cache) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nIn the cache:")
+	for _, e := range d.Cache {
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%s\n", e.Product, e.Version, e.Arch, e.Source, mebibytes(uint64(e.Size())))
+	}
+	return tw.Flush()
+}
+
+func mebibytes(n uint64) string {
+	if n >= 10<<30 {
+		return fmt.Sprintf("%d GiB", n>>30)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/release"
+)
+
+const (
+	// clusterMemory is what a cluster of three nodes takes, with room to breathe.
+	clusterMemory = 3 << 30
+	// buildDisk is what building one version of Kubernetes takes in Go's
+	// caches; runDisk is for a cluster and its results.
+	buildDisk = 8 << 30
+	runDisk   = 1 << 30
+)
+
+func checkCores() check {
+	c := check{Name: "cores"}
+	n := runtime.NumCPU()
+	if n < 2 {
+		return c.fallback(fmt.Sprint(n), "a cluster works, but slow; verdicts may be inconclusive where holdfast itself is starved")
+	}
+	return c.ok("%d", n)
+}
+
+func checkMemory() check {
+	c := check{Name: "memory", Required: true}
+	available, err := memAvailable()
+	if err != nil {
+		return c.fallback("unknown", fmt.Sprintf("%v; a cluster of three nodes takes 2 to 3 GiB", err))
+	}
+	if limit, ok := cgroupMemory(); ok {
+		available = min(available, limit)
+	}
+	if available < 1<<30 {
+		return c.missing(mebibytes(available)+" free", "a cluster of one node takes about 1 GiB, one of three 2 to 3 GiB: free some")
+	}
+	if available < clusterMemory {
+		return c.fallback(mebibytes(available)+" free", "enough for one node; three take 2 to 3 GiB")
+	}
+	return c.ok("%s free", mebibytes(available))
+}
+
+func memAvailable() (uint64, error) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		var kib uint64
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); n == 1 {
+			return kib << 10, nil
+		}
+	}
+	return 0, errors.New("/proc/meminfo has no MemAvailable")
+}
+
+// cgroupMemory is what the control group of a container leaves.
+func cgroupMemory() (uint64, bool) {
+	read := func(name string) (n uint64, ok bool) {
+		data, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", name))
+		if err != nil {
+			return 0, false
+		}
+		_, err = fmt.Sscan(string(data), &n)
+		return n, err == nil
+	}
+	limit, ok := read("memory.max")
+	used, okUsed := read("memory.current")
+	if !ok || !okUsed || used > limit {
+		return 0, false
+	}
+	return limit - used, true
+}
+
+func checkTUN() check {
+	c := check{Name: "/dev/net/tun"}
+	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+	if err != nil {
+		return c.fallback(deviceProblem(err), "the network uses veth pairs and AF_PACKET instead; somewhat slower, otherwise the same")
+	}
+	f.Close()
+	return c.ok("can be opened")
+}
+
+func checkFUSE() check {
+	c := check{Name: "/dev/fuse"}
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return c.missing(deviceProblem(err), "disk faults are not applicable without it; as root: modprobe fuse && chmod 0666 /dev/fuse")
+	}
+	f.Close()
+	return c.ok("can be opened")
+}
+
+func deviceProblem(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "is not there"
+	case errors.Is(err, fs.ErrPermission):
+		return "may not be opened by this user"
+	default:
+		return err.Error()
+	}
+}
+
+func checkProgram(name string) check {
+	c := check{Name: name}
+	path, err := lookProgram(name)
+	if err != nil {
+		return c.fallback("not found", fmt.Sprintf("the built-in load balancer does; install %s to put that one to the test", name))
+	}
+	return c.ok("%s", path)
+}
+
+// lookProgram also looks where the PATH of an ordinary user often does not.
+func lookProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+func hasDefault(entries []release.Entry) bool {
+	return slices.ContainsFunc(entries, func(e release.Entry) bool {
+		return e.Product == release.Kubernetes && e.Version == release.DefaultKubernetes && e.Arch == runtime.GOARCH
+	})
+}
+
+func checkCache(dir string, err error, cached bool, broken []error) check {
+	c := check{Name: "binaries"}
+	switch {
+	case err != nil:
+		c.Required = true
+		return c.missing("no cache", err.Error())
+	case len(broken) > 0:
+		return c.fallback(broken[0].Error(), "it is fetched again when it is needed")
+	case !cached:
+		return c.fallback(fmt.Sprintf("kubernetes %s is not in %s", release.DefaultKubernetes, dir),
+			fmt.Sprintf("it is fetched when it is needed; beforehand: holdfast fetch kubernetes %s kwok %s", release.DefaultKubernetes, release.DefaultKwok))
+	}
+	return c.ok("kubernetes %s is in %s", release.DefaultKubernetes, dir)
+}
+
+func checkGo(ctx context.Context, cached bool) check {
+	c := check{Name: "Go toolchain"}
+	path, err := release.FindGo()
+	if err != nil {
+		if cached {
+			return c.fallback("not found", "what is in the cache is used; other versions need Go or a mirror of the release archives")
+		}
+		return c.fallback("not found", "binaries can only come from release archives; install Go to build them instead")
+	}
+	out, err := exec.CommandContext(ctx, path, "env", "GOVERSION").Output()
+	if err != nil {
+		return c.missing(fmt.Sprintf("%s env GOVERSION: %v", path, err), "repair the Go installation")
+	}
+	return c.ok("%s, %s", strings.TrimSpace(string(out)), path)
+}
+
+func checkDisk(cacheDir string, cached bool) check {
+	c := check{Name: "disk"}
+	dir := cacheDir
+	for dir != "/" && dir != "." {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return c.fallback("unknown", fmt.Sprintf("statfs %s: %v", dir, err))
+	}
+	free := st.Bavail * uint64(st.Bsize)
+	switch {
+	case free < runDisk:
+		return c.missing(mebibytes(free)+" free in "+dir, "results and records take up to 1 GiB: free some, or set XDG_CACHE_HOME")
+	case free < buildDisk && !cached:
+		return c.fallback(mebibytes(free)+" free in "+dir, "may be too little to build Kubernetes (8 GiB): free some, or use a mirror of the release archives")
+	}
+	return c.ok("%s free in %s", mebibytes(free), dir)
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/local"
+)
+
+// checkSandbox starts a sandbox, just as a cluster does, and has this program
+// look around in it.
+func checkSandbox(ctx context.Context) []check {
+	c := check{Name: "namespaces", Required: true}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	cmd, err := local.Command(ctx, local.SandboxOptions{}, "doctor", "--inside")
+	if err != nil {
+		return []check{c.missing(err.Error(), "repair this first; nothing else can be tried")}
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return []check{c.missing(sandboxProblem(err, stderr.String()), sandboxAdvice())}
+	}
+	var inside []check
+	if err := json.Unmarshal(stdout.Bytes(), &inside); err != nil {
+		return []check{c.missing(fmt.Sprintf("what came out of the sandbox is no answer: %v", err), "report this as a bug")}
+	}
+	who := "root"
+	if os.Geteuid() != 0 {
+		who = fmt.Sprintf("ordinary user %d", os.Geteuid())
+	}
+	return append([]check{c.ok("user, mount, PID, network, UTS and IPC, made as %s", who)}, inside...)
+}
+
+func sandboxProblem(err error, stderr string) string {
+	if text := strings.TrimSpace(stderr); text != "" {
+		return strings.TrimPrefix(text, "holdfast: ")
+	}
+	if _, ok := err.(*exec.ExitError); ok {
+		return "the sandbox ended: " + err.Error()
+	}
+	return err.Error()
+}
+
+// sandboxAdvice names the settings of this machine that stand in the way.
+func sandboxAdvice() string {
+	var set []string
+	for _, s := range []struct{ file, bad, want string }{
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"},
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns=0"},
+		{"/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=10000"},
+		{"/proc/sys/user/max_net_namespaces", "0", "user.max_net_namespaces=10000"},
+	} {
+		if data, err := os.ReadFile(s.file); err == nil && strings.TrimSpace(string(data)) == s.bad {
+			set = append(set, s.want)
+		}
+	}
+	if len(set) > 0 {
+		return "as root: sysctl -w " + strings.Join(set, " ")
+	}
+	return "user namespaces are not restricted by a sysctl; in a container, allow the system calls unshare, clone and mount (seccomp) and an unmasked /proc"
+}
+
+// insideChecks tries what the network of a cluster needs. It runs in a sandbox
+// of its own, which goes with all that was made.
+func insideChecks() []check {
+	return []check{checkVeth(), checkPacketSocket()}
+}
+
+func checkVeth() check {
+	c := check{Name: "network devices", Required: true}
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "hf-doctor-a"}, PeerName: "hf-doctor-b"}
+	if err := netlink.LinkAdd(veth); err != nil {
+		return c.missing(fmt.Sprintf("make a veth pair: %v", err), "load the kernel's veth module, as root: modprobe veth")
+	}
+	if err := netlink.LinkSetUp(veth); err != nil {
+		return c.missing(fmt.Sprintf("bring up a veth pair: %v", err), "the network namespace does not let its own root use it; look for a security module")
+	}
+	return c.ok("a veth pair can be made and brought up")
+}
+
+func checkPacketSocket() check {
+	c := check{Name: "packet sockets"}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return c.missing(fmt.Sprintf("open an AF_PACKET socket: %v", err), "needed only where /dev/net/tun cannot be opened; load the kernel's af_packet module")
+	}
+	defer unix.Close(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
+		return c.fallback(fmt.Sprintf("AF_PACKET without PACKET_VNET_HDR: %v", err), "it works without segmentation offload, and slower")
+	}
+	return c.ok("AF_PACKET with offload headers")
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters/release"
+)
+
+func newFetchCommand() *cobra.Command {
+	var (
+		opts   release.Options
+		source string
+	)
+	cmd := &cobra.Command{
+		Use:   "fetch {kubernetes|etcd|kwok} VERSION [{kubernetes|etcd|kwok} VERSION]...",
+		Short: "Get the binaries of a control plane into the cache",
+		Long: `Get the binaries of a control plane into the cache, where clusters find them.
+Other commands fetch what they need themselves; this one does it beforehand.
+
+Kubernetes comes from the project's release archives or a mirror of them, their
+SHA-512 verified. Where those cannot be reached it is built from the Go module
+proxy with the local Go toolchain, which takes some minutes. etcd and kwok are
+always built. A fetch that was interrupted goes on where it stopped.
+
+A mirror serves MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, with the
+SHA-512 in a file beside it whose name ends in .sha512.
+
+VERSION is written 1.37.1 or v1.37.1; "default" stands for the version that
+holdfast uses where none is named.`,
+		Example: `  # the versions that a cluster has by default
+  holdfast fetch kubernetes default kwok default
+
+  # two versions, for an upgrade
+  holdfast fetch kubernetes 1.36.3 kubernetes 1.37.1
+
+  # from a mirror only
+  holdfast fetch kubernetes 1.37.1 --mirror http://mirror.example/kubernetes --source release
+
+  # hash everything in the cache entry again
+  holdfast fetch kubernetes 1.37.1 --verify -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args)%2 != 0 {
+				return errors.New("give pairs of a product and a version, such as: kubernetes " + release.DefaultKubernetes)
+			}
+			return nil
+		},
+		ValidArgsFunction: completeFetch,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.Mirror, "mirror", "", "base URL of the release archives (default $"+release.MirrorVariable+", else "+release.OfficialMirror+")")
+	flags.StringVar(&source, "source", "auto", "where from: auto, release or build")
+	flags.BoolVar(&opts.Refresh, "refresh", false, "fetch even what the cache has")
+	flags.BoolVar(&opts.Verify, "verify", false, "hash every file of what the cache has")
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch source {
+		case "auto":
+		case "release", "build":
+			opts.Source = release.Source(source)
+		default:
+			return usageError("--source is %q: it must be auto, release or build", source)
+		}
+		wants, err := parseWants(args)
+		if err != nil {
+			return err
+		}
+		entries, err := fetchAll(cmd, wants, opts)
+		if err != nil {
+			return err
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), entries)
+		}
+		return writeEntries(cmd.OutOrStdout(), entries)
+	}
+	return cmd
+}
+
+// want is one product at one version.
+type want struct {
+	product release.Product
+	version string
+}
+
+// parseWants checks all pairs before the first fetch begins.
+func parseWants(args []string) ([]want, error) {
+	var wants []want
+	for i := 0; i+1 < len(args); i += 2 {
+		product, err := release.ParseProduct(args[i])
+		if err != nil {
+			return nil, exitWith(exitUsage, err)
+		}
+		version := args[i+1]
+		if version == "default" {
+			version = product.Default()
+		}
+		if version, err = release.ParseVersion(product, version); err != nil {
+			return nil, exitWith(exitUsage, err)
+		}
+		wants = append(wants, want{product, version})
+	}
+	return wants, nil
+}
+
+func fetchAll(cmd *cobra.Command, wants []want, opts release.Options) ([]release.Entry, error) {
+	p := newProgress(cmd.ErrOrStderr())
+	defer p.Done()
+	opts.Progress = fetchProgress(p)
+	entries := []release.Entry{}
+	for _, w := range wants {
+		if w.product == release.Etcd && w.version == release.EmbeddedEtcd && !opts.Refresh {
+			p.Line("etcd %s: is part of holdfast itself, there is nothing to fetch (--refresh builds it nevertheless)", w.version)
+			continue
+		}
+		e, err := release.Fetch(cmd.Context(), w.product, w.version, opts)
+		var v *release.VersionError
+		if errors.As(err, &v) {
+			return nil, exitWith(exitUsage, err)
+		} else if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// fetchProgress shows what a fetch does; commands that fetch on the way to
+// something else use it too.
+func fetchProgress(p *progress) func(release.Event) {
+	return func(e release.Event) {
+		if e.Lasting {
+			p.Line("%s %s: %s", e.Product, e.Version, e.Text)
+		} else {
+			p.Status("%s %s: %s", e.Product, e.Version, e.Text)
+		}
+	}
+}
+
+func writeEntries(w io.Writer, entries []release.Entry) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, e := range entries {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", e.Product, e.Version, e.Arch, e.Dir)
+	}
+	return tw.Flush()
+}
+
+func completeFetch(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args)%2 == 1 {
+		return []string{"default"}, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, p := range release.Products() {
+		names = append(names, string(p))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Exit codes of every command; documented in the README.
+const (
+	exitPass         = 0 // done; for a run: every requirement passed
+	exitFail         = 1 // a requirement failed
+	exitUsage        = 2 // wrong usage or bad input
+	exitInconclusive = 3 // inconclusive, or holdfast itself could not do its work
+)
+
+// exitError carries the exit code of the program with an error.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// exitWith returns an error that makes the program print err and end with
+// code. With a nil err nothing is printed, for commands that have already said
+// what there is to say. Errors without a code end the program with
+// exitInconclusive, except those of the command line itself (unknown command,
+// bad flag, wrong number of arguments), which end it with exitUsage.
+func exitWith(code int, err error) error {
+	return &exitError{code: code, err: err}
+}
+
+// usageError is exitWith(exitUsage, fmt.Errorf(format, args...)).
+func usageError(format string, args ...any) error {
+	return exitWith(exitUsage, fmt.Errorf(format, args...))
+}
+
+// exitCode returns the code that err asks for.
+func exitCode(err error) int {
+	var e *exitError
+	switch {
+	case err == nil:
+		return exitPass
+	case errors.As(err, &e):
+		return e.code
+	default:
+		return exitInconclusive
+	}
+}
+
+// execute runs the command line and returns the exit code. Interrupt and
+// SIGTERM cancel the command's context; a second one ends the program at once.
+func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+
+	// What fails before a command's own code runs is wrong usage.
+	running := false
+	markRunning(root, &running)
+
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitPass
+	}
+	var e *exitError
+	if !running && !errors.As(err, &e) {
+		err = exitWith(exitUsage, fmt.Errorf("%w\nSee '%s --help'", err, cmd.CommandPath()))
+	}
+	if !errors.As(err, &e) || e.err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			fmt.Fprintf(stderr, "holdfast: interrupted: %v\n", err)
+		} else {
+			fmt.Fprintf(stderr, "holdfast: %v\n", err)
+		}
+	}
+	return exitCode(err)
+}
+
+func markRunning(cmd *cobra.Command, running *bool) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*running = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		markRunning(sub, running)
+	}
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Put a highly available Kubernetes control plane under faults",
+		Long: `holdfast puts a highly available Kubernetes control plane under faults and
+says, with evidence, whether it keeps its promises.
+
+Exit codes: 0 all pass, 1 a requirement failed, 2 wrong usage or bad input,
+3 inconclusive, or holdfast itself could not do its work.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			err := fmt.Errorf("unknown command %q", args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				err = fmt.Errorf("%w, did you mean %s?", err, strings.Join(near, " or "))
+			}
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.AddCommand(commands()...)
+	return root
+}
+
+// outputFormat is the value of the flag -o.
+type outputFormat string
+
+const (
+	outputTable outputFormat = "table"
+	outputJSON  outputFormat = "json"
+)
+
+func (o *outputFormat) String() string { return string(*o) }
+func (o *outputFormat) Type() string   { return "table|json" }
+
+func (o *outputFormat) Set(s string) error {
+	switch f := outputFormat(s); f {
+	case outputTable, outputJSON:
+		*o = f
+		return nil
+	}
+	return fmt.Errorf("must be table or json")
+}
+
+// addOutputFlag gives cmd the flag -o, --output (table or json).
+func addOutputFlag(cmd *cobra.Command) *outputFormat {
+	o := outputTable
+	cmd.Flags().VarP(&o, "output", "o", "output format")
+	return &o
+}
+
+// writeJSON writes v indented, as every -o json does.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// progress shows long work: on a terminal as one live line that is rewritten,
+// elsewhere as plain lines. Its methods may be called by several goroutines.
+type progress struct {
+	mu    sync.Mutex
+	w     io.Writer
+	width int // columns of the terminal, 0 where there is none
+	live  bool
+	last  string
+	said  time.Time
+	start time.Time
+}
+
+// plainInterval is how often, at most, a changing status becomes a line where
+// there is no terminal.
+const plainInterval = 10 * time.Second
+
+// newProgress returns a progress on w, which is the command's ErrOrStderr as a
+// rule, so that standard output stays for results.
+func newProgress(w io.Writer) *progress {
+	p := &progress{w: w, start: time.Now()}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.width = 80
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 10 {
+			p.width = width
+		}
+	}
+	return p
+}
+
+// Status replaces the live line. Without a terminal it is printed at most
+// every ten seconds.
+func (p *progress) Status(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := fmt.Sprintf(format, args...)
+	if s == p.last {
+		return
+	}
+	if p.width == 0 {
+		if time.Since(p.said) < plainInterval {
+			return
+		}
+		p.said, p.last = time.Now(), s
+		fmt.Fprintln(p.w, s)
+		return
+	}
+	p.last, p.live = s, true
+	if r := []rune(s); len(r) >= p.width {
+		s = string(r[:p.width-1])
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s", s)
+}
+
+// Line prints a line that stays.
+func (p *progress) Line(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	fmt.Fprintf(p.w, format+"\n", args...)
+	p.said = time.Now()
+}
+
+// Done removes the live line.
+func (p *progress) Done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
+// Elapsed is the time since newProgress, in whole seconds.
+func (p *progress) Elapsed() time.Duration { return time.Since(p.start).Truncate(time.Second) }
+
+func (p *progress) clear() {
+	if p.live {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.live, p.last = false, ""
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+)
+
+// clusterFlags are the flags that describe a cluster, for every command that
+// makes one.
+type clusterFlags struct {
+	file, provider, name, kubernetes, etcd, balancer string
+	nodes                                            int
+}
+
+func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, fileFlag, shorthand, "", "cluster file (YAML); the flags below override it")
+	flags.StringVar(&f.provider, "provider", "local", "where the cluster is made: local")
+	flags.StringVar(&f.name, "name", "", "name of the cluster")
+	flags.IntVar(&f.nodes, "nodes", 0, "number of control-plane nodes: 1, 3, 5 or 7")
+	flags.StringVar(&f.kubernetes, "kubernetes", "", "Kubernetes version, such as "+release.DefaultKubernetes)
+	flags.StringVar(&f.etcd, "etcd", "", "etcd version; default the one built in, "+release.EmbeddedEtcd)
+	flags.StringVar(&f.balancer, "lb", "", "load balancer: builtin, haproxy or none")
+}
+
+// cluster returns the cluster that the flags describe, checked.
+func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
+	if f.provider != "local" {
+		return nil, usageError("--provider %s: this version has local only", f.provider)
+	}
+	spec := clusters.Default()
+	if f.file != "" {
+		var err error
+		if spec, err = clusters.Load(f.file); err != nil {
+			return nil, exitWith(exitUsage, err)
+		}
+	}
+	if f.name != "" {
+		spec.Metadata.Name = f.name
+	}
+	if f.nodes != 0 {
+		spec.SetNodes(f.nodes)
+	}
+	for _, v := range []struct {
+		flag    string
+		product release.Product
+		into    *string
+	}{
+		{f.kubernetes, release.Kubernetes, &spec.Spec.KubernetesVersion},
+		{f.etcd, release.Etcd, &spec.Spec.EtcdVersion},
+	} {
+		if v.flag == "" {
+			continue
+		}
+		version, err := release.ParseVersion(v.product, v.flag)
+		if err != nil {
+			return nil, exitWith(exitUsage, err)
+		}
+		*v.into = version
+	}
+	if f.balancer != "" {
+		spec.Spec.LoadBalancer.Kind = clusters.BalancerKind(f.balancer)
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, exitWith(exitUsage, err)
+	}
+	return spec, nil
+}
+
+// ensureBinaries fetches what the cluster runs and the cache lacks.
+func ensureBinaries(cmd *cobra.Command, spec *clusters.Cluster, p *progress) error {
+	for _, b := range local.Binaries(spec) {
+		_, err := release.Ensure(cmd.Context(), b.Product, b.Version, release.Options{Progress: func(e release.Event) {
+			if e.Lasting {
+				p.Line("%s %s: %s", e.Product, e.Version, e.Text)
+			} else {
+				p.Status("%s %s: %s", e.Product, e.Version, e.Text)
+			}
+		}})
+		p.Done()
+		var unknown *release.VersionError
+		if errors.As(err, &unknown) {
+			return exitWith(exitUsage, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newUpCommand() *cobra.Command {
+	var f clusterFlags
+	var wait bool
+	var port int
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Make a cluster and leave it running",
+		Long: `Make a highly available control plane and leave it running: etcd members, API
+servers, controller managers and schedulers on machines of their own, a load
+balancer in front, simulated worker nodes behind.
+
+Binaries that the cache lacks are fetched first. Several clusters of different
+names run side by side. The cluster ends with 'holdfast down'.`,
+		Example: `  holdfast up --wait
+  holdfast up --name five --nodes 5 --lb haproxy --wait
+  holdfast up -f cluster.yaml`,
+		Args: cobra.NoArgs,
+	}
+	f.add(cmd, "file", "f")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the cluster is ready, not as soon as its machines run")
+	cmd.Flags().IntVar(&port, "port", 0, "port on the loopback for clients of this machine (default any free one)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		spec, err := f.cluster()
+		if err != nil {
+			return err
+		}
+		if port < 0 || port > 65535 {
+			return usageError("--port %d: want a port from 1 to 65535, or 0 for any free one", port)
+		}
+		p := newProgress(cmd.ErrOrStderr())
+		if err := ensureBinaries(cmd, spec, p); err != nil {
+			return err
+		}
+		h, err := local.Up(cmd.Context(), spec, local.UpOptions{Wait: wait, Port: port,
+			Progress: func(s string) { p.Line("%s", s) }})
+		if errors.Is(err, local.ErrRunning) {
+			return exitWith(exitUsage, err)
+		}
+		if err != nil {
+			return err
+		}
+		state := "is ready"
+		if !wait {
+			state = "is starting"
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s %s: try `holdfast status`, `holdfast kubectl -- get nodes`; end it with `holdfast down`\n", h.Name, state)
+		return err
+	}
+	return cmd
+}

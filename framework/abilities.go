@@ -1,0 +1,98 @@
+package framework
+
+import (
+	"context"
+	"time"
+)
+
+// The abilities below are found by assertion. Each one that changes the world
+// takes a time to live: the provider undoes the change on the node's side when
+// it runs out, whether or not the harness is still there.
+
+// Killer is the ability of a node to end a component without notice.
+type Killer interface {
+	// Kill sends SIGKILL. The node's process watcher leaves the component
+	// down until Start or until hold has passed; hold 0 means that it
+	// restarts it as it always does.
+	Kill(ctx context.Context, c Component, hold time.Duration) error
+}
+
+// Stopper is the ability of a node to end a component gracefully.
+type Stopper interface {
+	// Stop sends SIGTERM and returns when the process has ended. As for
+	// Kill, the watcher leaves the component down for hold.
+	Stop(ctx context.Context, c Component, hold time.Duration) error
+}
+
+// Starter is the ability of a node to start a component that is held down.
+type Starter interface {
+	// Start ends a hold and starts the component; it does nothing where the
+	// component runs.
+	Start(ctx context.Context, c Component) error
+}
+
+// Freezer is the ability of a node to suspend a component.
+type Freezer interface {
+	// Freeze sends SIGSTOP, and SIGCONT after ttl.
+	Freeze(ctx context.Context, c Component, ttl time.Duration) error
+	// Thaw sends SIGCONT; it does nothing where the component is not frozen.
+	Thaw(ctx context.Context, c Component) error
+}
+
+// PowerSwitch is the ability of a node to lose power.
+type PowerSwitch interface {
+	// PowerOff pulls the plug: peers get neither FIN nor RST. Power comes
+	// back after ttl.
+	PowerOff(ctx context.Context, ttl time.Duration) error
+	// PowerOn starts the machine with the disk it had; it does nothing where
+	// the machine is on.
+	PowerOn(ctx context.Context) error
+	// Powered tells whether the machine is on.
+	Powered(ctx context.Context) (bool, error)
+}
+
+// NetworkFaulter is the ability of a cluster to impair its network.
+type NetworkFaulter interface {
+	// Parties returns the names of all hosts on the network: the
+	// control-plane nodes, "balancer", "workers" and "harness".
+	Parties() []string
+	// Impair puts imp on every given link until Restore or until ttl has
+	// passed, and returns a handle for it.
+	Impair(ctx context.Context, links []Link, imp Impairment, ttl time.Duration) (handle string, err error)
+	// Restore removes an impairment; it does nothing where it is gone.
+	Restore(ctx context.Context, handle string) error
+	// ImpairmentCounters tells what the impairment has done so far. They can
+	// still be read after Restore.
+	ImpairmentCounters(ctx context.Context, handle string) (LinkCounters, error)
+}
+
+// Link is one direction between two parties.
+type Link struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Ports narrows the link to TCP and UDP packets whose source or
+	// destination port is one of these. Empty means every packet.
+	Ports []uint16 `json:"ports,omitempty"`
+}
+
+// Impairment is what happens to the packets of a link.
+type Impairment struct {
+	// Cut drops every packet, without a word to the sender.
+	Cut bool `json:"cut,omitempty"`
+	// Delay is added to each packet, varied by ± Jitter.
+	Delay  time.Duration `json:"delay,omitempty"`
+	Jitter time.Duration `json:"jitter,omitempty"`
+	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1.
+	Loss      float64 `json:"loss,omitempty"`
+	Duplicate float64 `json:"duplicate,omitempty"`
+	Reorder   float64 `json:"reorder,omitempty"`
+	Corrupt   float64 `json:"corrupt,omitempty"`
+	// Rate limits the link, in bits per second; 0 means no limit.
+	Rate int64 `json:"rate,omitempty"`
+}
+
+// LinkCounters counts packets.
+type LinkCounters struct {
+	Matched uint64 `json:"matched"`
+	Dropped uint64 `json:"dropped"`
+}

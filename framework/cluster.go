@@ -1,0 +1,125 @@
+package framework
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/rest"
+)
+
+// Component names a process of the control plane, as Kubernetes names it.
+type Component string
+
+const (
+	APIServer         Component = "kube-apiserver"
+	ControllerManager Component = "kube-controller-manager"
+	Scheduler         Component = "kube-scheduler"
+	Etcd              Component = "etcd"
+	LoadBalancer      Component = "load-balancer"
+	Kwok              Component = "kwok"
+)
+
+// Cluster is a control plane under test. Providers implement it; what else a
+// provider can do it offers as abilities (see abilities.go), found by
+// assertion on the Cluster or on a Node.
+type Cluster interface {
+	// Name is unique among the clusters of a machine.
+	Name() string
+	// Nodes returns the control-plane nodes in the order in which they joined.
+	Nodes() []Node
+	// Entrances returns every way in for an API client: the load balancer
+	// first, if there is one, then each API server.
+	Entrances() []Entrance
+	// Settings returns the time settings from which bounds are computed,
+	// read from the configuration of the components.
+	Settings() Settings
+	// Versions returns the version of each component by node name.
+	Versions() map[string]map[Component]string
+}
+
+// Node is one control-plane machine.
+type Node interface {
+	Name() string
+	Address() netip.Addr
+	// Components returns what this node is meant to run.
+	Components() []Component
+}
+
+// EntranceKind tells what stands behind an entrance.
+type EntranceKind string
+
+const (
+	EntranceBalancer  EntranceKind = "balancer"
+	EntranceAPIServer EntranceKind = "apiserver"
+)
+
+// Entrance is one way in for an API client.
+type Entrance struct {
+	// Name is "balancer" or the name of the API server's node.
+	Name string
+	Kind EntranceKind
+	// Node is the API server's node, empty for a balancer.
+	Node string
+	// Config is an administrator's client configuration for this way in.
+	// Callers copy it (rest.CopyConfig) before they change it.
+	Config *rest.Config
+}
+
+// Settings are the durations from which bounds are computed. The one-letter
+// names of the catalogue stand beside each.
+type Settings struct {
+	LeaseDuration     time.Duration `json:"leaseDuration"`     // L
+	RenewDeadline     time.Duration `json:"renewDeadline"`     // R
+	RetryPeriod       time.Duration `json:"retryPeriod"`       // P
+	EndpointTTL       time.Duration `json:"endpointTTL"`       // T
+	EndpointInterval  time.Duration `json:"endpointInterval"`  // I
+	ElectionTimeout   time.Duration `json:"electionTimeout"`   // E
+	BalancerDetection time.Duration `json:"balancerDetection"` // H
+	Margin            time.Duration `json:"margin"`            // M
+}
+
+// Symbols returns the settings under the catalogue's one-letter names.
+func (s Settings) Symbols() map[string]time.Duration {
+	return map[string]time.Duration{
+		"L": s.LeaseDuration, "R": s.RenewDeadline, "P": s.RetryPeriod,
+		"T": s.EndpointTTL, "I": s.EndpointInterval, "E": s.ElectionTimeout,
+		"H": s.BalancerDetection, "M": s.Margin,
+	}
+}
+
+// EtcdAccess is the ability of a cluster to give direct access to its etcd
+// members, one client configuration a node.
+type EtcdAccess interface {
+	// EtcdConfig returns a client configuration whose only endpoint is the
+	// member on the named node.
+	EtcdConfig(node string) (clientv3.Config, error)
+}
+
+// ProcessReporter is the ability of a node to tell what it runs.
+type ProcessReporter interface {
+	// Process returns the state of one component now.
+	Process(ctx context.Context, c Component) (Process, error)
+}
+
+// Process is the state of one component's process.
+type Process struct {
+	Component Component `json:"component"`
+	// PID is that of the node's own PID namespace, 0 if there is no process.
+	PID int `json:"pid"`
+	// StartTicks is the start time from /proc/PID/stat; with PID it names a
+	// process for good.
+	StartTicks uint64 `json:"startTicks,omitempty"`
+	// State is the letter of /proc/PID/stat (R, S, D, T, Z), empty without
+	// a process.
+	State string `json:"state,omitempty"`
+	// Started is the wall time of the last start.
+	Started time.Time `json:"started,omitzero"`
+	// Restarts counts the starts after the first one.
+	Restarts int `json:"restarts"`
+	// LastExit says how the last process ended, for example "signal: killed".
+	LastExit string `json:"lastExit,omitempty"`
+	// Held says that the watcher was told to leave it down.
+	Held bool `json:"held,omitempty"`
+}

@@ -1,0 +1,129 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// answers asks a component whether it serves.
+type answers = look
+
+// componentAnswers returns how to ask a component whether it serves: an API
+// server and a load balancer by /readyz through their entrance, etcd by its
+// Status. It returns nil for a component that is asked by no one.
+func componentAnswers(c framework.Cluster, node string, component framework.Component) (answers, error) {
+	switch component {
+	case framework.APIServer, framework.LoadBalancer:
+		e, ok := entranceOf(c, node, component)
+		if !ok {
+			return nil, fmt.Errorf("the cluster names no entrance to it")
+		}
+		return func(ctx context.Context) (bool, string) { return ready(ctx, e) }, nil
+	case framework.Etcd:
+		return func(ctx context.Context) (bool, string) { return etcdAnswers(ctx, c, node) }, nil
+	}
+	return nil, nil
+}
+
+// entranceOf returns the entrance that leads to a component.
+func entranceOf(c framework.Cluster, node string, component framework.Component) (framework.Entrance, bool) {
+	entrances := c.Entrances()
+	i := slices.IndexFunc(entrances, func(e framework.Entrance) bool {
+		if component == framework.LoadBalancer {
+			return e.Kind == framework.EntranceBalancer
+		}
+		return e.Kind == framework.EntranceAPIServer && e.Node == node
+	})
+	if i < 0 {
+		return framework.Entrance{}, false
+	}
+	return entrances[i], true
+}
+
+// ready looks whether an entrance answers /readyz with 200.
+func ready(ctx context.Context, e framework.Entrance) (bool, string) {
+	_, status, err := get(ctx, e, "/readyz")
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("/readyz through entrance %s: %v", e.Name, err)
+	case status != http.StatusOK:
+		return false, fmt.Sprintf("/readyz through entrance %s: status %d", e.Name, status)
+	}
+	return true, fmt.Sprintf("/readyz through entrance %s answers 200", e.Name)
+}
+
+// get reads a path through an entrance on a connection of its own: one that
+// other clients keep may have died with the fault, and says nothing about the
+// server.
+func get(ctx context.Context, e framework.Entrance, path string) (body []byte, status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	config := rest.CopyConfig(e.Config)
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, 0, fmt.Errorf("address of entrance %s: %w", e.Name, err)
+	}
+	transport, err := freshTransport(config)
+	if err != nil {
+		return nil, 0, fmt.Errorf("credentials of entrance %s: %w", e.Name, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(path).String(), nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return body, resp.StatusCode, err
+}
+
+// dialLimit is short because a packet lost to a cut that has just healed is
+// only sent again after a second; a new attempt gets through sooner.
+const dialLimit = 500 * time.Millisecond
+
+// freshTransport returns a transport that shares no connection, which those of
+// client-go do.
+func freshTransport(config *rest.Config) (http.RoundTripper, error) {
+	base := config.Transport
+	if base == nil {
+		tls, err := rest.TLSConfigFor(config)
+		if err != nil {
+			return nil, err
+		}
+		dial := config.Dial
+		if dial == nil {
+			dial = (&net.Dialer{Timeout: dialLimit}).DialContext
+		}
+		base = &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, DisableKeepAlives: true}
+	}
+	return rest.HTTPWrappersForConfig(config, base)
+}
+
+// all looks whether several looks hold, one after the other.
+func all(looks ...look) look {
+	return func(ctx context.Context) (bool, string) {
+		var words []string
+		for _, l := range looks {
+			held, seen := l(ctx)
+			if !held {
+				return false, seen
+			}
+			words = append(words, seen)
+		}
+		return true, strings.Join(words, "; ")
+	}
+}

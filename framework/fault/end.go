@@ -1,0 +1,133 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+const restartDoc = "true: the node's process watcher restarts it as it always does; false (default): it is held down until healed or until the time to live is over"
+
+// restartLimit is how long an injection with restart=true waits for the next
+// process, only to be able to name it: a watcher may back off for longer, and
+// the fault took effect all the same.
+const restartLimit = 2 * time.Second
+
+// end ends a component, by either signal, and heals it.
+type end struct {
+	process
+	fault   string
+	restart bool
+	ttl     time.Duration
+	starter framework.Starter
+}
+
+func newEnd(f Fault, c framework.Cluster, t Target, p Params) (e end, holder any, of string, err error) {
+	e = end{fault: f.Name(), ttl: p.TTL}
+	if err = checkParams(f, p); err != nil {
+		return
+	}
+	if e.restart, err = boolParam(f, p, "restart"); err != nil {
+		return
+	}
+	if holder, of, err = componentHolder(f, c, t); err != nil {
+		return
+	}
+	if e.process, err = newProcess(f, c, t); err != nil {
+		return
+	}
+	e.starter, err = ability[framework.Starter](holder, of, "fault "+f.Name())
+	return
+}
+
+// inject ends the component with kill, which takes how long to hold it down.
+func (e end) inject(ctx context.Context, kill func(context.Context, framework.Component, time.Duration) error) (Injection, error) {
+	old, absent, err := e.before(ctx)
+	if err != nil {
+		return nil, err
+	} else if absent != "" {
+		return notInjected(e.target, "%s", absent), nil
+	}
+	hold := e.ttl
+	if e.restart {
+		hold = 0
+	}
+	i, err := attempt{
+		target: e.target,
+		what:   fmt.Sprintf("%s of %s", e.fault, e.target.where()),
+		ask:    func(ctx context.Context) error { return kill(ctx, e.target.Component, hold) },
+		effect: e.gone(old),
+		undo:   func(ctx context.Context) error { return e.starter.Start(ctx, e.target.Component) },
+		healed: e.runs,
+	}.inject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if e.restart {
+		if i.proof.Proven {
+			_, _, seen := await(ctx, restartLimit, e.replaced(old))
+			i.proof.What += "; " + seen
+		}
+		i.undo = func(ctx context.Context) (Proof, error) { return e.healRestarted(ctx, old) }
+	}
+	return i, nil
+}
+
+// gone looks whether the process has ended and, where it is to be held down,
+// no other has taken its place.
+func (e end) gone(old framework.Process) look {
+	return func(ctx context.Context) (bool, string) {
+		now, err := e.reporter.Process(ctx, e.target.Component)
+		switch {
+		case err != nil:
+			return false, fmt.Sprintf("%s cannot be asked for: %v", e.target.where(), err)
+		case ended(now):
+			return true, fmt.Sprintf("%s, %s, is gone%s", e.target.where(), id(old), lastExit(now))
+		case same(now, old):
+			return false, fmt.Sprintf("%s still runs as %s", e.target.where(), id(old))
+		case !e.restart:
+			return false, fmt.Sprintf("%s, %s, is gone but is not held down: it runs as %s", e.target.where(), id(old), id(now))
+		}
+		return true, fmt.Sprintf("%s, %s, is gone%s", e.target.where(), id(old), lastExit(now))
+	}
+}
+
+func lastExit(p framework.Process) string {
+	if p.LastExit == "" {
+		return ""
+	}
+	return " (" + p.LastExit + ")"
+}
+
+// replaced looks whether another process has taken the old one's place.
+func (e end) replaced(old framework.Process) look {
+	return func(ctx context.Context) (bool, string) {
+		now, err := e.reporter.Process(ctx, e.target.Component)
+		if err != nil {
+			return false, fmt.Sprintf("its next process cannot be asked for: %v", err)
+		}
+		if ended(now) || same(now, old) {
+			return false, "the process watcher has not restarted it"
+		}
+		return true, "the process watcher restarted it as " + id(now)
+	}
+}
+
+// healRestarted waits for the process watcher's own restart: the watcher is part
+// of the cluster under test. Where the restart does not come, the component is
+// started, so that nothing is left broken, and there is no proof.
+func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, error) {
+	proof := prove(ctx, time.Now(), healLimit, all(e.replaced(old), e.runs))
+	if proof.Proven {
+		return proof, nil
+	}
+	undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+	defer cancel()
+	if err := e.starter.Start(undoing, e.target.Component); err != nil {
+		return proof, fmt.Errorf("starting %s, which its process watcher did not bring back (%s): %w", e.target.where(), proof.What, err)
+	}
+	proof.What += "; it was told to start"
+	return proof, nil
+}

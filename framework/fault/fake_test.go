@@ -1,0 +1,292 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// fakeCluster is a cluster that keeps the state of its nodes, processes and
+// links, and nothing else. Its abilities can be made not to work, which a
+// proof must notice.
+type fakeCluster struct {
+	// inert says that faults are accepted and do nothing; stubborn says so
+	// of what heals them.
+	inert, stubborn bool
+	// refuses is what every fault answers instead, having done its work.
+	refuses error
+
+	mu     sync.Mutex
+	nodes  []*fakeNode
+	cuts   []*fakeCut
+	leases map[string]*coordinationv1.Lease
+	asked  int // calls that ask for a fault
+	// onCut is told which links a cut begins and ends on.
+	onCut func(links []framework.Link, begins bool)
+}
+
+// fakeNode has all abilities of a node.
+type fakeNode struct {
+	c         *fakeCluster
+	name      string
+	runs      []framework.Component
+	off       bool
+	processes map[framework.Component]*fakeProcess
+	pids      int
+}
+
+type fakeProcess struct {
+	framework.Process
+	hold *time.Timer
+}
+
+type fakeCut struct {
+	links        []framework.Link
+	began, ended time.Time
+}
+
+// watcherPause is how long the fake process watcher takes for a restart.
+const watcherPause = 30 * time.Millisecond
+
+func newFake(components ...framework.Component) *fakeCluster {
+	c := &fakeCluster{leases: map[string]*coordinationv1.Lease{}}
+	for _, name := range []string{"node-1", "node-2", "node-3"} {
+		n := &fakeNode{c: c, name: name, runs: components, processes: map[framework.Component]*fakeProcess{}}
+		for _, comp := range components {
+			n.processes[comp] = &fakeProcess{Process: framework.Process{Component: comp}}
+			n.spawn(comp)
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	return c
+}
+
+func (c *fakeCluster) Name() string { return "fake" }
+
+func (c *fakeCluster) Settings() framework.Settings { return framework.Settings{} }
+
+func (c *fakeCluster) Versions() map[string]map[framework.Component]string { return nil }
+
+func (c *fakeCluster) Nodes() []framework.Node {
+	var all []framework.Node
+	for _, n := range c.nodes {
+		all = append(all, n)
+	}
+	return all
+}
+
+func (c *fakeCluster) Entrances() []framework.Entrance {
+	var all []framework.Entrance
+	for _, n := range c.nodes {
+		all = append(all, framework.Entrance{Name: n.name, Kind: framework.EntranceAPIServer, Node: n.name,
+			Config: &rest.Config{Host: "http://" + n.name, Transport: &fakeAPIServer{n}}})
+	}
+	return all
+}
+
+// ask counts a call for a fault and tells whether to carry it out.
+func (c *fakeCluster) ask() bool {
+	c.asked++
+	return !c.inert
+}
+
+func (n *fakeNode) Name() string { return n.name }
+
+func (n *fakeNode) Address() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
+
+func (n *fakeNode) Components() []framework.Component { return n.runs }
+
+// spawn starts a component that does not run.
+func (n *fakeNode) spawn(c framework.Component) {
+	p := n.processes[c]
+	if n.off || p.PID != 0 {
+		return
+	}
+	n.pids++
+	p.PID, p.StartTicks, p.State, p.Started = 100+n.pids, uint64(1000+n.pids), "S", time.Now()
+}
+
+func (n *fakeNode) end(c framework.Component, how string, hold time.Duration) error {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if !n.c.ask() {
+		return n.c.refuses
+	}
+	p := n.processes[c]
+	if p.PID == 0 {
+		return errors.New("it is not running")
+	}
+	p.PID, p.StartTicks, p.State, p.LastExit, p.Held = 0, 0, "", how, hold > 0
+	p.hold = n.c.later(max(hold, watcherPause), func() { n.spawn(c) })
+	return n.c.refuses
+}
+
+// later does something after a while, as the provider does by itself.
+func (c *fakeCluster) later(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		f()
+	})
+}
+
+func (n *fakeNode) Kill(_ context.Context, c framework.Component, hold time.Duration) error {
+	return n.end(c, "signal: killed", hold)
+}
+
+func (n *fakeNode) Stop(_ context.Context, c framework.Component, hold time.Duration) error {
+	return n.end(c, "exit status 0", hold)
+}
+
+func (n *fakeNode) Start(_ context.Context, c framework.Component) error {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if !n.c.stubborn {
+		n.processes[c].Held = false
+		n.spawn(c)
+	}
+	return nil
+}
+
+func (n *fakeNode) Freeze(_ context.Context, c framework.Component, ttl time.Duration) error {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if n.c.ask() {
+		n.processes[c].State = "T"
+		n.c.later(ttl, func() { n.processes[c].State = "S" })
+	}
+	return n.c.refuses
+}
+
+func (n *fakeNode) Thaw(_ context.Context, c framework.Component) error {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if !n.c.stubborn && n.processes[c].State == "T" {
+		n.processes[c].State = "S"
+	}
+	return nil
+}
+
+func (n *fakeNode) PowerOff(_ context.Context, ttl time.Duration) error {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if n.c.ask() {
+		n.power(false)
+		n.c.later(ttl, func() { n.power(true) })
+	}
+	return n.c.refuses
+}
+
+func (n *fakeNode) PowerOn(context.Context) error {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if !n.c.stubborn {
+		n.power(true)
+	}
+	return nil
+}
+
+func (n *fakeNode) power(on bool) {
+	n.off = !on
+	for c, p := range n.processes {
+		if !on {
+			p.PID, p.StartTicks, p.State = 0, 0, ""
+		}
+		n.spawn(c)
+	}
+}
+
+func (n *fakeNode) Powered(context.Context) (bool, error) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return !n.off, nil
+}
+
+func (n *fakeNode) Process(_ context.Context, c framework.Component) (framework.Process, error) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.processes[c].Process, nil
+}
+
+func (c *fakeCluster) Parties() []string {
+	return append(nodeNames(c.Nodes()), "balancer", "workers", "harness")
+}
+
+func (c *fakeCluster) Impair(_ context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ask() && imp.Cut {
+		x := &fakeCut{links: links, began: time.Now()}
+		c.cuts = append(c.cuts, x)
+		c.later(ttl, func() { c.restore(x) })
+		if c.onCut != nil {
+			c.onCut(links, true)
+		}
+	} else {
+		c.cuts = append(c.cuts, &fakeCut{})
+	}
+	return string(rune('a' + len(c.cuts) - 1)), c.refuses
+}
+
+func (c *fakeCluster) cut(handle string) *fakeCut { return c.cuts[handle[0]-'a'] }
+
+func (c *fakeCluster) restore(x *fakeCut) {
+	if x.began.IsZero() || !x.ended.IsZero() {
+		return
+	}
+	x.ended = time.Now()
+	if c.onCut != nil {
+		c.onCut(x.links, false)
+	}
+}
+
+func (c *fakeCluster) Restore(_ context.Context, handle string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stubborn {
+		c.restore(c.cut(handle))
+	}
+	return nil
+}
+
+// ImpairmentCounters counts one packet a millisecond on each cut link whose
+// sender is on, the receiver being off or not.
+func (c *fakeCluster) ImpairmentCounters(_ context.Context, handle string) (framework.LinkCounters, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.cut(handle)
+	end := x.ended
+	if end.IsZero() {
+		end = time.Now()
+	}
+	var n framework.LinkCounters
+	for _, l := range x.links {
+		if !c.isOff(l.From) {
+			n.Dropped += uint64(end.Sub(x.began) / time.Millisecond)
+		}
+	}
+	n.Matched = n.Dropped
+	return n, nil
+}
+
+func (c *fakeCluster) isOff(party string) bool {
+	i := slices.IndexFunc(c.nodes, func(n *fakeNode) bool { return n.name == party })
+	return i >= 0 && c.nodes[i].off
+}
+
+// severed tells whether packets between two parties are dropped.
+func (c *fakeCluster) severed(a, b string, port uint16) bool {
+	return slices.ContainsFunc(c.cuts, func(x *fakeCut) bool {
+		return !x.began.IsZero() && x.ended.IsZero() && slices.ContainsFunc(x.links, func(l framework.Link) bool {
+			return (l.From == a && l.To == b || l.From == b && l.To == a) && (len(l.Ports) == 0 || slices.Contains(l.Ports, port))
+		})
+	})
+}

@@ -1,0 +1,78 @@
+// Package fault breaks a cluster on purpose.
+//
+// A fault is a named value, one file each. Injecting one returns an Injection
+// that carries the proof of its effect and heals it, with a proof of that too.
+// Every injection has a time to live, after which the provider heals it by
+// itself, whether or not the harness is still there.
+package fault
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Fault is a way to break a cluster.
+type Fault interface {
+	// Name is the fault's name in scenario files, such as "kill".
+	Name() string
+	// Doc describes the fault for people and programs.
+	Doc() Doc
+	// Check refuses parameters and abilities that do not fit, before
+	// anything is touched.
+	Check(c framework.Cluster, t Target, p Params) error
+	// Inject breaks the target and waits for the proof that it took effect.
+	// An error means that nothing is known to be broken; an injection
+	// without a proven effect is returned with Proof.Proven false.
+	Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error)
+}
+
+// Doc describes a fault.
+type Doc struct {
+	Summary string
+	// Targets are the kinds of target that it takes.
+	Targets []string
+	// Params describes each parameter by name, with its unit and default.
+	Params map[string]string
+	// Needs names the abilities that a provider must have.
+	Needs []string
+	// Example is a target and parameters as on a command line.
+	Example string
+}
+
+// Params are the parameters of an injection.
+type Params struct {
+	// TTL is the time after which the provider heals the fault by itself.
+	TTL time.Duration
+	// Values are the fault's own parameters, as documented in Doc.Params.
+	Values map[string]string
+}
+
+// Target is what an injection acts on, as resolved at the time of injection.
+type Target struct {
+	// Asked is the target as it was written, such as "etcd/leader".
+	Asked string
+	// Node is the node's name; empty for the load balancer.
+	Node string
+	// Component is empty where the target is a whole node.
+	Component framework.Component
+}
+
+// Injection is a fault in force.
+type Injection interface {
+	Target() Target
+	// Proof shows that the fault took effect.
+	Proof() Proof
+	// Heal undoes the fault and proves it. It may be called again.
+	Heal(ctx context.Context) (Proof, error)
+}
+
+// Proof shows that something took effect.
+type Proof struct {
+	Proven bool
+	// What says what shows it, in words.
+	What string
+	// Called and Effect are when it was asked for and when it was seen.
+	Called, Effect time.Time
+}

@@ -1,0 +1,148 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Limits of waiting. They are far above what the fault itself needs, so that a
+// slow machine does not turn a fault that works into one without proof; the
+// caller's context can cut them short.
+const (
+	// effectLimit is how long an injection waits for its effect.
+	effectLimit = 5 * time.Second
+	// healLimit is how long healing waits for its proof: the longest
+	// recovery limit of the catalogue.
+	healLimit = 60 * time.Second
+	// undoLimit is how long a failed injection tries to undo what it may
+	// have done.
+	undoLimit = 5 * time.Second
+	// tryLimit is how long one request of a proof may take.
+	tryLimit = 3 * time.Second
+)
+
+// Pauses between two looks. Injection latency is measured, so the first looks
+// come in quick succession; later ones should cost the cluster nothing.
+const (
+	firstPause   = time.Millisecond
+	longestPause = 50 * time.Millisecond
+)
+
+// look tells whether what is waited for holds, and what was seen.
+type look func(ctx context.Context) (held bool, seen string)
+
+// await looks until the condition holds, limit has passed or ctx is done, and
+// returns when it was first seen to hold, if it did, and what was seen last.
+func await(ctx context.Context, limit time.Duration, l look) (at time.Time, held bool, seen string) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	began := time.Now()
+	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
+		held, seen = l(ctx)
+		if held {
+			return time.Now(), true, seen
+		}
+		select {
+		case <-ctx.Done():
+			return time.Time{}, false, fmt.Sprintf("%s, after %s", seen, time.Since(began).Round(time.Millisecond))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// injection is a fault in force, or one that never came into force.
+type injection struct {
+	target Target
+	proof  Proof
+	// undo heals the fault and proves it. It may run more than once.
+	undo func(context.Context) (Proof, error)
+
+	mu     sync.Mutex
+	healed Proof
+}
+
+func (i *injection) Target() Target { return i.target }
+
+func (i *injection) Proof() Proof { return i.proof }
+
+// Heal returns the first proof that was given, and tries again where none was.
+func (i *injection) Heal(ctx context.Context) (Proof, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.healed.Proven {
+		return i.healed, nil
+	}
+	proof, err := i.undo(ctx)
+	if err != nil {
+		return proof, err
+	}
+	i.healed = proof
+	return proof, nil
+}
+
+// notInjected is the outcome where the target was in the faulted state already,
+// or cannot show an effect: nothing was touched, and healing touches nothing,
+// because the state belongs to somebody else.
+func notInjected(t Target, format string, args ...any) Injection {
+	now := time.Now()
+	return &injection{
+		target: t,
+		proof:  Proof{What: "nothing was injected: " + fmt.Sprintf(format, args...), Called: now},
+		undo: func(context.Context) (Proof, error) {
+			now := time.Now()
+			return Proof{Proven: true, What: "nothing was injected, so there is nothing to undo", Called: now, Effect: now}, nil
+		},
+	}
+}
+
+// attempt is all that is needed to inject a fault and to heal it.
+type attempt struct {
+	target Target
+	what   string // for errors, such as "kill of etcd on node-2"
+	ask    func(context.Context) error
+	effect look // holds when the fault took effect
+	undo   func(context.Context) error
+	healed look // holds when it is healed
+}
+
+// inject asks for the fault, waits for its effect and returns the injection.
+// Where the request fails, it is undone as far as possible, since it may have
+// been carried out in part, and the error is returned.
+func (a attempt) inject(ctx context.Context) (*injection, error) {
+	called := time.Now()
+	if err := a.ask(ctx); err != nil {
+		err = fmt.Errorf("%s: %w", a.what, err)
+		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+		defer cancel()
+		if undoErr := a.undo(undoing); undoErr != nil {
+			err = fmt.Errorf("%w; and undoing it, should it have happened: %w (the provider heals it when its time to live is over)", err, undoErr)
+		}
+		return nil, err
+	}
+	return &injection{target: a.target, proof: prove(ctx, called, effectLimit, a.effect), undo: a.heal}, nil
+}
+
+// injection is inject as an interface, nil where there is an error.
+func (a attempt) injection(ctx context.Context) (Injection, error) {
+	i, err := a.inject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+func (a attempt) heal(ctx context.Context) (Proof, error) {
+	called := time.Now()
+	if err := a.undo(ctx); err != nil {
+		return Proof{What: "healing was refused", Called: called}, fmt.Errorf("healing %s: %w", a.what, err)
+	}
+	return prove(ctx, called, healLimit, a.healed), nil
+}
+
+// prove waits for a condition and puts the outcome into a proof.
+func prove(ctx context.Context, called time.Time, limit time.Duration, l look) Proof {
+	at, held, seen := await(ctx, limit, l)
+	return Proof{Proven: held, What: seen, Called: called, Effect: at}
+}

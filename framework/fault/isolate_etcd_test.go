@@ -1,0 +1,91 @@
+package fault
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func TestIsolateEtcd(t *testing.T) {
+	t.Parallel()
+	c := startEtcd(t)
+	leader := c.resolve(t, "etcd/leader")
+
+	c.inert = true
+	i, err := IsolateEtcd.Inject(soon(t), c, leader, Params{TTL: ttl})
+	if err != nil || i.Proof().Proven {
+		t.Fatalf("an inert cut is proven: %v, %v", i, err)
+	}
+	c.inert = false
+
+	i, err = IsolateEtcd.Inject(t.Context(), c, leader, Params{TTL: ttl})
+	if err != nil || !i.Proof().Proven {
+		t.Fatalf("%v, %v", i, err)
+	}
+	if next := c.awaitOtherLeader(t, leader.Node); next == leader.Node {
+		t.Errorf("the others still follow %s", next)
+	}
+	if c.severed(leader.Node, "node-9", 2380) || c.severed("harness", leader.Node, 2379) {
+		t.Error("more is cut than the peer traffic")
+	}
+	healed, err := i.Heal(t.Context())
+	if err != nil || !healed.Proven || !strings.Contains(healed.What, "linearizable read") {
+		t.Fatalf("%+v, %v", healed, err)
+	}
+
+	follower := c.resolve(t, "etcd/follower")
+	at := c.index(follower.Node)
+	for name, dead := range map[string]func(){
+		"powered off": func() { c.nodes[at].power(false) },
+		"no process":  func() { c.nodes[at].power(true); c.nodes[at].processes[framework.Etcd].PID = 0 },
+	} {
+		c.nodes[at].power(true)
+		dead()
+		asked := c.asked
+		i, err = IsolateEtcd.Inject(t.Context(), c, follower, Params{TTL: ttl})
+		if err != nil || i.Proof().Proven || c.asked != asked {
+			t.Errorf("%s: %v, %v", name, i, err)
+		}
+	}
+}
+
+// awaitOtherLeader returns the leader that the members agree on once it is
+// another than before, or the same one when no other comes.
+func (c *etcdCluster) awaitOtherLeader(t *testing.T, before string) string {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if now := c.resolve(t, "etcd/leader").Node; now != before || time.Now().After(end) {
+			return now
+		}
+	}
+}
+
+func TestIsolateEtcdCheck(t *testing.T) {
+	c := &etcdCluster{fakeCluster: newFake(framework.Etcd)}
+	for name, refused := range map[string]struct {
+		target Target
+		params Params
+		want   string
+	}{
+		"API server": {component("node-1", framework.APIServer), Params{TTL: ttl}, "takes an etcd member"},
+		"node":       {wholeTarget("node-1"), Params{TTL: ttl}, "takes an etcd member"},
+		"elsewhere":  {component("node-7", framework.Etcd), Params{TTL: ttl}, "node-1, node-2, node-3"},
+		"no TTL":     {component("node-1", framework.Etcd), Params{}, "time to live"},
+		"parameter":  {component("node-1", framework.Etcd), Params{TTL: ttl, Values: map[string]string{"keep": ""}}, "takes none"},
+	} {
+		if err := IsolateEtcd.Check(c, refused.target, refused.params); err == nil || !strings.Contains(err.Error(), refused.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var missing *MissingAbility
+	if err := IsolateEtcd.Check(c.fakeCluster, component("node-1", framework.Etcd), Params{TTL: ttl}); !errors.As(err, &missing) || missing.Ability != "EtcdAccess" {
+		t.Errorf("without access to etcd: %v", err)
+	}
+	c.nodes = c.nodes[:1]
+	if err := IsolateEtcd.Check(c, component("node-1", framework.Etcd), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "no peers") {
+		t.Errorf("one node: %v", err)
+	}
+}

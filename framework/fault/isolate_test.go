@@ -1,0 +1,69 @@
+package fault
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func TestIsolate(t *testing.T) {
+	proofs{
+		fault:   Isolate,
+		target:  wholeTarget("node-2"),
+		broken:  func(c *fakeCluster) bool { return c.severed("harness", "node-2", 6443) },
+		already: func(c *fakeCluster) { c.nodes[1].power(false) },
+	}.run(t)
+}
+
+func TestIsolateLinks(t *testing.T) {
+	c := newFake(framework.APIServer)
+	x, err := isolate{}.cut(c, wholeTarget("node-2"), Params{TTL: ttl, Values: map[string]string{"keep": "harness, workers"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.cuts = []*fakeCut{{links: x.links, began: time.Now()}}
+	for _, party := range c.Parties() {
+		want := party != "node-2" && party != "harness" && party != "workers"
+		if got := c.severed("node-2", party, 1); got != want {
+			t.Errorf("node-2 to %s: cut %v", party, got)
+		}
+	}
+	if len(x.links) != 6 || c.severed("node-1", "node-3", 1) {
+		t.Errorf("links %v", x.links)
+	}
+	for keep, want := range map[string]string{
+		"node-2":                                 "node-1, node-3",
+		"moon":                                   `"moon" is not one of`,
+		"harness,":                               `"" is not one of`,
+		"node-1,node-3,balancer,workers,harness": "nothing to cut",
+		"node-1, node-3,balancer,workers, harness": "nothing to cut",
+	} {
+		err := Isolate.Check(c, wholeTarget("node-2"), Params{TTL: ttl, Values: map[string]string{"keep": keep}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("keep=%s: %v", keep, err)
+		}
+	}
+	if err := Isolate.Check(c, component("node-1", framework.Etcd), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "whole node") {
+		t.Errorf("component: %v", err)
+	}
+}
+
+// A node that goes down while it is being cut off leaves packets dropped that
+// its peers sent, which prove nothing.
+func TestIsolateDiesMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		c.onCut = func(_ []framework.Link, begins bool) {
+			if begins {
+				c.nodes[1].power(false)
+			}
+		}
+		i := proofs{fault: Isolate, target: wholeTarget("node-2")}.inject(t, c)
+		if i.Proof().Proven || !strings.Contains(i.Proof().What, "packets dropped") || !strings.Contains(i.Proof().What, "powered off") {
+			t.Errorf("%+v", i.Proof())
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package fault
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func TestKill(t *testing.T) {
+	for _, c := range []framework.Component{framework.APIServer, framework.Scheduler} {
+		t.Run(string(c), func(t *testing.T) {
+			proofs{
+				fault:  Kill,
+				target: component("node-2", c),
+				broken: func(f *fakeCluster) bool { return state(f, 1, c).PID == 0 },
+				already: func(f *fakeCluster) {
+					f.nodes[1].processes[c].PID = 0
+				},
+			}.run(t)
+		})
+	}
+}
+
+func TestKillRestart(t *testing.T) {
+	var old framework.Process
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		time.Sleep(time.Minute)
+		old = state(c, 1, framework.APIServer)
+		p := proofs{fault: Kill, target: component("node-2", framework.APIServer), params: map[string]string{"restart": "true"}}
+		i := p.inject(t, c)
+		now := state(c, 1, framework.APIServer)
+		if !i.Proof().Proven || now.PID == 0 || now.PID == old.PID || !strings.Contains(i.Proof().What, "restarted it as "+id(now)) {
+			t.Fatalf("%+v; now %+v", i.Proof(), now)
+		}
+		if latency := i.Proof().Effect.Sub(i.Proof().Called); latency >= watcherPause {
+			t.Errorf("the effect is that the process is gone, not that there is a new one: %s", latency)
+		}
+		c.stubborn = true // the watcher alone must do
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+			t.Fatalf("%+v, %v", healed, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		p := proofs{fault: Kill, target: component("node-2", framework.APIServer), params: map[string]string{"restart": "true"}}
+		c.inert = true
+		if i := p.inject(t, c); i.Proof().Proven {
+			t.Errorf("an inert kill is proven: %+v", i.Proof())
+		}
+		// A watcher that does not restart: the kill is real, healing is not,
+		// but nothing stays broken.
+		c.inert = false
+		i := p.inject(t, c)
+		c.nodes[1].processes[framework.APIServer].hold.Stop()
+		c.nodes[1].end(framework.APIServer, "", time.Hour) //nolint:errcheck // it may be down
+		healed, err := i.Heal(t.Context())
+		if !i.Proof().Proven || err != nil || healed.Proven || state(c, 1, framework.APIServer).PID == 0 {
+			t.Errorf("a watcher that does not restart: injected %+v, healed %+v, %v", i.Proof(), healed, err)
+		}
+	})
+}
+
+// A component that is not held down although it was asked for does not stay
+// away, which is what the fault promises.
+func TestKillNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.Scheduler)
+		target := component("node-1", framework.Scheduler)
+		e, killer, err := kill{}.end(c, target, Params{TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := state(c, 0, framework.Scheduler)
+		if err := killer.Kill(t.Context(), framework.Scheduler, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * watcherPause)
+		if held, seen := e.gone(old)(t.Context()); held || !strings.Contains(seen, "not held down") {
+			t.Errorf("%v, %s", held, seen)
+		}
+	})
+}
+
+func TestKillCheck(t *testing.T) {
+	c := newFake(framework.APIServer)
+	for name, refused := range map[string]struct {
+		target Target
+		params map[string]string
+		want   string
+	}{
+		"restart":     {component("node-1", framework.APIServer), map[string]string{"restart": "yes"}, "true or false"},
+		"whole node":  {wholeTarget("node-1"), nil, "it takes a component"},
+		"not there":   {component("node-1", framework.Kwok), nil, "does not run kwok"},
+		"unknown":     {component("node-1", framework.APIServer), map[string]string{"re": ""}, "it takes restart"},
+		"no balancer": {Target{Asked: "balancer", Component: framework.LoadBalancer}, nil, "ability"},
+	} {
+		err := Kill.Check(c, refused.target, Params{TTL: time.Second, Values: refused.params})
+		if err == nil || !strings.Contains(err.Error(), refused.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

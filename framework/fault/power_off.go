@@ -1,0 +1,154 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// PowerOff pulls the plug of a node.
+var PowerOff Fault = powerOff{}
+
+type powerOff struct{}
+
+func (powerOff) Name() string { return "power-off" }
+
+func (powerOff) Doc() Doc {
+	return Doc{
+		Summary: "pulls the plug of a node: everything on it ends, and its peers get neither FIN nor RST",
+		Targets: []string{"node"},
+		Needs:   []string{"PowerSwitch", "ProcessReporter, unless the node has an entrance"},
+		Example: "node/leader",
+	}
+}
+
+// outage is one node without power.
+type outage struct {
+	cluster  framework.Cluster
+	node     framework.Node
+	power    framework.PowerSwitch
+	reporter framework.ProcessReporter // nil where the node has none
+	entrance *framework.Entrance       // nil where the node has none
+}
+
+func (f powerOff) Check(c framework.Cluster, t Target, p Params) error {
+	_, err := f.outage(c, t, p)
+	return err
+}
+
+func (f powerOff) outage(c framework.Cluster, t Target, p Params) (*outage, error) {
+	if err := checkParams(f, p); err != nil {
+		return nil, err
+	}
+	n, err := wholeNode(f, c, t)
+	if err != nil {
+		return nil, err
+	}
+	o := &outage{cluster: c, node: n}
+	if o.power, err = ability[framework.PowerSwitch](n, "node "+n.Name(), "fault power-off"); err != nil {
+		return nil, err
+	}
+	o.reporter, _ = n.(framework.ProcessReporter)
+	if e, ok := entranceOf(c, n.Name(), framework.APIServer); ok {
+		o.entrance = &e
+	}
+	// The switch's own word is no proof of what it did.
+	if o.reporter == nil && o.entrance == nil {
+		return nil, &MissingAbility{Ability: "ProcessReporter", Of: "node " + n.Name(), For: "fault power-off"}
+	}
+	return o, nil
+}
+
+func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	o, err := f.outage(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	on, err := o.power.Powered(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("asking whether node %s is powered before the fault: %w", t.Node, err)
+	}
+	if !on {
+		return notInjected(t, "node %s was powered off already", t.Node), nil
+	}
+	return attempt{
+		target: t,
+		what:   "power-off of node " + t.Node,
+		ask:    func(ctx context.Context) error { return o.power.PowerOff(ctx, p.TTL) },
+		effect: o.dark,
+		undo:   o.power.PowerOn,
+		healed: o.back,
+	}.injection(ctx)
+}
+
+// dark looks whether the node is off and nothing on it lives.
+func (o *outage) dark(ctx context.Context) (bool, string) {
+	name := o.node.Name()
+	on, err := o.power.Powered(ctx)
+	if err != nil {
+		return false, fmt.Sprintf("whether node %s is powered cannot be told: %v", name, err)
+	}
+	if on {
+		return false, fmt.Sprintf("node %s is powered", name)
+	}
+	seen := fmt.Sprintf("node %s is off", name)
+	counted, lives := o.processes(ctx)
+	if lives != "" {
+		return false, seen + ", but " + lives
+	}
+	if counted {
+		return true, seen + " and none of its processes is there"
+	}
+	// Nobody on the node could be asked, which is as it should be, but
+	// absence of an answer needs a second witness.
+	if o.entrance == nil {
+		return false, seen + ", but whether its processes are gone cannot be told"
+	}
+	if _, status, err := get(ctx, *o.entrance, "/readyz"); err == nil {
+		return false, fmt.Sprintf("%s, but its API server answers (status %d)", seen, status)
+	}
+	return true, seen + " and its API server's port is silent"
+}
+
+// processes tells whether every process of the node was asked for, and in words
+// which of them lives.
+func (o *outage) processes(ctx context.Context) (counted bool, lives string) {
+	if o.reporter == nil {
+		return false, ""
+	}
+	var alive []string
+	counted = true
+	for _, c := range o.node.Components() {
+		p, err := o.reporter.Process(ctx, c)
+		switch {
+		case err != nil:
+			counted = false
+		case !ended(p):
+			alive = append(alive, fmt.Sprintf("%s runs as %s", c, id(p)))
+		}
+	}
+	return counted, strings.Join(alive, ", ")
+}
+
+// back looks whether the node is on again and serves.
+func (o *outage) back(ctx context.Context) (bool, string) {
+	name := o.node.Name()
+	on, err := o.power.Powered(ctx)
+	if err != nil {
+		return false, fmt.Sprintf("whether node %s is powered cannot be told: %v", name, err)
+	}
+	if !on {
+		return false, fmt.Sprintf("node %s is off", name)
+	}
+	looks := []look{func(context.Context) (bool, string) { return true, fmt.Sprintf("node %s is on", name) }}
+	if _, ok := o.cluster.(framework.EtcdAccess); ok && slices.Contains(o.node.Components(), framework.Etcd) {
+		looks = append(looks, func(ctx context.Context) (bool, string) { return etcdAnswers(ctx, o.cluster, name) })
+	}
+	if o.entrance != nil {
+		looks = append(looks, func(ctx context.Context) (bool, string) { return ready(ctx, *o.entrance) })
+	}
+	return all(looks...)(ctx)
+}

@@ -1,0 +1,69 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func TestPowerOff(t *testing.T) {
+	proofs{
+		fault:   PowerOff,
+		target:  wholeTarget("node-1"),
+		broken:  func(c *fakeCluster) bool { on, _ := c.nodes[0].Powered(context.Background()); return !on },
+		already: func(c *fakeCluster) { c.nodes[0].power(false) },
+	}.run(t)
+}
+
+// lyingNode says that it is off while its processes live.
+type lyingNode struct {
+	*fakeNode
+	mute bool // and nobody on it can be asked
+}
+
+func (n lyingNode) Powered(context.Context) (bool, error) { return n.c.asked == 0, nil }
+
+func (n lyingNode) Process(ctx context.Context, c framework.Component) (framework.Process, error) {
+	if n.mute {
+		return framework.Process{}, errors.New("no route to host")
+	}
+	return n.fakeNode.Process(ctx, c)
+}
+
+type lyingCluster struct {
+	*fakeCluster
+	mute bool
+}
+
+func (c lyingCluster) Nodes() []framework.Node {
+	return []framework.Node{lyingNode{c.nodes[0], c.mute}}
+}
+
+// The switch's own word is not enough.
+func TestPowerOffSecondWitness(t *testing.T) {
+	for _, mute := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := lyingCluster{newFake(framework.APIServer), mute}
+			time.Sleep(time.Minute)
+			c.inert = true
+			i, err := PowerOff.Inject(t.Context(), c, wholeTarget("node-1"), Params{TTL: ttl})
+			if err != nil || i.Proof().Proven {
+				t.Errorf("mute %v: a node that lives is proven off: %v, %v", mute, i, err)
+			}
+			if err == nil {
+				t.Log(i.Proof().What)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := lyingCluster{newFake(framework.APIServer), true}
+		i, err := PowerOff.Inject(t.Context(), c, wholeTarget("node-1"), Params{TTL: ttl})
+		if err != nil || !i.Proof().Proven {
+			t.Errorf("off and silent, but not proven: %v, %v", i, err)
+		}
+	})
+}

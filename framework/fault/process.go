@@ -1,0 +1,90 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// process is the component that a fault acts on, with what its proofs need.
+type process struct {
+	cluster  framework.Cluster
+	target   Target
+	reporter framework.ProcessReporter
+	// power is nil where the node has no power switch.
+	power framework.PowerSwitch
+}
+
+func newProcess(f Fault, c framework.Cluster, t Target) (process, error) {
+	holder, of, err := componentHolder(f, c, t)
+	if err != nil {
+		return process{}, err
+	}
+	what := "fault " + f.Name()
+	p := process{cluster: c, target: t}
+	if p.reporter, err = ability[framework.ProcessReporter](holder, of, what); err != nil {
+		return process{}, err
+	}
+	p.power, _ = holder.(framework.PowerSwitch)
+	if t.Component == framework.Etcd {
+		if _, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), what+" on etcd"); err != nil {
+			return process{}, err
+		}
+	}
+	return p, nil
+}
+
+// before returns the process that the fault is about to hit, or in words why
+// there is none.
+func (p process) before(ctx context.Context) (now framework.Process, absent string, err error) {
+	now, err = p.reporter.Process(ctx, p.target.Component)
+	if err != nil {
+		if p.power != nil {
+			if on, powerErr := p.power.Powered(ctx); powerErr == nil && !on {
+				return now, fmt.Sprintf("node %s is powered off", p.target.Node), nil
+			}
+		}
+		return now, "", fmt.Errorf("asking for the process of %s before the fault: %w", p.target.where(), err)
+	}
+	if ended(now) {
+		return now, p.target.where() + " was not running", nil
+	}
+	return now, "", nil
+}
+
+// ended tells whether there is no process; a zombie has ended too.
+func ended(p framework.Process) bool { return p.PID == 0 || p.State == "Z" || p.State == "X" }
+
+// stopped tells whether a process was suspended by a signal.
+func stopped(p framework.Process) bool { return strings.HasPrefix(p.State, "T") }
+
+func same(a, b framework.Process) bool { return a.PID == b.PID && a.StartTicks == b.StartTicks }
+
+// id names a process for good.
+func id(p framework.Process) string {
+	return fmt.Sprintf("process %d (started at tick %d)", p.PID, p.StartTicks)
+}
+
+// runs looks whether the component runs, is not frozen and answers.
+func (p process) runs(ctx context.Context) (bool, string) {
+	now, err := p.reporter.Process(ctx, p.target.Component)
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("%s cannot be asked for: %v", p.target.where(), err)
+	case ended(now):
+		return false, p.target.where() + " does not run"
+	case stopped(now):
+		return false, fmt.Sprintf("%s, %s, is in state %s", p.target.where(), id(now), now.State)
+	}
+	seen := fmt.Sprintf("%s runs as %s", p.target.where(), id(now))
+	var answer answers
+	if answer, err = componentAnswers(p.cluster, p.target.Node, p.target.Component); err != nil {
+		return false, seen + ", but " + err.Error()
+	} else if answer == nil {
+		return true, seen
+	}
+	held, said := answer(ctx)
+	return held, seen + " and " + said
+}

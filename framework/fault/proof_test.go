@@ -1,0 +1,204 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// proofs puts one fault to every test that any fault must stand. Time is that
+// of a bubble, so that the longest limit passes in no time.
+type proofs struct {
+	fault  Fault
+	target Target
+	params map[string]string
+	// already puts the target of a fake cluster into the faulted state.
+	already func(*fakeCluster)
+	// broken tells whether the fault is in force.
+	broken func(*fakeCluster) bool
+}
+
+const ttl = 5 * time.Minute
+
+func (p proofs) inject(t *testing.T, c *fakeCluster) Injection {
+	t.Helper()
+	i, err := p.fault.Inject(t.Context(), c, p.target, Params{TTL: ttl, Values: p.params})
+	if err != nil {
+		t.Fatalf("inject: %v", err)
+	}
+	return i
+}
+
+func (p proofs) run(t *testing.T) {
+	// Components that run for a while already answer.
+	bubble := func(name string, f func(*testing.T, *fakeCluster)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newFake(framework.APIServer, framework.ControllerManager, framework.Scheduler)
+				time.Sleep(time.Minute)
+				f(t, c)
+			})
+		})
+	}
+	bubble("proof and healing", func(t *testing.T, c *fakeCluster) {
+		i := p.inject(t, c)
+		if proof := i.Proof(); !proof.Proven || !p.broken(c) || proof.What == "" || proof.Effect.Before(proof.Called) || proof.Effect.Sub(proof.Called) > time.Second {
+			t.Fatalf("injected: %+v, broken %v", proof, p.broken(c))
+		}
+		if i.Target() != p.target {
+			t.Errorf("target %+v", i.Target())
+		}
+		time.Sleep(time.Second)
+		healed, err := i.Heal(t.Context())
+		if err != nil || !healed.Proven || p.broken(c) || healed.Effect.Before(healed.Called) {
+			t.Fatalf("healed: %+v, %v, broken %v", healed, err, p.broken(c))
+		}
+		if again, err := i.Heal(t.Context()); err != nil || again != healed {
+			t.Errorf("healed again: %+v, %v", again, err)
+		}
+		t.Logf("%s / %s", i.Proof().What, healed.What)
+	})
+	bubble("no effect, no proof", func(t *testing.T, c *fakeCluster) {
+		c.inert = true
+		i := p.inject(t, c)
+		if i.Proof().Proven || c.asked != 1 {
+			t.Fatalf("an inert fault is proven: %+v, asked %d times", i.Proof(), c.asked)
+		}
+		t.Log(i.Proof().What)
+	})
+	bubble("no healing, no proof", func(t *testing.T, c *fakeCluster) {
+		if p.params["restart"] == "true" {
+			t.Skip("the process watcher heals it; see its own test")
+		}
+		i := p.inject(t, c)
+		c.stubborn = true
+		healed, err := i.Heal(t.Context())
+		if err != nil || healed.Proven {
+			t.Fatalf("healing that did nothing: %+v, %v", healed, err)
+		}
+		t.Log(healed.What)
+		c.stubborn = false
+		if healed, err = i.Heal(t.Context()); err != nil || !healed.Proven {
+			t.Errorf("healing that works, after one that did not: %+v, %v", healed, err)
+		}
+	})
+	bubble("already so", func(t *testing.T, c *fakeCluster) {
+		p.already(c)
+		i := p.inject(t, c)
+		if i.Proof().Proven || !strings.Contains(i.Proof().What, "nothing was injected") || c.asked != 0 {
+			t.Fatalf("injected into what was faulted already: %+v, asked %d times", i.Proof(), c.asked)
+		}
+		was := p.broken(c)
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || p.broken(c) != was {
+			t.Errorf("healing must not touch what it did not break: %+v, %v", healed, err)
+		}
+		t.Log(i.Proof().What)
+	})
+	bubble("dead man", func(t *testing.T, c *fakeCluster) {
+		p.inject(t, c)
+		time.Sleep(ttl + time.Second)
+		synctest.Wait()
+		if p.broken(c) {
+			t.Fatal("the fault outlived its time to live")
+		}
+	})
+	bubble("a request that fails is undone", func(t *testing.T, c *fakeCluster) {
+		c.refuses = errors.New("the agent lost its voice")
+		i, err := p.fault.Inject(t.Context(), c, p.target, Params{TTL: ttl, Values: p.params})
+		if i != nil || !errors.Is(err, c.refuses) {
+			t.Fatalf("injection %v, error %v", i, err)
+		}
+		if c.cuts == nil && p.broken(c) { // a cut without a handle cannot be undone
+			t.Error("what failed halfway is still in force")
+		}
+	})
+	bubble("a context that ends leaves no proof and can be healed", func(t *testing.T, c *fakeCluster) {
+		c.inert = true
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		i, err := p.fault.Inject(ctx, c, p.target, Params{TTL: ttl, Values: p.params})
+		if err != nil || i.Proof().Proven {
+			t.Fatalf("%v, %v", i, err)
+		}
+	})
+	bubble("refused before anything is touched", func(t *testing.T, c *fakeCluster) {
+		for name, bad := range map[string]Params{
+			"no time to live":       {Values: p.params},
+			"negative time to live": {TTL: -1, Values: p.params},
+			"unknown parameter":     {TTL: ttl, Values: map[string]string{"speed": "high"}},
+		} {
+			if err := p.fault.Check(c, p.target, bad); err == nil {
+				t.Errorf("%s: accepted by Check", name)
+			}
+			if i, err := p.fault.Inject(t.Context(), c, p.target, bad); err == nil || i != nil {
+				t.Errorf("%s: accepted by Inject", name)
+			}
+		}
+		nobody := p.target
+		nobody.Node = "node-9"
+		if err := p.fault.Check(c, nobody, Params{TTL: ttl, Values: p.params}); err == nil || !strings.Contains(err.Error(), "node-1, node-2, node-3") {
+			t.Errorf("unknown node: %v", err)
+		}
+		var missing *MissingAbility
+		if err := p.fault.Check(bareCluster{c}, p.target, Params{TTL: ttl, Values: p.params}); !errors.As(err, &missing) {
+			t.Errorf("a provider without abilities: %v", err)
+		}
+		if err := p.fault.Check(c, p.target, Params{TTL: ttl, Values: p.params}); err != nil {
+			t.Errorf("good parameters: %v", err)
+		}
+		if c.asked != 0 {
+			t.Errorf("asked %d times", c.asked)
+		}
+	})
+}
+
+// bareCluster and bareNode have no ability.
+type bareCluster struct{ framework.Cluster }
+
+type bareNode struct{ framework.Node }
+
+func (c bareCluster) Nodes() []framework.Node {
+	var all []framework.Node
+	for _, n := range c.Cluster.Nodes() {
+		all = append(all, bareNode{n})
+	}
+	return all
+}
+
+func component(node string, c framework.Component) Target {
+	return Target{Asked: string(c) + "/" + node, Node: node, Component: c}
+}
+
+func wholeTarget(node string) Target { return Target{Asked: "node/" + node, Node: node} }
+
+func state(c *fakeCluster, node int, comp framework.Component) framework.Process {
+	p, _ := c.nodes[node].Process(context.Background(), comp)
+	return p
+}
+
+func TestAll(t *testing.T) {
+	for i, f := range All() {
+		if i > 0 && All()[i-1].Name() >= f.Name() {
+			t.Errorf("%s is out of order", f.Name())
+		}
+		if got, ok := ByName(f.Name()); !ok || got != f {
+			t.Errorf("ByName(%s) = %v, %v", f.Name(), got, ok)
+		}
+		d := f.Doc()
+		if d.Summary == "" || len(d.Targets) == 0 || len(d.Needs) == 0 || d.Example == "" {
+			t.Errorf("%s: incomplete documentation %+v", f.Name(), d)
+		}
+		target, _, _ := strings.Cut(d.Example, " ")
+		if _, err := parseTarget(target); err != nil {
+			t.Errorf("%s: example: %v", f.Name(), err)
+		}
+	}
+	if f, ok := ByName("meteor"); ok {
+		t.Errorf("there is a fault %v", f)
+	}
+}

@@ -1,0 +1,168 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// resolveLimit is how long Resolve waits for a leader or an active instance:
+// longer than a default lease takes to change hands.
+const resolveLimit = 30 * time.Second
+
+// Resolve finds what a target means at this moment:
+//
+//	etcd/leader      the member that a majority of the members names leader
+//	etcd/follower    the first other member that runs
+//	etcd/2           the member on the second node, in the order of joining
+//	etcd/node-2      the member on that node
+//	etcd/any         the first member that runs
+//	apiserver/...    as for etcd: apiserver/leader is on the etcd leader's node
+//	kcm/active       the controller manager that holds the lease
+//	kcm/standby      the first running one that does not; likewise scheduler/...
+//	node/...         a whole node, as for etcd
+//	node/kcm/active  the node of that component; likewise apiserver/kcm/active
+//	balancer         the load balancer
+//
+// Components may be written in full (kube-controller-manager/active). While
+// there is no leader or holder, Resolve waits for one, 30 seconds at most. It
+// does not look whether a target that is named outright runs: that is for the
+// fault's proof.
+func Resolve(ctx context.Context, c framework.Cluster, target string) (Target, error) {
+	r, err := parseTarget(target)
+	if err != nil {
+		return Target{}, err
+	}
+	t := Target{Asked: target}
+	if r.balancer {
+		if _, ok := entranceOf(c, "", framework.LoadBalancer); !ok {
+			return Target{}, fmt.Errorf("target %s: cluster %s has no load balancer", target, c.Name())
+		}
+		t.Component = framework.LoadBalancer
+		return t, nil
+	}
+	t.Component = r.kind.component
+	if t.Node, err = (resolver{c}).nodeOf(ctx, r); err != nil {
+		return Target{}, fmt.Errorf("target %s: %w", target, err)
+	}
+	return t, nil
+}
+
+type resolver struct{ framework.Cluster }
+
+// nodeOf returns the name of the node that a reference means.
+func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
+	candidates := c.candidates(r.kind)
+	if len(candidates) == 0 {
+		return "", fmt.Errorf("no node of cluster %s runs %s", c.Name(), r.kind.component)
+	}
+	var name string
+	var err error
+	switch {
+	case r.of != nil:
+		name, err = c.nodeOf(ctx, *r.of)
+	case r.number > len(c.Nodes()):
+		err = fmt.Errorf("there is no node %d: the nodes are %s", r.number, strings.Join(nodeNames(c.Nodes()), ", "))
+	case r.number > 0:
+		name = c.Nodes()[r.number-1].Name()
+	case r.node != "":
+		name = r.node
+	case r.role == anyOne:
+		name, err = c.running(ctx, r.kind, "")
+	case r.role == leader || r.role == follower:
+		if name, err = c.etcdLeader(ctx); err == nil && r.role == follower {
+			name, err = c.running(ctx, kind{names: []string{"etcd"}, component: framework.Etcd}, name)
+		}
+	default:
+		if name, err = c.holder(ctx, r.kind); err == nil && r.role == standby {
+			name, err = c.running(ctx, r.kind, name)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains(nodeNames(candidates), name) {
+		if !slices.Contains(nodeNames(c.Nodes()), name) {
+			return "", fmt.Errorf("there is no control-plane node %q: there are %s", name, strings.Join(nodeNames(c.Nodes()), ", "))
+		}
+		return "", fmt.Errorf("node %s does not run %s, which runs on %s", name, r.kind.component, strings.Join(nodeNames(candidates), ", "))
+	}
+	return name, nil
+}
+
+// candidates returns the nodes that a kind of target can be on.
+func (c resolver) candidates(k kind) []framework.Node {
+	if k.component == "" {
+		return c.Nodes()
+	}
+	return nodesWith(c, k.component)
+}
+
+// running returns the first node, other than except, that is on and on which
+// the component runs, as far as the provider can tell.
+func (c resolver) running(ctx context.Context, k kind, except string) (string, error) {
+	var why []string
+	for _, n := range c.candidates(k) {
+		if n.Name() == except {
+			continue
+		}
+		down := c.down(ctx, n, k.component)
+		if down == "" {
+			return n.Name(), nil
+		}
+		why = append(why, down)
+	}
+	if len(why) == 0 {
+		return "", fmt.Errorf("there is no %s besides the one on %s", k.names[0], except)
+	}
+	return "", fmt.Errorf("none of them runs: %s", strings.Join(why, ", "))
+}
+
+// down says in words that a component, or the node where there is none, does
+// not run; empty means that it does or that the provider cannot tell.
+func (c resolver) down(ctx context.Context, n framework.Node, component framework.Component) string {
+	if power, ok := n.(framework.PowerSwitch); ok {
+		if on, err := power.Powered(ctx); err == nil && !on {
+			return fmt.Sprintf("node %s is powered off", n.Name())
+		}
+	}
+	if reporter, ok := n.(framework.ProcessReporter); ok && component != "" {
+		p, err := reporter.Process(ctx, component)
+		if err != nil {
+			return fmt.Sprintf("%s on %s cannot be asked for: %v", component, n.Name(), err)
+		}
+		if ended(p) {
+			return fmt.Sprintf("%s on %s does not run", component, n.Name())
+		}
+	}
+	return ""
+}
+
+// etcdLeader returns the node of the etcd leader.
+func (c resolver) etcdLeader(ctx context.Context) (string, error) {
+	if _, err := ability[framework.EtcdAccess](c.Cluster, "cluster "+c.Name(), "finding the etcd leader"); err != nil {
+		return "", err
+	}
+	all, err := openMembers(c.Cluster)
+	if err != nil {
+		return "", err
+	}
+	defer all.close()
+	var found leadership
+	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
+		var err error
+		if found, err = all.leadership(ctx); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	})
+	if !held {
+		return "", errors.New(seen)
+	}
+	return found.leader, nil
+}

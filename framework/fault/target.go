@@ -1,0 +1,170 @@
+package fault
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// role is what a target may be known by instead of its number or name.
+type role string
+
+const (
+	leader   role = "leader"   // node of the etcd leader
+	follower role = "follower" // first node of an etcd follower
+	active   role = "active"   // holder of the component's lease
+	standby  role = "standby"  // first node whose instance does not hold it
+	anyOne   role = "any"      // first node that runs it
+)
+
+// kind is the first part of a target.
+type kind struct {
+	names     []string // the short one first
+	component framework.Component
+	roles     []role
+	lease     string // of an elected component
+}
+
+// kinds returns what the first part of a target may be.
+func kinds() []kind {
+	etcdRoles := []role{leader, follower, anyOne}
+	leaseRoles := []role{active, standby, anyOne}
+	return []kind{
+		{names: []string{"etcd"}, component: framework.Etcd, roles: etcdRoles},
+		{names: []string{"apiserver", "kube-apiserver"}, component: framework.APIServer, roles: etcdRoles},
+		{names: []string{"kcm", "kube-controller-manager"}, component: framework.ControllerManager, roles: leaseRoles, lease: "kube-controller-manager"},
+		{names: []string{"scheduler", "kube-scheduler"}, component: framework.Scheduler, roles: leaseRoles, lease: "kube-scheduler"},
+		{names: []string{"node"}, roles: etcdRoles},
+	}
+}
+
+// reference is a target as written, taken apart but not looked up.
+type reference struct {
+	balancer bool
+	kind     kind
+	// Exactly one of these says which.
+	role   role
+	number int        // from 1, in the order in which the nodes joined
+	node   string     // node's name
+	of     *reference // on the node of that one
+}
+
+// String writes the reference in its shortest form.
+func (r reference) String() string {
+	switch {
+	case r.balancer:
+		return "balancer"
+	case r.of != nil:
+		return r.kind.names[0] + "/" + r.of.String()
+	case r.role != "":
+		return r.kind.names[0] + "/" + string(r.role)
+	case r.number != 0:
+		return r.kind.names[0] + "/" + strconv.Itoa(r.number)
+	}
+	return r.kind.names[0] + "/" + r.node
+}
+
+// parseTarget takes a target apart. It looks at the words only: whether there
+// is such a node, component or leader is Resolve's to find out.
+func parseTarget(s string) (reference, error) {
+	if s == "balancer" || s == string(framework.LoadBalancer) {
+		return reference{balancer: true}, nil
+	}
+	r, err := parseOnNode(s)
+	if err != nil {
+		return reference{}, fmt.Errorf("target %q: %w; targets are %s", s, err, forms())
+	}
+	return r, nil
+}
+
+func parseOnNode(s string) (reference, error) {
+	first, which, ok := strings.Cut(s, "/")
+	k, known := kindOf(first)
+	switch {
+	case !known:
+		return reference{}, fmt.Errorf("%q is no kind of target", first)
+	case !ok || which == "":
+		return reference{}, fmt.Errorf("it does not say which %s", first)
+	}
+	r := reference{kind: k}
+	if strings.Contains(which, "/") {
+		of, err := parseOnNode(which)
+		switch {
+		case err != nil:
+			return reference{}, err
+		case of.kind.names[0] == k.names[0] || of.kind.component == "" || of.of != nil:
+			return reference{}, fmt.Errorf("%q after %q: only another component may stand there, such as %s", which, first, k.example())
+		}
+		r.of = &of
+		return r, nil
+	}
+	if slices.Contains(k.roles, role(which)) {
+		r.role = role(which)
+		return r, nil
+	}
+	if slices.Contains([]role{leader, follower, active, standby, anyOne}, role(which)) {
+		return reference{}, fmt.Errorf("%q does not fit %q, which takes %s", which, first, rolesOf(k))
+	}
+	if n, err := strconv.ParseUint(which, 10, 16); err == nil {
+		if n == 0 {
+			return reference{}, fmt.Errorf("nodes are numbered from 1")
+		}
+		r.number = int(n)
+		return r, nil
+	}
+	if !nodeName(which) {
+		return reference{}, fmt.Errorf("%q is not the name of a node", which)
+	}
+	r.node = which
+	return r, nil
+}
+
+func kindOf(name string) (kind, bool) {
+	all := kinds()
+	i := slices.IndexFunc(all, func(k kind) bool { return slices.Contains(k.names, name) })
+	if i < 0 {
+		return kind{}, false
+	}
+	return all[i], true
+}
+
+// nodeName tells whether s could be a node's name: a DNS name in lower case.
+func nodeName(s string) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return len(s) <= 253
+}
+
+func rolesOf(k kind) string {
+	var all []string
+	for _, r := range k.roles {
+		all = append(all, string(r))
+	}
+	return strings.Join(append(all, "a number from 1", "a node's name"), ", ")
+}
+
+func (k kind) example() string {
+	if k.lease != "" {
+		return k.names[0] + "/etcd/leader"
+	}
+	return k.names[0] + "/kcm/active"
+}
+
+// forms lists all forms of targets for people.
+func forms() string {
+	var all []string
+	for _, k := range kinds() {
+		var roles []string
+		for _, r := range k.roles {
+			roles = append(roles, string(r))
+		}
+		all = append(all, fmt.Sprintf("%s/{%s,NUMBER,NODE}", k.names[0], strings.Join(roles, ",")))
+	}
+	return strings.Join(all, ", ") + ", balancer, and, for the node of another component, such as node/kcm/active or apiserver/scheduler/standby"
+}

@@ -1,0 +1,71 @@
+package fault
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseTarget(t *testing.T) {
+	for in, want := range map[string]string{
+		"etcd/leader":                           "etcd/leader",
+		"etcd/2":                                "etcd/2",
+		"etcd/node-2":                           "etcd/node-2",
+		"kube-apiserver/follower":               "apiserver/follower",
+		"kube-controller-manager/active":        "kcm/active",
+		"scheduler/standby":                     "scheduler/standby",
+		"node/leader":                           "node/leader",
+		"node/kube-scheduler/active":            "node/scheduler/active",
+		"apiserver/kcm/active":                  "apiserver/kcm/active",
+		"kcm/etcd/leader":                       "kcm/etcd/leader",
+		"balancer":                              "balancer",
+		"load-balancer":                         "balancer",
+		"node/cp-1.example.org":                 "node/cp-1.example.org",
+		"apiserver/any":                         "apiserver/any",
+		"node/99999999999999999999999999999999": "node/99999999999999999999999999999999", // a name then
+	} {
+		got, err := parseTarget(in)
+		if err != nil || got.String() != want {
+			t.Errorf("%s: %s, %v", in, got, err)
+		}
+	}
+	for in, want := range map[string]string{
+		"":                     "targets are etcd/{leader,follower,any,NUMBER,NODE}",
+		"etcd":                 "does not say which etcd",
+		"etcd/":                "does not say which etcd",
+		"pod/1":                `"pod" is no kind of target`,
+		"kcm/leader":           "active, standby, any",
+		"etcd/active":          "leader, follower, any",
+		"etcd/0":               "numbered from 1",
+		"etcd/Node_2":          "not the name of a node",
+		"etcd/etcd/leader":     "only another component",
+		"node/node/2":          "only another component",
+		"etcd/node/2":          "only another component",
+		"node/kcm/etcd/leader": "only another component",
+		"node/kcm/leader":      "active, standby, any",
+		"balancer/1":           "no kind of target",
+		" etcd/1":              "no kind of target",
+	} {
+		if got, err := parseTarget(in); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "balancer") {
+			t.Errorf("%q: %v, %v", in, got, err)
+		}
+	}
+}
+
+func FuzzParseTarget(f *testing.F) {
+	for _, s := range []string{"etcd/leader", "node/kcm/active", "balancer", "apiserver/2", "kcm//", "node/kcm/etcd/leader", "etcd/00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := parseTarget(s)
+		if err != nil {
+			return
+		}
+		again, err := parseTarget(r.String())
+		if err != nil || again.String() != r.String() {
+			t.Errorf("%q reads as %q, which reads as %q, %v", s, r, again, err)
+		}
+		if strings.Count(r.String(), "/") > 2 {
+			t.Errorf("%q reads as %q", s, r)
+		}
+	})
+}

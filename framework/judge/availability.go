@@ -1,0 +1,150 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+const (
+	// calm is how long before the fault no probe may have failed.
+	calm = 3 * time.Second
+	// enoughProbes is how many probes of each kind make a measurement.
+	enoughProbes = 3
+)
+
+func availability() definition {
+	return definition{Doc{
+		Name:       "availability",
+		Guarantee:  "A client of one entrance sees errors for no longer than the bound, on kept and on new connections, for reads and for writes.",
+		Source:     "API server HA proposal, section 4.2",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{"entrance": "the entrance to look at (default balancer)"},
+	}, judgeAvailability}
+}
+
+// probeKind is one of the four ways to probe.
+type probeKind struct{ reused, write bool }
+
+func (k probeKind) String() string {
+	s := "read"
+	if k.write {
+		s = "write"
+	}
+	if k.reused {
+		return s + " on a kept connection"
+	}
+	return s + " on a new connection"
+}
+
+func judgeAvailability(m *matter) finding {
+	entrance := m.param("entrance", "balancer")
+	if !slices.Contains(m.run.Meta.Entrances, entrance) {
+		return notApplicable("The cluster has no entrance %q.", entrance)
+	}
+	effect, heal := m.fault.effect(), m.fault.healed.Called
+	var during, before []record.Probe
+	for _, p := range m.run.Probes {
+		switch pr := p.V; {
+		case pr.Entrance != entrance:
+		case pr.Start >= m.fault.injected.Called-record.Nanos(calm) && pr.End < m.fault.injected.Called:
+			before = append(before, pr)
+		case pr.End >= effect && pr.Start < heal:
+			during = append(during, pr)
+		}
+	}
+	slices.SortStableFunc(during, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
+	if len(before) == 0 {
+		return inconclusive("nothing probed %s in the %s before the fault", entrance, calm)
+	}
+	for _, p := range before {
+		if !p.OK {
+			return inconclusive("probes through %s failed before the fault already: %s", entrance, describeProbe(p))
+		}
+	}
+	if missing := missingProbes(during, effect); missing != "" {
+		return inconclusive("too few probes through %s while the fault lasted: %s", entrance, missing)
+	}
+
+	var last, lastOK *record.Probe
+	failures := 0
+	for i := range during {
+		p := &during[i]
+		if p.OK && p.Start >= effect && (lastOK == nil || p.Start > lastOK.Start) {
+			lastOK = p
+		}
+		if !p.OK {
+			failures++
+			if last == nil || p.End > last.End {
+				last = p
+			}
+		}
+	}
+	took := time.Duration(0)
+	if last != nil {
+		took = time.Duration(last.End - effect)
+	}
+	switch {
+	case took > m.bound.Limit:
+		return failed("A client of %s must see errors for no longer than %s after the %s: the last of %d failed probes ended %s after it (%s).",
+			entrance, m.bound, m.fault.what(), failures, short(took), describeProbe(*last)).took(took).rests(effect, last.End).shows(describeProbe(*last))
+	case last != nil && (lastOK == nil || lastOK.Start < last.Start):
+		return inconclusive("probes through %s still failed when the fault was healed after %s, which is less than the bound of %s",
+			entrance, short(time.Duration(heal-effect)), m.bound)
+	}
+	if hole, from := longestHole(during, effect, min(heal, effect+record.Nanos(m.bound.Limit))); hole > max(time.Second, m.bound.Limit/4) {
+		return inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, short(hole), when(from))
+	}
+	return passed("Clients of %s saw errors for %s after the %s (%d of %d probes failed), within %s.",
+		entrance, short(took), m.fault.what(), failures, len(during), m.bound).took(took)
+}
+
+// missingProbes names a kind of which there are too few, or is empty.
+func missingProbes(probes []record.Probe, from record.Nanos) string {
+	count := map[probeKind]int{}
+	for _, p := range probes {
+		if p.Start >= from {
+			count[probeKind{p.Reused, p.Write}]++
+		}
+	}
+	var missing []string
+	for _, k := range []probeKind{{false, false}, {false, true}, {true, false}, {true, true}} {
+		if count[k] < enoughProbes {
+			missing = append(missing, k.String())
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return and(missing)
+}
+
+// longestHole returns the longest time between from and to in which no probe
+// was under way. Probes are in the order of their starts.
+func longestHole(probes []record.Probe, from, to record.Nanos) (hole time.Duration, begin record.Nanos) {
+	covered := from
+	look := func(next record.Nanos) {
+		if d := time.Duration(min(next, to) - covered); d > hole {
+			hole, begin = d, covered
+		}
+	}
+	for _, p := range probes {
+		look(p.Start)
+		covered = max(covered, p.End)
+	}
+	look(to)
+	return hole, begin
+}
+
+func describeProbe(p record.Probe) string {
+	s := probeKind{p.Reused, p.Write}.String() + ", " + when(p.Start) + " to " + when(p.End)
+	switch {
+	case p.OK:
+		return s + ": ok"
+	case p.Error != "":
+		return s + ": " + p.Error
+	}
+	return s + ": failed"
+}

@@ -1,0 +1,98 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseBound computes a limit from a formula such as "2E + M" or "5s + M": a
+// sum of symbols, each with an optional whole factor before it, and of
+// durations as Go writes them. An error names the term and what is allowed.
+func ParseBound(formula string, symbols map[string]time.Duration) (Bound, error) {
+	b := Bound{Formula: formula, Inputs: map[string]time.Duration{}}
+	for term := range strings.SplitSeq(formula, "+") {
+		term = strings.TrimSpace(term)
+		value, symbol, err := parseTerm(term, symbols)
+		if err != nil {
+			return Bound{}, fmt.Errorf("bound %q: %w", formula, err)
+		}
+		if symbol != "" {
+			b.Inputs[symbol] = symbols[symbol]
+		}
+		if b.Limit > math.MaxInt64-value {
+			return Bound{}, fmt.Errorf("bound %q: the sum is longer than 292 years", formula)
+		}
+		b.Limit += value
+	}
+	return b, nil
+}
+
+// parseTerm returns a term's value and the symbol in it, if there is one.
+func parseTerm(term string, symbols map[string]time.Duration) (time.Duration, string, error) {
+	if term == "" {
+		return 0, "", fmt.Errorf("a term is missing; write a sum such as \"2E + M\" or \"5s + M\"")
+	}
+	digits := len(term) - len(strings.TrimLeft(term, "0123456789"))
+	symbol := strings.TrimSpace(term[digits:])
+	value, known := symbols[symbol]
+	if !known {
+		d, err := time.ParseDuration(term)
+		if err != nil {
+			return 0, "", fmt.Errorf("%q is neither a symbol (%s) with an optional whole factor nor a duration such as 5s or 300ms",
+				term, strings.Join(slices.Sorted(maps.Keys(symbols)), ", "))
+		}
+		if d < 0 || term[0] == '-' {
+			return 0, "", fmt.Errorf("%q is negative", term)
+		}
+		return d, "", nil
+	}
+	if value < 0 {
+		return 0, "", fmt.Errorf("the setting %s is negative (%s)", symbol, value)
+	}
+	factor := int64(1)
+	if digits > 0 {
+		n, err := strconv.ParseInt(term[:digits], 10, 64)
+		if err != nil || (value > 0 && n > math.MaxInt64/int64(value)) {
+			return 0, "", fmt.Errorf("%q is longer than 292 years", term)
+		}
+		factor = n
+	}
+	return time.Duration(factor) * value, symbol, nil
+}
+
+// String gives the limit with its formula and inputs, for people:
+// "4s (2E + M, E = 1s, M = 2s)".
+func (b Bound) String() string {
+	parts := []string{b.Formula}
+	for _, symbol := range slices.Sorted(maps.Keys(b.Inputs)) {
+		parts = append(parts, fmt.Sprintf("%s = %s", symbol, short(b.Inputs[symbol])))
+	}
+	return fmt.Sprintf("%s (%s)", short(b.Limit), strings.Join(parts, ", "))
+}
+
+// plus returns the bound with another summand under a name of its own.
+func (b Bound) plus(name string, d time.Duration) Bound {
+	inputs := maps.Clone(b.Inputs)
+	inputs[name] = d
+	return Bound{Formula: b.Formula + " + " + name, Inputs: inputs, Limit: b.Limit + d}
+}
+
+// short rounds a duration to what a person wants to read.
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Minute || d <= -time.Minute:
+		d = d.Round(100 * time.Millisecond)
+	case d >= time.Second || d <= -time.Second:
+		d = d.Round(10 * time.Millisecond)
+	case d >= time.Millisecond || d <= -time.Millisecond:
+		d = d.Round(time.Millisecond)
+	default:
+		d = d.Round(time.Microsecond)
+	}
+	return d.String()
+}

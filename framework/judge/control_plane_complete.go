@@ -1,0 +1,81 @@
+package judge
+
+import (
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func controlPlaneComplete() definition {
+	return definition{Doc{
+		Name:      "control-plane-complete",
+		Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler, and every API server answers /readyz, directly and through the load balancer.",
+		Source:    "High Availability Kubernetes Clusters (admin guide)",
+	}, judgeControlPlaneComplete}
+}
+
+func judgeControlPlaneComplete(m *matter) finding {
+	from, to := m.quiet()
+	type where struct{ node, component string }
+	processes := map[where]record.ProcessState{}
+	for _, p := range m.run.Processes {
+		if p.At <= to {
+			processes[where{p.V.Node, p.V.Component}] = p.V
+		}
+	}
+	ready := map[string]record.Op{}
+	for _, o := range m.run.Ops {
+		if op := o.V; op.Purpose == "ready" && op.Key == "/readyz" && op.Call <= to {
+			ready[op.Entrance] = op
+		}
+	}
+
+	var broken, missing, evidence []string
+	running, timed := 0, true
+	for _, n := range m.run.Meta.Nodes {
+		for _, c := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+			p, ok := processes[where{n.Name, c}]
+			switch {
+			case !ok:
+				missing = append(missing, "the state of "+c+" on "+n.Name)
+			case p.PID > 0 && !strings.ContainsAny(p.State, "ZXT"):
+				running++
+			case p.Error != "":
+				missing = append(missing, "the state of "+c+" on "+n.Name+" ("+p.Error+")")
+			default:
+				timed = false
+				s := c + " does not run on " + n.Name
+				if p.State != "" {
+					s += " (state " + p.State + ")"
+				}
+				if p.LastExit != "" {
+					evidence = append(evidence, c+" on "+n.Name+" ended with "+p.LastExit)
+				}
+				broken = append(broken, s)
+			}
+		}
+	}
+	for _, e := range m.run.Meta.Entrances {
+		switch op, ok := ready[e]; {
+		case !ok:
+			missing = append(missing, "a request for /readyz through "+e)
+		case op.Outcome != record.OK:
+			broken = append(broken, "/readyz does not answer ok through "+e)
+			evidence = append(evidence, describe(op))
+		}
+	}
+	want := 3 * len(m.run.Meta.Nodes)
+	if len(broken) > 0 {
+		f := failed("Every control-plane node must run an API server, a controller manager and a scheduler, and every way in must answer /readyz: %s.", and(broken)).
+			counted("%d of %d processes", running, want).shows(evidence...)
+		if timed {
+			f = f.rests(from, to)
+		}
+		return f
+	}
+	if len(missing) > 0 || want == 0 || len(m.run.Meta.Entrances) == 0 {
+		return inconclusive("the record lacks %s", and(missing)).counted("%d of %d processes", running, want)
+	}
+	return passed("Each of %d nodes runs an API server, a controller manager and a scheduler, and /readyz answers ok through %s.",
+		len(m.run.Meta.Nodes), and(m.run.Meta.Entrances)).counted("%d of %d processes, %d of %d ways in", running, want, len(ready), len(ready))
+}

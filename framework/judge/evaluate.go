@@ -1,0 +1,259 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// starvedFloor is the lateness of the harness's timers below which no
+// measurement is doubted.
+const starvedFloor = 250 * time.Millisecond
+
+// Evaluate gives one result for each check of the record, in its order, then
+// one for each of the checks of every run, with the requirements
+// "RUN/linearizable", "RUN/steady-state", "RUN/one-leader-per-term" and
+// "RUN/harness".
+func Evaluate(run *record.Run) []Result {
+	c := &court{run: run, faults: injections(run)}
+	for _, d := range []definition{linearizable(), steadyState(), oneLeaderPerTerm()} {
+		check := record.Check{Requirement: "RUN/" + d.Name, Level: "MUST", Judge: d.Name}
+		m := &matter{run: run, check: check, faults: c.faults}
+		f := d.judge(m)
+		if reason := c.distrust(); reason != "" {
+			doubted := inconclusive("%s", reason)
+			if f.verdict == Fail {
+				doubted = doubted.shows("as far as the record goes: " + f.sentence)
+			}
+			f = doubted
+		}
+		f = c.excuse(f, f.bound)
+		c.common = append(c.common, f)
+		c.results = append(c.results, c.result(check, f.bound, f))
+	}
+	wide := c.results
+	c.results = nil
+	for _, check := range run.Meta.Checks {
+		bound, f := c.judge(check)
+		c.results = append(c.results, c.result(check, bound, f))
+	}
+	harness := record.Check{Requirement: "RUN/harness", Level: "INFO", Judge: "harness"}
+	return append(append(c.results, wide...), c.result(harness, nil, c.harness()))
+}
+
+// court holds what the checks of one record share.
+type court struct {
+	run     *record.Run
+	faults  map[string]*injection
+	common  []finding // linearizable, steady state, one leader per term
+	results []Result
+	excused int // verdicts that a starved harness has cost
+}
+
+// distrust says why nothing can be judged from the record, or is empty.
+func (c *court) distrust() string {
+	switch {
+	case c.run.Problem != "":
+		return "the record is damaged or was cut short: " + c.run.Problem
+	case !c.run.Complete:
+		return "the record is not complete: it has no end entry"
+	case c.run.End.Error != "":
+		return "the run ended early: " + c.run.End.Error
+	}
+	return ""
+}
+
+// judge applies to one check the rules that hold for all, and its judge.
+func (c *court) judge(check record.Check) (*Bound, finding) {
+	var bound *Bound
+	if check.Bound != "" {
+		b, err := ParseBound(check.Bound, c.run.Meta.Settings)
+		if err != nil {
+			return nil, inconclusive("the check cannot be judged: %v", err)
+		}
+		bound = &b
+	}
+	f := c.hear(check, bound)
+	if f.bound != nil {
+		bound = f.bound
+	}
+	f = c.excuse(f, bound)
+	if check.Level == "INFO" {
+		if f.verdict == Fail {
+			f.verdict = Inconclusive
+		}
+		return bound, f
+	}
+	if f.verdict == Pass {
+		f = c.overrule(f)
+	}
+	return bound, f
+}
+
+// hear checks what must hold before a judge may speak, and lets it speak.
+func (c *court) hear(check record.Check, bound *Bound) finding {
+	if reason := c.distrust(); reason != "" {
+		return inconclusive("%s", reason)
+	}
+	defs := definitions()
+	i := slices.IndexFunc(defs, func(d definition) bool { return d.Name == check.Judge })
+	if i < 0 {
+		return inconclusive("this release has no judge %q; it has %s", check.Judge, strings.Join(Names(), ", "))
+	}
+	if problem := c.baseline(); problem != "" {
+		return inconclusive("%s", problem)
+	}
+	if check.Fault == "" && defs[i].NeedsFault {
+		return inconclusive("the check names no fault, and judge %s needs one", check.Judge)
+	}
+	if bound == nil && defs[i].NeedsBound {
+		return inconclusive("the check names no bound, and judge %s needs one", check.Judge)
+	}
+	m := &matter{run: c.run, check: check, bound: bound, faults: c.faults, fault: c.faults[check.Fault]}
+	ids := splitList(check.Params["faults"])
+	if check.Fault != "" {
+		ids = append([]string{check.Fault}, ids...)
+	}
+	for _, id := range ids {
+		if problem := unproven(id, c.faults[id]); problem != "" {
+			return inconclusive("%s", problem)
+		}
+	}
+	return defs[i].judge(m)
+}
+
+func (c *court) baseline() string {
+	seen := false
+	for _, s := range c.run.Steadies {
+		if s.V.Phase != "before" {
+			continue
+		}
+		seen = true
+		if !s.V.OK {
+			return "the baseline was unhealthy: " + problems(s.V)
+		}
+	}
+	if !seen {
+		return "the baseline was not checked: the record has no steady-state check before the experiment"
+	}
+	return ""
+}
+
+// unproven says what is missing in the life of a fault, or is empty.
+func unproven(id string, inj *injection) string {
+	failure := ""
+	if inj != nil && inj.failed != nil {
+		failure = "; " + inj.failed.Error
+	}
+	switch {
+	case inj == nil || inj.injected == nil:
+		return fmt.Sprintf("the fault %q was not injected%s", id, failure)
+	case !inj.injected.Proven:
+		return fmt.Sprintf("the fault %q (%s) had no proof of effect: %s", id, inj.what(), reason(inj.injected))
+	case inj.healed == nil:
+		return fmt.Sprintf("the fault %q (%s) was not healed%s", id, inj.what(), failure)
+	case !inj.healed.Proven:
+		return fmt.Sprintf("the healing of fault %q (%s) had no proof: %s", id, inj.what(), reason(inj.healed))
+	}
+	return ""
+}
+
+func reason(f *record.Fault) string {
+	switch {
+	case f.Error != "":
+		return f.Error
+	case f.Proof != "":
+		return f.Proof
+	}
+	return "no reason was recorded"
+}
+
+func problems(s record.Steady) string {
+	if len(s.Problems) == 0 {
+		return "no reason was recorded"
+	}
+	return strings.Join(s.Problems, "; ")
+}
+
+// excuse turns a failure that a starved harness may have caused into
+// inconclusive.
+func (c *court) excuse(f finding, bound *Bound) finding {
+	if f.verdict != Fail || !f.timed {
+		return f
+	}
+	late, limit, known := c.lateness(f.from, f.to, bound)
+	found, binding, held := f.sentence, f.binding, f.bound
+	switch {
+	case !known:
+		f = inconclusive("the harness recorded nothing of its own health in that time, so a measured time proves nothing").shows(f.evidence...)
+	case late > limit:
+		f = inconclusive("the harness was starved: its timers fired up to %s late, more than %s, so a measured time proves nothing",
+			short(late), short(limit)).shows(f.evidence...)
+	default:
+		return f
+	}
+	c.excused++
+	f.binding, f.bound = binding, held
+	return f.shows("what was measured all the same: " + found)
+}
+
+// lateness returns how late the harness's timers were at most between from and
+// to, and how late they may be for a measured time to count. A sample speaks
+// for the time since the one before it.
+func (c *court) lateness(from, to record.Nanos, bound *Bound) (late, limit time.Duration, known bool) {
+	limit = starvedFloor
+	if bound != nil {
+		limit = max(limit, bound.Limit/10)
+	}
+	for _, h := range c.run.Harness {
+		if h.At < from {
+			continue
+		}
+		known = true
+		late = max(late, h.V.Late)
+		if h.At > to {
+			break
+		}
+	}
+	return late, limit, known
+}
+
+// overrule turns a pass into what the checks of every run leave of it.
+func (c *court) overrule(f finding) finding {
+	for _, common := range c.common {
+		if common.verdict != Fail {
+			continue
+		}
+		return finding{
+			verdict: Fail, measured: f.measured, value: f.value, bound: f.bound,
+			sentence: common.sentence, evidence: common.evidence,
+		}.shows("on its own it holds: " + f.sentence)
+	}
+	for _, common := range c.common {
+		if common.verdict == Inconclusive && common.binding {
+			return inconclusive("%s", common.sentence).shows("on its own it holds: " + f.sentence)
+		}
+	}
+	return f
+}
+
+func (c *court) result(check record.Check, bound *Bound, f finding) Result {
+	return Result{
+		Requirement: check.Requirement, Level: check.Level, Scenario: c.run.Meta.Scenario, Judge: check.Judge,
+		Verdict: f.verdict, Bound: bound, Measured: f.measured, MeasuredNanos: f.value,
+		Sentence: f.sentence, Evidence: f.evidence,
+	}
+}
+
+func splitList(s string) []string {
+	var list []string
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}

@@ -1,0 +1,100 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// evidenceLimit keeps a result short enough to be read.
+const evidenceLimit = 10
+
+func passed(format string, args ...any) finding {
+	return finding{verdict: Pass, sentence: fmt.Sprintf(format, args...)}
+}
+
+func failed(format string, args ...any) finding {
+	return finding{verdict: Fail, sentence: fmt.Sprintf(format, args...)}
+}
+
+func inconclusive(format string, args ...any) finding {
+	return finding{verdict: Inconclusive, sentence: fmt.Sprintf(format, args...)}
+}
+
+func notApplicable(format string, args ...any) finding {
+	return finding{verdict: NotApplicable, sentence: fmt.Sprintf(format, args...)}
+}
+
+// took adds a measured duration.
+func (f finding) took(d time.Duration) finding {
+	f.measured, f.value = short(d), &d
+	return f
+}
+
+// counted adds a measured number.
+func (f finding) counted(format string, args ...any) finding {
+	f.measured = fmt.Sprintf(format, args...)
+	return f
+}
+
+// rests marks a failure as resting on times measured between from and to.
+func (f finding) rests(from, to record.Nanos) finding {
+	f.timed, f.from, f.to = true, from, to
+	return f
+}
+
+func (f finding) shows(evidence ...string) finding {
+	for _, e := range evidence {
+		if len(f.evidence) == evidenceLimit {
+			f.evidence = append(f.evidence, "…")
+		}
+		if len(f.evidence) > evidenceLimit {
+			break
+		}
+		f.evidence = append(f.evidence, e)
+	}
+	return f
+}
+
+// when gives a point in time for people: "12.345s".
+func when(t record.Nanos) string { return fmt.Sprintf("%.3fs", time.Duration(t).Seconds()) }
+
+// at gives a point in time for people: "at 12.345s".
+func at(t record.Nanos) string { return "at " + when(t) }
+
+func and(names []string) string {
+	switch len(names) {
+	case 0:
+		return "none"
+	case 1:
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// quoted gives a value that may be empty.
+func quoted(value string, found bool) string {
+	if !found && value == "" {
+		return "nothing"
+	}
+	return fmt.Sprintf("%q", value)
+}
+
+// describe gives an operation for people.
+func describe(op record.Op) string {
+	what := fmt.Sprintf("%s of %s through %s by %s", op.Type, op.Key, op.Entrance, op.Client)
+	if op.Client == "" {
+		what = fmt.Sprintf("%s of %s through %s", op.Type, op.Key, op.Entrance)
+	}
+	switch {
+	case op.Outcome != record.OK:
+		what += fmt.Sprintf(" (%s: %s)", op.Outcome, op.Error)
+	case op.Type == record.OpGet:
+		what += " = " + quoted(op.Value, op.Found)
+	case op.Type != record.OpDelete:
+		what += fmt.Sprintf(" to %q", op.Value)
+	}
+	return fmt.Sprintf("%s, %s to %s", what, when(op.Call), when(op.Return))
+}

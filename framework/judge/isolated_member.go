@@ -1,0 +1,65 @@
+package judge
+
+import (
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func isolatedMember() definition {
+	return definition{Doc{
+		Name:       "isolated-member",
+		Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side goes on serving within the bound.",
+		Source:     "API server HA proposal, section 1, case 1",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeIsolatedMember}
+}
+
+func judgeIsolatedMember(m *matter) finding {
+	from, to := m.fault.effect(), m.fault.healed.Called
+	node := m.fault.node()
+	if !m.isNode(node) {
+		return inconclusive("the fault hit no control-plane node, but %q", m.fault.injected.Target)
+	}
+	cut := []string{node}
+
+	ack, writes := acknowledgedWithin(m.run, cut, from, to)
+	if ack != nil {
+		return failed("The API server on an isolated etcd member must acknowledge no write: %s acknowledged one %s, while the %s lasted (%s to %s).",
+			node, at(ack.ret), m.fault.what(), when(from), when(to)).shows(ack.what)
+	}
+	read, newer, reads := staleRead(m.run, cut, from, to)
+	if read != nil {
+		return failStale(m, read, newer)
+	}
+	switch {
+	case writes == 0:
+		return inconclusive("no write was tried through %s while it was isolated", node)
+	case reads == 0:
+		return inconclusive("no quorum read was tried through %s while it was isolated", node)
+	}
+
+	others := m.apiServers(node)
+	if len(others) == 0 {
+		return inconclusive("the record names no API server on the majority side")
+	}
+	worst, problem := judgeGaps(m, others, from, to)
+	if problem != nil {
+		return *problem
+	}
+	return passed("While %s was isolated, its API server acknowledged none of %d writes and no stale read among %d quorum reads; through %s the longest time without an acknowledged write was %s, within %s.",
+		node, writes, reads, and(others), short(worst.length()), m.bound).took(worst.length())
+}
+
+// failStale is the finding for a quorum read that was older than a write
+// acknowledged before it was called.
+func failStale(m *matter, read, newer *record.Op) finding {
+	return failed("No quorum read may be stale: through %s, %s was read as %s %s, although %s had been written through %s and acknowledged %s, before the read was called (during the %s).",
+		read.Entrance, read.Key, quoted(read.Value, read.Found), at(read.Call), writtenAs(newer), newer.Entrance, at(newer.Return), m.fault.what()).
+		shows(describe(*newer), describe(*read))
+}
+
+func writtenAs(w *record.Op) string {
+	if w.Type == record.OpDelete {
+		return "its deletion"
+	}
+	return quoted(w.Value, true)
+}

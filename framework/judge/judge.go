@@ -1,0 +1,223 @@
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Doc describes a judge.
+type Doc struct {
+	// Name is the judge's name in scenario files.
+	Name string
+	// Guarantee is what it holds a cluster to, in one sentence.
+	Guarantee string
+	// Source is where the guarantee comes from.
+	Source string
+	// NeedsFault and NeedsBound tell what a check must name.
+	NeedsFault, NeedsBound bool
+	// Params describes each parameter by name, with its default.
+	Params map[string]string
+}
+
+// definition is a judge: its description and its function.
+type definition struct {
+	Doc
+	judge func(*matter) finding
+}
+
+// definitions returns every judge that a check may name.
+func definitions() []definition {
+	return []definition{
+		etcdMembership(),
+		controlPlaneComplete(),
+		crossRead(),
+		isolatedMember(),
+		staleSerializableRead(),
+		writeGap(),
+		quorumLoss(),
+		endpointsMatch(),
+		endpointRemoved(),
+		endpointReturned(),
+		singleHolder(),
+		takeover(),
+		availability(),
+	}
+}
+
+// runWide returns the judges that apply to every record.
+func runWide() []definition {
+	return []definition{linearizable(), steadyState(), oneLeaderPerTerm(), harnessHealth()}
+}
+
+// Names returns the names of the judges that a check may name, sorted.
+func Names() []string {
+	var names []string
+	for _, d := range definitions() {
+		names = append(names, d.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Docs describes every judge: those that a check may name, then those that
+// apply to every record.
+func Docs() []Doc {
+	var docs []Doc
+	for _, d := range slices.Concat(definitions(), runWide()) {
+		docs = append(docs, d.Doc)
+	}
+	return docs
+}
+
+// matter is what a judge decides on.
+type matter struct {
+	run   *record.Run
+	check record.Check
+	// bound is nil where the check names none.
+	bound *Bound
+	// fault is the injection that the check is about, nil where it names none.
+	// It is proven, and so is its healing.
+	fault *injection
+	// faults are all injections of the record by ID.
+	faults map[string]*injection
+}
+
+// finding is what a judge found, before the rules that hold for all are applied.
+type finding struct {
+	verdict  Verdict
+	sentence string
+	measured string
+	value    *time.Duration
+	evidence []string
+	// bound replaces the check's bound in the result where set.
+	bound *Bound
+	// timed marks a failure that rests on a measured time, between from and
+	// to: a starved harness may have caused it.
+	timed    bool
+	from, to record.Nanos
+	// binding marks a finding of a check of every run that takes the pass from
+	// all requirements also where it is inconclusive.
+	binding bool
+}
+
+// param returns a parameter of the check, or its default.
+func (m *matter) param(name, def string) string {
+	if v, ok := m.check.Params[name]; ok && v != "" {
+		return v
+	}
+	return def
+}
+
+// quiet is the time in which the cluster is meant to be as it stands: from the
+// baseline check to the first fault, or to the end of the record.
+func (m *matter) quiet() (from, to record.Nanos) {
+	for _, s := range m.run.Steadies {
+		if s.V.Phase == "before" && s.V.OK {
+			from = s.At
+			break
+		}
+	}
+	to = m.run.EndAt
+	for _, inj := range m.faults {
+		if inj.injected != nil {
+			to = min(to, inj.injected.Called)
+		}
+	}
+	return from, to
+}
+
+// apiServers returns the names of the entrances that are API servers, apart
+// from those on the given nodes.
+func (m *matter) apiServers(except ...string) []string {
+	var names []string
+	for _, e := range m.run.Meta.Entrances {
+		if m.isNode(e) && !slices.Contains(except, e) {
+			names = append(names, e)
+		}
+	}
+	return names
+}
+
+func (m *matter) isNode(name string) bool {
+	return slices.ContainsFunc(m.run.Meta.Nodes, func(n record.Node) bool { return n.Name == name })
+}
+
+// nodesWith returns the nodes that are meant to run a component.
+func (m *matter) nodesWith(component string) []record.Node {
+	var nodes []record.Node
+	for _, n := range m.run.Meta.Nodes {
+		if slices.Contains(n.Components, component) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// address returns the address of a node, empty if there is no such node.
+func (m *matter) address(node string) string {
+	for _, n := range m.run.Meta.Nodes {
+		if n.Name == node {
+			return n.Address
+		}
+	}
+	return ""
+}
+
+// injection is the life of one fault.
+type injection struct {
+	id string
+	// injected and healed are nil where the record has no such step; a proven
+	// step is preferred to one that is not.
+	injected, healed *record.Fault
+	failed           *record.Fault
+}
+
+// effect is when the fault was seen to act.
+func (i *injection) effect() record.Nanos { return max(i.injected.Effect, i.injected.Called) }
+
+// healEffect is when the fault was seen to be gone.
+func (i *injection) healEffect() record.Nanos { return max(i.healed.Effect, i.healed.Called) }
+
+func (i *injection) node() string { return i.injected.Node }
+
+// what names the fault for people: "kill of etcd on node-2".
+func (i *injection) what() string {
+	f := i.injected
+	switch {
+	case f.Component != "" && f.Node != "":
+		return f.Name + " of " + f.Component + " on " + f.Node
+	case f.Component != "":
+		return f.Name + " of " + f.Component
+	case f.Node != "":
+		return f.Name + " of " + f.Node
+	}
+	return f.Name + " of " + f.Target
+}
+
+func injections(run *record.Run) map[string]*injection {
+	all := map[string]*injection{}
+	better := func(old, new *record.Fault) bool { return old == nil || (!old.Proven && new.Proven) }
+	for i := range run.Faults {
+		f := &run.Faults[i].V
+		inj := all[f.ID]
+		if inj == nil {
+			inj = &injection{id: f.ID}
+			all[f.ID] = inj
+		}
+		switch f.Phase {
+		case record.FaultInjected:
+			if better(inj.injected, f) {
+				inj.injected = f
+			}
+		case record.FaultHealed:
+			if better(inj.healed, f) {
+				inj.healed = f
+			}
+		case record.FaultFailed:
+			inj.failed = f
+		}
+	}
+	return all
+}

@@ -1,0 +1,65 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// leaseStates returns the states of one component's lease that were seen
+// between from and to, oldest first. Where all carry a resourceVersion that
+// tells the order; a reading through one entrance may come later than a newer
+// one through another.
+func leaseStates(run *record.Run, component string, from, to record.Nanos) []record.Timed[record.Lease] {
+	var states []record.Timed[record.Lease]
+	versioned := true
+	for _, l := range run.Leases {
+		if l.V.Name == component && l.At >= from && l.At <= to {
+			states = append(states, l)
+			versioned = versioned && leaseVersion(l.V) > 0
+		}
+	}
+	if versioned {
+		slices.SortStableFunc(states, func(a, b record.Timed[record.Lease]) int {
+			return cmp.Compare(leaseVersion(a.V), leaseVersion(b.V))
+		})
+	}
+	return states
+}
+
+func leaseVersion(l record.Lease) uint64 {
+	n, _ := strconv.ParseUint(l.Revision, 10, 64)
+	return n
+}
+
+// twoHolders returns two states of the same version with different holders, or
+// nil: a lease is one object, so that would be two leases.
+func twoHolders(states []record.Timed[record.Lease]) []record.Lease {
+	for i := 1; i < len(states); i++ {
+		a, b := states[i-1].V, states[i].V
+		if a.Revision == b.Revision && a.Revision != "" && a.Holder != b.Holder {
+			return []record.Lease{a, b}
+		}
+	}
+	return nil
+}
+
+// instances returns the nodes on which a component's process ran when it was
+// last seen before t.
+func instances(run *record.Run, component string, t record.Nanos) []string {
+	runs := map[string]bool{}
+	for _, p := range run.Processes {
+		if p.V.Component == component && p.At <= t {
+			runs[p.V.Node] = p.V.PID > 0
+		}
+	}
+	var nodes []string
+	for _, n := range run.Meta.Nodes {
+		if runs[n.Name] {
+			nodes = append(nodes, n.Name)
+		}
+	}
+	return nodes
+}

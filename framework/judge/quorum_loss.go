@@ -1,0 +1,106 @@
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+const defaultStart = 10 * time.Second
+
+func quorumLoss() definition {
+	return definition{Doc{
+		Name:       "quorum-loss",
+		Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once one is back, so is service within the bound plus a component's start time, and nothing is lost.",
+		Source:     "Automated HA master deployment; control plane resilience overview",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"faults": "IDs of all injections that together take the quorum, separated by commas (default: the check's fault)",
+			"start":  "time that a component may take to start, added to the bound (default 10s)",
+		},
+	}, judgeQuorumLoss}
+}
+
+func judgeQuorumLoss(m *matter) finding {
+	start, err := time.ParseDuration(m.param("start", defaultStart.String()))
+	if err != nil || start < 0 {
+		return inconclusive("the check cannot be judged: parameter start = %q is no duration such as 10s", m.check.Params["start"])
+	}
+	bound := m.bound.plus("start", start)
+	f := m.quorumLost(bound)
+	f.bound = &bound
+	return f
+}
+
+func (m *matter) quorumLost(bound Bound) finding {
+	from, to, back := m.fault.effect(), m.fault.healed.Called, m.fault.healEffect()
+	nodes := []string{m.fault.node()}
+	for _, id := range splitList(m.check.Params["faults"]) {
+		inj := m.faults[id]
+		from = max(from, inj.effect())
+		to = min(to, inj.healed.Called)
+		back = min(back, inj.healEffect())
+		if !slices.Contains(nodes, inj.node()) {
+			nodes = append(nodes, inj.node())
+		}
+	}
+	if from >= to {
+		return inconclusive("the faults were never in force together: the last took effect %s, the first was healed %s", at(from), at(to))
+	}
+	all, survivors := m.run.Meta.Entrances, m.apiServers(nodes...)
+
+	if ack, _ := acknowledgedWithin(m.run, all, from, to); ack != nil {
+		return failed("Without a quorum of etcd members no write may be acknowledged: one was %s, while %s were down (%s to %s).",
+			at(ack.ret), and(nodes), when(from), when(to)).shows(ack.what)
+	}
+	read, newer, _ := staleRead(m.run, all, from, to)
+	if read != nil {
+		return failStale(m, read, newer)
+	}
+	_, writes := acknowledgedWithin(m.run, survivors, from, to)
+	_, _, reads := staleRead(m.run, survivors, from, to)
+	switch {
+	case writes == 0:
+		return inconclusive("no write was tried through a surviving API server (%s) while quorum was lost", and(survivors))
+	case reads == 0:
+		return inconclusive("no quorum read was tried through a surviving API server (%s) while quorum was lost", and(survivors))
+	}
+	return m.quorumBack(bound, to, back, nodes, writes, reads)
+}
+
+// quorumBack judges the time after the first healing, which was called at
+// called and took effect at back.
+func (m *matter) quorumBack(bound Bound, called, back record.Nanos, nodes []string, writes, reads int) finding {
+	var first *attempt
+	for _, e := range m.run.Meta.Entrances {
+		for _, w := range writesThrough(m.run, e) {
+			if w.ok && w.ret >= called && (first == nil || w.ret < first.ret) {
+				first = &w
+			}
+		}
+	}
+	limit := back + record.Nanos(bound.Limit)
+	switch {
+	case first == nil && m.run.EndAt <= limit:
+		return inconclusive("no write was acknowledged after the first healing, but the record ends before the bound of %s", bound)
+	case first == nil:
+		return failed("Service must be back within %s of the first member's return: no write was acknowledged until the record ends, %s after it.",
+			bound, short(time.Duration(m.run.EndAt-back))).took(time.Duration(m.run.EndAt-back)).rests(back, m.run.EndAt)
+	case first.ret > limit:
+		return failed("Service must be back within %s of the first member's return: the first write was acknowledged after %s.",
+			bound, short(time.Duration(first.ret-back))).took(time.Duration(first.ret-back)).rests(back, first.ret).shows(first.what)
+	}
+	took := time.Duration(max(0, first.ret-back))
+	final := 0
+	for _, o := range m.run.Ops {
+		if op := o.V; isRegister(op) && isQuorumRead(op) && op.Outcome == record.OK && op.Call >= back {
+			final++
+		}
+	}
+	if final == 0 {
+		return inconclusive("nothing was read after the quorum was back, so nothing shows that no write was lost").took(took)
+	}
+	return passed("While %s were down, none of %d writes was acknowledged and no stale read among %d quorum reads; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards show nothing lost.",
+		and(nodes), writes, reads, short(took), bound, final).took(took)
+}

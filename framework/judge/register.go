@@ -1,0 +1,204 @@
+package judge
+
+import (
+	"hash/fnv"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// register is the state of one key.
+type register struct {
+	// fresh is true until the first operation that tells the state: a key may
+	// have had a value before the record began.
+	fresh   bool
+	present bool
+	value   string
+	// revision is empty where it is not known: after a write whose outcome the
+	// client never learnt.
+	revision string
+}
+
+// action is one operation on a register, as the model sees it.
+type action struct {
+	record.Op
+	// initial marks a read of a value that nobody in the record wrote: it can
+	// only be the value from before.
+	initial bool
+}
+
+func registerModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return register{fresh: true} },
+		Step: func(state, input, _ any) (bool, any) {
+			ok, next := step(state.(register), input.(action))
+			return ok, next
+		},
+		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+			var keys []string
+			byKey := map[string][]porcupine.Operation{}
+			for _, op := range history {
+				key := op.Input.(action).Key
+				if _, ok := byKey[key]; !ok {
+					keys = append(keys, key)
+				}
+				byKey[key] = append(byKey[key], op)
+			}
+			parts := make([][]porcupine.Operation, len(keys))
+			for i, key := range keys {
+				parts[i] = byKey[key]
+			}
+			return parts
+		},
+		Hash: func(state any) uint64 {
+			r := state.(register)
+			h := fnv.New64a()
+			io.WriteString(h, r.value)
+			h.Write([]byte{0, b2i(r.fresh), b2i(r.present)})
+			io.WriteString(h, r.revision)
+			return h.Sum64()
+		},
+	}
+}
+
+func b2i(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// step tells whether an operation can have had its outcome in a state, and the
+// state after it. A write of unknown outcome always can: where its precondition
+// does not hold, it had no effect.
+func step(s register, a action) (bool, register) {
+	next := register{present: true, value: a.Value, revision: a.Revision}
+	acked := a.Outcome == record.OK
+	switch a.Type {
+	case record.OpGet:
+		switch {
+		case !a.Found:
+			return s.fresh || !s.present, register{}
+		case s.fresh:
+			return a.initial, next
+		case !s.present || s.value != a.Value:
+			return false, s
+		case s.revision == "":
+			return true, next
+		}
+		return a.Revision == "" || a.Revision == s.revision, s
+	case record.OpCreate:
+		if s.fresh || !s.present {
+			return true, next
+		}
+		return !acked, s
+	case record.OpUpdate, record.OpPut:
+		if a.Type == record.OpPut || s.fresh || s.present && fits(s, a) {
+			return true, next
+		}
+		return !acked, s
+	case record.OpDelete:
+		if s.fresh || s.present && fits(s, a) {
+			return true, register{}
+		}
+		return !acked, s
+	}
+	return false, s
+}
+
+// fits tells whether a compare-and-swap can succeed.
+func fits(s register, a action) bool {
+	return a.Expect == "" || s.revision == "" || s.revision == a.Expect
+}
+
+// operations turns the history of one key into what the checker takes.
+//
+// Refused operations had no effect and are left out, as are reads without an
+// answer. A write of unknown outcome may take effect at any time after its call,
+// so it never returns; useless leaves out those that cannot matter, since each
+// of them doubles the checker's work.
+func operations(ops []record.Op) []porcupine.Operation {
+	written := map[string]bool{}
+	for _, op := range ops {
+		if isWrite(op.Type) && op.Type != record.OpDelete && op.Outcome != record.Refused {
+			written[op.Value] = true
+		}
+	}
+	out := make([]porcupine.Operation, 0, len(ops))
+	for _, op := range useful(ops) {
+		ret := int64(op.Return)
+		if op.Outcome == record.Unknown {
+			ret = math.MaxInt64
+			op.Revision = ""
+		}
+		a := action{Op: op, initial: op.Type == record.OpGet && op.Found && !written[op.Value]}
+		out = append(out, porcupine.Operation{Input: a, Call: int64(op.Call), Return: ret})
+	}
+	return out
+}
+
+// useful returns the operations of one key that can matter to whether its
+// history is linearizable.
+//
+// Values are unique, so an update or create of unknown outcome matters only if
+// somebody saw its value, or depended on it: compared with a version that no
+// acknowledged write or read is known to have (it may be this one's), or, for a
+// create, needed the key to be there (an acknowledged delete, or an update of
+// any version). Without that, a history in which it took effect is legal only
+// if the one in which it did not is.
+//
+// A delete of unknown outcome matters only if something that needs the key to
+// be absent (a read of nothing, a create) ended after its call.
+func useful(ops []record.Op) []record.Op {
+	seen := map[string]bool{}
+	versions := map[string]bool{}
+	for _, op := range ops {
+		if op.Outcome == record.OK {
+			versions[op.Revision] = true
+			if op.Type == record.OpGet && op.Found {
+				seen[op.Value] = true
+			}
+		}
+	}
+	strangeVersion, needsPresence := false, false
+	for _, op := range ops {
+		if op.Outcome != record.OK || !isWrite(op.Type) {
+			continue
+		}
+		if op.Expect != "" && !versions[op.Expect] {
+			strangeVersion = true
+		}
+		if op.Type == record.OpDelete || op.Type == record.OpUpdate && op.Expect == "" {
+			needsPresence = true
+		}
+	}
+	kept := slices.DeleteFunc(slices.Clone(ops), func(op record.Op) bool {
+		switch {
+		case op.Outcome == record.OK:
+			return false
+		case op.Outcome == record.Refused || !isWrite(op.Type):
+			return true
+		case op.Type == record.OpDelete || seen[op.Value] || strangeVersion:
+			return false
+		}
+		return op.Type != record.OpCreate || !needsPresence
+	})
+	var absent record.Nanos = -1 // the last end of an operation that needs the key to be absent
+	for _, op := range kept {
+		switch {
+		case op.Type == record.OpGet && !op.Found:
+			absent = max(absent, op.Return)
+		case op.Type == record.OpCreate && op.Outcome == record.Unknown:
+			absent = math.MaxInt64
+		case op.Type == record.OpCreate:
+			absent = max(absent, op.Return)
+		}
+	}
+	return slices.DeleteFunc(kept, func(op record.Op) bool {
+		return op.Type == record.OpDelete && op.Outcome == record.Unknown && absent < op.Call
+	})
+}

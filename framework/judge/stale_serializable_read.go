@@ -1,0 +1,57 @@
+package judge
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func staleSerializableRead() definition {
+	return definition{Doc{
+		Name:       "stale-serializable-read",
+		Guarantee:  "Shows a hazard: a serializable read on an isolated etcd member returns old data, which also proves that the isolation was real.",
+		Source:     "API server HA proposal, section 1",
+		NeedsFault: true,
+	}, judgeStaleSerializableRead}
+}
+
+func judgeStaleSerializableRead(m *matter) finding {
+	from, to := m.fault.effect(), m.fault.healed.Called
+	node := m.fault.node()
+	known := newLedger(m.run)
+	reads, answered := 0, 0
+	var oldest, newer *record.Op
+	var age time.Duration
+	for _, o := range m.run.Ops {
+		op := o.V
+		if op.API != apiEtcd || op.Consistency != "serializable" || op.Type != record.OpGet || op.Purpose != "stale-read" ||
+			op.Entrance != node || op.Call < from || op.Call >= to {
+			continue
+		}
+		reads++
+		if op.Outcome != record.OK || op.Return >= to {
+			continue
+		}
+		answered++
+		// Since the first write that it misses, the answer is out of date.
+		for _, w := range known[ledgerKey(op)] {
+			if w.Entrance == node || w.Outcome != record.OK || w.Return >= op.Call || !known.older(op, w) {
+				continue
+			}
+			if a := time.Duration(op.Call - w.Return); a > age {
+				oldest, newer, age = &op, &w, a
+			}
+		}
+	}
+	switch {
+	case reads == 0:
+		return inconclusive("no serializable read was tried on %s while it was isolated", node)
+	case answered == 0:
+		return inconclusive("none of %d serializable reads on %s was answered while it was isolated", reads, node)
+	case oldest == nil:
+		return inconclusive("none of %d serializable reads on %s returned old data, so the hazard was not seen", answered, node)
+	}
+	return passed("A serializable read on the isolated etcd member of %s returned %s for %s, %s after %s had been acknowledged through %s: such reads can be stale for as long as the isolation lasts.",
+		node, quoted(oldest.Value, oldest.Found), oldest.Key, short(age), writtenAs(newer), newer.Entrance).
+		took(age).shows(describe(*newer), describe(*oldest))
+}

@@ -1,0 +1,82 @@
+package judge
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func takeover() definition {
+	return definition{Doc{
+		Name:       "takeover",
+		Guarantee:  "When the active instance of an elected component is lost, a standby takes over within the bound, and there are never two holders.",
+		Source:     "Automated HA master deployment",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"component": "the elected component (default: the one that the fault hit)",
+		},
+	}, judgeTakeover}
+}
+
+func judgeTakeover(m *matter) finding {
+	component := m.param("component", m.fault.injected.Component)
+	effect, limit := m.fault.effect(), m.bound.Limit
+	before := leaseStates(m.run, component, 0, m.fault.injected.Called)
+	all := leaseStates(m.run, component, 0, m.run.EndAt)
+	if len(before) == 0 || before[len(before)-1].V.Holder == "" {
+		return inconclusive("the record does not show who held the lease of %q before the fault", component)
+	}
+	old := before[len(before)-1].V
+	if old.HolderNode != m.fault.node() {
+		return inconclusive("the fault (%s) did not hit the active instance of %s, which was %s on %s",
+			m.fault.what(), component, old.Holder, old.HolderNode)
+	}
+	if two := twoHolders(all); two != nil {
+		return failed("%s must never have two holders: version %s of its lease was seen with %s (through %s) and with %s (through %s).",
+			component, two[0].Revision, two[0].Holder, two[0].Via, two[1].Holder, two[1].Via)
+	}
+
+	var first *record.Timed[record.Lease]
+	last := effect
+	seen := 0
+	for i, s := range all {
+		if s.At < effect {
+			continue
+		}
+		seen++
+		last = max(last, s.At)
+		switch {
+		case s.V.Holder != old.Holder && s.V.Holder != "" && first == nil:
+			first = &all[i]
+		case s.V.Holder == old.Holder && first != nil && newer(s.V, first.V):
+			return failed("The instance of %s that was lost must not act again once another has taken over: %s took over %s, and %s held the lease again %s.",
+				component, first.V.Holder, at(first.At), old.Holder, at(s.At))
+		}
+	}
+	switch waited := time.Duration(last - effect); {
+	case seen == 0:
+		return inconclusive("the record has no state of the lease of %s after the fault", component)
+	case first == nil && waited > limit:
+		return failed("A standby of %s must take over within %s of the %s: none did, %s still held the lease after %s.",
+			component, m.bound, m.fault.what(), old.Holder, short(waited)).took(waited).rests(effect, last)
+	case first == nil:
+		return inconclusive("no standby of %s had taken over when its lease was last seen, %s after the %s, which is less than the bound of %s",
+			component, short(waited), m.fault.what(), m.bound)
+	}
+	took := time.Duration(first.At - effect)
+	if took > limit {
+		return failed("A standby of %s must take over within %s of the %s: %s on %s did after %s.",
+			component, m.bound, m.fault.what(), first.V.Holder, first.V.HolderNode, short(took)).took(took).rests(effect, first.At)
+	}
+	return passed("%s on %s took over %s from %s %s after the %s, within %s; there were never two holders.",
+		first.V.Holder, first.V.HolderNode, component, old.Holder, short(took), m.fault.what(), m.bound).took(took)
+}
+
+// newer tells whether a lease's state a comes after b.
+func newer(a, b record.Lease) bool {
+	va, vb := leaseVersion(a), leaseVersion(b)
+	if va > 0 && vb > 0 {
+		return va > vb
+	}
+	return true
+}

@@ -1,0 +1,258 @@
+package record
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Version is the version of the record's format. A reader refuses others.
+const Version = 1
+
+// Kind tells what an entry holds.
+type Kind string
+
+const (
+	KindMeta      Kind = "meta"      // Meta; the first entry
+	KindOp        Kind = "op"        // Op
+	KindProbe     Kind = "probe"     // Probe
+	KindEndpoints Kind = "endpoints" // Endpoints
+	KindLease     Kind = "lease"     // Lease
+	KindEtcd      Kind = "etcd"      // EtcdStatus
+	KindProcess   Kind = "process"   // ProcessState
+	KindFault     Kind = "fault"     // Fault
+	KindSteady    Kind = "steady"    // Steady
+	KindPhase     Kind = "phase"     // Phase
+	KindHarness   Kind = "harness"   // Harness
+	KindEnd       Kind = "end"       // End; the last entry of a complete record
+)
+
+// Nanos is a point on the harness's monotonic clock: nanoseconds since the
+// start of the record.
+type Nanos int64
+
+// Entry is one line of a record.
+type Entry struct {
+	At   Nanos           `json:"t"`
+	Kind Kind            `json:"k"`
+	Data json.RawMessage `json:"d"`
+}
+
+// Meta says what the record is of. It holds all that a judge needs to know
+// apart from the observations.
+type Meta struct {
+	Version  int       `json:"version"`
+	Run      string    `json:"run"`      // identifies the run
+	Scenario string    `json:"scenario"` // name of the scenario
+	Seed     uint64    `json:"seed"`
+	Started  time.Time `json:"started"` // wall time of Nanos 0
+	Harness  string    `json:"harness"` // version of holdfast
+	Provider string    `json:"provider"`
+	// Nodes are the control-plane nodes and their addresses.
+	Nodes []Node `json:"nodes"`
+	// Entrances are the names of the ways in, the balancer first.
+	Entrances []string `json:"entrances"`
+	// Versions are component versions by node.
+	Versions map[string]map[string]string `json:"versions,omitempty"`
+	// Settings are the durations for bounds, in nanoseconds, by the
+	// catalogue's symbols (L, R, P, T, I, E, H, M).
+	Settings map[string]time.Duration `json:"settings"`
+	// Checks are what the record is to be judged by.
+	Checks []Check `json:"checks"`
+}
+
+// Node is a control-plane node of the cluster under test.
+type Node struct {
+	Name       string   `json:"name"`
+	Address    string   `json:"address"`
+	Components []string `json:"components"`
+}
+
+// Check asks a judge for a verdict on one requirement.
+type Check struct {
+	// Requirement is an ID of the catalogue, such as HA-EP-003.
+	Requirement string `json:"requirement"`
+	// Level is MUST, SHOULD or INFO.
+	Level string `json:"level"`
+	// Judge names the judge, such as endpoint-removed.
+	Judge string `json:"judge"`
+	// Bound is a formula over the settings, such as "T + I + M"; empty where
+	// the guarantee has no time limit.
+	Bound string `json:"bound,omitempty"`
+	// Fault names the injection (Fault.ID) that the check is about; empty
+	// where the scenario has none.
+	Fault string `json:"fault,omitempty"`
+	// Params are further parameters of the judge.
+	Params map[string]string `json:"params,omitempty"`
+}
+
+// Outcome says what a client knows of an operation.
+type Outcome string
+
+const (
+	OK      Outcome = "ok"      // acknowledged
+	Refused Outcome = "refused" // certainly without effect
+	Unknown Outcome = "unknown" // may or may not have taken effect
+)
+
+// OpType says what an operation does.
+type OpType string
+
+const (
+	OpGet    OpType = "get"
+	OpCreate OpType = "create"
+	OpUpdate OpType = "update" // compare-and-swap on resourceVersion
+	OpDelete OpType = "delete"
+	OpList   OpType = "list"
+	OpPut    OpType = "put" // etcd only
+)
+
+// Op is one operation of a client, on one key.
+type Op struct {
+	Client   string `json:"client"`
+	Entrance string `json:"entrance"` // entrance, or node for API "etcd"
+	API      string `json:"api"`      // "kubernetes" or "etcd"
+	Type     OpType `json:"type"`
+	// Consistency is "quorum" (the default of get and list), "any"
+	// (resourceVersion=0) or, for etcd, "linearizable" or "serializable".
+	Consistency string `json:"consistency,omitempty"`
+	Key         string `json:"key"`
+	// Value is what was written, or what a read returned; empty for absent.
+	Value string `json:"value,omitempty"`
+	// Found tells whether a read found the key.
+	Found bool `json:"found,omitempty"`
+	// Expect is the resourceVersion that an update compared with.
+	Expect string `json:"expect,omitempty"`
+	// Revision is the resourceVersion or etcd revision that came back.
+	Revision string  `json:"revision,omitempty"`
+	Call     Nanos   `json:"call"`
+	Return   Nanos   `json:"return"` // for Unknown: when the client gave up
+	Outcome  Outcome `json:"outcome"`
+	Error    string  `json:"error,omitempty"`
+	// Purpose marks operations that are not part of the general traffic but
+	// made for a check: "cross-read", "cross-member", "stale-read",
+	// "minority-write", "ready". Empty for traffic.
+	Purpose string `json:"purpose,omitempty"`
+}
+
+// Probe is one small request that measures availability.
+type Probe struct {
+	Entrance string `json:"entrance"`
+	Reused   bool   `json:"reused"` // on a kept connection
+	Write    bool   `json:"write"`
+	Start    Nanos  `json:"start"`
+	End      Nanos  `json:"end"`
+	OK       bool   `json:"ok"`
+	Status   int    `json:"status,omitempty"` // HTTP status, 0 without an answer
+	Error    string `json:"error,omitempty"`
+}
+
+// Endpoints is one state of the default/kubernetes service's addresses.
+type Endpoints struct {
+	Source    string   `json:"source"` // "endpoints" or "endpointslice"
+	Via       string   `json:"via"`    // entrance it was read through
+	Addresses []string `json:"addresses"`
+	Revision  string   `json:"revision"`
+	// Sample is true for a regular reading, false for a change that a watch saw.
+	Sample bool `json:"sample,omitempty"`
+}
+
+// Lease is one state of an elected component's lease.
+type Lease struct {
+	Name        string    `json:"name"` // such as kube-scheduler
+	Via         string    `json:"via"`
+	Holder      string    `json:"holder"`
+	HolderNode  string    `json:"holderNode"`
+	Acquire     time.Time `json:"acquire,omitzero"`
+	Renew       time.Time `json:"renew,omitzero"`
+	Duration    int       `json:"durationSeconds"`
+	Transitions int       `json:"transitions"`
+	Revision    string    `json:"revision"`
+}
+
+// EtcdStatus is one answer, or the lack of one, of an etcd member.
+type EtcdStatus struct {
+	Node      string   `json:"node"`
+	OK        bool     `json:"ok"`
+	Error     string   `json:"error,omitempty"`
+	Cluster   string   `json:"cluster,omitempty"`
+	Member    string   `json:"member,omitempty"`
+	Leader    string   `json:"leader,omitempty"` // member ID; empty for none
+	Learner   bool     `json:"learner,omitempty"`
+	Term      uint64   `json:"term,omitempty"`
+	RaftIndex uint64   `json:"raftIndex,omitempty"`
+	Revision  int64    `json:"revision,omitempty"`
+	Version   string   `json:"version,omitempty"`
+	Alarms    []string `json:"alarms,omitempty"`
+	// Members are the voting members' IDs as this member lists them, where
+	// it was asked.
+	Members []string `json:"members,omitempty"`
+	// Hash is the key-value hash at HashRevision, where it was asked.
+	Hash         uint32 `json:"hash,omitempty"`
+	HashRevision int64  `json:"hashRevision,omitempty"`
+}
+
+// ProcessState is a component's process as its node reports it.
+type ProcessState struct {
+	Node       string `json:"node"`
+	Component  string `json:"component"`
+	PID        int    `json:"pid"`
+	StartTicks uint64 `json:"startTicks,omitempty"`
+	State      string `json:"state,omitempty"`
+	Restarts   int    `json:"restarts"`
+	LastExit   string `json:"lastExit,omitempty"`
+	Error      string `json:"error,omitempty"`
+}
+
+// FaultPhase is a step in the life of an injection.
+type FaultPhase string
+
+const (
+	FaultInjected FaultPhase = "injected"
+	FaultHealed   FaultPhase = "healed"
+	FaultFailed   FaultPhase = "failed" // injection or healing did not work
+)
+
+// Fault is one step in the life of an injection.
+type Fault struct {
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`   // such as kill
+	Target    string            `json:"target"` // as asked for, such as etcd/leader
+	Node      string            `json:"node"`   // as resolved
+	Component string            `json:"component,omitempty"`
+	Params    map[string]string `json:"params,omitempty"`
+	Phase     FaultPhase        `json:"phase"`
+	// Called is when the call was made, Effect when the proof held.
+	Called Nanos  `json:"called"`
+	Effect Nanos  `json:"effect,omitempty"`
+	Proven bool   `json:"proven"`
+	Proof  string `json:"proof"` // what shows it, in words
+	Error  string `json:"error,omitempty"`
+}
+
+// Steady is the outcome of one steady-state check.
+type Steady struct {
+	Phase string `json:"phase"` // "before" or "after"
+	OK    bool   `json:"ok"`
+	// Took is the time from the start of the check until the state held.
+	Took     time.Duration `json:"took"`
+	Limit    time.Duration `json:"limit"`
+	Problems []string      `json:"problems,omitempty"`
+}
+
+// Phase marks the begin of a step of the experiment.
+type Phase struct {
+	Name string `json:"name"`
+}
+
+// Harness is a sample of the harness's own health.
+type Harness struct {
+	// Late is how much later than asked a timer of the harness fired, the
+	// largest since the last sample.
+	Late time.Duration `json:"late"`
+}
+
+// End closes a complete record.
+type End struct {
+	// Error says why the run ended early, empty for a full run.
+	Error string `json:"error,omitempty"`
+}

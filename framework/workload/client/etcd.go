@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// NewEtcd returns a client of the one etcd member on a node. It connects on
+// first use, again soon after a connection broke, retries nothing and writes no
+// log.
+func NewEtcd(access framework.EtcdAccess, node string) (*clientv3.Client, error) {
+	cfg, err := access.EtcdConfig(node)
+	if err != nil {
+		return nil, fmt.Errorf("etcd client for %s: %w", node, err)
+	}
+	cfg.Logger = zap.NewNop()
+	cfg.MaxUnaryRetries = 1
+	// 10 s is the least that gRPC takes. With it comes TCP_USER_TIMEOUT, which
+	// ends a connection on which nothing was acknowledged for the time-out.
+	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = 10*time.Second, 3*time.Second
+	cfg.DialOptions = append(cfg.DialOptions[:len(cfg.DialOptions):len(cfg.DialOptions)], grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+		MinConnectTimeout: 2 * time.Second,
+	}))
+	c, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("etcd client for %s: %w", node, err)
+	}
+	return c, nil
+}
+
+// etcdRefusals are etcd's own words that a request was not even proposed.
+var etcdRefusals = []error{
+	rpctypes.ErrEmptyKey, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyRequests,
+	rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty,
+	rpctypes.ErrNotSupportedForLearner,
+}
+
+// EtcdOutcome tells what the client knows of the effect of a request to etcd
+// that ended with err. It is Refused only for an answer of etcd that says that
+// the request was never proposed, since gRPC does not tell a request that was
+// not sent from one that was.
+func EtcdOutcome(err error) record.Outcome {
+	if err == nil {
+		return record.OK
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return record.Unknown
+	}
+	for _, refusal := range etcdRefusals {
+		if errors.Is(rpctypes.Error(err), refusal) {
+			return record.Refused
+		}
+	}
+	return record.Unknown
+}

@@ -1,0 +1,132 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// status is the part of a metav1.Status that is needed.
+type status struct {
+	Kind    string `json:"kind"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Details struct {
+		Name string `json:"name"`
+		Kind string `json:"kind"`
+	} `json:"details"`
+}
+
+// status returns the metav1.Status of an answer, if it is one.
+func (a Answer) status() (status, bool) {
+	var s status
+	if a.Err != nil || json.Unmarshal(a.Body, &s) != nil || s.Kind != "Status" {
+		return status{}, false
+	}
+	return s, true
+}
+
+// refusals are the answers after which a write certainly had no effect: the
+// reasons with which an API server turns a request away before it asks etcd for
+// the change, or with which etcd's transaction found its condition not met.
+// (k8s.io/apimachinery/pkg/api/errors.) What is not here may have had an effect:
+// Timeout, ServerTimeout, InternalError, ServiceUnavailable and Unknown all come
+// too when etcd did not answer in time.
+var refusals = map[int]map[string]bool{
+	http.StatusBadRequest:            {"BadRequest": true},
+	http.StatusUnauthorized:          {"Unauthorized": true},
+	http.StatusForbidden:             {"Forbidden": true},
+	http.StatusNotFound:              {"NotFound": true},
+	http.StatusMethodNotAllowed:      {"MethodNotAllowed": true},
+	http.StatusNotAcceptable:         {"NotAcceptable": true},
+	http.StatusConflict:              {"Conflict": true, "AlreadyExists": true},
+	http.StatusRequestEntityTooLarge: {"RequestEntityTooLarge": true},
+	http.StatusUnsupportedMediaType:  {"UnsupportedMediaType": true},
+	http.StatusUnprocessableEntity:   {"Invalid": true},
+}
+
+// Outcome tells what the client knows of the effect of its request.
+//
+//   - OK: the whole answer came, with a status of 200 to 299.
+//   - Refused: certainly without effect. No connection was ever there to send
+//     the request on, or an API server itself turned it away (see refusals;
+//     also 429, with which flow control answers instead of the handler).
+//   - Unknown: all else. Time-outs after the request was handed to a
+//     connection, resets, answers that broke off, every 5xx (etcd's time-outs
+//     come as 500 and 504), redirects, and refusals that are not an API
+//     server's own (a proxy may speak for a request that went through).
+//
+// For a read, Refused and Unknown both say that nothing was learnt.
+func (a Answer) Outcome() record.Outcome {
+	switch {
+	case a.Err != nil && !a.Sent:
+		return record.Refused
+	case a.Err != nil:
+		return record.Unknown
+	case a.Status >= 200 && a.Status <= 299:
+		return record.OK
+	case a.Status == http.StatusTooManyRequests:
+		return record.Refused
+	}
+	if s, ok := a.status(); ok && s.Status == "Failure" && refusals[a.Status][s.Reason] {
+		return record.Refused
+	}
+	return record.Unknown
+}
+
+// Absent tells whether the answer is the API server's word that the object of
+// that resource and name is not there. Other answers with status 404 exist: of
+// a path that is not served yet, or of a namespace.
+func (a Answer) Absent(resource, name string) bool {
+	s, ok := a.status()
+	return ok && a.Status == http.StatusNotFound && s.Reason == "NotFound" && s.Details.Kind == resource && s.Details.Name == name
+}
+
+// Done tells whether the answer is the metav1.Status of a success, which is
+// what a deletion that is complete returns.
+func (a Answer) Done() bool {
+	s, ok := a.status()
+	return ok && a.Outcome() == record.OK && s.Status == "Success"
+}
+
+// Reason is the machine-readable reason of a metav1.Status, such as
+// AlreadyExists; empty for other answers.
+func (a Answer) Reason() string {
+	s, _ := a.status()
+	return s.Reason
+}
+
+// maxProblem limits a Problem, in bytes.
+const maxProblem = 300
+
+// Problem says in words what is wrong with an answer, empty for a status of 200
+// to 299.
+func (a Answer) Problem() string {
+	var p string
+	switch {
+	case a.Err != nil:
+		p = a.Err.Error()
+	case a.Status >= 200 && a.Status <= 299:
+		return ""
+	default:
+		p = fmt.Sprintf("status %d", a.Status)
+		if s, ok := a.status(); ok {
+			p += fmt.Sprintf(" (%s): %s", s.Reason, s.Message)
+		} else if text := strings.TrimSpace(string(a.Body)); text != "" {
+			p += ": " + text
+		}
+	}
+	return Shorten(p)
+}
+
+// Shorten cuts a text that is too long for an entry of a record.
+func Shorten(p string) string {
+	if len(p) > maxProblem {
+		p = strings.ToValidUTF8(p[:maxProblem], "") + " …"
+	}
+	return p
+}

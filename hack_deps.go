@@ -1,0 +1,26 @@
+package holdfast
+
+import (
+	_ "github.com/anishathalye/porcupine"
+	_ "github.com/onsi/ginkgo/v2"
+	_ "github.com/onsi/gomega"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/spf13/cobra"
+	_ "github.com/vishvananda/netlink"
+	_ "github.com/vishvananda/netns"
+	_ "github.com/gofrs/flock"
+	_ "github.com/santhosh-tekuri/jsonschema/v6"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/time/rate"
+	_ "golang.org/x/mod/semver"
+	_ "golang.org/x/term"
+	_ "golang.org/x/sync/errgroup"
+	_ "go.etcd.io/etcd/client/v3"
+	_ "go.etcd.io/etcd/server/v3/etcdmain"
+	_ "k8s.io/api/core/v1"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/rest"
+	_ "k8s.io/client-go/tools/clientcmd"
+	_ "sigs.k8s.io/yaml"
+	_ "go.yaml.in/yaml/v3"
+)

@@ -1,0 +1,151 @@
+package reports
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// Exit codes of the program for the verdicts of a run. 2 is left to wrong usage.
+const (
+	ExitPass         = 0
+	ExitFail         = 1
+	ExitInconclusive = 3
+)
+
+const levelInfo = "INFO"
+
+// Merge gives one verdict per requirement of the catalogue over all scenarios:
+// fail where any scenario failed, else inconclusive where any was
+// inconclusive, else pass; not applicable only where all were. The result is in
+// order of ID. Run-wide checks are left out, see Checks. Titles may be nil.
+func Merge(results []judge.Result, titles map[string]string) []Requirement {
+	return merge(results, titles, false)
+}
+
+// Checks is Merge for the checks that apply to every run, those whose ID
+// starts with "RUN/".
+func Checks(results []judge.Result, titles map[string]string) []Requirement {
+	return merge(results, titles, true)
+}
+
+// ExitCode gives the program's exit code for the results of a run: 1 where a
+// MUST or SHOULD failed, else 3 where any is inconclusive or there is no result
+// at all, else 0. A failed INFO shows a hazard and is no failure.
+func ExitCode(results []judge.Result) int {
+	if len(results) == 0 {
+		return ExitInconclusive
+	}
+	code := ExitPass
+	for _, r := range results {
+		if broken(r.Level, r.Verdict) {
+			return ExitFail
+		}
+		if rank(r.Verdict) == rank(judge.Inconclusive) {
+			code = ExitInconclusive
+		}
+	}
+	return code
+}
+
+// broken tells whether a verdict is a failure of the run.
+func broken(level string, v judge.Verdict) bool {
+	return v == judge.Fail && level != levelInfo
+}
+
+func merge(results []judge.Result, titles map[string]string, checks bool) []Requirement {
+	groups := map[string][]judge.Result{}
+	for _, r := range results {
+		if strings.HasPrefix(r.Requirement, checkPrefix) == checks {
+			groups[r.Requirement] = append(groups[r.Requirement], r)
+		}
+	}
+	merged := make([]Requirement, 0, len(groups))
+	for id, group := range groups {
+		merged = append(merged, mergeGroup(id, titles[id], group))
+	}
+	slices.SortFunc(merged, func(a, b Requirement) int { return cmp.Compare(a.ID, b.ID) })
+	return merged
+}
+
+func mergeGroup(id, title string, group []judge.Result) Requirement {
+	worst := decisive(group)
+	req := Requirement{
+		ID:            id,
+		Title:         title,
+		Verdict:       known(worst.Verdict),
+		Bound:         worst.Bound,
+		Measured:      worst.Measured,
+		MeasuredNanos: worst.MeasuredNanos,
+		Sentence:      worst.Sentence,
+		DecidedBy:     worst.Scenario,
+	}
+	for _, r := range group {
+		if req.Level == "" || levelRank(r.Level) > levelRank(req.Level) {
+			req.Level = r.Level
+		}
+		if !slices.Contains(req.Scenarios, r.Scenario) {
+			req.Scenarios = append(req.Scenarios, r.Scenario)
+		}
+	}
+	slices.Sort(req.Scenarios)
+	return req
+}
+
+// decisive returns the result that speaks for a group: the worst verdict, then
+// the largest share of its bound used, then the first by scenario, so that the
+// order of the input makes no difference.
+func decisive(group []judge.Result) judge.Result {
+	return slices.MaxFunc(group, func(a, b judge.Result) int {
+		return cmp.Or(
+			cmp.Compare(rank(a.Verdict), rank(b.Verdict)),
+			cmp.Compare(share(a), share(b)),
+			-compareResults(a, b),
+		)
+	})
+}
+
+// rank orders verdicts for merging. A verdict that is not known says nothing,
+// so it ranks as inconclusive.
+func rank(v judge.Verdict) int {
+	switch v {
+	case judge.NotApplicable:
+		return 0
+	case judge.Pass:
+		return 1
+	case judge.Fail:
+		return 3
+	default:
+		return 2
+	}
+}
+
+func known(v judge.Verdict) judge.Verdict {
+	if rank(v) == rank(judge.Inconclusive) {
+		return judge.Inconclusive
+	}
+	return v
+}
+
+func levelRank(level string) int {
+	return slices.Index([]string{levelInfo, "SHOULD", "MUST"}, level)
+}
+
+// share is the part of the bound that was used, -1 where that is unknown.
+func share(r judge.Result) float64 {
+	if r.Bound == nil || r.Bound.Limit <= 0 || r.MeasuredNanos == nil {
+		return -1
+	}
+	return float64(*r.MeasuredNanos) / float64(r.Bound.Limit)
+}
+
+func compareResults(a, b judge.Result) int {
+	return cmp.Or(
+		cmp.Compare(a.Scenario, b.Scenario),
+		cmp.Compare(a.Requirement, b.Requirement),
+		cmp.Compare(a.Judge, b.Judge),
+		cmp.Compare(a.Sentence, b.Sentence),
+	)
+}

@@ -1,0 +1,149 @@
+package reports
+
+import (
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// FormatVersion is the version of results.json. Load refuses others.
+const FormatVersion = 1
+
+// checkPrefix marks results of the checks that apply to every run, such as
+// RUN/linearizable, apart from the requirements of the catalogue.
+const checkPrefix = "RUN/"
+
+// Run says which run the verdicts belong to.
+type Run struct {
+	// ID identifies the run.
+	ID string
+	// Provider is the provider of the cluster, such as local.
+	Provider string
+	// Profile is the profile that selected the scenarios, such as smoke.
+	Profile string
+	// Seed replays the run's traffic and schedule of faults.
+	Seed uint64
+	// Started and Ended are wall times.
+	Started, Ended time.Time
+	Versions       Versions
+	Machine        Machine
+	// Command is the command line that made the run, program included.
+	Command []string
+	Nodes   []Node
+	// Problem says why the run ended early; empty for a full run.
+	Problem string
+}
+
+// Versions are the versions of what took part in a run.
+type Versions struct {
+	Kubernetes string `json:"kubernetes"`
+	Etcd       string `json:"etcd"`
+	Kwok       string `json:"kwok,omitempty"`
+	Holdfast   string `json:"holdfast"`
+}
+
+// Machine is the machine that the harness ran on.
+type Machine struct {
+	OS     string `json:"os,omitempty"`
+	Arch   string `json:"arch,omitempty"`
+	Kernel string `json:"kernel,omitempty"`
+	Cores  int    `json:"cores"`
+	// MemoryBytes is the machine's memory; 0 where it is not known.
+	MemoryBytes uint64 `json:"memory_bytes,omitempty"`
+}
+
+// Node is a control-plane node of the cluster under test.
+type Node struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	// Versions are component versions by component.
+	Versions map[string]string `json:"versions,omitempty"`
+}
+
+// Requirement is the verdict on one requirement over all scenarios of a run.
+type Requirement struct {
+	ID    string
+	Level string
+	// Title is the requirement's text in the catalogue; may be empty.
+	Title   string
+	Verdict judge.Verdict
+	// Bound, Measured, MeasuredNanos and Sentence are those of the scenario
+	// that decided: the worst verdict and, among equals, the measured value
+	// closest to or furthest beyond its bound.
+	Bound         *judge.Bound
+	Measured      string
+	MeasuredNanos *time.Duration
+	Sentence      string
+	// DecidedBy is that scenario.
+	DecidedBy string
+	// Scenarios are the scenarios that gave a result, in order of name.
+	Scenarios []string
+}
+
+// Check tells whether r is one of the checks that apply to every run rather
+// than a requirement of the catalogue.
+func (r Requirement) Check() bool { return strings.HasPrefix(r.ID, checkPrefix) }
+
+// Results is what results.json holds.
+type Results struct {
+	Run Run
+	// Verdict is that of the whole run, and ExitCode the program's exit code
+	// for it (see ExitCode).
+	Verdict      judge.Verdict
+	ExitCode     int
+	Requirements []Requirement
+	// Checks are the checks that apply to every run.
+	Checks []Requirement
+	// Results are the verdicts they were merged from, one per check and
+	// scenario.
+	Results []judge.Result
+}
+
+// New merges the results of a run. Titles are requirement titles by ID and may
+// be nil.
+func New(run Run, results []judge.Result, titles map[string]string) *Results {
+	sorted := slices.Clone(results)
+	slices.SortStableFunc(sorted, compareResults)
+	code := ExitCode(sorted)
+	return &Results{
+		Run:          run,
+		Verdict:      overall(code, sorted),
+		ExitCode:     code,
+		Requirements: Merge(sorted, titles),
+		Checks:       Checks(sorted, titles),
+		Results:      sorted,
+	}
+}
+
+// All returns the requirements followed by the run-wide checks, as Print takes
+// them.
+func (r *Results) All() []Requirement {
+	return slices.Concat(r.Requirements, r.Checks)
+}
+
+// HarnessVersion is the version of the module that this program was built
+// from, for Versions.Holdfast; "(devel)" outside a released build.
+func HarnessVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+func overall(code int, results []judge.Result) judge.Verdict {
+	switch code {
+	case ExitFail:
+		return judge.Fail
+	case ExitInconclusive:
+		return judge.Inconclusive
+	}
+	for _, r := range results {
+		if r.Verdict == judge.Pass || r.Verdict == judge.Fail {
+			return judge.Pass
+		}
+	}
+	return judge.NotApplicable
+}

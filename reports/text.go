@@ -1,0 +1,123 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// human renders a duration for people with about three digits: "412µs",
+// "340ms", "1.19s", "27s", "2m03s", "1h02m".
+func human(d time.Duration) string {
+	switch abs := d.Abs(); {
+	case abs == 0:
+		return "0s"
+	case abs < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case abs < time.Second:
+		return d.Round(time.Millisecond).String()
+	case abs < 10*time.Second:
+		return number(d.Seconds(), 2) + "s"
+	case abs < time.Minute:
+		return number(d.Seconds(), 1) + "s"
+	case abs < time.Hour:
+		s := int(math.Round(abs.Seconds()))
+		return fmt.Sprintf("%s%dm%02ds", sign(d), s/60, s%60)
+	default:
+		m := int(math.Round(abs.Minutes()))
+		return fmt.Sprintf("%s%dh%02dm", sign(d), m/60, m%60)
+	}
+}
+
+func sign(d time.Duration) string {
+	if d < 0 {
+		return "-"
+	}
+	return ""
+}
+
+// number renders f with at most the given decimals and no trailing zeros.
+func number(f float64, decimals int) string {
+	s := strconv.FormatFloat(f, 'f', decimals, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	if s == "-0" {
+		return "0"
+	}
+	return s
+}
+
+// boundText is formula and limit: "T + I + M = 27s"; empty without a bound.
+func boundText(b *judge.Bound) string {
+	if b == nil {
+		return ""
+	}
+	if b.Formula == "" || b.Formula == human(b.Limit) {
+		return human(b.Limit)
+	}
+	return b.Formula + " = " + human(b.Limit)
+}
+
+// inputsText is the bound's inputs: "I = 10s, M = 2s, T = 15s".
+func inputsText(b *judge.Bound) string {
+	if b == nil {
+		return ""
+	}
+	parts := make([]string, 0, len(b.Inputs))
+	for _, symbol := range sortedKeys(b.Inputs) {
+		parts = append(parts, symbol+" = "+human(b.Inputs[symbol]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// oneLine folds all white space, so that no text breaks a table or a line.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
+}
+
+// tally says how many of the requirements have each verdict: "11 pass, 1 fail".
+func tally(reqs []Requirement) string {
+	var parts []string
+	for _, v := range verdicts {
+		if n := count(reqs, v); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	if len(parts) == 0 {
+		return "none judged"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// verdicts are all verdicts in the order in which they are shown.
+var verdicts = [...]judge.Verdict{judge.Pass, judge.Fail, judge.Inconclusive, judge.NotApplicable}
+
+func count(reqs []Requirement, v judge.Verdict) int {
+	n := 0
+	for _, r := range reqs {
+		if r.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
