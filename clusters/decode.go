@@ -38,6 +38,9 @@ func (d *decoder) problem(node *yaml.Node, format string, args ...any) {
 // mapping reads a mapping that has these fields and no others.
 func (d *decoder) mapping(node *yaml.Node, path string, fields []field, required ...string) {
 	seen := map[string]bool{}
+	if node.Kind != yaml.MappingNode {
+		required = nil // the problem is a larger one
+	}
 	d.entries(node, path, func(key, value *yaml.Node, path string) {
 		seen[key.Value] = true
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
@@ -162,6 +165,9 @@ func describe(node *yaml.Node) string {
 	case yaml.ScalarNode:
 		if node.ShortTag() == "!!null" {
 			return "empty"
+		}
+		if len(node.Value) > 60 {
+			return "a text of " + strconv.Itoa(len(node.Value)) + " bytes"
 		}
 		return strconv.Quote(node.Value)
 	default:

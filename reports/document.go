@@ -104,7 +104,7 @@ func (r *Results) MarshalJSON() ([]byte, error) {
 	for _, res := range r.Results {
 		doc.Results = append(doc.Results, resultDoc{
 			Requirement: res.Requirement, Level: res.Level, Scenario: res.Scenario, Judge: res.Judge,
-			Verdict: known(res.Verdict), Bound: encodeBound(res.Bound),
+			Verdict: res.Verdict, Bound: encodeBound(res.Bound),
 			Measured: res.Measured, MeasuredNS: (*int64)(res.MeasuredNanos),
 			Sentence: res.Sentence, Evidence: notNil(res.Evidence),
 		})

@@ -83,8 +83,8 @@ func mergeGroup(id, title string, group []judge.Result) Requirement {
 		DecidedBy:     worst.Scenario,
 	}
 	for _, r := range group {
-		if req.Level == "" || levelRank(r.Level) > levelRank(req.Level) {
-			req.Level = r.Level
+		if level := knownLevel(r.Level); levelRank(level) > levelRank(req.Level) {
+			req.Level = level
 		}
 		if !slices.Contains(req.Scenarios, r.Scenario) {
 			req.Scenarios = append(req.Scenarios, r.Scenario)
@@ -127,6 +127,14 @@ func known(v judge.Verdict) judge.Verdict {
 		return judge.Inconclusive
 	}
 	return v
+}
+
+// knownLevel takes a level that is not known for the strictest one.
+func knownLevel(level string) string {
+	if levelRank(level) < 0 {
+		return "MUST"
+	}
+	return level
 }
 
 func levelRank(level string) int {

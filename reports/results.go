@@ -106,6 +106,10 @@ type Results struct {
 // be nil.
 func New(run Run, results []judge.Result, titles map[string]string) *Results {
 	sorted := slices.Clone(results)
+	for i := range sorted {
+		sorted[i].Verdict = known(sorted[i].Verdict)
+		sorted[i].Level = knownLevel(sorted[i].Level)
+	}
 	slices.SortStableFunc(sorted, compareResults)
 	code := ExitCode(sorted)
 	return &Results{

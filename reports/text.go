@@ -12,13 +12,15 @@ import (
 )
 
 // human renders a duration for people with about three digits: "412µs",
-// "340ms", "1.19s", "27s", "2m03s", "1h02m".
+// "3.4ms", "340ms", "1.19s", "27s", "2m03s", "1h02m".
 func human(d time.Duration) string {
 	switch abs := d.Abs(); {
 	case abs == 0:
 		return "0s"
 	case abs < time.Millisecond:
 		return d.Round(time.Microsecond).String()
+	case abs < 10*time.Millisecond:
+		return number(float64(d)/1e6, 1) + "ms"
 	case abs < time.Second:
 		return d.Round(time.Millisecond).String()
 	case abs < 10*time.Second:
@@ -64,16 +66,16 @@ func boundText(b *judge.Bound) string {
 	return b.Formula + " = " + human(b.Limit)
 }
 
-// inputsText is the bound's inputs: "I = 10s, M = 2s, T = 15s".
-func inputsText(b *judge.Bound) string {
+// inputTexts are the bound's inputs: "I = 10s", "M = 2s", "T = 15s".
+func inputTexts(b *judge.Bound) []string {
 	if b == nil {
-		return ""
+		return nil
 	}
 	parts := make([]string, 0, len(b.Inputs))
 	for _, symbol := range sortedKeys(b.Inputs) {
 		parts = append(parts, symbol+" = "+human(b.Inputs[symbol]))
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // oneLine folds all white space, so that no text breaks a table or a line.

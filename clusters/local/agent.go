@@ -34,6 +34,9 @@ type componentSpec struct {
 	Env  []string            `json:"env,omitempty"`
 	Dir  string              `json:"dir,omitempty"`
 	Log  string              `json:"log"`
+	// StartAfter is a URL whose 200 is worth waiting for before the first
+	// start; empty for none.
+	StartAfter string `json:"startAfter,omitempty"`
 }
 
 // agent runs the components of a machine: starts them, starts them again when

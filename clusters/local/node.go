@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -41,11 +42,12 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 	if err := c.pki.WriteNode(pkiDir, spec.Name, server, []netip.Addr{addr.Addr()}, nil); err != nil {
 		return nil, err
 	}
-	for _, cmd := range component.Commands(component.Node{
+	commands := component.Commands(component.Node{
 		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: pkiDir,
 		Config: filepath.Join(m.dir, "config"), Data: filepath.Join(m.dir, "etcd"), Logs: m.logs,
 		Members: members, ExtraArgs: spec.ExtraArgs,
-	}) {
+	})
+	for _, cmd := range commands {
 		path, argv0 := "", cmd.Binary
 		switch {
 		case cmd.Component == framework.Etcd && (spec.EtcdVersion == "" || spec.EtcdVersion == release.EmbeddedEtcd):
@@ -64,6 +66,11 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 			return nil, err
 		}
 		cs.Args[0] = argv0
+		for _, before := range commands {
+			if before.Component == cmd.StartAfter {
+				cs.StartAfter = before.Health
+			}
+		}
 		m.config.Components = append(m.config.Components, cs)
 	}
 	return &node{spec: spec, machine: m}, nil
@@ -86,6 +93,12 @@ func (n *node) Components() []framework.Component {
 
 // Process implements framework.ProcessReporter.
 func (n *node) Process(ctx context.Context, c framework.Component) (framework.Process, error) {
+	if !slices.Contains(n.Components(), c) {
+		return framework.Process{}, fmt.Errorf("node %s runs no %s", n.Name(), c)
+	}
+	if !n.machine.powered() {
+		return framework.Process{Component: c, LastExit: "powered off"}, nil
+	}
 	all, err := n.machine.agent.processes(ctx)
 	if err != nil {
 		return framework.Process{}, err
@@ -95,7 +108,7 @@ func (n *node) Process(ctx context.Context, c framework.Component) (framework.Pr
 			return p, nil
 		}
 	}
-	return framework.Process{}, fmt.Errorf("node %s runs no %s", n.Name(), c)
+	return framework.Process{}, fmt.Errorf("the agent of node %s does not know %s", n.Name(), c)
 }
 
 // Kill implements framework.Killer.

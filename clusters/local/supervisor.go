@@ -3,8 +3,10 @@ package local
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
@@ -52,9 +54,12 @@ func newSupervisor(a *agent, spec componentSpec) *supervisor {
 // on starts the component whenever it is down and not held down.
 func (s *supervisor) run() {
 	delay := time.Duration(0)
-	if saved := s.a.saved(s.spec.Name); s.adopt(saved) {
+	saved := s.a.saved(s.spec.Name)
+	if s.adopt(saved) {
 		s.resumeFreeze(saved)
 		s.awaitAdopted()
+	} else if saved.Started.IsZero() {
+		s.awaitOther()
 	}
 	for {
 		s.awaitHold()
@@ -83,6 +88,26 @@ func (s *supervisor) run() {
 			delay = min(max(2*delay, backOffFirst), backOffMax)
 		}
 	}
+}
+
+// startAfterLimit is when a component is started for the first time even though
+// the one before it does not answer.
+const startAfterLimit = 20 * time.Second
+
+// awaitOther returns when the component that this one should start after
+// answers. It only saves time, so nothing depends on the answer being genuine.
+func (s *supervisor) awaitOther() {
+	if s.spec.StartAfter == "" {
+		return
+	}
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), startAfterLimit)
+	defer cancel()
+	_ = poll(ctx, 50*time.Millisecond, func(ctx context.Context) error {
+		_, err := request(ctx, client, http.MethodGet, s.spec.StartAfter, "")
+		return err
+	})
 }
 
 // awaitHold returns when the component may run.

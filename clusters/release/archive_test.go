@@ -59,6 +59,7 @@ func (m *mirror) serve(w http.ResponseWriter, r *http.Request) {
 		if cut > 0 {
 			w.Header().Set("Content-Length", fmt.Sprint(len(m.archive)))
 			_, _ = w.Write(m.archive[:cut])
+			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(m.archive))

@@ -67,6 +67,8 @@ func (f *fetch) module(ctx context.Context, tool *toolchain, r recipe) (module, 
 		err = fmt.Errorf("go mod download: %w", jsonErr)
 	}
 	switch {
+	case strings.Contains(m.Error, tooOld):
+		return module{}, fmt.Errorf("%s\n\t%s", m.Error, tooOldAdvice)
 	case m.Error != "" && ctx.Err() == nil:
 		return module{}, f.unavailable(ctx, tool, r, m.Error)
 	case err != nil:
@@ -89,9 +91,7 @@ func (f *fetch) unavailable(ctx context.Context, tool *toolchain, r recipe, answ
 	}
 	// A list may lack versions that are known to exist for other reasons.
 	known := append(list.Versions, f.product.Default())
-	for _, e := range f.cache.versions(f.product) {
-		known = append(known, e)
-	}
+	known = append(known, f.cache.versions(f.product)...)
 	return &VersionError{Product: f.product, Version: f.version, Near: near(known, f.version, 6),
 		Problem: "does not exist, or the Go module proxy does not have it", Err: cause}
 }
@@ -121,6 +121,14 @@ func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
 		for {
+			elapsed := time.Since(start).Truncate(time.Second)
+			// The program itself always counts as stale: it has no
+			// place in the build cache.
+			if done >= stale-1 {
+				f.status("linking, %s", elapsed)
+			} else {
+				f.status("compiled %d of %d packages, %s, %s", done, stale, elapsed, last)
+			}
 			select {
 			case line, ok := <-lines:
 				if !ok {
@@ -128,12 +136,6 @@ func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module
 				}
 				done, last = done+1, line
 			case <-ticker.C:
-			}
-			elapsed := time.Since(start).Truncate(time.Second)
-			if done >= stale {
-				f.status("linking, %s", elapsed)
-			} else {
-				f.status("compiled %d of %d packages, %s, %s", done, stale, elapsed, last)
 			}
 		}
 	}()

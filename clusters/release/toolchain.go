@@ -24,6 +24,12 @@ type toolchain struct {
 	env     []string
 }
 
+// What the go command says where it is too old for a module, and what to do.
+const (
+	tooOld       = "requires go >= "
+	tooOldAdvice = "The Go toolchain is too old for this version: install a newer one, or let Go get it itself with GOTOOLCHAIN=auto"
+)
+
 // errNoGo is what to do where there is no Go toolchain.
 var errNoGo = errors.New("no Go toolchain in PATH or /usr/local/go: install Go, or name a mirror of the release archives with --mirror or " + MirrorVariable)
 
@@ -111,7 +117,7 @@ func (t *toolchain) run(ctx context.Context, lines func(string), args ...string)
 	case err == nil:
 		return stdout.Bytes(), nil
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("interrupted (what was compiled is kept, the next fetch goes on there): %w", ctx.Err())
+		return nil, fmt.Errorf("stopped; what was compiled is kept, the next fetch goes on there: %w", ctx.Err())
 	}
 	return stdout.Bytes(), toolError(args[0], kept, err)
 }
@@ -130,8 +136,8 @@ func toolError(command string, lines []string, err error) error {
 	}
 	text := strings.Join(lines, "\n\t")
 	for _, line := range lines {
-		if strings.Contains(line, "requires go >= ") {
-			text += "\n\tThe Go toolchain is too old for this version: install a newer one, or let Go get it itself with GOTOOLCHAIN=auto"
+		if strings.Contains(line, tooOld) {
+			text += "\n\t" + tooOldAdvice
 			break
 		}
 	}

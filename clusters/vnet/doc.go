@@ -37,11 +37,15 @@
 //
 // # How it runs
 //
-// One thread moves all packets. It sleeps in epoll_wait, woken by frames and by
+// One goroutine moves all packets. It sleeps in epoll_wait, woken by frames and by
 // one timer for delayed packets; idle it costs nothing. A full receiver never
-// holds up the others: its packet is dropped and counted. The thread needs a
-// processor of the Go scheduler (GOMAXPROCS) when a packet arrives, so a program
-// that keeps all of them busy delays the network as well.
+// holds up the others: its packet is dropped and counted.
+//
+// The loop needs a processor of the Go scheduler when a packet arrives. A
+// program that computes on all of them delays its network until the scheduler
+// preempts one: with two busy goroutines on two cores the 99th percentile of a
+// TCP round trip was 33 ms at GOMAXPROCS 2 and 0.2 ms at 4. So programs that do
+// more than switch set GOMAXPROCS some above the number of cores, early in main.
 //
 // # Privileges
 //

@@ -58,7 +58,7 @@ func (s *Switch) receive(from *Port, buf []byte) {
 		}
 	}
 	for _, to := range s.ordered {
-		if to != from.party {
+		if to != from.party && to.attached {
 			s.transmit(s.link(from.party, to), buf, n, bytes)
 		}
 	}

@@ -112,7 +112,7 @@ func (s *Switch) attach(config PortConfig) (*Port, error) {
 		return nil, errors.Join(err, dev.close())
 	}
 	s.ports[p.id] = p
-	party.port = p
+	party.port, party.attached = p, true
 	if len(config.MAC) == 6 {
 		s.learn(address(config.MAC), party)
 	}

@@ -187,7 +187,7 @@ func (s *Switch) Impair(r Rule) (RuleID, error) {
 	id := s.lastRule
 	active := &rule{Impairment: r.Impairment}
 	for _, l := range r.Links {
-		from, to := s.parties[l.From], s.parties[l.To]
+		from, to := s.known(l.From), s.known(l.To)
 		switch {
 		case from == nil:
 			return 0, fmt.Errorf("impair network: link from %q to %q: no port has been attached as %q", l.From, l.To, l.From)

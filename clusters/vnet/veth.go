@@ -130,6 +130,10 @@ func openPacketSocket(index int) (fd int, err error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
 		return fd, fmt.Errorf("set PACKET_VNET_HDR on packet socket: %w", err)
 	}
+	// Right after its start the device has no queueing discipline yet.
+	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
+		return fd, fmt.Errorf("set PACKET_QDISC_BYPASS on packet socket: %w", err)
+	}
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
 		return fd, fmt.Errorf("set PACKET_IGNORE_OUTGOING on packet socket (needs Linux 4.20): %w", err)
 	}

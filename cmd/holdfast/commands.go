@@ -14,6 +14,12 @@ func commands() []*cobra.Command {
 		newShellCommand(),
 		newLogsCommand(),
 		newDownCommand(),
+		newRunCommand(),
+		newWorkerCommand(),
+		newJudgeCommand(),
+		newReportCommand(),
+		newDiffCommand(),
+		newCatalogCommand(),
 		newVersionCommand(),
 	}
 }

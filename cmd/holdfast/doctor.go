@@ -99,9 +99,9 @@ func diagnose(ctx context.Context) diagnosis {
 	}
 	cached := hasDefault(d.Cache)
 	d.Checks = append(d.Checks, checkCores(), checkMemory())
-	d.Checks = append(d.Checks, checkSandbox(ctx)...)
-	d.Checks = append(d.Checks,
-		checkTUN(), checkFUSE(),
+	tun := checkTUN()
+	d.Checks = append(d.Checks, checkSandbox(ctx, tun.State == stateOK)...)
+	d.Checks = append(d.Checks, tun, checkFUSE(),
 		checkProgram("haproxy"), checkProgram("nginx"),
 		checkCache(cacheDir, cacheErr, cached, broken), checkGo(ctx, cached), checkDisk(cacheDir, cached))
 	for _, c := range d.Checks {

@@ -76,13 +76,7 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 // ensureBinaries fetches what the cluster runs and the cache lacks.
 func ensureBinaries(cmd *cobra.Command, spec *clusters.Cluster, p *progress) error {
 	for _, b := range local.Binaries(spec) {
-		_, err := release.Ensure(cmd.Context(), b.Product, b.Version, release.Options{Progress: func(e release.Event) {
-			if e.Lasting {
-				p.Line("%s %s: %s", e.Product, e.Version, e.Text)
-			} else {
-				p.Status("%s %s: %s", e.Product, e.Version, e.Text)
-			}
-		}})
+		_, err := release.Ensure(cmd.Context(), b.Product, b.Version, release.Options{Progress: fetchProgress(p)})
 		p.Done()
 		var unknown *release.VersionError
 		if errors.As(err, &unknown) {

@@ -133,11 +133,15 @@ func (all members) close() {
 	}
 }
 
+// roundLimit is how long one round of asking all members may take. A member
+// answers from memory; during an election it pays to ask again soon.
+const roundLimit = time.Second
+
 // leadership asks all members at once and returns as soon as a majority names
-// the same leader in the same term and the leader itself has answered, so that
-// a member that is silent costs no time.
+// the same leader in the same term and the leader itself has answered, or no
+// majority is possible any more, so that a silent member costs little time.
 func (all members) leadership(ctx context.Context) (leadership, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
 	type answer struct {
 		node   string
@@ -156,7 +160,8 @@ func (all members) leadership(ctx context.Context) (leadership, error) {
 	nodes := map[uint64]string{}
 	l := leadership{ids: map[string]uint64{}, members: len(all)}
 	var seen []string
-	for range all {
+	most := 0 // members that name the leader most of them name
+	for left := len(all); left > 0 && most+left > len(all)/2; left-- {
 		a := <-answers
 		if a.err != nil {
 			seen = append(seen, a.err.Error())
@@ -164,7 +169,9 @@ func (all members) leadership(ctx context.Context) (leadership, error) {
 		}
 		v := view{a.status.Leader, a.status.RaftTerm}
 		seen = append(seen, fmt.Sprintf("etcd on %s names leader %x in term %d", a.node, v.leader, v.term))
-		votes[v]++
+		if votes[v]++; v.leader != 0 {
+			most = max(most, votes[v])
+		}
 		nodes[a.status.Header.MemberId] = a.node
 		l.ids[a.node] = a.status.Header.MemberId
 		for v, n := range votes {

@@ -67,3 +67,33 @@ func TestIsolateDiesMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// The node can be reached all the time, so that the counter alone tells whether
+// packets are still dropped.
+func TestIsolateStillDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		time.Sleep(time.Minute)
+		i := proofs{fault: Isolate, target: wholeTarget("node-2"), params: map[string]string{"keep": "harness"}}.inject(t, c)
+		c.stubborn = true
+		healed, err := i.Heal(t.Context())
+		if err != nil || healed.Proven || !strings.Contains(healed.What, "still dropped") {
+			t.Errorf("%+v, %v", healed, err)
+		}
+		c.stubborn = false
+		if healed, err = i.Heal(t.Context()); err != nil || !healed.Proven {
+			t.Errorf("%+v, %v", healed, err)
+		}
+	})
+}
+
+// A node that takes part in nothing that could be asked gives no proof.
+func TestIsolateNothingToReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.Scheduler)
+		i := proofs{fault: Isolate, target: wholeTarget("node-2")}.inject(t, c)
+		if healed, err := i.Heal(t.Context()); err != nil || healed.Proven {
+			t.Errorf("%+v, %v", healed, err)
+		}
+	})
+}

@@ -86,7 +86,7 @@ func TestKillNotHeld(t *testing.T) {
 }
 
 func TestKillCheck(t *testing.T) {
-	c := newFake(framework.APIServer)
+	c := newFake(framework.APIServer, framework.Etcd)
 	for name, refused := range map[string]struct {
 		target Target
 		params map[string]string
@@ -96,6 +96,7 @@ func TestKillCheck(t *testing.T) {
 		"whole node":  {wholeTarget("node-1"), nil, "it takes a component"},
 		"not there":   {component("node-1", framework.Kwok), nil, "does not run kwok"},
 		"unknown":     {component("node-1", framework.APIServer), map[string]string{"re": ""}, "it takes restart"},
+		"etcd":        {component("node-1", framework.Etcd), nil, "EtcdAccess"},
 		"no balancer": {Target{Asked: "balancer", Component: framework.LoadBalancer}, nil, "ability"},
 	} {
 		err := Kill.Check(c, refused.target, Params{TTL: time.Second, Values: refused.params})

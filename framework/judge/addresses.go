@@ -2,6 +2,7 @@ package judge
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,10 +17,12 @@ var sources = [...]string{"endpoints", "endpointslice"}
 type chain struct {
 	source, via string
 	states      []record.Timed[record.Endpoints]
+	newest      uint64 // resourceVersion of the newest state
 }
 
 // chains returns what was seen of each source through each entrance but those
-// excepted, ordered by source and entrance.
+// excepted, ordered by source and entrance. A state that is older than one seen
+// before is left out: a watch may tell late what a reading has told already.
 func chains(run *record.Run, except ...string) []chain {
 	var all []chain
 	for _, e := range run.Endpoints {
@@ -30,6 +33,12 @@ func chains(run *record.Run, except ...string) []chain {
 		if i < 0 {
 			i = len(all)
 			all = append(all, chain{source: e.V.Source, via: e.V.Via})
+		}
+		if version, err := strconv.ParseUint(e.V.Revision, 10, 64); err == nil {
+			if version < all[i].newest {
+				continue
+			}
+			all[i].newest = version
 		}
 		all[i].states = append(all[i].states, e)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // ParseBound computes a limit from a formula such as "2E + M" or "5s + M": a
-// sum of symbols, each with an optional whole factor before it, and of
+// sum of symbols, each with an optional decimal factor before it, and of
 // durations as Go writes them. An error names the term and what is allowed.
 func ParseBound(formula string, symbols map[string]time.Duration) (Bound, error) {
 	b := Bound{Formula: formula, Inputs: map[string]time.Duration{}}
@@ -37,13 +37,13 @@ func parseTerm(term string, symbols map[string]time.Duration) (time.Duration, st
 	if term == "" {
 		return 0, "", fmt.Errorf("a term is missing; write a sum such as \"2E + M\" or \"5s + M\"")
 	}
-	digits := len(term) - len(strings.TrimLeft(term, "0123456789"))
+	digits := len(term) - len(strings.TrimLeft(term, "0123456789."))
 	symbol := strings.TrimSpace(term[digits:])
 	value, known := symbols[symbol]
 	if !known {
 		d, err := time.ParseDuration(term)
 		if err != nil {
-			return 0, "", fmt.Errorf("%q is neither a symbol (%s) with an optional whole factor nor a duration such as 5s or 300ms",
+			return 0, "", fmt.Errorf("%q is neither a symbol (%s) with an optional factor nor a duration such as 5s or 300ms",
 				term, strings.Join(slices.Sorted(maps.Keys(symbols)), ", "))
 		}
 		if d < 0 || term[0] == '-' {
@@ -54,15 +54,14 @@ func parseTerm(term string, symbols map[string]time.Duration) (time.Duration, st
 	if value < 0 {
 		return 0, "", fmt.Errorf("the setting %s is negative (%s)", symbol, value)
 	}
-	factor := int64(1)
-	if digits > 0 {
-		n, err := strconv.ParseInt(term[:digits], 10, 64)
-		if err != nil || (value > 0 && n > math.MaxInt64/int64(value)) {
-			return 0, "", fmt.Errorf("%q is longer than 292 years", term)
-		}
-		factor = n
+	if digits == 0 {
+		return value, symbol, nil
 	}
-	return time.Duration(factor) * value, symbol, nil
+	factor, err := strconv.ParseFloat(term[:digits], 64)
+	if err != nil || factor*float64(value) >= math.MaxInt64 {
+		return 0, "", fmt.Errorf("the factor of %q is no number, or the product longer than 292 years", term)
+	}
+	return time.Duration(math.Round(factor * float64(value))), symbol, nil
 }
 
 // String gives the limit with its formula and inputs, for people:

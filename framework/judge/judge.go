@@ -2,6 +2,7 @@ package judge
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -185,15 +186,19 @@ func (i *injection) node() string { return i.injected.Node }
 // what names the fault for people: "kill of etcd on node-2".
 func (i *injection) what() string {
 	f := i.injected
+	name := f.Name
+	if rest, ok := strings.CutPrefix(name, "isolate"); ok {
+		name = strings.ReplaceAll("isolation"+rest, "-", " ")
+	}
 	switch {
 	case f.Component != "" && f.Node != "":
-		return f.Name + " of " + f.Component + " on " + f.Node
+		return name + " of " + f.Component + " on " + f.Node
 	case f.Component != "":
-		return f.Name + " of " + f.Component
+		return name + " of " + f.Component
 	case f.Node != "":
-		return f.Name + " of " + f.Node
+		return name + " of " + f.Node
 	}
-	return f.Name + " of " + f.Target
+	return name + " of " + f.Target
 }
 
 func injections(run *record.Run) map[string]*injection {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -62,4 +63,14 @@ func instances(run *record.Run, component string, t record.Nanos) []string {
 		}
 	}
 	return nodes
+}
+
+// holderNode returns the node of a lease's holder. Kubernetes components name
+// themselves after their host: "node-1_<unique>".
+func holderNode(l record.Lease) string {
+	if l.HolderNode != "" {
+		return l.HolderNode
+	}
+	node, _, _ := strings.Cut(l.Holder, "_")
+	return node
 }

@@ -153,7 +153,7 @@ func prefix(ops []record.Op, t record.Nanos) []record.Op {
 		case op.Call > t:
 			continue
 		case op.Return > t && isWrite(op.Type) && op.Outcome == record.OK:
-			op.Outcome, op.Revision = record.Unknown, ""
+			op.Outcome = record.Unknown
 		case op.Return > t && op.Outcome == record.OK:
 			continue
 		}

@@ -18,8 +18,8 @@ type register struct {
 	fresh   bool
 	present bool
 	value   string
-	// revision is empty where it is not known: after a write whose outcome the
-	// client never learnt.
+	// revision is empty where nothing in the record tells it: after a write whose
+	// outcome the client never learnt and whose value nobody read.
 	revision string
 }
 
@@ -29,6 +29,9 @@ type action struct {
 	// initial marks a read of a value that nobody in the record wrote: it can
 	// only be the value from before.
 	initial bool
+	// strange marks a write that compares with a version which the record does
+	// not show to be anybody's.
+	strange bool
 }
 
 func registerModel() porcupine.Model {
@@ -110,9 +113,10 @@ func step(s register, a action) (bool, register) {
 	return false, s
 }
 
-// fits tells whether a compare-and-swap can succeed.
+// fits tells whether a compare-and-swap can succeed. Versions are unique, so one
+// that the record shows to be another write's is not the unknown one.
 func fits(s register, a action) bool {
-	return a.Expect == "" || s.revision == "" || s.revision == a.Expect
+	return a.Expect == "" || s.revision == a.Expect || s.revision == "" && a.strange
 }
 
 // operations turns the history of one key into what the checker takes.
@@ -121,22 +125,39 @@ func fits(s register, a action) bool {
 // answer. A write of unknown outcome may take effect at any time after its call,
 // so it never returns; useless leaves out those that cannot matter, since each
 // of them doubles the checker's work.
-func operations(ops []record.Op) []porcupine.Operation {
+func operations(ops []record.Op) []porcupine.Operation { return actions(ops, useful(ops)) }
+
+// actions turns kept, some of the operations of one key, into what the checker
+// takes.
+func actions(ops, kept []record.Op) []porcupine.Operation {
 	written := map[string]bool{}
+	versions := map[string]bool{}
+	read := map[string]string{} // version of a value, as a read returned it
 	for _, op := range ops {
 		if isWrite(op.Type) && op.Type != record.OpDelete && op.Outcome != record.Refused {
 			written[op.Value] = true
 		}
+		if op.Outcome == record.OK {
+			versions[op.Revision] = true
+		}
+		if op.Outcome == record.OK && op.Type == record.OpGet && op.Found && op.Revision != "" {
+			read[op.Value] = op.Revision
+		}
 	}
-	out := make([]porcupine.Operation, 0, len(ops))
-	for _, op := range useful(ops) {
+	out := make([]porcupine.Operation, 0, len(kept))
+	for _, op := range kept {
 		ret := int64(op.Return)
 		if op.Outcome == record.Unknown {
 			ret = math.MaxInt64
-			op.Revision = ""
 		}
-		a := action{Op: op, initial: op.Type == record.OpGet && op.Found && !written[op.Value]}
-		out = append(out, porcupine.Operation{Input: a, Call: int64(op.Call), Return: ret})
+		if isWrite(op.Type) && op.Type != record.OpDelete && op.Revision == "" {
+			op.Revision = read[op.Value]
+		}
+		out = append(out, porcupine.Operation{Call: int64(op.Call), Return: ret, Input: action{
+			Op:      op,
+			initial: op.Type == record.OpGet && op.Found && !written[op.Value],
+			strange: op.Expect != "" && !versions[op.Expect],
+		}})
 	}
 	return out
 }
@@ -145,11 +166,11 @@ func operations(ops []record.Op) []porcupine.Operation {
 // history is linearizable.
 //
 // Values are unique, so an update or create of unknown outcome matters only if
-// somebody saw its value, or depended on it: compared with a version that no
-// acknowledged write or read is known to have (it may be this one's), or, for a
-// create, needed the key to be there (an acknowledged delete, or an update of
-// any version). Without that, a history in which it took effect is legal only
-// if the one in which it did not is.
+// somebody saw its value, or another write depends on it: one that compares
+// with a version that no acknowledged write or read is known to have (it may be
+// this one's), or, for a create, one that needs the key to be there (an
+// acknowledged delete, or an update of any version). Without that, a history in
+// which it took effect is legal only if the one in which it did not is.
 //
 // A delete of unknown outcome matters only if something that needs the key to
 // be absent (a read of nothing, a create) ended after its call.
@@ -166,13 +187,13 @@ func useful(ops []record.Op) []record.Op {
 	}
 	strangeVersion, needsPresence := false, false
 	for _, op := range ops {
-		if op.Outcome != record.OK || !isWrite(op.Type) {
+		if op.Outcome == record.Refused || !isWrite(op.Type) {
 			continue
 		}
 		if op.Expect != "" && !versions[op.Expect] {
 			strangeVersion = true
 		}
-		if op.Type == record.OpDelete || op.Type == record.OpUpdate && op.Expect == "" {
+		if op.Type == record.OpDelete && op.Outcome == record.OK || op.Type == record.OpUpdate && op.Expect == "" {
 			needsPresence = true
 		}
 	}

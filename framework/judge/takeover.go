@@ -27,9 +27,9 @@ func judgeTakeover(m *matter) finding {
 		return inconclusive("the record does not show who held the lease of %q before the fault", component)
 	}
 	old := before[len(before)-1].V
-	if old.HolderNode != m.fault.node() {
+	if holderNode(old) != m.fault.node() {
 		return inconclusive("the fault (%s) did not hit the active instance of %s, which was %s on %s",
-			m.fault.what(), component, old.Holder, old.HolderNode)
+			m.fault.what(), component, old.Holder, holderNode(old))
 	}
 	if two := twoHolders(all); two != nil {
 		return failed("%s must never have two holders: version %s of its lease was seen with %s (through %s) and with %s (through %s).",
@@ -66,10 +66,10 @@ func judgeTakeover(m *matter) finding {
 	took := time.Duration(first.At - effect)
 	if took > limit {
 		return failed("A standby of %s must take over within %s of the %s: %s on %s did after %s.",
-			component, m.bound, m.fault.what(), first.V.Holder, first.V.HolderNode, short(took)).took(took).rests(effect, first.At)
+			component, m.bound, m.fault.what(), first.V.Holder, holderNode(first.V), short(took)).took(took).rests(effect, first.At)
 	}
 	return passed("%s on %s took over %s from %s %s after the %s, within %s; there were never two holders.",
-		first.V.Holder, first.V.HolderNode, component, old.Holder, short(took), m.fault.what(), m.bound).took(took)
+		first.V.Holder, holderNode(first.V), component, old.Holder, short(took), m.fault.what(), m.bound).took(took)
 }
 
 // newer tells whether a lease's state a comes after b.

@@ -130,7 +130,7 @@ type Op struct {
 	Error    string  `json:"error,omitempty"`
 	// Purpose marks operations that are not part of the general traffic but
 	// made for a check: "cross-read", "cross-member", "stale-read",
-	// "minority-write", "ready". Empty for traffic.
+	// "minority-write", "final-read", "ready" (key "/readyz"). Empty for traffic.
 	Purpose string `json:"purpose,omitempty"`
 }
 

@@ -88,6 +88,11 @@ func ControllerManager(n Node) Command {
 	f["service-account-private-key-file"] = n.pki(pki.ServiceAccountKey)
 	f["service-cluster-ip-range"] = n.serviceCIDR()
 	f["use-service-account-credentials"] = "true"
+	// A new leader makes an account and a token for each of its 40 or so
+	// controllers. At the default of 20 requests a second (30 at once) that
+	// alone takes 5 s.
+	f["kube-api-qps"] = "100"
+	f["kube-api-burst"] = "200"
 	// No volume is ever mounted, so nothing need look for plugins on disk.
 	f["flex-volume-plugin-dir"] = filepath.Join(n.Config, "no-volume-plugins")
 	return Command{

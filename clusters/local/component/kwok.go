@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -76,13 +77,17 @@ func WorkerNodes(n int) ([][]byte, error) {
 				Annotations: map[string]string{"kwok.x-k8s.io/node": "fake", "node.alpha.kubernetes.io/ttl": "0"},
 				Labels: map[string]string{
 					"type":                           "kwok",
-					"kubernetes.io/arch":             "amd64",
+					"kubernetes.io/arch":             runtime.GOARCH,
 					"kubernetes.io/os":               "linux",
 					"kubernetes.io/hostname":         name,
 					"node-role.kubernetes.io/worker": "",
 				},
 			},
-			Status: corev1.NodeStatus{Allocatable: size, Capacity: size},
+			Status: corev1.NodeStatus{
+				Allocatable: size,
+				Capacity:    size,
+				NodeInfo:    corev1.NodeSystemInfo{Architecture: runtime.GOARCH},
+			},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("failed to write the node object %s: %w", name, err)

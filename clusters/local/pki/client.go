@@ -30,7 +30,8 @@ func (p *PKI) Kubeconfig(id Identity, server string) ([]byte, error) {
 	return data, nil
 }
 
-// RESTConfig is Kubeconfig for client-go.
+// RESTConfig is Kubeconfig for client-go, without client-go's limit on the rate
+// of requests, which would measure itself rather than the cluster.
 func (p *PKI) RESTConfig(id Identity, server string) (*rest.Config, error) {
 	cert, key, err := p.clientCert(id)
 	if err != nil {
@@ -38,6 +39,7 @@ func (p *PKI) RESTConfig(id Identity, server string) (*rest.Config, error) {
 	}
 	return &rest.Config{
 		Host:            server,
+		QPS:             -1,
 		TLSClientConfig: rest.TLSClientConfig{CAData: p.kubernetes.certPEM, CertData: cert, KeyData: key},
 	}, nil
 }

@@ -131,7 +131,7 @@ func (a *API) Do(ctx context.Context, r Request) Answer {
 
 // Stream makes one request, once, and returns the body of an answer with
 // status 200 while it still comes in. Ending the context ends it. For any other
-// status the error is that of Answer.Problem.
+// status the error is a *RefusedError.
 func (a *API) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
 	res, sent, err := a.roundTrip(ctx, r)
 	if err != nil {
@@ -142,8 +142,20 @@ func (a *API) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
 	}
 	defer res.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxBody))
-	return nil, fmt.Errorf("%s %s: %s", r.Method, a.url(r), Answer{Status: res.StatusCode, Body: body, Sent: sent}.Problem())
+	return nil, &RefusedError{
+		Status:  res.StatusCode,
+		Request: r.Method + " " + a.url(r),
+		Problem: Answer{Status: res.StatusCode, Body: body, Sent: sent}.Problem(),
+	}
 }
+
+// RefusedError is an answer to Stream with another status than 200.
+type RefusedError struct {
+	Status           int
+	Request, Problem string
+}
+
+func (e *RefusedError) Error() string { return e.Request + ": " + e.Problem }
 
 func (a *API) roundTrip(ctx context.Context, r Request) (res *http.Response, sent bool, err error) {
 	// The transport hands a request to a connection in this goroutine, right

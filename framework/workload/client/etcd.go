@@ -44,7 +44,6 @@ func NewEtcd(access framework.EtcdAccess, node string) (*clientv3.Client, error)
 var etcdRefusals = []error{
 	rpctypes.ErrEmptyKey, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyRequests,
 	rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty,
-	rpctypes.ErrNotSupportedForLearner,
 }
 
 // EtcdOutcome tells what the client knows of the effect of a request to etcd

@@ -1,0 +1,98 @@
+# holdfast. `make help` lists what there is.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO       ?= go
+BIN      := bin/holdfast
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+ARCHES   := amd64 arm64
+CGO_ENABLED := 0
+export CGO_ENABLED
+
+# make e2e-ha
+PROFILE  ?= core
+PROVIDER ?= local
+OUT      ?= results/e2e-ha-$(shell date +%Y%m%d-%H%M%S)
+ARGS     ?=
+
+# What the tests run clusters of; see `holdfast fetch --help`.
+FETCH       ?= kubernetes default kwok default
+# Packages whose tests start whole clusters: one at a time, for their timings.
+INTEGRATION := ./clusters/local/... ./suites/...
+TEST_ARGS   ?=
+
+##@ Use
+
+.PHONY: e2e-ha
+e2e-ha: build ## From nothing to a report: a cluster, faults, verdicts (PROFILE, PROVIDER, OUT, ARGS)
+	$(BIN) run --profile $(PROFILE) --provider $(PROVIDER) --out $(OUT) $(ARGS)
+
+.PHONY: build
+build: ## Build bin/holdfast
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
+
+.PHONY: fetch
+fetch: build ## Get the binaries of a control plane into the cache (FETCH)
+	$(BIN) fetch $(FETCH)
+
+.PHONY: doctor
+doctor: build ## Tell what this machine can do
+	$(BIN) doctor
+
+##@ Develop
+
+.PHONY: test
+test: fetch ## All tests: units first, then those that start clusters (TEST_ARGS)
+	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
+	$(GO) test -timeout 40m -p 1 $(TEST_ARGS) $(INTEGRATION)
+
+.PHONY: test-unit
+test-unit: ## The tests that start no cluster and need no fetch
+	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
+
+.PHONY: verify
+verify: verify-format verify-vet verify-imports verify-generated verify-build ## Everything that is checked without running anything
+
+.PHONY: verify-format
+verify-format:
+	@files=$$(gofmt -l .); \
+	if [[ -n "$$files" ]]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
+
+.PHONY: verify-vet
+verify-vet:
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+.PHONY: verify-imports
+verify-imports:
+	$(GO) test -count=1 ./hack
+
+.PHONY: verify-generated
+verify-generated:
+	$(GO) mod tidy -diff
+	hack/verify-generated
+
+.PHONY: verify-build
+verify-build: $(addprefix verify-build-,$(ARCHES))
+
+.PHONY: $(addprefix verify-build-,$(ARCHES))
+$(addprefix verify-build-,$(ARCHES)): verify-build-%:
+	GOOS=linux GOARCH=$* $(GO) build ./...
+
+.PHONY: bench
+bench: fetch ## Benchmarks, as ratios to what the machine can do
+	$(GO) test -timeout 60m -p 1 -run '^$$' -bench . $(TEST_ARGS) ./clusters/... ./framework/...
+
+.PHONY: clean
+clean: ## Remove bin/ and results/ (the cache stays)
+	rm -rf bin results
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## "; print "make TARGET [VARIABLE=value ...]" } \
+	  /^##@ / { print "\n" substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo; echo "e2e-ha: PROFILE=$(PROFILE) PROVIDER=$(PROVIDER) OUT=results/e2e-ha-DATE ARGS=\"$(ARGS)\""

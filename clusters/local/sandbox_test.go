@@ -1,0 +1,86 @@
+package local
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestSandboxEndsWithItsParent(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := exec.Command(exe)
+	parent.Env = append(os.Environ(), testRole+"=parent")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "sandboxed\n" {
+		t.Fatalf("the sandbox said %q, %v", line, err)
+	}
+	inside, err := childWhere(parent.Process.Pid, func(pids []int) bool { return pids[len(pids)-1] == 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait()
+	deadline := time.Now().Add(10 * time.Second)
+	for syscall.Kill(inside, 0) == nil && !zombie(inside) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d, the first of the sandbox, outlives the one that made it by 10 s", inside)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// zombie tells whether a process has ended and only waits to be reaped: the
+// test's own first process does not reap strangers.
+func zombie(pid int) bool {
+	state, _, err := procStat(pid)
+	return err == nil && state == "Z"
+}
+
+func TestExplainStart(t *testing.T) {
+	err := ExplainStart(&os.PathError{Op: "fork/exec", Path: "x", Err: syscall.EPERM})
+	if !errors.Is(err, syscall.EPERM) || !strings.Contains(err.Error(), "max_user_namespaces") {
+		t.Errorf("error does not say what to do: %v", err)
+	}
+	if err := ExplainStart(nil); err != nil {
+		t.Errorf("explained no error as %v", err)
+	}
+}
+
+func TestNoInterfaceLeadsOut(t *testing.T) {
+	b, err := os.ReadFile("/proc/net/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(b), "\n")[2:] {
+		name, _, ok := strings.Cut(strings.TrimSpace(line), ":")
+		// The kernel puts tunnel end points into every namespace; they are down.
+		if ok && name != "lo" && !strings.HasPrefix(name, "holdfast") && !strings.HasSuffix(name, "0") {
+			t.Errorf("the sandbox has an interface %s", name)
+		}
+	}
+	routes, err := os.ReadFile("/proc/net/route")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(routes)), "\n")[1:] {
+		if f := strings.Fields(line); len(f) > 2 && f[1] == "00000000" {
+			t.Errorf("the sandbox has a default route: %s", line)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// catalogEntry is a requirement and what settles it.
+type catalogEntry struct {
+	scenarios.Requirement
+	Scenarios []string `json:"scenarios"`
+}
+
+func newCatalogCommand() *cobra.Command {
+	format := "table"
+	cmd := &cobra.Command{
+		Use:   "catalog",
+		Short: "List the requirements and the scenarios that settle them",
+		Example: `  holdfast catalog
+  holdfast catalog -o md`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table, json or md")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var entries []catalogEntry
+		for _, r := range scenarios.Requirements() {
+			e := catalogEntry{Requirement: r, Scenarios: []string{}}
+			for _, s := range scenarios.All() {
+				for _, settled := range s.Spec.Requirements {
+					if settled.ID == r.ID {
+						e.Scenarios = append(e.Scenarios, s.Metadata.Name)
+						break
+					}
+				}
+			}
+			entries = append(entries, e)
+		}
+		out := cmd.OutOrStdout()
+		switch format {
+		case "json":
+			return writeJSON(out, entries)
+		case "md":
+			fmt.Fprintln(out, "| ID | Level | Requirement | Settled by |\n|---|---|---|---|")
+			for _, e := range entries {
+				fmt.Fprintf(out, "| %s | %s | %s | %s |\n", e.ID, e.Level, strings.ReplaceAll(e.Text, "|", `\|`), settledBy(e))
+			}
+			return nil
+		case "table":
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tLEVEL\tSETTLED BY\tREQUIREMENT")
+			for _, e := range entries {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ID, e.Level, settledBy(e), shorten(e.Text, 80))
+			}
+			return w.Flush()
+		}
+		return usageError("-o %s: must be table, json or md", format)
+	}
+	return cmd
+}
+
+func settledBy(e catalogEntry) string {
+	if len(e.Scenarios) == 0 {
+		return "-"
+	}
+	return strings.Join(e.Scenarios, ", ")
+}
+
+func shorten(s string, limit int) string {
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return s
+}

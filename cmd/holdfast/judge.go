@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// derived are the verdicts on a results directory, with what they rest on.
+type derived struct {
+	plan    *plan
+	results []judge.Result
+	records map[string]*record.Run
+}
+
+// derive judges the records of a results directory. A scenario without a usable
+// record is inconclusive.
+func derive(dir string) (*derived, error) {
+	p, err := loadPlan(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &derived{plan: p, records: map[string]*record.Run{}}
+	for _, s := range p.Scenarios {
+		run, err := record.Read(filepath.Join(dir, "record", s.Metadata.Name))
+		switch {
+		case err == nil && run.Meta.Run != p.Run:
+			d.without(s, judge.Inconclusive, fmt.Sprintf("its record is of another run (%s)", run.Meta.Run))
+		case err == nil:
+			d.records[s.Metadata.Name] = run
+			d.results = append(d.results, judge.Evaluate(run)...)
+		case len(p.Cluster.Spec.Nodes) < s.Spec.MinNodes:
+			d.without(s, judge.NotApplicable, fmt.Sprintf("the scenario takes %d control-plane nodes, the cluster has %d", s.Spec.MinNodes, len(p.Cluster.Spec.Nodes)))
+		case errors.Is(err, fs.ErrNotExist):
+			d.without(s, judge.Inconclusive, "the scenario was not run: "+orUnknown(p.Problem))
+		default:
+			d.without(s, judge.Inconclusive, "its record cannot be read: "+err.Error())
+		}
+	}
+	return d, nil
+}
+
+func orUnknown(problem string) string {
+	if problem == "" {
+		return "the run ended before it"
+	}
+	return problem
+}
+
+// without adds a verdict for each requirement of a scenario that has no record.
+func (d *derived) without(s *scenarios.Scenario, verdict judge.Verdict, why string) {
+	for _, c := range s.Experiment().Checks {
+		d.results = append(d.results, judge.Result{Requirement: c.Requirement, Level: c.Level, Scenario: s.Metadata.Name,
+			Judge: c.Judge, Verdict: verdict, Sentence: why})
+	}
+}
+
+// report says which run the verdicts are of.
+func (d *derived) report() reports.Run {
+	p := d.plan
+	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started, Ended: p.Ended,
+		Versions: reports.Versions{Kubernetes: p.Cluster.Spec.KubernetesVersion, Etcd: etcdVersion(p.Cluster), Kwok: kwokVersion(p.Cluster), Holdfast: p.Harness},
+		Machine:  machineInfo(), Command: p.Command, Problem: p.Problem}
+	for _, name := range slices.Sorted(maps.Keys(d.records)) {
+		meta := d.records[name].Meta
+		for _, n := range meta.Nodes {
+			run.Nodes = append(run.Nodes, reports.Node{Name: n.Name, Address: n.Address, Versions: meta.Versions[n.Name]})
+		}
+		break // every scenario ran on the same nodes
+	}
+	return run
+}
+
+func (d *derived) write(dir string) error {
+	return reports.Write(dir, d.report(), d.results, d.records, scenarios.Titles())
+}
+
+// announce prints the verdicts and ends the command with their exit code.
+func (d *derived) announce(cmd *cobra.Command, dir string, output outputFormat) error {
+	results := reports.New(d.report(), d.results, scenarios.Titles())
+	var err error
+	if output == outputJSON {
+		err = writeJSON(cmd.OutOrStdout(), results)
+	} else {
+		err = reports.Print(cmd.OutOrStdout(), dir, results.All(), isTerminal(cmd.OutOrStdout()))
+	}
+	if err != nil {
+		return err
+	}
+	if code := reports.ExitCode(d.results); code != exitPass {
+		return exitWith(code, nil)
+	}
+	return nil
+}
+
+func newJudgeCommand() *cobra.Command {
+	var only []string
+	cmd := &cobra.Command{
+		Use:   "judge DIR",
+		Short: "Derive the verdicts again from the record of a run",
+		Long: `Derive the verdicts again from the record in a results directory. Nothing is
+started and nothing is written; the same record gives the same verdicts.`,
+		Example: `  holdfast judge results/20261121-080000
+  holdfast judge results/20261121-080000 --requirement HA-EP-003 -o json`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringSliceVar(&only, "requirement", nil, "only these requirements, by ID")
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d, err := derive(args[0])
+		if err != nil {
+			return err
+		}
+		if len(only) > 0 {
+			d.results = slices.DeleteFunc(d.results, func(r judge.Result) bool { return !slices.Contains(only, r.Requirement) })
+			if len(d.results) == 0 {
+				return usageError("this run settles none of %s", strings.Join(only, ", "))
+			}
+		}
+		return d.announce(cmd, args[0], *output)
+	}
+	return cmd
+}
+
+func newReportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "report DIR",
+		Short:   "Render the report of a run again from its record",
+		Example: `  holdfast report results/20261121-080000`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := derive(args[0])
+			if err != nil {
+				return err
+			}
+			if err := d.write(args[0]); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(args[0], "report.html"))
+			return err
+		},
+	}
+}
+
+func newDiffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "diff OLD NEW",
+		Short:   "Tell what changed between two runs",
+		Example: `  holdfast diff results/last-night results/tonight`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var both [2]*reports.Results
+			for i, dir := range args {
+				var err error
+				if both[i], err = reports.Load(dir); err != nil {
+					return exitWith(exitUsage, err)
+				}
+			}
+			return reports.PrintDiff(cmd.OutOrStdout(), reports.Diff(both[0], both[1]))
+		},
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/suites"
+)
+
+// newWorkerCommand is what `holdfast run` re-executes itself as, in a sandbox.
+func newWorkerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    workerCommand + " DIR",
+		Short:  "Run the plan in a results directory (started by holdfast run)",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if !local.InSandbox() {
+				return usageError("this command is for holdfast run to start, in a sandbox")
+			}
+			return work(args[0])
+		},
+	}
+}
+
+func work(dir string) error {
+	p, err := loadPlan(dir)
+	if err != nil {
+		return err
+	}
+	out := os.NewFile(progressFD, "progress")
+	progress := func(line string) { fmt.Fprintln(out, line) }
+	var cluster *local.Cluster
+	var broken error // why there was no cluster
+	env := &suites.Env{
+		Cluster: func(ctx context.Context) (framework.Cluster, error) {
+			cluster, broken = local.Create(ctx, p.Cluster, local.Options{Dir: dir, Seed: p.Seed, Progress: progress})
+			return cluster, broken
+		},
+		Close: func(ctx context.Context) error { return cluster.Close(ctx) },
+		Dir:   dir, Run: p.Run, Harness: p.Harness, Provider: p.Provider, Seed: p.Seed,
+		Scenarios: p.Scenarios, Progress: progress,
+		Settled: func(_ string, results []judge.Result) {
+			for _, r := range results {
+				if r.Verdict != judge.Pass || r.Measured != "" {
+					progress(fmt.Sprintf("  %s: %s (%s)", r.Requirement, r.Verdict, r.Measured))
+				}
+			}
+		},
+	}
+	log, err := os.Create(filepath.Join(dir, "logs", "suites.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	switch passed := suites.Run(env, log); {
+	case broken != nil:
+		return broken
+	case !passed:
+		return exitWith(exitFail, nil)
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/observe"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// The conditions that a scenario may wait for.
+const (
+	endpointGone = "endpoint-gone"
+	endpointBack = "endpoint-back"
+	takeover     = "takeover"
+	apiWritable  = "api-writable"
+	steady       = "steady"
+)
+
+// conditions tells of each condition whether it is about an injection.
+func conditions() map[string]bool {
+	return map[string]bool{endpointGone: true, endpointBack: true, takeover: true, apiWritable: false, steady: false}
+}
+
+// Conditions returns the names of the conditions that a step may wait for:
+//
+//	endpoint-gone  no API server that is not hit lists the address of the
+//	               fault's node in default/kubernetes, Endpoints or EndpointSlice
+//	endpoint-back  every API server that is not hit lists it in both
+//	takeover       the lease of the fault's component is held on another node
+//	api-writable   every API server that is not hit acknowledges a write
+//	steady         the control plane is healthy (see observe.SteadyState)
+//
+// An API server is hit where a fault is in force on its node.
+func Conditions() []string { return sortedKeys(conditions()) }
+
+const (
+	conditionPause = 200 * time.Millisecond
+	// requestLimit is how long one request of a condition may take.
+	requestLimit = 3 * time.Second
+)
+
+func (r *run) until(ctx context.Context, u *Until) error {
+	limit, err := duration(u.AtMost, r.cluster.Settings())
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	held, why := r.await(ctx, u, limit)
+	if held {
+		r.say("%s after %s", u.Condition, time.Since(began).Round(10*time.Millisecond))
+		return nil
+	}
+	if ctx.Err() == nil {
+		r.say("not %s within %s: %s", u.Condition, limit, why)
+	}
+	return nil
+}
+
+// await waits for a condition; why says what was missing the last time.
+func (r *run) await(ctx context.Context, u *Until, limit time.Duration) (held bool, why string) {
+	if u.Condition == steady {
+		s := observe.SteadyState(ctx, r.cluster, limit)
+		return s.OK, listed(s.Problems)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := r.condition(ctx, u)
+		if err == nil {
+			return true, ""
+		}
+		if ctx.Err() == nil || why == "" {
+			why = err.Error()
+		}
+		if ctx.Err() != nil {
+			return false, why
+		}
+		sleep(ctx, conditionPause)
+	}
+}
+
+// condition looks once and says what is missing.
+func (r *run) condition(ctx context.Context, u *Until) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	switch u.Condition {
+	case endpointGone, endpointBack:
+		node, err := r.faulted(u.Fault)
+		if err != nil {
+			return err
+		}
+		return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
+			return listsAddress(ctx, api, node.Address().String(), u.Condition == endpointBack)
+		})
+	case takeover:
+		return r.takenOver(ctx, u.Fault)
+	case apiWritable:
+		return r.everywhere(ctx, r.write)
+	}
+	return fmt.Errorf("there is no condition %q", u.Condition)
+}
+
+func (r *run) injection(id string) (*inForce, error) {
+	for _, i := range r.injections {
+		if i.step.ID == id {
+			return i, nil
+		}
+	}
+	return nil, fmt.Errorf("nothing is injected as %q", id)
+}
+
+func (r *run) faulted(id string) (framework.Node, error) {
+	i, err := r.injection(id)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range r.cluster.Nodes() {
+		if n.Name() == i.node() {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("injection %s hit no node", id)
+}
+
+// everywhere looks through every API server on whose node no fault is in force.
+func (r *run) everywhere(ctx context.Context, look func(context.Context, *client.API) error) error {
+	var hit []string
+	for _, i := range r.unhealed() {
+		hit = append(hit, i.node())
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	asked := 0
+	for _, e := range r.cluster.Entrances() {
+		if e.Kind != framework.EntranceAPIServer || slices.Contains(hit, e.Node) {
+			continue
+		}
+		asked++
+		g.Go(func() error {
+			api, err := r.api(e)
+			if err == nil {
+				err = look(ctx, api)
+			}
+			if err != nil {
+				return fmt.Errorf("through %s: %w", e.Name, err)
+			}
+			return nil
+		})
+	}
+	if asked == 0 {
+		return fmt.Errorf("a fault is in force on the node of every API server")
+	}
+	return g.Wait()
+}
+
+func (r *run) api(e framework.Entrance) (*client.API, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if api := r.apis[e.Name]; api != nil {
+		return api, nil
+	}
+	api, err := client.NewAPI(e.Config, client.Options{})
+	if err == nil {
+		r.apis[e.Name] = api
+	}
+	return api, err
+}
+
+func listsAddress(ctx context.Context, api *client.API, address string, want bool) error {
+	var endpoints struct {
+		Subsets []struct{ Addresses []struct{ IP string } }
+	}
+	if err := get(ctx, api, "/api/v1/namespaces/default/endpoints/kubernetes", nil, &endpoints); err != nil {
+		return err
+	}
+	inEndpoints := false
+	for _, s := range endpoints.Subsets {
+		for _, a := range s.Addresses {
+			inEndpoints = inEndpoints || a.IP == address
+		}
+	}
+	var slicesOf struct {
+		Items []struct {
+			Endpoints []struct{ Addresses []string }
+		}
+	}
+	query := url.Values{"labelSelector": {"kubernetes.io/service-name=kubernetes"}}
+	if err := get(ctx, api, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", query, &slicesOf); err != nil {
+		return err
+	}
+	inSlice := false
+	for _, s := range slicesOf.Items {
+		for _, e := range s.Endpoints {
+			inSlice = inSlice || slices.Contains(e.Addresses, address)
+		}
+	}
+	if inEndpoints != want || inSlice != want {
+		return fmt.Errorf("%s listed in Endpoints: %t, in EndpointSlice: %t", address, inEndpoints, inSlice)
+	}
+	return nil
+}
+
+// takenOver looks for a holder of the lease of the component that was hit, on
+// another node.
+func (r *run) takenOver(ctx context.Context, id string) error {
+	i, err := r.injection(id)
+	if err != nil {
+		return err
+	}
+	path := "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + string(i.inj.Target().Component)
+	return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
+		var lease struct {
+			Spec struct{ HolderIdentity string }
+		}
+		if err := get(ctx, api, path, nil, &lease); err != nil {
+			return err
+		}
+		holder := observe.HolderNode(lease.Spec.HolderIdentity)
+		if holder == "" || holder == i.node() {
+			return fmt.Errorf("the lease is held by %q", lease.Spec.HolderIdentity)
+		}
+		return nil
+	})
+}
+
+// write changes an object of its own, whether it is there or not.
+func (r *run) write(ctx context.Context, api *client.API) error {
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"holdfast-writable"},"data":{"at":"%d"}}`, r.w.Now())
+	a := api.Do(ctx, client.Request{
+		Method: http.MethodPatch, Path: "/api/v1/namespaces/" + workload.DefaultNamespace + "/configmaps/holdfast-writable",
+		Query: url.Values{"fieldManager": {"holdfast"}, "force": {"true"}},
+		Type:  "application/apply-patch+yaml", Body: []byte(body),
+	})
+	if a.Outcome() != record.OK {
+		return fmt.Errorf("a write was not acknowledged: %s", a.Problem())
+	}
+	return nil
+}
+
+func get(ctx context.Context, api *client.API, path string, query url.Values, into any) error {
+	a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Query: query})
+	if a.Outcome() != record.OK {
+		return fmt.Errorf("GET %s: %s", path, a.Problem())
+	}
+	if err := json.Unmarshal(a.Body, into); err != nil {
+		return fmt.Errorf("GET %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Experiment is what Run carries out. Durations that are strings are formulas
+// over the cluster's settings, such as "2E + M" or "8s" (see judge.ParseBound),
+// so that an experiment fits clusters with other settings.
+type Experiment struct {
+	// Name is that of the scenario.
+	Name string
+	// Traffic is the general traffic.
+	Traffic Traffic
+	// Timeline are the steps, one after another.
+	Timeline []Step
+	// Checks are what the record will be judged by.
+	Checks []record.Check
+}
+
+// Traffic describes the general traffic; zero values are the workload's own
+// defaults.
+type Traffic struct {
+	// Off leaves the traffic out. Observers and their probes stay.
+	Off                bool
+	ClientsPerEntrance int
+	Keys               int
+	Interval           time.Duration // mean pause of a client between two operations
+	Timeout            time.Duration // of one operation
+}
+
+// Step is one step of a timeline. Exactly one field is set.
+type Step struct {
+	Inject *Inject
+	// Heal names the injection to heal.
+	Heal string
+	// Wait is how long to do nothing, a formula.
+	Wait   string
+	Until  *Until
+	Action *Action
+}
+
+// Inject is a step that breaks something.
+type Inject struct {
+	Fault  string // name of the fault, such as kill
+	Target string // such as etcd/leader, resolved when the step is reached
+	// ID is what later steps and checks call this injection.
+	ID string
+	// TTL is after what time the provider heals the fault by itself, a
+	// formula; empty is more than the rest of the timeline can take.
+	TTL    string
+	Params map[string]string
+}
+
+// Until is a step that waits for a condition. It keeps a run short: reaching
+// AtMost is no error, since it is the judge who holds times against bounds.
+type Until struct {
+	Condition string // one of Conditions
+	// AtMost is how long to wait, a formula.
+	AtMost string
+	// Fault names the injection that the condition is about.
+	Fault string
+}
+
+// Action is a step that makes requests of its own for a check.
+type Action struct {
+	Name string // one of Actions
+	// Fault names the injection whose node the action is about.
+	Fault string
+}
+
+// String describes the step as progress and the record show it.
+func (s Step) String() string {
+	switch {
+	case s.Inject != nil:
+		return fmt.Sprintf("inject %s on %s as %s%s", s.Inject.Fault, s.Inject.Target, s.Inject.ID, paramText(s.Inject.Params))
+	case s.Heal != "":
+		return "heal " + s.Heal
+	case s.Wait != "":
+		return "wait " + s.Wait
+	case s.Until != nil:
+		return strings.TrimSpace(fmt.Sprintf("until %s %s", s.Until.Condition, s.Until.Fault)) + ", at most " + s.Until.AtMost
+	case s.Action != nil:
+		return strings.TrimSpace("action " + s.Action.Name + " " + s.Action.Fault)
+	}
+	return "nothing"
+}
+
+func paramText(params map[string]string) string {
+	var b strings.Builder
+	for _, name := range sortedKeys(params) {
+		fmt.Fprintf(&b, " %s=%s", name, params[name])
+	}
+	return b.String()
+}

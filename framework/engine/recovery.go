@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+const (
+	// longestRecovery is the catalogue's limit for any recovery from network
+	// faults.
+	longestRecovery = 60 * time.Second
+	// componentStart is how long a component may take from its start until it
+	// serves.
+	componentStart = 10 * time.Second
+)
+
+// recovery is how long the cluster may take to be steady again.
+type recovery struct {
+	from    time.Time // call of the last healing
+	limit   time.Duration
+	checked bool // the steady state was checked after the last healing
+	stale   bool // and something has been done since
+}
+
+// add takes a healing into account that was called at called: the limit is the
+// longest of those that were healed together.
+func (r *recovery) add(s framework.Settings, i *inForce, called time.Time) {
+	r.from, r.checked = called, false
+	r.limit = max(r.limit, recoveryLimit(s, i, called))
+}
+
+func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeout + s.Margin }
+
+// recoveryLimit is the recovery limit of the catalogue: 2E + M, and in addition
+// for a network fault the time that it lasted, since TCP's retransmission backs
+// off for about that long, 60 s at most in all; for any other fault the start
+// time of a component.
+func recoveryLimit(s framework.Settings, i *inForce, healed time.Time) time.Duration {
+	if !slices.Contains(i.fault.Doc().Needs, "NetworkFaulter") {
+		return componentStart + baseRecovery(s)
+	}
+	began := i.inj.Proof().Called
+	if began.IsZero() {
+		began = healed
+	}
+	return min(longestRecovery, baseRecovery(s)+healed.Sub(began).Round(time.Millisecond))
+}

@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/observe"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+const (
+	// baselineLimit is how long a cluster may take to be healthy at first.
+	baselineLimit = 60 * time.Second
+	// healLimit is how long one healing, with its proof, may take. It also
+	// counts after an interrupt.
+	healLimit = 90 * time.Second
+	// actionLimit is how long one action may take.
+	actionLimit = 60 * time.Second
+	// injectLimit is how long finding a target and breaking it may take.
+	injectLimit = 45 * time.Second
+	// hashLimit is how long comparing the members' data may take.
+	hashLimit = 15 * time.Second
+	// spare is added to an injection's time to live.
+	spare = 2 * time.Minute
+)
+
+// Options are what Run needs besides the cluster and the experiment.
+type Options struct {
+	// Dir is where the record is made; it must not hold one.
+	Dir string
+	// Run identifies the run.
+	Run string
+	// Seed is the run's; the experiment's own is derived from it and its name.
+	Seed uint64
+	// Harness is the version of holdfast, Provider the provider's name.
+	Harness, Provider string
+	// Progress is told what happens, one line a step; nil for silence.
+	Progress func(string)
+}
+
+// Seed derives the seed of one experiment from that of the run, so that an
+// experiment repeats its choices whichever others are run.
+func Seed(run uint64, experiment string) uint64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s", run, experiment))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+// Run carries out an experiment and writes its record. What the cluster does
+// and what the experiment shows is no error, nor is an unhealthy baseline, a
+// fault without proof or a time-out: all of these are in the record for the
+// judges. An error means that the record is not that of the whole experiment,
+// and is named in it too as far as possible. Whatever Run injected is healed,
+// also after ctx has ended.
+func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) error {
+	for _, p := range e.Validate() {
+		return fmt.Errorf("experiment %s: %w", e.Name, p)
+	}
+	w, err := record.Create(o.Dir, meta(c, e, o))
+	if err != nil {
+		return err
+	}
+	r := &run{cluster: c, experiment: e, options: o, w: w, start: time.Now(), apis: map[string]*client.API{}}
+	defer r.close()
+	err = r.whole(ctx)
+	end := record.End{}
+	if err != nil {
+		end.Error = err.Error()
+	}
+	if closing := w.Close(end); err == nil {
+		err = closing
+	}
+	if err != nil {
+		r.say("ended early: %v", err)
+	} else {
+		r.say("done")
+	}
+	return err
+}
+
+func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
+	m := record.Meta{
+		Run: o.Run, Scenario: e.Name, Seed: Seed(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
+		Settings: c.Settings().Symbols(), Checks: e.Checks, Versions: map[string]map[string]string{},
+	}
+	for _, n := range c.Nodes() {
+		node := record.Node{Name: n.Name(), Address: n.Address().String()}
+		for _, component := range n.Components() {
+			node.Components = append(node.Components, string(component))
+		}
+		m.Nodes = append(m.Nodes, node)
+	}
+	for _, entrance := range c.Entrances() {
+		m.Entrances = append(m.Entrances, entrance.Name)
+	}
+	for node, versions := range c.Versions() {
+		m.Versions[node] = map[string]string{}
+		for component, version := range versions {
+			m.Versions[node][string(component)] = version
+		}
+	}
+	return m
+}
+
+// run is an experiment under way.
+type run struct {
+	cluster    framework.Cluster
+	experiment Experiment
+	options    Options
+	w          *record.Writer
+	start      time.Time
+
+	injections []*inForce // in the order of injection
+	recovery   recovery
+
+	mu   sync.Mutex
+	apis map[string]*client.API // by entrance, made when first used
+}
+
+// errBaseline ends an experiment whose cluster was unhealthy from the start.
+var errBaseline = errors.New("the baseline is unhealthy")
+
+func (r *run) whole(ctx context.Context) error {
+	if err := r.baseline(ctx); errors.Is(err, errBaseline) {
+		return nil // recorded: the judges say what follows from it
+	} else if err != nil {
+		return err
+	}
+	// Observers and traffic outlive an interrupt: what is healed then is seen.
+	outer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	observers, err := observe.Start(outer, observe.Config{Cluster: r.cluster}, r.w)
+	if err != nil {
+		return fmt.Errorf("starting the observers: %w", err)
+	}
+	defer observers.Stop()
+	stop, err := r.startTraffic(ctx)
+	if err != nil {
+		return err
+	}
+
+	err = r.timeline(ctx)
+	r.healAll(ctx)
+	if err == nil {
+		err = r.final(ctx)
+	}
+	if err == nil {
+		err = r.phase("final reads")
+	}
+	stop(err == nil)
+	if err == nil {
+		r.hash(ctx)
+		err = interrupted(ctx)
+	}
+	observers.Stop()
+	if err == nil {
+		err = observers.Err()
+	}
+	return err
+}
+
+// baseline waits for the cluster to be healthy and records how that went.
+func (r *run) baseline(ctx context.Context) error {
+	if err := r.phase("baseline"); err != nil {
+		return err
+	}
+	s := observe.SteadyState(ctx, r.cluster, baselineLimit)
+	if err := interrupted(ctx); err != nil {
+		return err
+	}
+	s.Phase = "before"
+	if err := r.w.Append(record.KindSteady, s); err != nil {
+		return err
+	}
+	if !s.OK {
+		r.say("the cluster was not healthy within %s: %s", s.Limit, listed(s.Problems))
+		return errBaseline
+	}
+	return nil
+}
+
+// startTraffic returns what stops it: with final reads, or at once.
+func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err error) {
+	t := r.experiment.Traffic
+	if t.Off {
+		return func(bool) {}, nil
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	traffic, err := workload.Start(ctx, workload.Config{
+		Seed: Seed(r.options.Seed, r.experiment.Name), Entrances: r.cluster.Entrances(),
+		ClientsPerEntrance: t.ClientsPerEntrance, Keys: t.Keys, Interval: t.Interval, Timeout: t.Timeout,
+	}, r.w)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("starting the traffic: %w", err)
+	}
+	return func(finish bool) {
+		if !finish {
+			cancel()
+		}
+		traffic.Stop()
+		cancel()
+	}, nil
+}
+
+// hash lets the members compare their data. That they cannot is no reason to
+// end the experiment: the record then lacks the comparison.
+func (r *run) hash(ctx context.Context) {
+	if _, ok := r.cluster.(framework.EtcdAccess); !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, hashLimit)
+	defer cancel()
+	if err := observe.HashEtcd(ctx, r.cluster, r.w); err != nil {
+		r.say("comparing the etcd members' data: %v", err)
+	}
+}
+
+// phase marks the begin of a step in the record and in the progress. Its error
+// is that of the record.
+func (r *run) phase(format string, args ...any) error {
+	name := fmt.Sprintf(format, args...)
+	r.say("%s", name)
+	return r.w.Append(record.KindPhase, record.Phase{Name: name})
+}
+
+func (r *run) say(format string, args ...any) {
+	if r.options.Progress != nil {
+		r.options.Progress(fmt.Sprintf("%s %5.1fs  %s", r.experiment.Name, time.Since(r.start).Seconds(), fmt.Sprintf(format, args...)))
+	}
+}
+
+func (r *run) close() {
+	for _, api := range r.apis {
+		api.Close()
+	}
+}
+
+// interrupted returns why the experiment must end, if it must.
+func interrupted(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+}
+
+// Preflight tells whether the cluster lacks an ability that the experiment's
+// faults need; the error is then a *fault.MissingAbility, and the experiment is
+// not applicable to the cluster. Everything else is for Run to find out.
+func Preflight(ctx context.Context, c framework.Cluster, e Experiment) error {
+	ctx, cancel := context.WithTimeout(ctx, injectLimit)
+	defer cancel()
+	for _, s := range e.Timeline {
+		if s.Inject == nil {
+			continue
+		}
+		f, ok := fault.ByName(s.Inject.Fault)
+		if !ok {
+			continue
+		}
+		t, err := fault.Resolve(ctx, c, s.Inject.Target)
+		if err == nil {
+			err = f.Check(c, t, fault.Params{TTL: spare, Values: s.Inject.Params})
+		}
+		var missing *fault.MissingAbility
+		if errors.As(err, &missing) {
+			return missing
+		}
+	}
+	return nil
+}

@@ -1,0 +1,334 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/observe"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
+)
+
+// inForce is an injection that this run made.
+type inForce struct {
+	step   *Inject
+	fault  fault.Fault
+	inj    fault.Injection
+	healed bool
+	ttl    time.Duration
+}
+
+func (i *inForce) node() string { return i.inj.Target().Node }
+
+// errUnproven ends a timeline whose fault did not come about: going on would
+// only take time. The record tells why.
+var errUnproven = errors.New("the fault has no proof of effect")
+
+// timeline goes through the steps. Its error means that the record is not
+// whole.
+func (r *run) timeline(ctx context.Context) error {
+	for i, s := range r.experiment.Timeline {
+		if err := interrupted(ctx); err != nil {
+			return err
+		}
+		if err := r.phase("%s", s); err != nil {
+			return err
+		}
+		err := r.step(ctx, i, s)
+		if errors.Is(err, errUnproven) {
+			return interrupted(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return interrupted(ctx)
+}
+
+func (r *run) step(ctx context.Context, i int, s Step) error {
+	switch {
+	case s.Inject != nil:
+		return r.inject(ctx, i, s.Inject)
+	case s.Heal != "":
+		return r.healStep(ctx, s.Heal)
+	case s.Wait != "":
+		d, err := duration(s.Wait, r.cluster.Settings())
+		if err != nil {
+			return err
+		}
+		r.recovery.stale = true
+		sleep(ctx, d)
+		return nil
+	case s.Until != nil:
+		r.recovery.stale = true
+		return r.until(ctx, s.Until)
+	case s.Action != nil:
+		r.recovery.stale = true
+		r.act(ctx, s.Action)
+	}
+	return nil
+}
+
+// inject breaks something and records how that went.
+func (r *run) inject(ctx context.Context, i int, in *Inject) error {
+	limited, cancel := context.WithTimeout(ctx, injectLimit)
+	defer cancel()
+	entry := record.Fault{ID: in.ID, Name: in.Fault, Target: in.Target, Params: in.Params, Phase: record.FaultInjected, Called: r.w.Now()}
+	ttl, err := r.ttl(i, in)
+	if err != nil {
+		return err
+	}
+	f, _ := fault.ByName(in.Fault) // Validate saw to it
+	var injection fault.Injection
+	target, err := fault.Resolve(limited, r.cluster, in.Target)
+	if err == nil {
+		entry.Node, entry.Component = target.Node, string(target.Component)
+		p := fault.Params{TTL: ttl, Values: in.Params}
+		if err = f.Check(r.cluster, target, p); err == nil {
+			injection, err = f.Inject(limited, r.cluster, target, p)
+		}
+	}
+	if err != nil {
+		entry.Phase, entry.Error = record.FaultFailed, err.Error()
+		r.say("injecting %s failed: %v", in.ID, err)
+		if err := r.w.Append(record.KindFault, entry); err != nil {
+			return err
+		}
+		return errUnproven
+	}
+	r.injections = append(r.injections, &inForce{step: in, fault: f, inj: injection, ttl: ttl})
+	r.recovery = recovery{}
+	r.enter(&entry, injection.Proof())
+	r.say("%s hit %s: %s", in.ID, place(target), entry.Proof)
+	if err := r.w.Append(record.KindFault, entry); err != nil {
+		return err
+	}
+	if !entry.Proven {
+		return errUnproven
+	}
+	return nil
+}
+
+// enter puts a proof into an entry.
+func (r *run) enter(entry *record.Fault, p fault.Proof) {
+	entry.Proven, entry.Proof = p.Proven, p.What
+	if !p.Called.IsZero() {
+		entry.Called = r.w.Since(p.Called)
+	}
+	if !p.Effect.IsZero() {
+		entry.Effect = r.w.Since(p.Effect)
+	}
+}
+
+func place(t fault.Target) string {
+	switch {
+	case t.Node == "":
+		return string(t.Component)
+	case t.Component == "":
+		return t.Node
+	}
+	return string(t.Component) + " on " + t.Node
+}
+
+// ttl is an injection's time to live: as the scenario says, or more than the
+// rest of the experiment can take.
+func (r *run) ttl(i int, in *Inject) (time.Duration, error) {
+	if in.TTL != "" {
+		return duration(in.TTL, r.cluster.Settings())
+	}
+	total := spare
+	for _, s := range r.experiment.Timeline[i:] {
+		formula, fixed := "", time.Duration(0)
+		switch {
+		case s.Inject != nil:
+			fixed = injectLimit
+		case s.Heal != "":
+			fixed = healLimit
+		case s.Wait != "":
+			formula = s.Wait
+		case s.Until != nil:
+			formula = s.Until.AtMost
+		case s.Action != nil:
+			fixed = actionLimit
+		}
+		if formula != "" {
+			d, err := duration(formula, r.cluster.Settings())
+			if err != nil {
+				return 0, err
+			}
+			fixed = d
+		}
+		total += fixed
+	}
+	return total, nil
+}
+
+// healStep heals one injection and, where none is left, measures the recovery.
+func (r *run) healStep(ctx context.Context, id string) error {
+	i := slices.IndexFunc(r.injections, func(i *inForce) bool { return i.step.ID == id })
+	if i < 0 {
+		return nil // it was never injected, which the record tells
+	}
+	if err := r.heal(ctx, r.injections[i]); err != nil {
+		return err
+	}
+	if len(r.unhealed()) > 0 {
+		return nil
+	}
+	return r.recover(ctx)
+}
+
+// heal heals one injection and records how that went. It goes on where ctx has
+// ended: nothing must stay broken.
+func (r *run) heal(ctx context.Context, i *inForce) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
+	defer cancel()
+	t := i.inj.Target()
+	entry := record.Fault{
+		ID: i.step.ID, Name: i.step.Fault, Target: i.step.Target, Node: t.Node, Component: string(t.Component),
+		Params: i.step.Params, Phase: record.FaultHealed, Called: r.w.Now(),
+	}
+	called := time.Now()
+	proof, err := i.inj.Heal(ctx)
+	i.healed = true
+	if !proof.Called.IsZero() {
+		called = proof.Called
+	}
+	r.enter(&entry, proof)
+	if err != nil {
+		entry.Phase, entry.Proven, entry.Error = record.FaultFailed, false, err.Error()
+		r.say("healing %s failed: %v (the provider heals it by itself %s after its injection)", i.step.ID, err, i.ttl)
+	} else {
+		r.say("%s is healed: %s", i.step.ID, entry.Proof)
+	}
+	r.recovery.add(r.cluster.Settings(), i, called)
+	return r.w.Append(record.KindFault, entry)
+}
+
+func (r *run) unhealed() []*inForce {
+	var all []*inForce
+	for _, i := range r.injections {
+		if !i.healed {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// healAll heals what the timeline left, the last first. A record that cannot be
+// written to is no reason to leave anything broken.
+func (r *run) healAll(ctx context.Context) {
+	left := r.unhealed()
+	for _, i := range slices.Backward(left) {
+		_ = r.phase("heal %s (at the end)", i.step.ID)
+		_ = r.heal(ctx, i)
+	}
+}
+
+// final makes sure that the record ends with a steady-state check that says how
+// the cluster is now.
+func (r *run) final(ctx context.Context) error {
+	if r.recovery.checked && !r.recovery.stale {
+		return nil
+	}
+	return r.recover(ctx)
+}
+
+// act makes an action. That it could not be made is no error of the run: the
+// record then lacks its operations, and the judges say so.
+func (r *run) act(ctx context.Context, a *Action) {
+	ctx, cancel := context.WithTimeout(ctx, actionLimit)
+	defer cancel()
+	node := ""
+	for _, i := range r.injections {
+		if i.step.ID == a.Fault {
+			node = i.node()
+		}
+	}
+	var err error
+	switch a.Name {
+	case actionCrossRead:
+		err = workload.CrossRead(ctx, r.cluster, r.w)
+	case actionCrossMember:
+		err = workload.CrossMember(ctx, r.cluster, r.w)
+	case actionReady:
+		err = workload.Ready(ctx, r.cluster, r.w)
+	case actionPrepareStale:
+		err = workload.PrepareStale(ctx, r.cluster, r.w)
+	case actionStaleRead:
+		err = workload.StaleRead(ctx, r.cluster, node, r.w)
+	case actionMinorityProbe:
+		err = workload.MinorityProbe(ctx, r.cluster, node, r.w)
+	default:
+		err = fmt.Errorf("there is no such action")
+	}
+	if err != nil {
+		_ = r.phase("action %s could not be made: %v", a.Name, err)
+	}
+}
+
+// The actions that a scenario may name.
+const (
+	actionCrossRead     = "cross-read"
+	actionCrossMember   = "cross-member"
+	actionReady         = "ready"
+	actionPrepareStale  = "prepare-stale"
+	actionStaleRead     = "stale-read"
+	actionMinorityProbe = "minority-probe"
+)
+
+// actions tells of each action whether it is about an injection.
+func actions() map[string]bool {
+	return map[string]bool{
+		actionCrossRead: false, actionCrossMember: false, actionReady: false,
+		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
+	}
+}
+
+// Actions returns the names of the actions that a step may name.
+func Actions() []string { return sortedKeys(actions()) }
+
+// sleep waits for d or until ctx has ended.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// recover waits for the steady state and records it, timed from the last
+// healing. It waits for longer than the limit, so that the record says how long
+// it took.
+func (r *run) recover(ctx context.Context) error {
+	limit := r.recovery.limit
+	if limit == 0 {
+		limit = baseRecovery(r.cluster.Settings())
+	}
+	from := r.recovery.from
+	if from.IsZero() || r.recovery.checked {
+		from = time.Now()
+	}
+	if err := r.phase("recovery, limit %s", limit); err != nil {
+		return err
+	}
+	late := time.Since(from)
+	s := observe.SteadyState(ctx, r.cluster, max(longestRecovery-late, limit-late, 10*time.Second))
+	if err := interrupted(ctx); err != nil {
+		return err
+	}
+	s.Phase, s.Limit = "after", limit
+	s.Took += late
+	r.recovery.checked, r.recovery.stale = true, false
+	if s.OK {
+		r.say("steady again after %s", s.Took.Round(time.Millisecond))
+	} else {
+		r.say("not steady after %s: %s", s.Took.Round(time.Millisecond), listed(s.Problems))
+	}
+	return r.w.Append(record.KindSteady, s)
+}

@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Problem is what is wrong with one field of an experiment.
+type Problem struct {
+	// Path leads to the field, in the words of a scenario file:
+	// "timeline[2].inject.fault".
+	Path string
+	Err  error
+}
+
+func (p Problem) Error() string { return p.Path + ": " + p.Err.Error() }
+
+var (
+	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	// anySettings gives every symbol that a formula may use.
+	anySettings = framework.Settings{}.Symbols()
+)
+
+// Validate tells all that can be known to be wrong without a cluster.
+func (e Experiment) Validate() []Problem {
+	v := &validator{injected: map[string]bool{}}
+	if !validName.MatchString(e.Name) {
+		v.add("name", "%q is no name: want up to 63 lower-case letters, digits and dashes", e.Name)
+	}
+	for name, n := range map[string]int64{
+		"clientsPerEntrance": int64(e.Traffic.ClientsPerEntrance), "keys": int64(e.Traffic.Keys),
+		"interval": int64(e.Traffic.Interval), "timeout": int64(e.Traffic.Timeout),
+	} {
+		if n < 0 {
+			v.add("traffic."+name, "must not be negative")
+		}
+	}
+	if len(e.Timeline) == 0 {
+		v.add("timeline", "has no step")
+	}
+	for i, s := range e.Timeline {
+		v.step(fmt.Sprintf("timeline[%d]", i), s)
+	}
+	if len(e.Checks) == 0 {
+		v.add("requirements", "names no requirement: a scenario settles at least one")
+	}
+	seen := map[string]int{}
+	for i, c := range e.Checks {
+		path := fmt.Sprintf("requirements[%d]", i)
+		key := c.Requirement + " " + c.Fault + " " + c.Judge + paramText(c.Params)
+		if first, dup := seen[key]; dup {
+			v.add(path+".id", "%s asks the same as requirements[%d]", c.Requirement, first)
+		}
+		seen[key] = i
+		v.check(path, c)
+	}
+	slices.SortStableFunc(v.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	return v.problems
+}
+
+type validator struct {
+	problems []Problem
+	injected map[string]bool // by ID: whether it is in force
+}
+
+func (v *validator) add(path, format string, args ...any) {
+	v.problems = append(v.problems, Problem{path, fmt.Errorf(format, args...)})
+}
+
+func (v *validator) step(path string, s Step) {
+	n := 0
+	for _, set := range []bool{s.Inject != nil, s.Heal != "", s.Wait != "", s.Until != nil, s.Action != nil} {
+		if set {
+			n++
+		}
+	}
+	if n != 1 {
+		v.add(path, "has %d of inject, heal, wait, until and action: a step is exactly one of them", n)
+		return
+	}
+	switch {
+	case s.Inject != nil:
+		v.inject(path+".inject", s.Inject)
+	case s.Heal != "":
+		in, known := v.injected[s.Heal]
+		switch {
+		case !known:
+			v.add(path+".heal", "nothing is injected as %q before this step%s", s.Heal, v.known())
+		case !in:
+			v.add(path+".heal", "%q is healed already", s.Heal)
+		default:
+			v.injected[s.Heal] = false
+		}
+	case s.Wait != "":
+		v.formula(path+".wait", s.Wait, true)
+	case s.Until != nil:
+		v.named(path+".until", s.Until.Condition, s.Until.Fault, "condition", conditions())
+		v.formula(path+".until.atMost", s.Until.AtMost, true)
+	case s.Action != nil:
+		v.named(path+".action", s.Action.Name, s.Action.Fault, "name", actions())
+	}
+}
+
+func (v *validator) inject(path string, in *Inject) {
+	f, ok := fault.ByName(in.Fault)
+	if !ok {
+		var names []string
+		for _, f := range fault.All() {
+			names = append(names, f.Name())
+		}
+		v.add(path+".fault", "%q is no fault: want one of %s", in.Fault, strings.Join(names, ", "))
+	} else {
+		known := f.Doc().Params
+		for _, name := range sortedKeys(in.Params) {
+			if _, ok := known[name]; !ok {
+				v.add(path+".params."+name, "fault %s has no such parameter: it takes %s", in.Fault, listed(sortedKeys(known)))
+			}
+		}
+	}
+	if err := checkTarget(in.Target); err != nil {
+		v.add(path+".target", "%w", err)
+	}
+	if in.TTL != "" {
+		v.formula(path+".ttl", in.TTL, true)
+	}
+	switch _, dup := v.injected[in.ID]; {
+	case !validName.MatchString(in.ID):
+		v.add(path+".as", "%q is no name for the injection: want lower-case letters, digits and dashes", in.ID)
+	case dup:
+		v.add(path+".as", "another injection is called %q already", in.ID)
+	default:
+		v.injected[in.ID] = true
+	}
+}
+
+// named checks a condition or an action and the injection that it is about.
+func (v *validator) named(path, name, id, field string, all map[string]bool) {
+	needs, ok := all[name]
+	if !ok {
+		v.add(path+"."+field, "%q is unknown: want one of %s", name, listed(sortedKeys(all)))
+		return
+	}
+	_, known := v.injected[id]
+	switch {
+	case needs && id == "":
+		v.add(path+".fault", "%s needs the name of an injection%s", name, v.known())
+	case !needs && id != "":
+		v.add(path+".fault", "%s is not about an injection", name)
+	case needs && !known:
+		v.add(path+".fault", "nothing is injected as %q before this step%s", id, v.known())
+	}
+}
+
+func (v *validator) known() string {
+	if len(v.injected) == 0 {
+		return ""
+	}
+	return "; there is " + listed(sortedKeys(v.injected))
+}
+
+func (v *validator) formula(path, formula string, positive bool) {
+	if formula == "" {
+		v.add(path, "is missing: want a formula such as 2E + M, or a duration such as 8s")
+		return
+	}
+	b, err := judge.ParseBound(formula, anySettings)
+	if err != nil {
+		v.add(path, "%w", err)
+	} else if positive && b.Limit == 0 && len(b.Inputs) == 0 {
+		v.add(path, "%q is no time at all", formula)
+	}
+}
+
+func (v *validator) check(path string, c record.Check) {
+	docs := judge.Docs()
+	i := slices.IndexFunc(docs, func(d judge.Doc) bool { return d.Name == c.Judge && slices.Contains(judge.Names(), d.Name) })
+	if i < 0 {
+		v.add(path+".judge", "%q is no judge: want one of %s", c.Judge, listed(judge.Names()))
+		return
+	}
+	switch d := docs[i]; {
+	case c.Bound != "":
+		v.formula(path+".bound", c.Bound, false)
+	case d.NeedsBound:
+		v.add(path+".bound", "judge %s needs one, such as 2E + M", c.Judge)
+	}
+	if c.Fault == "" && docs[i].NeedsFault {
+		v.add(path+".fault", "judge %s needs the name of an injection%s", c.Judge, v.known())
+	}
+	ids := []string{}
+	if c.Fault != "" {
+		ids = append(ids, c.Fault)
+	}
+	for _, id := range ids {
+		if _, ok := v.injected[id]; !ok {
+			v.add(path+".fault", "the timeline injects nothing as %q%s", id, v.known())
+		}
+	}
+	for _, name := range sortedKeys(c.Params) {
+		if _, ok := docs[i].Params[name]; !ok {
+			v.add(path+".params."+name, "judge %s has no such parameter: it takes %s", c.Judge, listed(sortedKeys(docs[i].Params)))
+			continue
+		}
+		if name != "faults" {
+			continue
+		}
+		for id := range strings.SplitSeq(c.Params[name], ",") {
+			if _, ok := v.injected[strings.TrimSpace(id)]; !ok {
+				v.add(path+".params.faults", "the timeline injects nothing as %q%s", strings.TrimSpace(id), v.known())
+			}
+		}
+	}
+}
+
+// checkTarget tells whether a target is well-formed. The words are fault's to
+// know; it is asked about a cluster without nodes, in which every well-formed
+// target is missing.
+func checkTarget(target string) error {
+	_, err := fault.Resolve(context.Background(), nowhere{}, target)
+	if err == nil || strings.Contains(err.Error(), nowhere{}.Name()) {
+		return nil
+	}
+	return err
+}
+
+// nowhere is a cluster without anything in it.
+type nowhere struct{}
+
+func (nowhere) Name() string                                        { return "<nowhere>" }
+func (nowhere) Nodes() []framework.Node                             { return nil }
+func (nowhere) Entrances() []framework.Entrance                     { return nil }
+func (nowhere) Settings() framework.Settings                        { return framework.Settings{} }
+func (nowhere) Versions() map[string]map[framework.Component]string { return nil }
+
+// duration computes a formula for a cluster.
+func duration(formula string, s framework.Settings) (time.Duration, error) {
+	b, err := judge.ParseBound(formula, s.Symbols())
+	return b.Limit, err
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,148 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+var (
+	allThree = []string{"10.77.0.11", "10.77.0.12", "10.77.0.13"}
+	without2 = []string{"10.77.0.11", "10.77.0.13"}
+)
+
+// watched kills node-2's API server at 10 s and heals it at 50 s (proven at
+// 51 s); the state of the service follows from the times given: gone and back.
+func watched(gone, back float64) *story {
+	s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 50)
+	for i := range 60 {
+		t := float64(i)
+		for _, via := range []string{"node-1", "node-3"} {
+			if s.at(t); t >= gone && t < back {
+				s.endpoints(via, without2...)
+			} else {
+				s.endpoints(via, allThree...)
+			}
+		}
+	}
+	return s
+}
+
+func TestEndpointRemoved(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-EP-003", Judge: "endpoint-removed", Fault: "kill", Bound: "T + I + M"}, []ruling{
+		{name: "as it should be", story: func() *story { return watched(28, 53) }, want: Pass, took: "18s",
+			says: "The address of node-2 (10.77.0.12) left Endpoints and EndpointSlice 18s after the kill of kube-apiserver on node-2, within 27s"},
+		{name: "too late", story: func() *story { return watched(40, 53) }, want: Fail, took: "30s", says: "within 27s"},
+		{name: "never", story: func() *story { return watched(99, 99) }, want: Fail, took: "39s", says: "was still listed in endpoints through node-1 after 39s"},
+		{name: "back before it was healed", story: func() *story { return watched(28, 45) }, want: Fail, says: "left endpoints through node-1 18s after the kill of kube-apiserver on node-2, and was listed again at 45.000s"},
+		{name: "slice too late", want: Fail, took: "39s", says: "endpointslice through node-3", story: func() *story {
+			return watched(28, 53).change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					if e := &r.Endpoints[i]; e.V.Source == "endpointslice" && e.V.Via == "node-3" {
+						e.V.Addresses = allThree
+					}
+				}
+			})
+		}},
+		{name: "what the lost server says does not count", want: Pass, story: func() *story {
+			return watched(28, 53).at(9).endpoints("node-2", allThree...).at(45).endpoints("node-2", allThree...)
+		}},
+		{name: "one entrance is slower", want: Pass, took: "20s", story: func() *story {
+			return watched(28, 53).at(9).endpoints("balancer", allThree...).at(29).endpoints("balancer", allThree...).at(30).endpoints("balancer", without2...)
+		}},
+		{name: "a watch tells late what a reading has told", want: Pass, took: "18s", story: func() *story {
+			s := watched(28, 53)
+			for i := range s.run.Endpoints {
+				s.run.Endpoints[i].V.Revision = "100"
+				if len(s.run.Endpoints[i].V.Addresses) == 2 {
+					s.run.Endpoints[i].V.Revision = "101"
+				}
+			}
+			s.run.Endpoints = s.run.Endpoints[:4*50]
+			s.at(49.5).endpoints("node-1", allThree...)
+			s.run.Endpoints[len(s.run.Endpoints)-1].V.Revision, s.run.Endpoints[len(s.run.Endpoints)-2].V.Revision = "100", "100"
+			return s
+		}},
+		{name: "was not listed", story: func() *story { return watched(5, 53) }, want: Inconclusive, says: "did not list node-2 (10.77.0.12) before the fault"},
+		{name: "healed too early", want: Inconclusive, says: "but was not watched for the whole bound", story: func() *story {
+			return watched(99, 99).change(func(r *record.Run) { r.Faults[1].V.Called = sec(20) })
+		}},
+		{name: "slices not read", want: Inconclusive, says: "the endpointslice of default/kubernetes did not list", story: func() *story {
+			return watched(28, 53).change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					r.Endpoints[i].V.Source = "endpoints"
+				}
+			})
+		}},
+	})
+}
+
+func TestEndpointReturned(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-EP-006", Judge: "endpoint-returned", Fault: "kill", Bound: "3s + M"}, []ruling{
+		{name: "as it should be", story: func() *story { return watched(28, 53) }, want: Pass, took: "2s", says: "was back in Endpoints and EndpointSlice 2s after"},
+		{name: "before the proof", story: func() *story { return watched(28, 50) }, want: Pass, took: "0s"},
+		{name: "too late", story: func() *story { return watched(28, 58) }, want: Fail, took: "7s", says: "only after 7s"},
+		{name: "never", story: func() *story { return watched(28, 99) }, want: Fail, took: "8s", says: "was still not in endpoints through node-1 after 8s"},
+		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return watched(28, 58).change(func(r *record.Run) { r.Harness[55].V.Late = time.Second })
+		}},
+		{name: "leaves again", want: Fail, says: "came into endpoints through node-1 at 53.000s, and left it again at 60.000s", story: func() *story {
+			return watched(28, 53).at(60).endpoints("node-1", without2...)
+		}},
+		{name: "leaves again by another fault", want: Pass, story: func() *story {
+			return watched(28, 53).fault("again", "kill", "node-2", "kube-apiserver", 57, 58).at(60).endpoints("node-1", without2...)
+		}},
+		{name: "never left", story: func() *story { return watched(99, 99) }, want: Inconclusive, says: "was not seen to have dropped node-2"},
+		{name: "record ends too early", want: Inconclusive, says: "the record ends after 2s", story: func() *story {
+			return watched(28, 99).change(func(r *record.Run) { r.EndAt = sec(53) })
+		}},
+	})
+}
+
+// taken has node-2 hold the scheduler's lease until it is killed at 10 s, and
+// node-3 from then on.
+func taken(then float64) *story {
+	s := newStory().fault("kill", "kill", "node-2", "kube-scheduler", 10, 40)
+	for i := 0; i <= 60; i += 2 {
+		if t := float64(i); t < then {
+			s.at(t).lease("kube-scheduler", "node-2_b", 100+min(i, 10), min(t, 10))
+		} else {
+			s.at(t).lease("kube-scheduler", "node-3_c", 200+i, t)
+		}
+	}
+	return s
+}
+
+func TestTakeover(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M"}, []ruling{
+		{name: "as it should be", story: func() *story { return taken(26) }, want: Pass, took: "16s",
+			says: "node-3_c on node-3 took over kube-scheduler from node-2_b 16s after the kill of kube-scheduler on node-2, within 19s (L + P + M"},
+		{name: "too late", story: func() *story { return taken(32) }, want: Fail, took: "22s", says: "node-3_c on node-3 did after 22s"},
+		{name: "never", story: func() *story { return taken(99) }, want: Fail, took: "50s", says: "none did, node-2_b still held the lease after 50s"},
+		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return taken(32).change(func(r *record.Run) { r.Harness[31].V.Late = 2 * time.Second })
+		}},
+		{name: "watched too short", want: Inconclusive, says: "less than the bound", story: func() *story {
+			return taken(99).change(func(r *record.Run) { r.Leases = r.Leases[:12] })
+		}},
+		{name: "the old one acts again", want: Fail, says: "node-3_c took over at 26.000s, and node-2_b held the lease again at 61.000s", story: func() *story {
+			return taken(26).change(func(r *record.Run) { r.EndAt = sec(62) }).at(61).lease("kube-scheduler", "node-2_b", 900, 61)
+		}},
+		{name: "a late reading of the old one", want: Pass, story: func() *story {
+			return taken(26).at(27).lease("kube-scheduler", "node-2_b", 110, 10)
+		}},
+		{name: "two holders", want: Fail, says: "must never have two holders: version 230", story: func() *story {
+			return taken(26).at(31).lease("kube-scheduler", "node-2_b", 230, 30)
+		}},
+		{name: "given up in between", want: Pass, took: "16s", story: func() *story {
+			return taken(26).at(20).lease("kube-scheduler", "", 150, 20)
+		}},
+		{name: "another was active", want: Inconclusive, says: "did not hit the active instance of kube-scheduler, which was node-2_b on node-2", story: func() *story {
+			return taken(26).change(func(r *record.Run) { r.Faults[0].V.Node = "node-1" })
+		}},
+		{name: "not seen before", want: Inconclusive, says: "does not show who held the lease", story: func() *story {
+			return taken(26).change(func(r *record.Run) { r.Leases = r.Leases[8:] })
+		}},
+	})
+}

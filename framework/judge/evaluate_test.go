@@ -1,0 +1,269 @@
+package judge
+
+import (
+	"encoding/json"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+var removal = record.Check{Requirement: "HA-EP-003", Level: "MUST", Judge: "endpoint-removed", Bound: "T + I + M", Fault: "kill"}
+
+// removed is a record that passes removal and every check of a run.
+func removed() *story {
+	s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 50).traffic("node-1", 1, 55)
+	s.at(5).endpoints("node-1", "10.77.0.11", "10.77.0.12", "10.77.0.13")
+	s.at(25).endpoints("node-1", "10.77.0.11", "10.77.0.13")
+	s.at(45).endpoints("node-1", "10.77.0.11", "10.77.0.13")
+	return leaders(s)
+}
+
+func leaders(s *story) *story {
+	for t := range 20 {
+		s.at(float64(t)).etcd("node-1", "m1", 2).etcd("node-2", "m1", 2).etcd("node-3", "m1", 2)
+	}
+	return s
+}
+
+// tooLate keeps the address of the lost API server.
+func tooLate() *story {
+	s := removed()
+	s.run.Endpoints[2].V.Addresses = s.run.Endpoints[0].V.Addresses
+	s.run.Endpoints[4].V.Addresses = s.run.Endpoints[0].V.Addresses
+	return s
+}
+
+func TestRulesForAll(t *testing.T) {
+	rule(t, removal, []ruling{
+		{name: "pass", story: removed, want: Pass, took: "15s", says: "within 27s (T + I + M, I = 10s, M = 2s, T = 15s)"},
+		{name: "fail", story: tooLate, want: Fail, took: "35s", says: "was still listed in endpoints through node-1 after 35s"},
+		{name: "damaged", want: Inconclusive, says: "damaged or was cut short: line 9: cut off", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Complete, r.Problem = false, "line 9: cut off" })
+		}},
+		{name: "not complete", want: Inconclusive, says: "no end entry", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Complete = false })
+		}},
+		{name: "ended early", want: Inconclusive, says: "the run ended early: interrupted", story: func() *story {
+			return removed().change(func(r *record.Run) { r.End.Error = "interrupted" })
+		}},
+		{name: "no baseline", want: Inconclusive, says: "the baseline was not checked", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Steadies = r.Steadies[1:] })
+		}},
+		{name: "unhealthy baseline", want: Inconclusive, says: "the baseline was unhealthy: node-3 is not ready", story: func() *story {
+			return removed().change(func(r *record.Run) {
+				r.Steadies[0].V.OK, r.Steadies[0].V.Problems = false, []string{"node-3 is not ready"}
+			})
+		}},
+		{name: "unhealthy baseline, broken too", want: Inconclusive, says: "the baseline was unhealthy", story: func() *story {
+			return tooLate().change(func(r *record.Run) { r.Steadies[0].V.OK = false })
+		}},
+		{name: "no injection", want: Inconclusive, says: `the fault "kill" was not injected`, story: func() *story {
+			return removed().change(func(r *record.Run) { r.Faults = nil })
+		}},
+		{name: "injection failed", want: Inconclusive, says: `the fault "kill" was not injected; no such process`, story: func() *story {
+			return removed().change(func(r *record.Run) {
+				r.Faults = r.Faults[:1]
+				r.Faults[0].V.Phase, r.Faults[0].V.Error = record.FaultFailed, "no such process"
+			})
+		}},
+		{name: "no proof of effect", want: Inconclusive, says: "(kill of kube-apiserver on node-2) had no proof of effect: gone", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Faults[0].V.Proven = false })
+		}},
+		{name: "not healed", want: Inconclusive, says: "was not healed", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Faults = r.Faults[:1] })
+		}},
+		{name: "no proof of healing", want: Inconclusive, says: "the healing of fault \"kill\" (kill of kube-apiserver on node-2) had no proof", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Faults[1].V.Proven = false })
+		}},
+		{name: "healed at the second try", want: Pass, story: func() *story {
+			return removed().change(func(r *record.Run) {
+				first := r.Faults[1]
+				first.V.Proven = false
+				r.Faults = slices.Insert(r.Faults, 1, first)
+			})
+		}},
+		{name: "steady state not back", want: Fail, says: "within the recovery limit of 20s: after 20s it was not: node-2: no leader", story: func() *story {
+			return removed().change(func(r *record.Run) {
+				r.Steadies[1].V = record.Steady{Phase: "after", Took: 20 * time.Second, Limit: 20 * time.Second, Problems: []string{"node-2: no leader"}}
+			})
+		}},
+		{name: "steady state not back, harness starved", want: Inconclusive, says: "the harness was starved: its timers fired up to 3s late, more than 2s", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Steadies[1].V.OK, r.Harness[58].V.Late = false, 3*time.Second })
+		}},
+		{name: "steady state back too late", want: Fail, says: "within the recovery limit of 20s: it took 25s", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Steadies[1].V.Took = 25 * time.Second })
+		}},
+		{name: "steady state checked twice, worse the first time", want: Fail, says: "it took 25s", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Steadies[1].V.Took = 25 * time.Second }).at(60).steady("after", true, time.Second)
+		}},
+		{name: "damaged and not linearizable", want: Inconclusive, says: "damaged", story: func() *story {
+			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53).
+				change(func(r *record.Run) { r.Complete, r.Problem = false, "line 9: cut off" })
+		}},
+		{name: "steady state not checked after", want: Inconclusive, says: "no steady-state check after", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Steadies = r.Steadies[:1] })
+		}},
+		{name: "not linearizable", want: Fail, says: "must be linearizable: that of lost is not", story: func() *story {
+			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53)
+		}},
+		{name: "not linearizable, harness starved", want: Fail, says: "must be linearizable", story: func() *story {
+			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53).
+				change(func(r *record.Run) { r.Harness[52].V.Late = time.Minute })
+		}},
+		{name: "two leaders", want: Fail, says: "one leader per term", story: func() *story {
+			s := removed()
+			for t := 20; t < 30; t++ {
+				s.at(float64(t)).etcd("node-3", "m3", 2)
+			}
+			return s
+		}},
+		{name: "too late, harness starved", want: Inconclusive, says: "its timers fired up to 3s late, more than 2.7s", story: func() *story {
+			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Late = 3 * time.Second })
+		}},
+		{name: "too late, harness starved less than a tenth", want: Fail, says: "still listed", story: func() *story {
+			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Late = 2 * time.Second })
+		}},
+		{name: "too late, harness starved at another time", want: Fail, says: "still listed", story: func() *story {
+			return tooLate().change(func(r *record.Run) { r.Harness[4].V.Late = 30 * time.Second })
+		}},
+		{name: "too late, harness silent", want: Inconclusive, says: "recorded nothing of its own health", story: func() *story {
+			return tooLate().change(func(r *record.Run) { r.Harness = nil })
+		}},
+		{name: "in time, harness starved", want: Pass, story: func() *story {
+			return removed().change(func(r *record.Run) { r.Harness[20].V.Late = 30 * time.Second })
+		}},
+	})
+}
+
+func TestBadChecks(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		check record.Check
+		says  string
+	}{
+		{"no such judge", record.Check{Judge: "oracle"}, `no judge "oracle"; it has availability, `},
+		{"bad bound", record.Check{Judge: "endpoint-removed", Bound: "2Q", Fault: "kill"}, `bound "2Q"`},
+		{"no bound", record.Check{Judge: "endpoint-removed", Fault: "kill"}, "names no bound"},
+		{"no fault", record.Check{Judge: "endpoint-removed", Bound: "M"}, "names no fault"},
+	} {
+		s := removed()
+		s.run.Meta.Checks = []record.Check{tt.check}
+		if r := Evaluate(s.run)[0]; r.Verdict != Inconclusive || !strings.Contains(r.Sentence, tt.says) {
+			t.Errorf("%s: %s, %s", tt.name, r.Verdict, r.Sentence)
+		}
+	}
+}
+
+func TestInfoIsNeverFailed(t *testing.T) {
+	check := removal
+	check.Level = "INFO"
+	rule(t, check, []ruling{
+		{name: "measured", story: removed, want: Pass},
+		{name: "broken", story: tooLate, want: Inconclusive, says: "still listed"},
+	})
+}
+
+func TestOrderAndDeterminism(t *testing.T) {
+	second := removal
+	second.Requirement, second.Fault = "HA-EP-004", "freeze"
+	s := removed()
+	s.run.Meta.Checks = []record.Check{removal, second}
+	var names []string
+	results := Evaluate(s.run)
+	for _, r := range results {
+		names = append(names, r.Requirement+" "+string(r.Verdict))
+	}
+	want := []string{"HA-EP-003 pass", "HA-EP-004 inconclusive", "RUN/linearizable pass", "RUN/steady-state pass", "RUN/one-leader-per-term pass", "RUN/harness pass"}
+	if !slices.Equal(names, want) {
+		t.Errorf("results %q, want %q", names, want)
+	}
+	first, err := json.Marshal(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if again, _ := json.Marshal(Evaluate(s.run)); string(again) != string(first) {
+			t.Fatalf("not the same:\n%s\n%s", first, again)
+		}
+	}
+}
+
+func TestEmptyRecord(t *testing.T) {
+	// Nothing in it, all judges named: none passes, none fails, none panics.
+	for _, complete := range []bool{false, true} {
+		run := &record.Run{Complete: complete}
+		for _, d := range Docs() {
+			run.Meta.Checks = append(run.Meta.Checks, record.Check{Requirement: d.Name, Level: "MUST", Judge: d.Name, Bound: "1s", Fault: "f"},
+				record.Check{Requirement: d.Name, Level: "MUST", Judge: d.Name})
+		}
+		for _, r := range Evaluate(run) {
+			if r.Verdict != Inconclusive {
+				t.Errorf("%s: %s, %s", r.Requirement, r.Verdict, r.Sentence)
+			}
+		}
+	}
+}
+
+// A record with a baseline and a proven fault, but without any observation,
+// lets no judge say anything either.
+func TestNothingObserved(t *testing.T) {
+	s := newStory().fault("f", "kill", "node-2", "kube-scheduler", 10, 50)
+	for _, name := range Names() {
+		s.run.Meta.Checks = append(s.run.Meta.Checks, record.Check{Requirement: name, Level: "MUST", Judge: name, Bound: "M", Fault: "f"})
+	}
+	for _, r := range Evaluate(s.run)[:len(Names())] {
+		if r.Verdict != Inconclusive {
+			t.Errorf("%s: %s, %s", r.Requirement, r.Verdict, r.Sentence)
+		}
+	}
+}
+
+func TestDocs(t *testing.T) {
+	if docs := Docs(); len(docs) != len(Names())+4 || !slices.IsSorted(Names()) {
+		t.Errorf("%d docs, names %q", len(docs), Names())
+	}
+	for _, d := range Docs() {
+		if d.Name == "" || !strings.HasSuffix(d.Guarantee, ".") || d.Source == "" {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// A judge that reads a clock, a file or the network is no judge.
+func TestPure(t *testing.T) {
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range []string{"time.Now", "time.Since", "rand."} {
+			if strings.Contains(string(text), call) {
+				t.Errorf("%s uses %s", f.Name(), call)
+			}
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name(), text, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imp := range parsed.Imports {
+			path, _ := strconv.Unquote(imp.Path.Value)
+			if path == "os" || path == "net" || strings.HasPrefix(path, "net/") || path == "os/exec" || path == "math/rand/v2" {
+				t.Errorf("%s imports %s", f.Name(), path)
+			}
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// isolated cuts off node-2 from 10 s to 30 s; the others go on after a second.
+func isolated() *story {
+	s := leaders(newStory()).fault("cut", "isolate", "node-2", "", 10, 30)
+	s.traffic("node-1", 1, 9.9).traffic("node-3", 1, 9.9).traffic("node-2", 1, 9.9)
+	s.failing("node-2", 10.1, 29)
+	return s.traffic("node-1", 11.2, 40).traffic("node-3", 11.2, 40).traffic("node-2", 32, 40)
+}
+
+func TestIsolatedMember(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-QR-002", Judge: "isolated-member", Fault: "cut", Bound: "2E + M"}, []ruling{
+		{name: "as it should be", story: isolated, want: Pass, took: "1.21s", says: "acknowledged none of 38 writes and no stale read among 38 quorum reads"},
+		{name: "write acknowledged", want: Fail, says: "must acknowledge no write: node-2 acknowledged one at 15.100s, while the isolation of node-2 lasted", story: func() *story {
+			return isolated().write(record.OpCreate, "node-2", "new", "x", 5000, 15, 15.1).purpose("minority-write")
+		}},
+		{name: "write probe acknowledged", want: Fail, says: "acknowledged one at 15.100s", story: func() *story {
+			return isolated().probe(record.Probe{Entrance: "node-2", Write: true, Start: sec(15), End: sec(15.1), OK: true})
+		}},
+		{name: "write acknowledged, harness starved", want: Fail, says: "must acknowledge no write", story: func() *story {
+			return isolated().write(record.OpCreate, "node-2", "new", "x", 5000, 15, 15.1).change(func(r *record.Run) { r.Harness[15].V.Late = time.Minute })
+		}},
+		{name: "write called before", want: Pass, story: func() *story {
+			return isolated().write(record.OpCreate, "node-2", "new", "x", 5000, 9.9, 10.1)
+		}},
+		{name: "write acknowledged after healing", want: Pass, story: func() *story {
+			return isolated().write(record.OpCreate, "node-2", "new", "x", 5000, 29, 30.5)
+		}},
+		{name: "stale read by revision", want: Fail, says: `through node-2, k was read as "old" at 20.000s, although "new" had been written through node-1 and acknowledged at 16.000s`, story: func() *story {
+			return isolated().write(record.OpCreate, "node-1", "k", "old", 2000, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 2001, 15, 16).
+				read("node-2", "k", "old", 2000, 20, 21)
+		}},
+		{name: "stale read by value", want: Fail, says: "No quorum read may be stale", story: func() *story {
+			return isolated().write(record.OpCreate, "node-1", "k", "old", 0, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 0, 15, 16).
+				read("node-2", "k", "old", 0, 20, 21)
+		}},
+		{name: "stale read of what was deleted", want: Fail, says: `although its deletion had been written through node-1`, story: func() *story {
+			return isolated().write(record.OpCreate, "node-1", "k", "old", 2000, 5, 6).write(record.OpDelete, "node-1", "k", "", 2001, 15, 16).
+				read("node-2", "k", "old", 2000, 20, 21)
+		}},
+		{name: "absent although written", want: Fail, says: "k was read as nothing", story: func() *story {
+			return isolated().write(record.OpCreate, "node-1", "k", "new", 2001, 15, 16).read("node-2", "k", "", 0, 20, 21)
+		}},
+		{name: "absent and perhaps deleted", want: Pass, story: func() *story {
+			s := isolated().write(record.OpCreate, "node-1", "k", "new", 2001, 15, 16)
+			return s.write(record.OpDelete, "node-3", "k", "", 0, 17, 18).outcome(record.Unknown).read("node-2", "k", "", 0, 20, 21)
+		}},
+		{name: "concurrent with the write", want: Pass, story: func() *story {
+			return isolated().write(record.OpCreate, "node-1", "k", "old", 2000, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 2001, 15, 21).
+				read("node-2", "k", "old", 2000, 20, 21)
+		}},
+		{name: "the others stopped too", want: Fail, took: "10s", says: "must resume within 4s (2E + M, E = 1s, M = 2s) of the isolation of node-2: through node-1, no write was acknowledged for 10s (10.000s to 20.000s)", story: func() *story {
+			s := leaders(newStory()).fault("cut", "isolate", "node-2", "", 10, 30).failing("node-2", 10.1, 29).failing("node-1", 10.1, 20).failing("node-3", 10.1, 20)
+			return s.traffic("node-1", 19.99, 40).traffic("node-3", 15, 40)
+		}},
+		{name: "the others stopped later", want: Fail, took: "8s", says: "(15.010s to 23.010s)", story: func() *story {
+			s := leaders(newStory()).fault("cut", "isolate", "node-2", "", 10, 30).failing("node-2", 10.1, 29).traffic("node-1", 10, 15.1)
+			return s.failing("node-1", 15.1, 20).traffic("node-1", 23, 31).traffic("node-3", 10, 31)
+		}},
+		{name: "the others without traffic", want: Inconclusive, says: "no write was tried through node-3 from 10.000s for 20s", story: func() *story {
+			return leaders(newStory()).fault("cut", "isolate", "node-2", "", 10, 30).failing("node-2", 10.1, 29).traffic("node-1", 10, 31)
+		}},
+		{name: "no writes through the isolated one", want: Inconclusive, says: "no write was tried through node-2 while", story: func() *story {
+			return isolated().change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || !isWrite(o.Type) })
+			})
+		}},
+		{name: "no reads through the isolated one", want: Inconclusive, says: "no quorum read was tried through node-2 while", story: func() *story {
+			return isolated().change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || isWrite(o.Type) })
+			})
+		}},
+	})
+}
+
+func keep(r *record.Run, f func(record.Op) bool) {
+	var ops []record.Timed[record.Op]
+	for _, o := range r.Ops {
+		if f(o.V) {
+			ops = append(ops, o)
+		}
+	}
+	r.Ops = ops
+}
+
+func TestStaleSerializableRead(t *testing.T) {
+	etcdOp := func(s *story, consistency string) *story {
+		s.last().API, s.last().Consistency, s.last().Purpose = "etcd", consistency, "stale-read"
+		return s
+	}
+	base := func() *story {
+		s := isolated()
+		etcdOp(s.write(record.OpPut, "node-1", "/k", "old", 10, 5, 6), "")
+		return etcdOp(s.write(record.OpPut, "node-1", "/k", "new", 11, 15, 16), "")
+	}
+	rule(t, record.Check{Requirement: "HA-QR-003", Level: "INFO", Judge: "stale-serializable-read", Fault: "cut"}, []ruling{
+		{name: "seen", want: Pass, took: "4.5s", says: `returned "old" for /k, 4.5s after "new" had been acknowledged through node-1`, story: func() *story {
+			s := etcdOp(base().read("node-2", "/k", "old", 10, 18, 18.1), "serializable")
+			return etcdOp(s.read("node-2", "/k", "old", 10, 20.5, 20.6), "serializable")
+		}},
+		{name: "by value only", want: Pass, took: "2s", story: func() *story {
+			return etcdOp(base().read("node-2", "/k", "old", 0, 18, 18.1), "serializable")
+		}},
+		{name: "fresh", want: Inconclusive, says: "the hazard was not seen", story: func() *story {
+			return etcdOp(base().read("node-2", "/k", "new", 11, 18, 18.1), "serializable")
+		}},
+		{name: "after healing", want: Inconclusive, says: "no serializable read was tried", story: func() *story {
+			return etcdOp(base().read("node-2", "/k", "old", 10, 30.5, 31), "serializable")
+		}},
+		{name: "linearizable", want: Inconclusive, says: "no serializable read was tried", story: func() *story {
+			return etcdOp(base().read("node-2", "/k", "old", 10, 18, 18.1), "linearizable")
+		}},
+		{name: "unanswered", want: Inconclusive, says: "none of 1 serializable reads", story: func() *story {
+			return etcdOp(base().read("node-2", "/k", "", 0, 18, 18.1).outcome(record.Unknown), "serializable")
+		}},
+	})
+}
+
+// leaderKilled kills the leader on node-1 at 10 s; writes go on after 1.3 s.
+func leaderKilled() *story {
+	s := leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30)
+	s.change(func(r *record.Run) {
+		for i := range r.Etcd {
+			if e := &r.Etcd[i]; e.At > sec(10) {
+				e.V.Leader, e.V.Term, e.V.OK = "m3", 3, e.V.Node != "node-1"
+			}
+		}
+	})
+	s.traffic("node-2", 1, 9.9).traffic("node-3", 1, 9.9).failing("node-2", 10, 11).failing("node-3", 10, 11)
+	return s.traffic("node-2", 11.29, 40).traffic("node-3", 11.19, 40)
+}
+
+func TestWriteGap(t *testing.T) {
+	check := record.Check{Requirement: "HA-QR-005", Level: "MUST", Judge: "write-gap", Fault: "kill", Bound: "2E + M"}
+	elects := check
+	elects.Params = map[string]string{"newLeader": "true"}
+	with := func(s *story) *story { s.run.Meta.Checks = []record.Check{elects}; return s }
+	rule(t, check, []ruling{
+		{name: "as it should be", story: leaderKilled, want: Pass, took: "1.3s", says: "through node-2 and node-3 was 1.3s (through node-2), within 4s"},
+		{name: "with a new leader", story: func() *story { return with(leaderKilled()) }, want: Pass, says: "; node-3 leads etcd"},
+		{name: "a probe's write counts", want: Pass, took: "1.2s", story: func() *story {
+			return leaderKilled().probe(record.Probe{Entrance: "node-2", Write: true, Start: sec(10.1), End: sec(10.2), OK: true})
+		}},
+		{name: "no new leader", want: Fail, says: "etcd must have a new leader after the kill of etcd on node-1", story: func() *story {
+			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader, e.Term = "m1", 2 })))
+		}},
+		{name: "new leader in the old term", want: Fail, says: "etcd must have a new leader", story: func() *story {
+			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Term = 2 })))
+		}},
+		{name: "leader not hit", want: Inconclusive, says: "did not hit the etcd leader, which was member m2 on node-2", story: func() *story {
+			return with(leaderKilled().change(eachEtcd(func(at record.Nanos, e *record.EtcdStatus) {
+				if at < sec(10) {
+					e.Leader = "m2"
+				}
+			})))
+		}},
+		{name: "leader unknown", want: Inconclusive, says: "does not show which etcd member led", story: func() *story {
+			return with(leaderKilled().change(func(r *record.Run) { r.Etcd = nil }))
+		}},
+		{name: "too long", want: Fail, took: "7.02s", story: func() *story {
+			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).failing("node-2", 10, 16).failing("node-3", 10, 11).
+				traffic("node-2", 17.01, 40).traffic("node-3", 11, 40)
+		}},
+		{name: "too long, harness starved", want: Inconclusive, says: "up to 500ms late, more than 400ms", story: func() *story {
+			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).failing("node-2", 10, 16).failing("node-3", 10, 11).
+				traffic("node-2", 17.01, 40).traffic("node-3", 11, 40).change(func(r *record.Run) { r.Harness[12].V.Late = 500 * time.Millisecond })
+		}},
+		{name: "never again", want: Fail, took: "20s", story: func() *story {
+			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).failing("node-2", 10, 30).traffic("node-3", 10, 40).
+				traffic("node-2", 1, 9.9)
+		}},
+		{name: "healed too early to tell", want: Inconclusive, says: "which is less than the bound of 4s", story: func() *story {
+			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 12).failing("node-2", 10, 12).traffic("node-3", 10, 40)
+		}},
+		{name: "balancer counts if asked", want: Fail, says: "through balancer, no write was acknowledged for 20s", story: func() *story {
+			s := leaderKilled().failing("balancer", 10, 30)
+			s.run.Meta.Checks = []record.Check{check}
+			s.run.Meta.Checks[0].Params = map[string]string{"balancer": "true"}
+			return s
+		}},
+	})
+}
+
+// lost kills two members at 10 s and 12 s and brings them back at 25 s and 30 s.
+func lost() *story {
+	s := leaders(newStory()).fault("a", "kill", "node-1", "etcd", 10, 25).fault("b", "kill", "node-2", "etcd", 12, 30)
+	s.traffic("node-3", 1, 9.9)
+	return s.failing("node-3", 12.1, 25).failing("balancer", 12.1, 25).traffic("node-3", 31, 50)
+}
+
+func TestQuorumLoss(t *testing.T) {
+	check := record.Check{Requirement: "HA-QR-009", Level: "MUST", Judge: "quorum-loss", Fault: "b", Bound: "2E + M", Params: map[string]string{"faults": "a, b"}}
+	rule(t, check, []ruling{
+		{name: "as it should be", story: lost, want: Pass, took: "5.01s",
+			says: "within 14s (2E + M + start, E = 1s, M = 2s, start = 10s), and 95 reads afterwards show nothing lost"},
+		{name: "write acknowledged", want: Fail, says: "no write may be acknowledged: one was at 20.100s, while node-2 and node-1 were down (12.000s to 25.000s)", story: func() *story {
+			return lost().write(record.OpCreate, "balancer", "n", "x", 5000, 20, 20.1)
+		}},
+		{name: "write while one was down", want: Pass, story: func() *story {
+			return lost().write(record.OpCreate, "node-3", "n", "x", 1500, 11, 11.1)
+		}},
+		{name: "stale read", want: Fail, says: "may be stale", story: func() *story {
+			return lost().write(record.OpCreate, "node-3", "n", "x", 1500, 8, 8.1).write(record.OpUpdate, "node-3", "n", "y", 1501, 9, 9.1).
+				read("node-3", "n", "x", 1500, 20, 20.1)
+		}},
+		{name: "back before the proof", want: Pass, took: "0s", story: func() *story {
+			return lost().write(record.OpCreate, "node-1", "n", "x", 1500, 25.5, 25.7)
+		}},
+		{name: "back too late", want: Fail, took: "16.01s", says: "must be back within 14s", story: func() *story {
+			return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) }).traffic("node-3", 42, 50)
+		}},
+		{name: "never back", want: Fail, took: "34s", story: func() *story {
+			return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) })
+		}},
+		{name: "record ends too early", want: Inconclusive, says: "the record ends before the bound", story: func() *story {
+			return lost().change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Call < sec(25) })
+				r.EndAt = sec(35)
+			})
+		}},
+		{name: "an acknowledged write lost", want: Fail, says: "must be linearizable: that of n is not", story: func() *story {
+			return lost().write(record.OpCreate, "node-3", "n", "x", 1500, 11, 11.1).read("node-1", "n", "", 0, 50, 50.1).purpose("final-read")
+		}},
+		{name: "no reads afterwards", want: Inconclusive, says: "nothing was read after the quorum was back", story: func() *story {
+			return lost().change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Call < sec(25) || o.Type != record.OpGet })
+			})
+		}},
+		{name: "no writes meanwhile", want: Inconclusive, says: "no write was tried through a surviving API server (node-3)", story: func() *story {
+			return lost().change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Outcome == record.OK || o.Type == record.OpGet })
+			})
+		}},
+		{name: "never both down", want: Inconclusive, says: "never in force together", story: func() *story {
+			return leaders(newStory()).fault("a", "kill", "node-1", "etcd", 10, 15).fault("b", "kill", "node-2", "etcd", 18, 30).traffic("node-3", 1, 50)
+		}},
+		{name: "one without proof", want: Inconclusive, says: `the fault "a" (kill of etcd on node-1) had no proof of effect`, story: func() *story {
+			return lost().change(func(r *record.Run) { r.Faults[0].V.Proven = false })
+		}},
+		{name: "bad start", want: Inconclusive, says: `parameter start = "soon"`, story: func() *story {
+			s := lost()
+			s.run.Meta.Checks = []record.Check{check}
+			s.run.Meta.Checks[0].Params = map[string]string{"faults": "a,b", "start": "soon"}
+			return s
+		}},
+	})
+}
+
+func TestAvailability(t *testing.T) {
+	base := func() *story { return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 30) }
+	good := func() *story {
+		return base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 11.4).probes("balancer", true, 11.5, 35)
+	}
+	rule(t, record.Check{Requirement: "HA-CL-003", Judge: "availability", Fault: "kill", Bound: "H + M"}, []ruling{
+		{name: "as it should be", story: good, want: Pass, took: "1.35s", says: "(56 of 796 probes failed), within 4s (H + M, H = 2s, M = 2s)"},
+		{name: "no error at all", want: Pass, took: "0s", story: func() *story { return base().probes("balancer", true, 5, 35) }},
+		{name: "errors for too long", want: Fail, took: "7.35s", says: "A client of balancer must see errors for no longer than 4s", story: func() *story {
+			return base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 17.4).probes("balancer", true, 17.5, 35)
+		}},
+		{name: "a single late error", want: Fail, took: "20.05s", story: func() *story {
+			return good().probe(record.Probe{Entrance: "balancer", Start: sec(29.9), End: sec(30.05)})
+		}},
+		{name: "now and then to the end", want: Fail, took: "19.95s", story: func() *story {
+			s := good()
+			for i := 12; i < 30; i++ {
+				s.probe(record.Probe{Entrance: "balancer", Write: true, Start: sec(float64(i) + 0.9), End: sec(float64(i) + 0.95)})
+			}
+			return s
+		}},
+		{name: "errors for too long, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return good().probe(record.Probe{Entrance: "balancer", Start: sec(14.9), End: sec(15)}).change(func(r *record.Run) { r.Harness[13].V.Late = time.Second })
+		}},
+		{name: "errors after healing", want: Pass, took: "1.35s", story: func() *story {
+			return good().probe(record.Probe{Entrance: "balancer", Start: sec(31), End: sec(31.1)})
+		}},
+		{name: "errors before", want: Inconclusive, says: "failed before the fault already", story: func() *story {
+			return good().probe(record.Probe{Entrance: "balancer", Start: sec(8), End: sec(8.1)})
+		}},
+		{name: "nothing before", want: Inconclusive, says: "nothing probed balancer in the 3s before", story: func() *story {
+			return base().probes("balancer", true, 10, 35)
+		}},
+		{name: "no kept connections", want: Inconclusive, says: "read on a kept connection and write on a kept connection", story: func() *story {
+			return good().change(func(r *record.Run) {
+				for i := range r.Probes {
+					r.Probes[i].V.Reused = false
+				}
+			})
+		}},
+		{name: "probes pause", want: Inconclusive, says: "nothing probed balancer for 2.05s (from 11.350s)", story: func() *story {
+			return base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 11.4).probes("balancer", true, 13.4, 35)
+		}},
+		{name: "healed while failing", want: Inconclusive, says: "still failed when the fault was healed after 3s", story: func() *story {
+			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 13).probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 13).probes("balancer", true, 13, 20)
+		}},
+		{name: "no such entrance", want: NotApplicable, story: func() *story {
+			return good().change(func(r *record.Run) { r.Meta.Entrances = r.Meta.Entrances[1:] })
+		}},
+	})
+}

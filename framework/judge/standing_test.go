@@ -1,0 +1,378 @@
+package judge
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+var threeNodes = []string{"node-1", "node-2", "node-3"}
+
+// crossed puts a key through each node and reads it through each other one.
+func crossed(s *story, api, purpose string, put record.OpType) *story {
+	t := 30.0
+	for _, a := range threeNodes {
+		value := "from-" + a
+		s.write(put, a, "x-"+a, value, 0, t, t+0.1).purpose(purpose)
+		s.last().API = api
+		for _, b := range threeNodes {
+			if a != b {
+				s.read(b, "x-"+a, value, 0, t+0.2, t+0.3).purpose(purpose)
+				s.last().API = api
+			}
+		}
+		t++
+	}
+	return s
+}
+
+func member() *story { return crossed(leaders(newStory()), "etcd", "cross-member", record.OpPut) }
+
+func eachEtcd(f func(at record.Nanos, e *record.EtcdStatus)) func(*record.Run) {
+	return func(r *record.Run) {
+		for i := range r.Etcd {
+			f(r.Etcd[i].At, &r.Etcd[i].V)
+		}
+	}
+}
+
+func TestEtcdMembership(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-TOP-001", Judge: "etcd-membership"}, []ruling{
+		{name: "as it should be", story: member, want: Pass, took: "3 members, 6 of 6 pairs"},
+		{name: "alarm", want: Fail, says: "must have no alarm: the member on node-2 reported NOSPACE at 7.000s", story: func() *story {
+			return member().change(eachEtcd(func(at record.Nanos, e *record.EtcdStatus) {
+				if at == sec(7) && e.Node == "node-2" {
+					e.Alarms = []string{"NOSPACE"}
+				}
+			}))
+		}},
+		{name: "two clusters", want: Fail, says: "c1 on node-1 and c2 on node-3", story: func() *story {
+			return member().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) {
+				if e.Node == "node-3" {
+					e.Cluster = "c2"
+				}
+			}))
+		}},
+		{name: "two leaders", want: Fail, says: "must follow one leader", story: func() *story {
+			return member().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) {
+				if e.Node == "node-3" {
+					e.Leader, e.Term = "m3", 3
+				}
+			}))
+		}},
+		{name: "unhealthy twice", want: Fail, says: "the one on node-3 was not, twice in a row (deadline exceeded)", story: func() *story {
+			return member().change(eachEtcd(func(at record.Nanos, e *record.EtcdStatus) {
+				if e.Node == "node-3" && at >= sec(18) {
+					e.OK, e.Error = false, "deadline exceeded"
+				}
+			}))
+		}},
+		{name: "unhealthy twice, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return member().change(eachEtcd(func(at record.Nanos, e *record.EtcdStatus) {
+				e.OK = e.Node != "node-3" || at < sec(18)
+			})).change(func(r *record.Run) { r.Harness[18].V.Late = time.Second })
+		}},
+		{name: "one answer missing", want: Pass, story: func() *story {
+			return member().change(eachEtcd(func(at record.Nanos, e *record.EtcdStatus) { e.OK = e.Node != "node-3" || at != sec(19) }))
+		}},
+		{name: "a learner is no voter", want: Fail, says: "odd number of voting members, 3 or more: it has 2", story: func() *story {
+			return member().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) {
+				e.Learner = e.Node == "node-3"
+				e.Members = []string{"m1", "m2"}
+			}))
+		}},
+		{name: "a dead member is still listed", want: Fail, says: "lists 4 voting members (m1, m2, m3 and m9), and 3 answer", story: func() *story {
+			return member().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Members = append(e.Members, "m9") }))
+		}},
+		{name: "leader from elsewhere", want: Fail, says: "must be one of its voting members: it is m7", story: func() *story {
+			return member().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader = "m7" }))
+		}},
+		{name: "members never asked", want: Inconclusive, says: "asked for the list", story: func() *story {
+			return member().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Members = nil }))
+		}},
+		{name: "a node without status", want: Inconclusive, says: "no status of the etcd member on node-2", story: func() *story {
+			return member().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) {
+				if e.Node == "node-2" {
+					e.Node = "node-9"
+				}
+			}))
+		}},
+		{name: "old value read", want: Fail, says: `x-node-3 was put to "from-node-3" through node-3, and the next linearizable read through node-2 returned "old"`, story: func() *story {
+			s := member()
+			s.last().Value = "old"
+			return s
+		}},
+		{name: "a pair missing", want: Inconclusive, says: "1 of 6 ordered pairs of etcd members have no put that was read: node-3 to node-2 (get", took: "5 of 6 pairs", story: func() *story {
+			return member().outcome(record.Unknown)
+		}},
+		{name: "a serializable read does not count", want: Inconclusive, says: "node-3 to node-2", story: func() *story {
+			s := member()
+			s.last().Consistency = "serializable"
+			return s
+		}},
+		{name: "unhealthy under a fault is another matter", want: Pass, story: func() *story {
+			s := member().fault("kill", "kill", "node-2", "etcd", 40, 50)
+			for i := range 9 {
+				s.at(41+float64(i)).etcd("node-2", "", 2)
+			}
+			return s
+		}},
+	})
+}
+
+func complete() *story {
+	s := newStory()
+	for _, n := range threeNodes {
+		for i, c := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+			s.at(1).process(n, c, 0)
+			s.at(2).process(n, c, 10+i)
+		}
+	}
+	for _, e := range s.run.Meta.Entrances {
+		s.read(e, "/readyz", "ok", 0, 3, 3.1).purpose("ready")
+	}
+	return s
+}
+
+func TestControlPlaneComplete(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-TOP-002", Judge: "control-plane-complete"}, []ruling{
+		{name: "as it should be", story: complete, want: Pass, took: "9 of 9 processes, 4 of 4 ways in"},
+		{name: "no scheduler", want: Fail, says: "kube-scheduler does not run on node-2", took: "8 of 9 processes", story: func() *story {
+			return complete().at(4).process("node-2", "kube-scheduler", 0)
+		}},
+		{name: "frozen", want: Fail, says: "kube-scheduler does not run on node-2 (state T)", story: func() *story {
+			s := complete().at(4).process("node-2", "kube-scheduler", 12)
+			s.run.Processes[len(s.run.Processes)-1].V.State = "T"
+			return s
+		}},
+		{name: "not ready", want: Fail, says: "/readyz does not answer ok through node-3", story: func() *story { return complete().outcome(record.Refused) }},
+		{name: "ready in the end", want: Pass, story: func() *story {
+			return complete().outcome(record.Refused).read("node-3", "/readyz", "ok", 0, 5, 6).purpose("ready")
+		}},
+		{name: "balancer not asked", want: Inconclusive, says: "a request for /readyz through balancer", story: func() *story {
+			return complete().change(func(r *record.Run) { r.Ops = r.Ops[1:] })
+		}},
+		{name: "agent silent", want: Inconclusive, says: "the state of kube-scheduler on node-2 (no route)", story: func() *story {
+			s := complete().at(4).process("node-2", "kube-scheduler", 0)
+			s.run.Processes[len(s.run.Processes)-1].V.Error = "no route"
+			return s
+		}},
+		{name: "killed later by the experiment", want: Pass, story: func() *story {
+			s := complete().fault("kill", "kill", "node-2", "kube-scheduler", 10, 20)
+			return s.at(11).process("node-2", "kube-scheduler", 0)
+		}},
+	})
+}
+
+func crossing() *story { return crossed(newStory(), "kubernetes", "cross-read", record.OpCreate) }
+
+func TestCrossRead(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-QR-001", Judge: "cross-read"}, []ruling{
+		{name: "as it should be", story: crossing, want: Pass, took: "6 of 6 pairs"},
+		{name: "absent", want: Fail, says: `x-node-3 was written as "from-node-3" through node-3, and the next read through node-2 returned nothing`, story: func() *story {
+			s := crossing()
+			s.last().Found, s.last().Value = false, ""
+			return s
+		}},
+		{name: "stale after an update", want: Fail, says: `written as "new" through node-1, and the next read through node-2 returned "from-node-1"`, story: func() *story {
+			return crossing().write(record.OpUpdate, "node-1", "x-node-1", "new", 0, 40, 41).purpose("cross-read").
+				read("node-2", "x-node-1", "from-node-1", 0, 41.1, 41.2).purpose("cross-read")
+		}},
+		{name: "read before the write returned", want: Pass, story: func() *story {
+			return crossing().write(record.OpUpdate, "node-1", "x-node-1", "new", 0, 40, 41).purpose("cross-read").
+				read("node-2", "x-node-1", "from-node-1", 0, 40.5, 41.2).purpose("cross-read")
+		}},
+		{name: "value of a write under way", want: Pass, story: func() *story {
+			return crossing().write(record.OpUpdate, "node-3", "x-node-1", "new", 0, 40, 43).purpose("cross-read").
+				read("node-2", "x-node-1", "new", 0, 41.1, 41.2).purpose("cross-read")
+		}},
+		{name: "pair missing", want: Inconclusive, says: "1 of 6 ordered pairs of API servers have no write that was read: node-3 to node-2", story: func() *story {
+			return crossing().change(func(r *record.Run) { r.Ops = r.Ops[:len(r.Ops)-1] })
+		}},
+		{name: "read failed", want: Inconclusive, says: "node-3 to node-2 (get of x-node-3 through node-2 by c-node-2 (unknown: timed out)", story: func() *story {
+			return crossing().outcome(record.Unknown)
+		}},
+		{name: "nothing", story: func() *story { return newStory() }, want: Inconclusive, says: "6 of 6 ordered pairs"},
+		{name: "one API server", want: NotApplicable, story: func() *story {
+			return newStory().change(func(r *record.Run) { r.Meta.Entrances = []string{"balancer", "node-1"} })
+		}},
+	})
+}
+
+func listed() *story {
+	s := newStory()
+	for i := range 6 {
+		for _, n := range threeNodes {
+			s.at(float64(i)).endpoints(n, "10.77.0.13", "10.77.0.12", "10.77.0.11")
+		}
+	}
+	return s
+}
+
+func TestEndpointsMatch(t *testing.T) {
+	bounded := record.Check{Requirement: "HA-EP-001", Level: "MUST", Judge: "endpoints-match", Bound: "I + M"}
+	rule(t, record.Check{Requirement: "HA-EP-001", Judge: "endpoints-match"}, []ruling{
+		{name: "as it should be", story: listed, want: Pass, took: "36 of 36 states"},
+		{name: "none at all", want: Fail, says: "must hold exactly the live API servers [10.77.0.11 10.77.0.12 10.77.0.13]: for 5s and to the end, endpoints through node-1 holds [] and endpointslice through node-1 holds []; 0 of 12 states match", story: func() *story {
+			s := newStory()
+			for i := range 6 {
+				s.at(float64(i)).endpoints("node-1")
+			}
+			return s
+		}},
+		{name: "one too many", want: Fail, says: "holds [10.77.0.11 10.77.0.12 10.77.0.13 10.77.0.99]", story: func() *story {
+			return listed().at(7).endpoints("node-1", "10.77.0.11", "10.77.0.12", "10.77.0.13", "10.77.0.99").
+				at(8).endpoints("node-1", "10.77.0.11", "10.77.0.12", "10.77.0.13", "10.77.0.99")
+		}},
+		{name: "twice the same", want: Fail, says: "holds [10.77.0.11 10.77.0.11 10.77.0.12]", story: func() *story {
+			return listed().at(7).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12").
+				at(8).endpoints("node-1", "10.77.0.11", "10.77.0.11", "10.77.0.12")
+		}},
+		{name: "one reading at the end", want: Inconclusive, says: "too short a time to tell", story: func() *story {
+			return listed().at(7).endpoints("node-1", "10.77.0.11")
+		}},
+		{name: "shorter than the bound", want: Inconclusive, says: "too short a time to tell within 12s (I + M", story: func() *story {
+			s := listed().at(7).endpoints("node-1", "10.77.0.11").at(17).endpoints("node-1", "10.77.0.11")
+			s.run.Meta.Checks = []record.Check{bounded}
+			return s
+		}},
+		{name: "longer than the bound", want: Fail, says: "within 12s (I + M, I = 10s, M = 2s): for 13s and to the end", story: func() *story {
+			s := listed().at(7).endpoints("node-1", "10.77.0.11").at(20).endpoints("node-1", "10.77.0.11")
+			s.run.Meta.Checks = []record.Check{bounded}
+			return s
+		}},
+		{name: "complete later", want: Pass, took: "38 of 40 states", story: func() *story {
+			s := newStory().at(0).endpoints("node-2", "10.77.0.11").endpoints("node-2", "10.77.0.13", "10.77.0.12", "10.77.0.11")
+			s.run.Endpoints = append(s.run.Endpoints, listed().run.Endpoints...)
+			return s
+		}},
+		{name: "slices not read", want: Inconclusive, says: "no reading of the endpointslice", story: func() *story {
+			return listed().change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					r.Endpoints[i].V.Source = "endpoints"
+				}
+			})
+		}},
+		{name: "nothing", story: func() *story { return newStory() }, want: Inconclusive, says: "no reading of the endpoints"},
+	})
+}
+
+// elected holds both leases throughout.
+func elected(components ...string) *story {
+	s := newStory()
+	for i := range 8 {
+		for _, c := range components {
+			s.at(float64(4*i)).lease(c, "node-1_a", 100+i, float64(4*i))
+		}
+	}
+	for _, n := range threeNodes {
+		s.at(1).process(n, "kube-controller-manager", 7).process(n, "kube-scheduler", 8)
+	}
+	return s
+}
+
+func TestSingleHolder(t *testing.T) {
+	both := []string{"kube-controller-manager", "kube-scheduler"}
+	rule(t, record.Check{Requirement: "HA-LE-001", Judge: "single-holder"}, []ruling{
+		{name: "as it should be", story: func() *story { return elected(both...) }, want: Pass, took: "2 of 2 components",
+			says: "kube-controller-manager by node-1_a and kube-scheduler by node-1_a"},
+		{name: "no election", want: Fail, took: "0 of 2 components", story: func() *story { return elected("kube-scheduler") },
+			says: "kube-controller-manager must have exactly one active instance: 3 instances act (on node-1, node-2, node-3), and for 1m0s no lease said which"},
+		{name: "empty lease", want: Fail, says: "3 instances act", story: func() *story {
+			return elected("kube-scheduler").at(9).lease("kube-controller-manager", "", 5, 9)
+		}},
+		{name: "one instance and no election", want: Inconclusive, says: "does not show two instances", story: func() *story {
+			return elected("kube-scheduler").at(3).process("node-2", "kube-controller-manager", 0).process("node-3", "kube-controller-manager", 0)
+		}},
+		{name: "two holders of one version", want: Fail, says: "version 107 of its lease was seen with node-1_a (through node-1) and with node-2_b", story: func() *story {
+			return elected(both...).at(28).lease("kube-scheduler", "node-2_b", 107, 28)
+		}},
+		{name: "handed over", want: Fail, says: `it was node-1_a, and "node-2_b" was seen at 33.000s`, story: func() *story {
+			return elected(both...).at(33).lease("kube-scheduler", "node-2_b", 130, 33)
+		}},
+		{name: "handed over and back", want: Fail, says: "transitions 0, then 2", story: func() *story {
+			s := elected(both...).at(33).lease("kube-scheduler", "node-1_a", 130, 33)
+			s.run.Leases[len(s.run.Leases)-1].V.Transitions = 2
+			return s
+		}},
+		{name: "handed over, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return elected(both...).at(33).lease("kube-scheduler", "node-2_b", 130, 33).change(func(r *record.Run) { r.Harness[30].V.Late = time.Second })
+		}},
+		{name: "a late reading of an old version", want: Pass, story: func() *story {
+			return elected(both...).at(33).lease("kube-scheduler", "node-1_a", 103, 12)
+		}},
+		{name: "not yet held at first", want: Pass, story: func() *story { return elected(both...).at(0).lease("kube-scheduler", "", 99, 0) }},
+		{name: "not renewed", want: Fail, says: "must renew its lease: node-1_a did not for 18s, longer than the lease lasts (15s)", story: func() *story {
+			return elected(both...).at(46).lease("kube-scheduler", "node-1_a", 107, 28)
+		}},
+		{name: "seen once", want: Inconclusive, says: "not seen to be renewed", story: func() *story {
+			return elected("kube-controller-manager").at(30).lease("kube-scheduler", "node-1_a", 9, 30)
+		}},
+		{name: "no leases read", story: func() *story { return elected() }, want: Inconclusive, says: "no state of any lease"},
+		{name: "another component", want: Fail, says: "cluster-autoscaler must have", story: func() *story {
+			s := elected(both...).at(1).process("node-1", "cluster-autoscaler", 5).process("node-2", "cluster-autoscaler", 5)
+			s.run.Meta.Checks = []record.Check{{Requirement: "HA-LE-001", Level: "MUST", Judge: "single-holder", Params: map[string]string{"components": "cluster-autoscaler"}}}
+			return s
+		}},
+	})
+}
+
+func TestOneLeaderPerTerm(t *testing.T) {
+	reports := func(lines ...string) *story {
+		s := newStory()
+		for _, l := range lines {
+			var node, leader string
+			var term uint64
+			var from, to int
+			if _, err := fmt.Sscan(l, &node, &leader, &term, &from, &to); err != nil {
+				t.Fatal(err)
+			}
+			for i := from; i <= to; i++ {
+				s.at(float64(i)).etcd(node, leader, term)
+			}
+		}
+		s.run.Meta.Checks = []record.Check{{Requirement: "x", Judge: "x"}}
+		return s
+	}
+	for _, tt := range []struct {
+		name string
+		s    *story
+		want Verdict
+	}{
+		{"one term", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9"), Pass},
+		{"an election", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9", "node-2 m3 3 10 19", "node-3 m3 3 10 19"), Pass},
+		{"new leader with the old term at first", reports("node-1 m1 2 0 9", "node-2 m3 2 10 12", "node-2 m3 3 13 19"), Pass},
+		{"two leaders", reports("node-1 m1 2 0 9", "node-2 m3 2 10 19"), Fail},
+		{"two leaders at once", reports("node-1 m1 2 0 9", "node-2 m2 2 0 9"), Fail},
+		{"too short", reports("node-1 m1 2 0 3"), Inconclusive},
+		{"nothing", newStory(), Inconclusive},
+	} {
+		f := judgeOneLeaderPerTerm(&matter{run: tt.s.run})
+		if f.verdict != tt.want {
+			t.Errorf("%s: %s, %s", tt.name, f.verdict, f.sentence)
+		}
+	}
+}
+
+func TestHarness(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		story *story
+		want  Verdict
+		took  string
+	}{
+		{"in time", removed(), Pass, "2ms"},
+		{"late without harm", removed().at(60).harness(time.Second), Pass, "1s"},
+		{"late with harm", tooLate().at(45).change(func(r *record.Run) { r.Harness[30].V.Late = 5 * time.Second }), Inconclusive, "5s"},
+		{"silent", removed().change(func(r *record.Run) { r.Harness = nil }), Inconclusive, ""},
+	} {
+		tt.story.run.Meta.Checks = []record.Check{removal}
+		all := Evaluate(tt.story.run)
+		r := all[len(all)-1]
+		if r.Requirement != "RUN/harness" || r.Verdict != tt.want || r.Measured != tt.took {
+			t.Errorf("%s: %s %s, %s", tt.name, r.Verdict, r.Measured, r.Sentence)
+		}
+	}
+}

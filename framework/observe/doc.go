@@ -1,0 +1,10 @@
+// Package observe watches a cluster and records what it sees: the availability
+// of every entrance, the addresses of the default/kubernetes service, the leases
+// of elected components, the etcd members, the processes of the nodes, and how
+// late the harness itself runs. One observer, one file.
+//
+// Observers decide nothing. What cannot be asked is recorded as such where the
+// record has a place for it (probes, etcd, processes), and is a gap elsewhere.
+//
+// Tests need nothing but loopback: go test ./framework/observe/
+package observe

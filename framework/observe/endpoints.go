@@ -1,0 +1,261 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+const (
+	// watchRetry is the pause before a broken watch is resumed.
+	watchRetry = 250 * time.Millisecond
+	// watchSeconds is when the server is asked to end a watch, so that one
+	// that hangs unnoticed does not hang for good.
+	watchSeconds = 60
+	// watchStart is how long a watch may take to be accepted.
+	watchStart = 5 * time.Second
+)
+
+// source is one of the two places with the addresses of default/kubernetes.
+type source struct {
+	name, path string
+	query      url.Values
+	addresses  func(object) []string
+}
+
+func sources() []source {
+	return []source{
+		{
+			"endpoints", "/api/v1/namespaces/default/endpoints",
+			url.Values{"fieldSelector": {"metadata.name=kubernetes"}}, object.subsetAddresses,
+		},
+		{
+			"endpointslice", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+			url.Values{"labelSelector": {"kubernetes.io/service-name=kubernetes"}}, object.sliceAddresses,
+		},
+	}
+}
+
+// object is the needed part of a v1 Endpoints or discovery.k8s.io/v1
+// EndpointSlice.
+type object struct {
+	Metadata struct{ Name, ResourceVersion string }
+	Subsets  []struct {
+		Addresses []struct{ IP string }
+	}
+	Endpoints []struct {
+		Addresses  []string
+		Conditions struct{ Ready *bool }
+	}
+}
+
+func (o object) subsetAddresses() (all []string) {
+	for _, s := range o.Subsets {
+		for _, a := range s.Addresses {
+			all = append(all, a.IP)
+		}
+	}
+	return all
+}
+
+// sliceAddresses counts an endpoint without a condition as ready, as the API's
+// documentation asks consumers to.
+func (o object) sliceAddresses() (all []string) {
+	for _, e := range o.Endpoints {
+		if e.Conditions.Ready == nil || *e.Conditions.Ready {
+			all = append(all, e.Addresses...)
+		}
+	}
+	return all
+}
+
+type objectList struct {
+	Kind     string
+	Metadata struct{ ResourceVersion string }
+	Items    []object
+}
+
+// chain is what is seen of one source through one entrance. A sample and a watch
+// overtake each other at times; chain keeps what is recorded in the order in
+// which the cluster went through it.
+type chain struct {
+	o   *Observers
+	api *client.API
+	src source
+	via string
+
+	mu       sync.Mutex
+	revision uint64
+	at       record.Nanos // when the last state was recorded
+}
+
+// endpoints watches both sources through each API server and samples them,
+// with quorum lists, through each entrance.
+func (o *Observers) endpoints(context.Context) ([]func(context.Context), error) {
+	var loops []func(context.Context)
+	for _, e := range o.cfg.Cluster.Entrances() {
+		api, err := o.api(e, client.Options{})
+		if err != nil {
+			return nil, err
+		}
+		for _, src := range sources() {
+			c := &chain{o: o, api: api, src: src, via: e.Name}
+			loops = append(loops, func(ctx context.Context) { every(ctx, o.cfg.EndpointInterval, func() { _, _ = c.list(ctx) }) })
+			if e.Kind == framework.EntranceAPIServer {
+				loops = append(loops, c.watch)
+			}
+		}
+	}
+	return loops, nil
+}
+
+// list reads the source and records it as a sample.
+func (c *chain) list(ctx context.Context) (objectList, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.cfg.ReadTimeout)
+	defer cancel()
+	call := c.o.log.w.Now()
+	a := c.api.Do(ctx, client.Request{Method: http.MethodGet, Path: c.src.path, Query: c.src.query})
+	if a.Outcome() != record.OK {
+		return objectList{}, errors.New(a.Problem())
+	}
+	var l objectList
+	if err := json.Unmarshal(a.Body, &l); err != nil {
+		return objectList{}, fmt.Errorf("list of %s: %w", c.src.name, err)
+	}
+	if l.Kind == "" || l.Metadata.ResourceVersion == "" {
+		return objectList{}, fmt.Errorf("list of %s: not a list", c.src.name)
+	}
+	c.add(call, l.Metadata.ResourceVersion, true, l.Items)
+	return l, nil
+}
+
+// add records a state unless a newer one is recorded already. A sample that was
+// called for after that is recorded whatever its revision: it is what a client
+// is told now.
+func (c *chain) add(call record.Nanos, revision string, sample bool, objects []object) {
+	addresses := []string{}
+	for _, o := range objects {
+		addresses = append(addresses, c.src.addresses(o)...)
+	}
+	slices.Sort(addresses)
+	n, _ := strconv.ParseUint(revision, 10, 64)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n < c.revision && !(sample && call > c.at) || n == c.revision && !sample {
+		return
+	}
+	c.o.log.add(record.KindEndpoints, record.Endpoints{
+		Source: c.src.name, Via: c.via, Addresses: slices.Compact(addresses), Revision: revision, Sample: sample,
+	})
+	c.revision, c.at = n, c.o.log.w.Now()
+}
+
+// errGone says that the history that a watch asked for is no longer there.
+var errGone = errors.New("410 Gone")
+
+// watch records every change until ctx ends. A watch that breaks is resumed
+// where it was; if its history is gone it begins anew with a list.
+func (c *chain) watch(ctx context.Context) {
+	revision, known := "", map[string]object{}
+	for ctx.Err() == nil {
+		if revision == "" {
+			l, err := c.list(ctx)
+			if err != nil {
+				pause(ctx, watchRetry)
+				continue
+			}
+			revision = l.Metadata.ResourceVersion
+			clear(known)
+			for _, o := range l.Items {
+				known[o.Metadata.Name] = o
+			}
+		}
+		err := c.follow(ctx, &revision, known)
+		if errors.Is(err, errGone) {
+			revision = ""
+		}
+		pause(ctx, watchRetry)
+	}
+}
+
+// follow makes one watch from a revision on, and keeps the revision and the
+// objects up to date, until it breaks.
+func (c *chain) follow(ctx context.Context, revision *string, known map[string]object) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	query := url.Values{
+		"watch": {"true"}, "allowWatchBookmarks": {"true"},
+		"resourceVersion": {*revision}, "timeoutSeconds": {strconv.Itoa(watchSeconds)},
+	}
+	for k, v := range c.src.query {
+		query[k] = v
+	}
+	tooLong := time.AfterFunc(watchStart, cancel)
+	body, err := c.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: c.src.path, Query: query})
+	if err != nil {
+		return watchError(err)
+	}
+	defer body.Close()
+	if !tooLong.Stop() {
+		return fmt.Errorf("watch of %s through %s: not accepted in %s", c.src.name, c.via, watchStart)
+	}
+	return c.read(body, revision, known)
+}
+
+func watchError(err error) error {
+	var refused *client.RefusedError
+	if errors.As(err, &refused) && refused.Status == http.StatusGone {
+		return errGone
+	}
+	return err
+}
+
+func (c *chain) read(body io.Reader, revision *string, known map[string]object) error {
+	events := json.NewDecoder(body)
+	for {
+		var event struct {
+			Type   string
+			Object json.RawMessage
+		}
+		if err := events.Decode(&event); err != nil {
+			return err
+		}
+		if event.Type == "ERROR" {
+			var status struct{ Code int }
+			if json.Unmarshal(event.Object, &status) == nil && status.Code == http.StatusGone {
+				return errGone
+			}
+			return fmt.Errorf("watch of %s through %s: %s", c.src.name, c.via, client.Shorten(string(event.Object)))
+		}
+		var o object
+		if err := json.Unmarshal(event.Object, &o); err != nil || o.Metadata.ResourceVersion == "" {
+			return fmt.Errorf("watch of %s through %s: not an object: %s", c.src.name, c.via, client.Shorten(string(event.Object)))
+		}
+		*revision = o.Metadata.ResourceVersion
+		switch event.Type {
+		case "ADDED", "MODIFIED":
+			known[o.Metadata.Name] = o
+		case "DELETED":
+			delete(known, o.Metadata.Name)
+		default: // BOOKMARK
+			continue
+		}
+		objects := make([]object, 0, len(known))
+		for _, o := range known {
+			objects = append(objects, o)
+		}
+		c.add(0, *revision, false, objects)
+	}
+}

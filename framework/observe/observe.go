@@ -1,0 +1,186 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// Config says what to observe and how often. The zero value of each field but
+// Cluster is useful.
+type Config struct {
+	Cluster framework.Cluster
+	// ProbeInterval is the time between two read probes on a kept connection,
+	// 100 ms where 0. Write probes come half as often, and probes that make a
+	// new connection, which costs a TLS handshake on both sides, every 2.5
+	// intervals (reads) and every 5 (writes).
+	ProbeInterval time.Duration
+	// ReadTimeout and WriteTimeout are how long a probe waits for its answer,
+	// 3 s and 10 s where 0.
+	ReadTimeout, WriteTimeout time.Duration
+	// StatusInterval is the time between two samples of a lease, an etcd
+	// member and a process, 500 ms where 0.
+	StatusInterval time.Duration
+	// EndpointInterval is the time between two samples of the kubernetes
+	// service's addresses, besides what watches see; 1 s where 0.
+	EndpointInterval time.Duration
+	// MemberInterval is the time between two readings of an etcd member's
+	// list of members, 5 s where 0.
+	MemberInterval time.Duration
+	// Leases are the names of the elected components' leases in kube-system;
+	// kube-controller-manager and kube-scheduler where nil.
+	Leases []string
+}
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&c.ProbeInterval, 100 * time.Millisecond},
+		{&c.ReadTimeout, 3 * time.Second},
+		{&c.WriteTimeout, 10 * time.Second},
+		{&c.StatusInterval, 500 * time.Millisecond},
+		{&c.EndpointInterval, time.Second},
+		{&c.MemberInterval, 5 * time.Second},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if c.Leases == nil {
+		c.Leases = []string{string(framework.ControllerManager), string(framework.Scheduler)}
+	}
+	return c
+}
+
+// setupLimit is how long Start tries to create the objects of write probes.
+const setupLimit = 30 * time.Second
+
+// Observers are observers at work.
+type Observers struct {
+	cfg     Config
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	log     *log
+	skipped atomic.Int64
+	closers []func()
+}
+
+// Start sets up and starts all observers; they go on until Stop, or until ctx
+// ends. It takes a cluster that works: probes write to objects that it creates in
+// the namespace holdfast-probes. An error means that nothing was started.
+func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error) {
+	cfg = cfg.withDefaults()
+	o := &Observers{cfg: cfg, log: &log{w: w}}
+	ctx, o.cancel = context.WithCancel(ctx)
+	var loops []func(context.Context)
+	for _, prepare := range []func(context.Context) ([]func(context.Context), error){
+		o.availability, o.endpoints, o.leases, o.etcd, o.processes, o.harness,
+	} {
+		more, err := prepare(ctx)
+		if err != nil {
+			o.Stop()
+			return nil, fmt.Errorf("start observers: %w", err)
+		}
+		loops = append(loops, more...)
+	}
+	for _, loop := range loops {
+		o.running.Go(func() { loop(ctx) })
+	}
+	return o, nil
+}
+
+// Stop ends all observers and waits for them. Probes under way are given up and
+// not recorded. Calling it again does nothing.
+func (o *Observers) Stop() {
+	o.cancel()
+	o.running.Wait()
+	for _, c := range o.closers {
+		c()
+	}
+	o.closers = nil
+}
+
+// Err returns the first error of writing to the record.
+func (o *Observers) Err() error { return o.log.problem() }
+
+// Skipped returns how many probes were not made because too many of their kind
+// still waited for an answer. That happens only if the harness itself is late.
+func (o *Observers) Skipped() int { return int(o.skipped.Load()) }
+
+// api returns a client that Stop closes.
+func (o *Observers) api(e framework.Entrance, opts client.Options) (*client.API, error) {
+	api, err := client.NewAPI(e.Config, opts)
+	if err != nil {
+		return nil, fmt.Errorf("entrance %s: %w", e.Name, err)
+	}
+	o.closers = append(o.closers, api.Close)
+	return api, nil
+}
+
+// every calls do at once and then each interval until ctx ends. A call that
+// takes longer makes it skip, not pile up.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for ctx.Err() == nil {
+		do()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// pause waits for d and tells whether ctx still lasts.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// apiServers returns the entrances of a cluster that are API servers.
+func apiServers(c framework.Cluster) []framework.Entrance {
+	var servers []framework.Entrance
+	for _, e := range c.Entrances() {
+		if e.Kind == framework.EntranceAPIServer {
+			servers = append(servers, e)
+		}
+	}
+	return servers
+}
+
+// log writes to the record and keeps the first error.
+type log struct {
+	w   *record.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (l *log) add(kind record.Kind, v any) {
+	if err := l.w.Append(kind, v); err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.err == nil {
+			l.err = err
+		}
+	}
+}
+
+func (l *log) problem() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}

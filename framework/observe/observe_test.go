@@ -1,0 +1,252 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+const (
+	endpointsPath = "/api/v1/namespaces/default/endpoints/kubernetes"
+	slicesPath    = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/"
+	leasesPath    = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
+)
+
+// recording returns a writer and a function that closes it and reads it back.
+func recording(t *testing.T) (*record.Writer, func() *record.Run) {
+	t.Helper()
+	dir := t.TempDir()
+	w, err := record.Create(dir, record.Meta{Version: record.Version, Run: "test", Scenario: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, func() *record.Run {
+		t.Helper()
+		if err := w.Close(record.End{}); err != nil {
+			t.Fatal(err)
+		}
+		run, err := record.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+}
+
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func setEndpoints(c *apitest.Cluster, addresses ...string) {
+	list := func(before, after string) string {
+		var all []string
+		for _, a := range addresses {
+			all = append(all, before+a+after)
+		}
+		return strings.Join(all, ",")
+	}
+	c.Set(endpointsPath, `{"metadata":{"name":"kubernetes"},"subsets":[{"addresses":[`+list(`{"ip":"`, `"}`)+`],"notReadyAddresses":[{"ip":"10.9.9.9"}]}]}`)
+	c.Set(slicesPath+"kubernetes", `{"metadata":{"name":"kubernetes"},"endpoints":[`+list(`{"addresses":["`, `"],"conditions":{"ready":true}}`)+`]}`)
+}
+
+func TestObservers(t *testing.T) {
+	before := runtime.NumGoroutine()
+	c := apitest.New(t, 2)
+	servers := runtime.NumGoroutine() - before
+	setEndpoints(c, "10.0.0.2", "10.0.0.1")
+	c.Set(leasesPath+"kube-scheduler", `{"kind":"Lease","metadata":{"name":"kube-scheduler"},"spec":{"holderIdentity":"node-2_0d1f","leaseDurationSeconds":15,"leaseTransitions":3,"renewTime":"2026-01-02T03:04:05.678901Z","acquireTime":null}}`)
+	w, read := recording(t)
+	o, err := Start(t.Context(), Config{Cluster: c, ProbeInterval: 10 * time.Millisecond, StatusInterval: 20 * time.Millisecond, EndpointInterval: 20 * time.Millisecond}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1500 * time.Millisecond) // long enough for a sample of each kind
+	o.Stop()
+	o.Stop()
+	if err := o.Err(); err != nil {
+		t.Fatal(err)
+	}
+	run := read()
+
+	type kind struct {
+		entrance      string
+		reused, write bool
+	}
+	probes := map[kind]int{}
+	for _, p := range run.Probes {
+		if !p.V.OK || p.V.Status != 200 || p.V.End < p.V.Start {
+			t.Fatalf("probe %+v", p.V)
+		}
+		probes[kind{p.V.Entrance, p.V.Reused, p.V.Write}]++
+	}
+	if len(probes) != 8 {
+		t.Errorf("%d kinds of probes, want 8: %v", len(probes), probes)
+	}
+	for _, source := range []string{"endpoints", "endpointslice"} {
+		if !slices.ContainsFunc(run.Endpoints, func(e record.Timed[record.Endpoints]) bool {
+			return e.V.Source == source && e.V.Sample && slices.Equal(e.V.Addresses, []string{"10.0.0.1", "10.0.0.2"})
+		}) {
+			t.Errorf("no sample of %s: %+v", source, run.Endpoints)
+		}
+	}
+	seen := map[string]record.Lease{}
+	for _, l := range run.Leases {
+		seen[l.V.Name] = l.V
+	}
+	if l := seen["kube-scheduler"]; l.HolderNode != "node-2" || l.Holder != "node-2_0d1f" || l.Duration != 15 || l.Transitions != 3 || l.Revision == "" ||
+		!l.Renew.Equal(time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)) || !l.Acquire.IsZero() {
+		t.Errorf("lease %+v", l)
+	}
+	if l, ok := seen["kube-controller-manager"]; !ok || l.Holder != "" {
+		t.Errorf("lease that is not there: %t %+v", ok, l)
+	}
+	if len(run.Harness) == 0 {
+		t.Error("no sample of the harness")
+	}
+	for i := range 2 {
+		c.Server(i).CloseClientConnections()
+	}
+	waitFor(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before+servers+2 })
+}
+
+func TestStartOnDeadCluster(t *testing.T) {
+	c := apitest.New(t, 1)
+	c.Server(0).Listener.Close()
+	w, _ := recording(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := Start(ctx, Config{Cluster: c}, w); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestProbesAreOpenLoop shows that probes go on while none is answered, that no
+// more wait than can, and that they fail in time.
+func TestProbesAreOpenLoop(t *testing.T) {
+	c := apitest.New(t, 1)
+	w, read := recording(t)
+	o, err := Start(t.Context(), Config{
+		Cluster: c, ProbeInterval: 20 * time.Millisecond, ReadTimeout: 300 * time.Millisecond, WriteTimeout: 400 * time.Millisecond,
+	}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var waiting, most atomic.Int32
+	c.Server(0).Hook(func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, probeNamespace) {
+			return false
+		}
+		n := waiting.Add(1)
+		defer waiting.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		<-r.Context().Done()
+		return true
+	})
+	hung := w.Now()
+	time.Sleep(1500 * time.Millisecond)
+	o.Stop()
+	failed := map[bool]int{}
+	for _, p := range read().Probes {
+		if p.V.Start <= hung {
+			continue
+		}
+		limit := 300 * time.Millisecond
+		if p.V.Write {
+			limit = 400 * time.Millisecond
+		}
+		if p.V.OK || p.V.Error == "" || time.Duration(p.V.End-p.V.Start) < limit {
+			t.Fatalf("probe %+v", p.V)
+		}
+		failed[p.V.Write]++
+	}
+	if failed[false] < 10 || failed[true] < 5 {
+		t.Errorf("failed probes, by write: %v", failed)
+	}
+	if most.Load() < 10 || most.Load() > 80 {
+		t.Errorf("%d probes waited at once", most.Load())
+	}
+}
+
+// reporter is a node whose processes a test sets.
+type reporter struct {
+	mu      sync.Mutex
+	process framework.Process
+	err     error
+	framework.Node
+}
+
+func (r *reporter) Name() string                      { return "node-1" }
+func (r *reporter) Components() []framework.Component { return []framework.Component{framework.Etcd} }
+
+func (r *reporter) Process(context.Context, framework.Component) (framework.Process, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.process, r.err
+}
+
+func (r *reporter) set(p framework.Process, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.process, r.err = p, err
+}
+
+type nodesOnly struct {
+	framework.Cluster
+	nodes []framework.Node
+}
+
+func (c nodesOnly) Nodes() []framework.Node { return c.nodes }
+
+func TestProcesses(t *testing.T) {
+	w, read := recording(t)
+	r := &reporter{process: framework.Process{PID: 7, State: "S"}}
+	o := &Observers{cfg: Config{Cluster: nodesOnly{nodes: []framework.Node{r}}, StatusInterval: 5 * time.Millisecond}, log: &log{w: w}}
+	loops, err := o.processes(t.Context())
+	if err != nil || len(loops) != 1 {
+		t.Fatal(loops, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	o.running.Go(func() { loops[0](ctx) })
+	for _, step := range []struct {
+		p   framework.Process
+		err error
+	}{
+		{framework.Process{PID: 7, State: "R"}, nil}, // no change
+		{framework.Process{PID: 7, State: "T"}, nil},
+		{framework.Process{LastExit: "signal: killed"}, nil},
+		{framework.Process{}, errors.New("no answer after 1s")},
+		{framework.Process{}, errors.New("no answer after 2s")}, // no change
+		{framework.Process{PID: 9, State: "R", Restarts: 1}, nil},
+	} {
+		time.Sleep(100 * time.Millisecond)
+		r.set(step.p, step.err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	cancel()
+	o.running.Wait()
+	var got []string
+	for _, p := range read().Processes {
+		got = append(got, p.V.State+p.V.LastExit+p.V.Error)
+	}
+	want := []string{"S", "T", "signal: killed", "no answer after 1s", "R", "R"}
+	if !slices.Equal(got, want) {
+		t.Errorf("states %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,76 @@
+package observe
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// processTimeout is how long a node may take to answer.
+const processTimeout = 2 * time.Second
+
+// processes records the state of each node's components: all of it at the
+// start and at the end, and each change in between.
+func (o *Observers) processes(context.Context) ([]func(context.Context), error) {
+	var loops []func(context.Context)
+	for _, n := range o.cfg.Cluster.Nodes() {
+		reporter, ok := n.(framework.ProcessReporter)
+		if !ok {
+			continue
+		}
+		loops = append(loops, func(ctx context.Context) {
+			last := map[framework.Component]record.ProcessState{}
+			every(ctx, o.cfg.StatusInterval, func() {
+				for _, c := range n.Components() {
+					p := processState(ctx, n.Name(), reporter, c)
+					if ctx.Err() != nil {
+						return
+					}
+					old, known := last[c]
+					if !known || changed(old, p) {
+						o.log.add(record.KindProcess, p)
+					}
+					last[c] = p
+				}
+			})
+			// Stop has ended ctx; the last look must not depend on it.
+			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), processTimeout)
+			defer cancel()
+			for _, c := range n.Components() {
+				o.log.add(record.KindProcess, processState(final, n.Name(), reporter, c))
+			}
+		})
+	}
+	return loops, nil
+}
+
+func processState(ctx context.Context, node string, r framework.ProcessReporter, c framework.Component) record.ProcessState {
+	ctx, cancel := context.WithTimeout(ctx, processTimeout)
+	defer cancel()
+	s := record.ProcessState{Node: node, Component: string(c)}
+	p, err := r.Process(ctx, c)
+	if err != nil {
+		s.Error = client.Shorten(err.Error())
+		return s
+	}
+	s.PID, s.StartTicks, s.State, s.Restarts, s.LastExit = p.PID, p.StartTicks, p.State, p.Restarts, p.LastExit
+	return s
+}
+
+// changed leaves out what changes all the time (running or sleeping) and the
+// wording of errors.
+func changed(a, b record.ProcessState) bool {
+	return a.PID != b.PID || a.StartTicks != b.StartTicks || a.Restarts != b.Restarts || a.LastExit != b.LastExit ||
+		stateClass(a.State) != stateClass(b.State) || (a.Error == "") != (b.Error == "")
+}
+
+func stateClass(state string) string {
+	switch state {
+	case "R", "S", "D", "I":
+		return "alive"
+	}
+	return state
+}

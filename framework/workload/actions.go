@@ -1,0 +1,225 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+const (
+	// stepTimeout is how long a client of a step waits for an answer.
+	stepTimeout = 5 * time.Second
+	// stepTries is how often a step tries again what was not acknowledged.
+	stepTries = 5
+)
+
+// CrossRead writes a unique value through each API server and reads it at once
+// through each other one, a write for each ordered pair (purpose "cross-read").
+// A write that is not acknowledged is tried again under another key, 5 times. The
+// error says that the step could not be made, not that a value was missed.
+func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	servers := apiServers(c.Entrances())
+	if len(servers) < 2 {
+		return fmt.Errorf("cross-read: it takes two API servers, the cluster has %d", len(servers))
+	}
+	setup, cancel := context.WithTimeout(ctx, setupLimit)
+	defer cancel()
+	if err := EnsureNamespace(setup, servers, DefaultNamespace); err != nil {
+		return fmt.Errorf("cross-read: %w", err)
+	}
+	l := &log{w: w}
+	clients := make([]*registers, len(servers))
+	for i, e := range servers {
+		r, err := newRegisters(e, l, "cross-read/"+e.Name, DefaultNamespace, "cross-read", stepTimeout)
+		if err != nil {
+			return fmt.Errorf("cross-read: %w", err)
+		}
+		defer r.close()
+		clients[i] = r
+	}
+	suffix, n := fresh(), 0
+	for _, a := range clients {
+		last := record.Op{Outcome: record.Unknown} // the register as a left it
+		for _, b := range clients {
+			if a == b {
+				continue
+			}
+			for range stepTries {
+				n++
+				value := fmt.Sprintf("%s-to-%s-%d", a.entrance, b.entrance, n)
+				if last.Outcome == record.OK {
+					last = a.update(ctx, last.Key, value, last.Revision)
+				} else {
+					last = a.create(ctx, fmt.Sprintf("cross-%d-%s", n, suffix), value)
+				}
+				if last.Outcome == record.OK || !pause(ctx, 250*time.Millisecond) {
+					break
+				}
+			}
+			if last.Outcome != record.OK {
+				return fmt.Errorf("cross-read: no write through %s was acknowledged: %s", a.entrance, last.Error)
+			}
+			b.get(ctx, last.Key)
+		}
+	}
+	return l.problem()
+}
+
+// Ready asks every entrance for /readyz, each on a connection of its own
+// (purpose "ready"). The answer's text is the value.
+func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	l := &log{w: w}
+	var all sync.WaitGroup
+	for _, e := range c.Entrances() {
+		api, err := client.NewAPI(e.Config, client.Options{NewConnections: true})
+		if err != nil {
+			return fmt.Errorf("readiness of %s: %w", e.Name, err)
+		}
+		all.Go(func() {
+			defer api.Close()
+			ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+			defer cancel()
+			op := record.Op{Client: "ready", Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Key: "/readyz", Purpose: "ready", Call: w.Now()}
+			a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"})
+			op.Return, op.Outcome, op.Error = w.Now(), a.Outcome(), a.Problem()
+			if op.Outcome == record.OK {
+				op.Found, op.Value = true, client.Shorten(strings.TrimSpace(string(a.Body)))
+			}
+			l.op(op)
+		})
+	}
+	all.Wait()
+	return l.problem()
+}
+
+// minorityTime is how long MinorityProbe goes on.
+const minorityTime = 8 * time.Second
+
+// MinorityProbe reads and writes a register through the API server of node
+// (purposes "minority-read" and "minority-write", 2 s for an answer), while the
+// other API servers write and read the same register (purposes "majority-write"
+// and "majority-read"), so that a stale read on the node can be told. It takes
+// about 8 s, also where no majority answers. The register is in DefaultNamespace.
+func MinorityProbe(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
+	return minorityProbe(ctx, c, node, w, minorityTime)
+}
+
+func minorityProbe(ctx context.Context, c framework.Cluster, node string, w *record.Writer, length time.Duration) error {
+	l := &log{w: w}
+	suffix := fresh()
+	key := "minority-" + suffix
+	var minority *registers
+	var majority []*registers
+	var rest []framework.Entrance
+	for _, e := range apiServers(c.Entrances()) {
+		name, timeout := "majority/"+e.Name, 2*time.Second
+		if e.Node == node {
+			name = "minority/" + e.Name
+		} else {
+			rest = append(rest, e)
+		}
+		r, err := newRegisters(e, l, name, DefaultNamespace, "", timeout)
+		if err != nil {
+			return fmt.Errorf("minority probe: %w", err)
+		}
+		defer r.close()
+		if e.Node == node {
+			minority = r
+		} else {
+			majority = append(majority, r)
+		}
+	}
+	if minority == nil {
+		return fmt.Errorf("minority probe: no API server on node %q", node)
+	}
+	ctx, cancel := context.WithTimeout(ctx, length+2*minority.timeout)
+	defer cancel()
+	if len(rest) > 0 {
+		// Without a majority this must not hold up the probe: then the namespace
+		// is the one of the traffic, or nothing is acknowledged anyhow.
+		setup, done := context.WithTimeout(ctx, 2*time.Second)
+		_ = EnsureNamespace(setup, rest, DefaultNamespace)
+		done()
+	}
+	until := time.Now().Add(length)
+	version := new(version)
+	var all sync.WaitGroup
+	for _, r := range majority {
+		all.Go(func() { majorityWrites(ctx, r, key, version, until) })
+	}
+	all.Go(func() { minorityTries(ctx, minority, key, suffix, version, until) })
+	all.Wait()
+	return l.problem()
+}
+
+// version is the newest resourceVersion that is known of a register.
+type version struct {
+	mu sync.Mutex
+	is string
+}
+
+func (v *version) set(is string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.is = is
+}
+
+func (v *version) get() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.is
+}
+
+func majorityWrites(ctx context.Context, r *registers, key string, v *version, until time.Time) {
+	read, write := *r, *r
+	read.purpose, write.purpose = "majority-read", "majority-write"
+	for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
+		value := fmt.Sprintf("%s-%d", r.entrance, n)
+		op := read.get(ctx, key)
+		if op.Outcome == record.OK {
+			if op.Found {
+				op = write.update(ctx, key, value, op.Revision)
+			} else {
+				op = write.create(ctx, key, value)
+			}
+			if op.Outcome == record.OK {
+				v.set(op.Revision)
+			}
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+}
+
+// minorityTries runs the reads and the writes of the minority side by side,
+// since each is expected to take its whole time-out.
+func minorityTries(ctx context.Context, r *registers, key, suffix string, v *version, until time.Time) {
+	read, write := *r, *r
+	read.purpose, write.purpose = "minority-read", "minority-write"
+	var all sync.WaitGroup
+	all.Go(func() {
+		for time.Now().Before(until) && ctx.Err() == nil {
+			read.get(ctx, key)
+			pause(ctx, 100*time.Millisecond)
+		}
+	})
+	all.Go(func() {
+		for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
+			value := fmt.Sprintf("%s-minority-%d", r.entrance, n)
+			if expect := v.get(); expect != "" && n%2 == 0 {
+				write.update(ctx, key, value, expect)
+			} else {
+				// Of a register of its own, which no version stands against.
+				write.create(ctx, fmt.Sprintf("minority-%d-%s", n, suffix), value)
+			}
+			pause(ctx, 100*time.Millisecond)
+		}
+	})
+	all.Wait()
+}

@@ -1,0 +1,320 @@
+// Package apitest is a small stand-in for API servers, for the unit tests of
+// traffic and observers: it speaks just enough of the protocol, on loopback,
+// with TLS. What it must show is how clients take what they are told, the worst
+// included; a real control plane is what the end-to-end suites are for.
+package apitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Cluster is a store behind some servers, which are its API servers.
+type Cluster struct {
+	mu       sync.Mutex
+	revision int
+	objects  map[string]map[string]any // by path of the object
+	history  []event
+	gone     int // revisions up to this one are compacted
+	changed  chan struct{}
+	servers  []*Server
+}
+
+type event struct {
+	kind, path string
+	revision   int
+	object     map[string]any
+}
+
+// Server is one API server.
+type Server struct {
+	Name string
+	*httptest.Server
+	cluster *Cluster
+	mu      sync.Mutex
+	hook    func(http.ResponseWriter, *http.Request) bool
+	counts  map[string]int
+}
+
+// New returns a cluster of n servers named node-1, node-2, ... They end with
+// the test.
+func New(t testing.TB, n int) *Cluster {
+	c := &Cluster{objects: map[string]map[string]any{}, changed: make(chan struct{})}
+	for i := range n {
+		s := &Server{Name: fmt.Sprintf("node-%d", i+1), cluster: c, counts: map[string]int{}}
+		s.Server = httptest.NewTLSServer(s)
+		t.Cleanup(func() {
+			s.CloseClientConnections()
+			s.Close()
+		})
+		c.servers = append(c.servers, s)
+	}
+	return c
+}
+
+// Server returns the i-th server.
+func (c *Cluster) Server(i int) *Server { return c.servers[i] }
+
+// Hook has every request pass through h first; it returns true if it has
+// answered. nil removes it.
+func (s *Server) Hook(h func(http.ResponseWriter, *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hook = h
+}
+
+// Count returns how many requests of a method came in.
+func (s *Server) Count(method string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[method]
+}
+
+// Config returns an administrator's configuration for the server.
+func (s *Server) Config() *rest.Config {
+	return &rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+}
+
+func (c *Cluster) Name() string                                        { return "apitest" }
+func (c *Cluster) Settings() framework.Settings                        { return framework.Settings{} }
+func (c *Cluster) Versions() map[string]map[framework.Component]string { return nil }
+func (n node) Name() string                                            { return n.name }
+func (n node) Address() netip.Addr                                     { return netip.MustParseAddr("127.0.0.1") }
+func (n node) Components() []framework.Component                       { return []framework.Component{framework.APIServer} }
+
+type node struct{ name string }
+
+func (c *Cluster) Nodes() []framework.Node {
+	var all []framework.Node
+	for _, s := range c.servers {
+		all = append(all, node{s.Name})
+	}
+	return all
+}
+
+func (c *Cluster) Entrances() []framework.Entrance {
+	var all []framework.Entrance
+	for _, s := range c.servers {
+		all = append(all, framework.Entrance{Name: s.Name, Node: s.Name, Kind: framework.EntranceAPIServer, Config: s.Config()})
+	}
+	return all
+}
+
+// Set stores an object, given as JSON, under its path.
+func (c *Cluster) Set(path, object string) {
+	var o map[string]any
+	if err := json.Unmarshal([]byte(object), &o); err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(path, o)
+}
+
+// Compact forgets the history so far.
+func (c *Cluster) Compact() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = c.revision
+}
+
+// Revision returns the store's revision.
+func (c *Cluster) Revision() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.revision
+}
+
+func (c *Cluster) put(path string, o map[string]any) {
+	kind := "MODIFIED"
+	if c.objects[path] == nil {
+		kind = "ADDED"
+	}
+	c.objects[path] = o
+	c.note(kind, path, o)
+}
+
+func (c *Cluster) note(kind, path string, o map[string]any) {
+	c.revision++
+	meta(o)["resourceVersion"] = strconv.Itoa(c.revision)
+	c.history = append(c.history, event{kind, path, c.revision, copied(o)})
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func copied(o map[string]any) map[string]any {
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(b, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func meta(o map[string]any) map[string]any {
+	m, ok := o["metadata"].(map[string]any)
+	if !ok {
+		m = map[string]any{}
+		o["metadata"] = m
+	}
+	return m
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.counts[r.Method]++
+	hook := s.hook
+	s.mu.Unlock()
+	if hook != nil && hook(w, r) {
+		return
+	}
+	c := s.cluster
+	if r.URL.Path == "/readyz" {
+		fmt.Fprint(w, "ok")
+		return
+	}
+	if r.URL.Query().Get("watch") != "" {
+		c.watch(w, r)
+		return
+	}
+	var body map[string]any
+	if r.Body != nil {
+		_ = json.NewDecoder(r.Body).Decode(&body)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	path := r.URL.Path
+	old := c.objects[path]
+	switch r.Method {
+	case http.MethodGet:
+		if path == "/api/v1/namespaces/default/endpoints" || strings.HasSuffix(path, "/endpointslices") {
+			c.list(w, path)
+		} else if old == nil {
+			missing(w, path)
+		} else {
+			answer(w, 200, old)
+		}
+	case http.MethodPost:
+		path += "/" + meta(body)["name"].(string)
+		if c.objects[path] != nil {
+			Fail(w, 409, "AlreadyExists", path)
+			return
+		}
+		c.put(path, body)
+		answer(w, 201, body)
+	case http.MethodPut:
+		if old == nil {
+			missing(w, path)
+		} else if v := meta(body)["resourceVersion"]; v != nil && v != meta(old)["resourceVersion"] {
+			Fail(w, 409, "Conflict", path)
+		} else {
+			c.put(path, body)
+			answer(w, 200, body)
+		}
+	case http.MethodPatch:
+		if old == nil {
+			missing(w, path)
+			return
+		}
+		old["data"] = body["data"]
+		c.put(path, old)
+		answer(w, 200, old)
+	case http.MethodDelete:
+		if old == nil {
+			missing(w, path)
+			return
+		}
+		if p, ok := body["preconditions"].(map[string]any); ok && p["resourceVersion"] != meta(old)["resourceVersion"] {
+			Fail(w, 409, "Conflict", path)
+			return
+		}
+		delete(c.objects, path)
+		c.note("DELETED", path, old)
+		answer(w, 200, map[string]any{"kind": "Status", "status": "Success"})
+	}
+}
+
+func (c *Cluster) list(w http.ResponseWriter, path string) {
+	items := []any{}
+	for _, p := range slices.Sorted(func(yield func(string) bool) {
+		for p := range c.objects {
+			if !yield(p) {
+				return
+			}
+		}
+	}) {
+		if strings.HasPrefix(p, path+"/") {
+			items = append(items, c.objects[p])
+		}
+	}
+	answer(w, 200, map[string]any{
+		"kind": "List", "metadata": map[string]any{"resourceVersion": strconv.Itoa(c.revision)}, "items": items,
+	})
+}
+
+func (c *Cluster) watch(w http.ResponseWriter, r *http.Request) {
+	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	flusher := w.(http.Flusher)
+	flusher.Flush()
+	for {
+		c.mu.Lock()
+		gone, changed := from < c.gone, c.changed
+		events := slices.Clone(c.history)
+		c.mu.Unlock()
+		if gone {
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": "ERROR", "object": map[string]any{"kind": "Status", "code": 410}})
+			return
+		}
+		for _, e := range events {
+			if e.revision > from && strings.HasPrefix(e.path, r.URL.Path+"/") {
+				_ = json.NewEncoder(w).Encode(map[string]any{"type": e.kind, "object": e.object})
+			}
+			from = max(from, e.revision)
+		}
+		flusher.Flush()
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		case <-time.After(time.Minute):
+			return
+		}
+	}
+}
+
+func missing(w http.ResponseWriter, path string) {
+	parts := strings.Split(path, "/")
+	answer(w, 404, map[string]any{
+		"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404,
+		"details": map[string]any{"kind": parts[len(parts)-2], "name": parts[len(parts)-1]},
+	})
+}
+
+// Fail answers with a metav1.Status.
+func Fail(w http.ResponseWriter, code int, reason, message string) {
+	answer(w, code, map[string]any{"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": code})
+}
+
+func answer(w http.ResponseWriter, code int, o any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(o)
+}

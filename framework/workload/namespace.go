@@ -1,0 +1,100 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// DefaultNamespace is where the registers are kept unless Config says otherwise.
+const DefaultNamespace = "holdfast-traffic"
+
+// EnsureNamespace creates a namespace through the first entrance that lets it,
+// unless it exists. It tries until ctx ends.
+func EnsureNamespace(ctx context.Context, entrances []framework.Entrance, namespace string) error {
+	if len(entrances) == 0 {
+		return fmt.Errorf("create namespace %s: the cluster has no entrance", namespace)
+	}
+	var apis []*client.API
+	for _, e := range entrances {
+		api, err := client.NewAPI(e.Config, client.Options{})
+		if err != nil {
+			return fmt.Errorf("create namespace %s through %s: %w", namespace, e.Name, err)
+		}
+		defer api.Close()
+		apis = append(apis, api)
+	}
+	var last error
+	for {
+		for i, api := range apis {
+			if last = ensureNamespace(ctx, api, namespace); last == nil {
+				return nil
+			}
+			last = fmt.Errorf("through %s: %w", entrances[i].Name, last)
+		}
+		if !pause(ctx, 250*time.Millisecond) {
+			return fmt.Errorf("create namespace %s: %w (last answer: %w); see whether the cluster is up", namespace, context.Cause(ctx), last)
+		}
+	}
+}
+
+func ensureNamespace(ctx context.Context, api *client.API, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	body := mustJSON(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata{Name: namespace}})
+	a := api.Do(ctx, client.Request{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: body})
+	if a.Outcome() == record.OK {
+		return nil
+	}
+	if a.Reason() != "AlreadyExists" {
+		return errors.New(a.Problem())
+	}
+	a = api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/namespaces/" + namespace})
+	var ns struct {
+		Status struct{ Phase string }
+	}
+	if a.Outcome() != record.OK {
+		return errors.New(a.Problem())
+	}
+	if err := json.Unmarshal(a.Body, &ns); err != nil {
+		return fmt.Errorf("read namespace %s: %w", namespace, err)
+	}
+	if ns.Status.Phase == "Terminating" {
+		return fmt.Errorf("namespace %s is being deleted", namespace)
+	}
+	return nil
+}
+
+// pause waits for d and tells whether ctx still lasts.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// fresh returns a suffix for names that no earlier run on the cluster has used.
+func fresh() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
+
+// apiServers returns the entrances that are API servers.
+func apiServers(entrances []framework.Entrance) []framework.Entrance {
+	var servers []framework.Entrance
+	for _, e := range entrances {
+		if e.Kind == framework.EntranceAPIServer {
+			servers = append(servers, e)
+		}
+	}
+	return servers
+}

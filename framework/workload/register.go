@@ -1,0 +1,184 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// configMap is the part of a v1 ConfigMap that makes a register.
+type configMap struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   metadata `json:"metadata"`
+	Data       data     `json:"data"`
+}
+
+type metadata struct {
+	Name            string `json:"name"`
+	Namespace       string `json:"namespace,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+type data struct {
+	Value string `json:"value"`
+}
+
+// registers is one client of the registers of a namespace through one entrance.
+// Each of its operations is made once and recorded.
+type registers struct {
+	api       *client.API
+	log       *log
+	name      string // of the client
+	entrance  string
+	namespace string
+	purpose   string
+	timeout   time.Duration
+}
+
+// newRegisters returns a client with connections of its own; close it.
+func newRegisters(e framework.Entrance, l *log, name, namespace, purpose string, timeout time.Duration) (*registers, error) {
+	api, err := client.NewAPI(e.Config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("client %s for entrance %s: %w", name, e.Name, err)
+	}
+	return &registers{api: api, log: l, name: name, entrance: e.Name, namespace: namespace, purpose: purpose, timeout: timeout}, nil
+}
+
+func (r *registers) close() { r.api.Close() }
+
+// get is a quorum read: resourceVersion is not set.
+func (r *registers) get(ctx context.Context, key string) record.Op {
+	op := record.Op{Type: record.OpGet, Consistency: "quorum", Key: key}
+	return r.do(ctx, op, client.Request{Method: http.MethodGet, Path: r.path(key)}, func(op *record.Op, a client.Answer) {
+		if a.Absent("configmaps", key) {
+			op.Outcome = record.OK
+			return
+		}
+		if cm, ok := r.object(op, a); ok {
+			op.Found, op.Value, op.Revision = true, cm.Data.Value, cm.Metadata.ResourceVersion
+		}
+	})
+}
+
+func (r *registers) create(ctx context.Context, key, value string) record.Op {
+	op := record.Op{Type: record.OpCreate, Key: key, Value: value}
+	return r.write(ctx, op, http.MethodPost, r.path(""))
+}
+
+// update is a compare-and-swap: it succeeds only if the register's
+// resourceVersion is still expect.
+func (r *registers) update(ctx context.Context, key, value, expect string) record.Op {
+	op := record.Op{Type: record.OpUpdate, Key: key, Value: value, Expect: expect}
+	return r.write(ctx, op, http.MethodPut, r.path(key))
+}
+
+func (r *registers) write(ctx context.Context, op record.Op, method, path string) record.Op {
+	body := mustJSON(configMap{
+		APIVersion: "v1", Kind: "ConfigMap",
+		Metadata: metadata{Name: op.Key, Namespace: r.namespace, ResourceVersion: op.Expect},
+		Data:     data{Value: op.Value},
+	})
+	return r.do(ctx, op, client.Request{Method: method, Path: path, Body: body}, func(op *record.Op, a client.Answer) {
+		if cm, ok := r.object(op, a); ok {
+			op.Revision = cm.Metadata.ResourceVersion
+		}
+	})
+}
+
+// delete deletes whatever version there is, or, if expect is set, that one only.
+func (r *registers) delete(ctx context.Context, key, expect string) record.Op {
+	op := record.Op{Type: record.OpDelete, Key: key, Expect: expect}
+	req := client.Request{Method: http.MethodDelete, Path: r.path(key)}
+	if expect != "" {
+		req.Body = mustJSON(map[string]any{
+			"apiVersion": "v1", "kind": "DeleteOptions",
+			"preconditions": map[string]string{"resourceVersion": expect},
+		})
+	}
+	return r.do(ctx, op, req, func(op *record.Op, a client.Answer) {
+		// An object in the answer would be one that waits for a finalizer.
+		if a.Outcome() == record.OK && !a.Done() {
+			op.Outcome, op.Error = record.Unknown, client.Shorten("the deletion is not complete: "+string(a.Body))
+		}
+	})
+}
+
+// do makes a request, lets read complete the operation from the answer, and
+// records it.
+func (r *registers) do(ctx context.Context, op record.Op, req client.Request, read func(*record.Op, client.Answer)) record.Op {
+	op.Client, op.Entrance, op.API, op.Purpose = r.name, r.entrance, "kubernetes", r.purpose
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	op.Call = r.log.w.Now()
+	a := r.api.Do(ctx, req)
+	op.Return = r.log.w.Now()
+	op.Outcome = a.Outcome()
+	read(&op, a)
+	if op.Outcome != record.OK && op.Error == "" {
+		op.Error = a.Problem()
+	}
+	r.log.op(op)
+	return op
+}
+
+// object reads a ConfigMap from an answer. A success without one is of unknown
+// outcome: something other than an API server has spoken.
+func (r *registers) object(op *record.Op, a client.Answer) (configMap, bool) {
+	if a.Outcome() != record.OK {
+		return configMap{}, false
+	}
+	var cm configMap
+	if err := json.Unmarshal(a.Body, &cm); err != nil || cm.Kind != "ConfigMap" || cm.Metadata.Name != op.Key || cm.Metadata.ResourceVersion == "" {
+		op.Outcome = record.Unknown
+		op.Error = client.Shorten(fmt.Sprintf("status %d, but no ConfigMap %s: %s", a.Status, op.Key, a.Body))
+		return configMap{}, false
+	}
+	return cm, true
+}
+
+func (r *registers) path(key string) string {
+	p := "/api/v1/namespaces/" + r.namespace + "/configmaps"
+	if key != "" {
+		p += "/" + key
+	}
+	return p
+}
+
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // the types above always encode
+	}
+	return b
+}
+
+// log writes operations to the record and keeps the first error.
+type log struct {
+	w   *record.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (l *log) op(op record.Op) {
+	if err := l.w.Append(record.KindOp, op); err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.err == nil {
+			l.err = err
+		}
+	}
+}
+
+func (l *log) problem() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}

@@ -1,0 +1,195 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+const (
+	staleKey    = "/holdfast/stale"
+	crossPrefix = "/holdfast/cross/"
+	// staleLimit is how long StaleRead tries to write through the majority.
+	staleLimit = 30 * time.Second
+	// staleTimeout is how long a read on an isolated member may take.
+	staleTimeout = 3 * time.Second
+)
+
+// CrossMember puts a unique value of /holdfast/cross/<node> through each etcd
+// member and reads it linearizably through each other one (purpose
+// "cross-member"). A put that is not acknowledged is tried again, 5 times.
+func CrossMember(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	members, err := openMembers(c, w, "cross-member")
+	if err != nil {
+		return fmt.Errorf("cross-member: %w", err)
+	}
+	defer closeAll(members)
+	for _, a := range members {
+		key := crossPrefix + a.node
+		op, err := putUntilAcknowledged(ctx, []*member{a}, "cross-member", key, stepTries)
+		if err != nil {
+			return fmt.Errorf("cross-member: %w", err)
+		}
+		for _, b := range members {
+			if a != b {
+				b.get(ctx, "cross-member", op.Key, true, stepTimeout)
+			}
+		}
+	}
+	return members[0].log.problem()
+}
+
+// PrepareStale puts a value of /holdfast/stale and reads it linearizably through
+// every member, so that every member has it (purpose "stale-prepare"). It comes
+// before the isolation that StaleRead is about.
+func PrepareStale(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	members, err := openMembers(c, w, "stale")
+	if err != nil {
+		return fmt.Errorf("prepare stale read: %w", err)
+	}
+	defer closeAll(members)
+	op, err := putUntilAcknowledged(ctx, members, "stale-prepare", staleKey, stepTries*len(members))
+	if err != nil {
+		return fmt.Errorf("prepare stale read: %w", err)
+	}
+	for _, m := range members {
+		if got := m.get(ctx, "stale-prepare", staleKey, true, stepTimeout); got.Outcome != record.OK {
+			return fmt.Errorf("prepare stale read: %s=%s cannot be read through the member on %s: %s", staleKey, op.Value, m.node, got.Error)
+		}
+	}
+	return members[0].log.problem()
+}
+
+// StaleRead is for the time in which the member on node is isolated. It puts a
+// newer value of /holdfast/stale through the other members, trying for 30 s until
+// one acknowledges it (purpose "stale-write"), then reads it on the isolated member:
+// serializably (purpose "stale-read") and linearizably, with 3 s for an answer
+// (purpose "stale-read-linearizable").
+func StaleRead(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
+	members, err := openMembers(c, w, "stale")
+	if err != nil {
+		return fmt.Errorf("stale read: %w", err)
+	}
+	defer closeAll(members)
+	i := slices.IndexFunc(members, func(m *member) bool { return m.node == node })
+	if i < 0 {
+		return fmt.Errorf("stale read: no etcd member on node %q", node)
+	}
+	isolated := members[i]
+	majority := slices.Delete(slices.Clone(members), i, i+1)
+	if len(majority) == 0 {
+		return fmt.Errorf("stale read: %s has the only etcd member", node)
+	}
+	limited, cancel := context.WithTimeout(ctx, staleLimit)
+	defer cancel()
+	if _, err := putUntilAcknowledged(limited, majority, "stale-write", staleKey, 0); err != nil {
+		return fmt.Errorf("stale read: %w", err)
+	}
+	isolated.get(ctx, "stale-read", staleKey, false, staleTimeout)
+	isolated.get(ctx, "stale-read-linearizable", staleKey, true, staleTimeout)
+	return isolated.log.problem()
+}
+
+// putUntilAcknowledged puts a new value through each member in turn until one
+// acknowledges it, so many times (0: until ctx ends).
+func putUntilAcknowledged(ctx context.Context, members []*member, purpose, key string, tries int) (record.Op, error) {
+	for n := 0; ; n++ {
+		m := members[n%len(members)]
+		op := m.put(ctx, purpose, key, fmt.Sprintf("%s-%s", m.node, fresh()))
+		if op.Outcome == record.OK {
+			return op, nil
+		}
+		if n+1 == tries || !pause(ctx, 200*time.Millisecond) {
+			return op, fmt.Errorf("no put of %s was acknowledged in %d tries; through %s: %s", key, n+1, m.node, op.Error)
+		}
+	}
+}
+
+// member is a client of one etcd member; its operations are recorded.
+type member struct {
+	*clientv3.Client
+	log  *log
+	node string
+	name string // of the client
+}
+
+func openMembers(c framework.Cluster, w *record.Writer, name string) ([]*member, error) {
+	access, ok := c.(framework.EtcdAccess)
+	if !ok {
+		return nil, fmt.Errorf("cluster %s gives no access to its etcd members", c.Name())
+	}
+	l := &log{w: w}
+	var all []*member
+	for _, n := range c.Nodes() {
+		if !slices.Contains(n.Components(), framework.Etcd) {
+			continue
+		}
+		cl, err := client.NewEtcd(access, n.Name())
+		if err != nil {
+			closeAll(all)
+			return nil, err
+		}
+		all = append(all, &member{Client: cl, log: l, node: n.Name(), name: name + "/" + n.Name()})
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no node of cluster %s runs etcd", c.Name())
+	}
+	return all, nil
+}
+
+func closeAll(members []*member) {
+	for _, m := range members {
+		_ = m.Close() // there is nothing to be done about it
+	}
+}
+
+func (m *member) put(ctx context.Context, purpose, key, value string) record.Op {
+	op := record.Op{Type: record.OpPut, Key: key, Value: value, Purpose: purpose}
+	return m.do(ctx, op, stepTimeout, func(ctx context.Context, op *record.Op) error {
+		res, err := m.Put(ctx, key, value)
+		if err == nil {
+			op.Revision = strconv.FormatInt(res.Header.Revision, 10)
+		}
+		return err
+	})
+}
+
+func (m *member) get(ctx context.Context, purpose, key string, linearizable bool, timeout time.Duration) record.Op {
+	op := record.Op{Type: record.OpGet, Consistency: "linearizable", Key: key, Purpose: purpose}
+	var opts []clientv3.OpOption
+	if !linearizable {
+		op.Consistency = "serializable"
+		opts = append(opts, clientv3.WithSerializable())
+	}
+	return m.do(ctx, op, timeout, func(ctx context.Context, op *record.Op) error {
+		res, err := m.Get(ctx, key, opts...)
+		if err == nil && len(res.Kvs) > 0 {
+			kv := res.Kvs[0]
+			op.Found, op.Value, op.Revision = true, string(kv.Value), strconv.FormatInt(kv.ModRevision, 10)
+		}
+		return err
+	})
+}
+
+func (m *member) do(ctx context.Context, op record.Op, timeout time.Duration, call func(context.Context, *record.Op) error) record.Op {
+	op.Client, op.Entrance, op.API = m.name, m.node, "etcd"
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	op.Call = m.log.w.Now()
+	err := call(ctx, &op)
+	op.Return = m.log.w.Now()
+	op.Outcome = client.EtcdOutcome(err)
+	if err != nil {
+		op.Error = client.Shorten(err.Error())
+	}
+	m.log.op(op)
+	return op
+}

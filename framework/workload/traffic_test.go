@@ -1,0 +1,208 @@
+package workload
+
+import (
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+// recording returns a writer and a function that closes it and reads it back.
+func recording(t *testing.T) (*record.Writer, func() *record.Run) {
+	t.Helper()
+	dir := t.TempDir()
+	w, err := record.Create(dir, record.Meta{Version: record.Version, Run: "test", Scenario: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, func() *record.Run {
+		t.Helper()
+		if err := w.Close(record.End{}); err != nil {
+			t.Fatal(err)
+		}
+		run, err := record.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+}
+
+func TestTraffic(t *testing.T) {
+	before := runtime.NumGoroutine()
+	c := apitest.New(t, 3)
+	servers := runtime.NumGoroutine() - before
+	w, read := recording(t)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Entrances: c.Entrances(), Interval: 2 * time.Millisecond}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "traffic", func() bool { return c.Revision() > 300 })
+	traffic.Stop()
+	traffic.Stop()
+	if err := traffic.Err(); err != nil {
+		t.Fatal(err)
+	}
+	run := read()
+
+	values, final, kinds := map[string]bool{}, map[string]int{}, map[record.OpType]int{}
+	clients := map[string]bool{}
+	for _, o := range run.Ops {
+		op := o.V
+		if op.Return < op.Call || op.API != "kubernetes" || op.Key == "" || op.Entrance == "" {
+			t.Fatalf("malformed: %+v", op)
+		}
+		if op.Purpose == "final-read" {
+			if op.Outcome == record.OK {
+				final[op.Entrance]++
+			}
+			continue
+		}
+		clients[op.Client] = true
+		if op.Outcome == record.OK {
+			kinds[op.Type]++
+		}
+		switch op.Type {
+		case record.OpCreate, record.OpUpdate:
+			if values[op.Value] || op.Value == "" {
+				t.Fatalf("value %q written twice", op.Value)
+			}
+			values[op.Value] = true
+			if op.Outcome == record.OK && op.Revision == "" {
+				t.Fatalf("no revision: %+v", op)
+			}
+		case record.OpGet:
+			if op.Outcome == record.OK && op.Found != (op.Value != "" && op.Revision != "") {
+				t.Fatalf("odd read: %+v", op)
+			}
+		}
+		if op.Outcome == record.Unknown {
+			t.Fatalf("unknown on a healthy cluster: %+v", op)
+		}
+	}
+	if len(clients) != 6 {
+		t.Errorf("%d clients, want 6", len(clients))
+	}
+	for _, k := range []record.OpType{record.OpGet, record.OpCreate, record.OpUpdate, record.OpDelete} {
+		if kinds[k] < 5 {
+			t.Errorf("only %d acknowledged operations of type %s", kinds[k], k)
+		}
+	}
+	for _, e := range c.Entrances() {
+		if final[e.Name] != 5 {
+			t.Errorf("%d final reads through %s, want 5", final[e.Name], e.Name)
+		}
+	}
+	for i := range 3 {
+		c.Server(i).CloseClientConnections()
+	}
+	waitFor(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before+servers+2 })
+}
+
+// TestTrafficUnderFaults shows that the traffic goes on when one server answers
+// no writes and another one is gone, and that the record tells them apart.
+func TestTrafficUnderFaults(t *testing.T) {
+	c := apitest.New(t, 3)
+	w, read := recording(t)
+	traffic, err := Start(t.Context(), Config{Entrances: c.Entrances(), Interval: 2 * time.Millisecond, Timeout: 100 * time.Millisecond}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet {
+			return false
+		}
+		apitest.Fail(w, 500, "InternalError", "etcdserver: request timed out")
+		return true
+	})
+	c.Server(2).Listener.Close()
+	c.Server(2).CloseClientConnections()
+	at := c.Revision()
+	waitFor(t, "traffic", func() bool { return c.Revision() > at+100 })
+	c.Server(1).Hook(nil)
+	traffic.final = 500 * time.Millisecond
+	traffic.Stop()
+	outcomes := map[string]map[record.Outcome]int{}
+	for _, o := range read().Ops {
+		op := o.V
+		if op.Purpose != "" || op.Type == record.OpGet {
+			continue
+		}
+		if outcomes[op.Entrance] == nil {
+			outcomes[op.Entrance] = map[record.Outcome]int{}
+		}
+		outcomes[op.Entrance][op.Outcome]++
+		if op.Outcome != record.OK && op.Error == "" {
+			t.Fatalf("no error: %+v", op)
+		}
+	}
+	if outcomes["node-1"][record.OK] == 0 || outcomes["node-2"][record.Unknown] == 0 || outcomes["node-3"][record.Refused] == 0 {
+		t.Errorf("outcomes: %v", outcomes)
+	}
+	if n := outcomes["node-3"][record.Unknown]; n > 2 {
+		t.Errorf("%d unknown writes through the server that is gone, want one a client at most", n)
+	}
+}
+
+func TestRegister(t *testing.T) {
+	c := apitest.New(t, 1)
+	w, _ := recording(t)
+	r, err := newRegisters(c.Entrances()[0], &log{w: w}, "test", "ns", "", 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	wantOp := func(what string, op record.Op, outcome record.Outcome, found bool, value string) record.Op {
+		t.Helper()
+		if op.Outcome != outcome || op.Found != found || op.Type == record.OpGet && op.Value != value {
+			t.Errorf("%s: %+v", what, op)
+		}
+		return op
+	}
+	wantOp("get of nothing", r.get(ctx, "k"), record.OK, false, "")
+	wantOp("update of nothing", r.update(ctx, "k", "v", "1"), record.Refused, false, "")
+	wantOp("delete of nothing", r.delete(ctx, "k", ""), record.Refused, false, "")
+	made := wantOp("create", r.create(ctx, "k", "v1"), record.OK, false, "")
+	wantOp("create again", r.create(ctx, "k", "v2"), record.Refused, false, "")
+	if got := wantOp("get", r.get(ctx, "k"), record.OK, true, "v1"); got.Revision != made.Revision {
+		t.Errorf("revision %q, created with %q", got.Revision, made.Revision)
+	}
+	second := wantOp("update", r.update(ctx, "k", "v3", made.Revision), record.OK, false, "")
+	wantOp("update of an old version", r.update(ctx, "k", "v4", made.Revision), record.Refused, false, "")
+	wantOp("delete of an old version", r.delete(ctx, "k", made.Revision), record.Refused, false, "")
+	wantOp("get", r.get(ctx, "k"), record.OK, true, "v3")
+	wantOp("delete", r.delete(ctx, "k", second.Revision), record.OK, false, "")
+	wantOp("get after delete", r.get(ctx, "k"), record.OK, false, "")
+
+	for name, answer := range map[string]string{
+		"nothing":        ``,
+		"not JSON":       `<html>`,
+		"another kind":   `{"kind":"Pod","metadata":{"name":"k","resourceVersion":"1"}}`,
+		"another object": `{"kind":"ConfigMap","metadata":{"name":"other","resourceVersion":"1"}}`,
+		"no version":     `{"kind":"ConfigMap","metadata":{"name":"k"}}`,
+	} {
+		c.Server(0).Hook(func(w http.ResponseWriter, _ *http.Request) bool {
+			_, _ = w.Write([]byte(answer))
+			return true
+		})
+		wantOp(name, r.get(ctx, "k"), record.Unknown, false, "")
+		wantOp(name, r.create(ctx, "k", "x"), record.Unknown, false, "")
+		wantOp(name, r.delete(ctx, "k", ""), record.Unknown, false, "")
+	}
+}
+
+func TestNamespaceBeingDeleted(t *testing.T) {
+	c := apitest.New(t, 1)
+	c.Set("/api/v1/namespaces/"+DefaultNamespace, `{"kind":"Namespace","status":{"phase":"Terminating"}}`)
+	w, _ := recording(t)
+	ctx, cancel := contextFor(t, 300*time.Millisecond)
+	defer cancel()
+	_, err := Start(ctx, Config{Entrances: c.Entrances()}, w)
+	if err == nil || !strings.Contains(err.Error(), "is being deleted") {
+		t.Errorf("error %v", err)
+	}
+}

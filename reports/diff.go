@@ -1,0 +1,159 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// ChangeKind says what changed between two runs.
+type ChangeKind string
+
+const (
+	ChangedRun      ChangeKind = "run"      // a version, the provider or the profile
+	ChangedVerdict  ChangeKind = "verdict"  // the verdict on a requirement or check
+	ChangedMeasured ChangeKind = "measured" // a measured duration, by more than noise
+	ChangedBound    ChangeKind = "bound"    // a limit
+	Added           ChangeKind = "added"    // judged only in the second run
+	Removed         ChangeKind = "removed"  // judged only in the first run
+)
+
+// Change is one difference between two runs.
+type Change struct {
+	Kind ChangeKind `json:"kind"`
+	// ID is the requirement or check, or for ChangedRun what changed.
+	ID     string `json:"id"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Worse says that the second run is the worse one.
+	Worse bool `json:"worse"`
+	// Sentence is the finding of the second run, where the verdict changed.
+	Sentence string `json:"sentence,omitempty"`
+}
+
+// A measured duration has changed only where it did by a quarter and by half a
+// second; less is noise on a busy machine.
+const (
+	noiseShare = 0.25
+	noiseFloor = 500 * time.Millisecond
+)
+
+// Diff tells what changed from a to b: the worse first, then by ID. Seed, times
+// and scenarios are expected to differ and are left out.
+func Diff(a, b *Results) []Change {
+	changes := diffRuns(a.Run, b.Run)
+	before, after := byID(a.All()), byID(b.All())
+	for id, x := range before {
+		if y, ok := after[id]; ok {
+			changes = append(changes, diffRequirement(x, y)...)
+			continue
+		}
+		// A requirement that is no longer judged is a hole in the coverage.
+		changes = append(changes, Change{Kind: Removed, ID: id, Before: string(x.Verdict), Worse: x.Verdict == judge.Pass})
+	}
+	for id, y := range after {
+		if _, ok := before[id]; !ok {
+			changes = append(changes, Change{Kind: Added, ID: id, After: string(y.Verdict), Worse: broken(y.Level, y.Verdict), Sentence: y.Sentence})
+		}
+	}
+	slices.SortFunc(changes, func(x, y Change) int {
+		return cmp.Or(-cmp.Compare(oneIf(x.Worse), oneIf(y.Worse)), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Kind, y.Kind))
+	})
+	return changes
+}
+
+// PrintDiff writes one line per change.
+func PrintDiff(w io.Writer, changes []Change) error {
+	var b strings.Builder
+	for _, c := range changes {
+		mark := " "
+		if c.Worse {
+			mark = "!"
+		}
+		fmt.Fprintf(&b, "%s %s: %s", mark, c.ID, c.text())
+		if c.Sentence != "" {
+			b.WriteString(": " + oneLine(c.Sentence))
+		}
+		b.WriteByte('\n')
+	}
+	if len(changes) == 0 {
+		b.WriteString("no difference in verdicts, bounds, measured values or versions\n")
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("print the differences: %w", err)
+	}
+	return nil
+}
+
+func (c Change) text() string {
+	switch c.Kind {
+	case Added:
+		return "new, " + c.After
+	case Removed:
+		return "no longer judged (was " + c.Before + ")"
+	case ChangedVerdict:
+		return c.Before + " → " + c.After
+	case ChangedRun:
+		return orNone(c.Before) + " → " + orNone(c.After)
+	default:
+		return string(c.Kind) + " " + orNone(c.Before) + " → " + orNone(c.After)
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func diffRuns(a, b Run) []Change {
+	var changes []Change
+	for _, f := range []struct{ name, before, after string }{
+		{"provider", a.Provider, b.Provider},
+		{"profile", a.Profile, b.Profile},
+		{"nodes", fmt.Sprint(len(a.Nodes)), fmt.Sprint(len(b.Nodes))},
+		{"kubernetes", a.Versions.Kubernetes, b.Versions.Kubernetes},
+		{"etcd", a.Versions.Etcd, b.Versions.Etcd},
+		{"kwok", a.Versions.Kwok, b.Versions.Kwok},
+		{"holdfast", a.Versions.Holdfast, b.Versions.Holdfast},
+	} {
+		if f.before != f.after {
+			changes = append(changes, Change{Kind: ChangedRun, ID: f.name, Before: f.before, After: f.after})
+		}
+	}
+	return changes
+}
+
+func diffRequirement(x, y Requirement) []Change {
+	var changes []Change
+	if x.Verdict != y.Verdict {
+		changes = append(changes, Change{
+			Kind: ChangedVerdict, ID: x.ID, Before: string(x.Verdict), After: string(y.Verdict),
+			Worse: rank(y.Verdict) > rank(judge.Pass) && rank(y.Verdict) > rank(x.Verdict), Sentence: y.Sentence,
+		})
+	}
+	if before, after := boundText(x.Bound), boundText(y.Bound); before != after {
+		changes = append(changes, Change{Kind: ChangedBound, ID: x.ID, Before: before, After: after})
+	}
+	if x.MeasuredNanos != nil && y.MeasuredNanos != nil {
+		before, after := *x.MeasuredNanos, *y.MeasuredNanos
+		if d := (after - before).Abs(); d >= noiseFloor && float64(d) >= noiseShare*float64(before.Abs()) {
+			changes = append(changes, Change{Kind: ChangedMeasured, ID: x.ID, Before: human(before), After: human(after), Worse: after > before})
+		}
+	}
+	return changes
+}
+
+func byID(reqs []Requirement) map[string]Requirement {
+	m := make(map[string]Requirement, len(reqs))
+	for _, r := range reqs {
+		m[r.ID] = r
+	}
+	return m
+}

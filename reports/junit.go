@@ -1,0 +1,160 @@
+package reports
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// The types below are the common denominator of JUnit's XML: the elements of
+// the Jenkins schema, with properties on test cases too.
+
+type junitSuites struct {
+	XMLName xml.Name   `xml:"testsuites"`
+	Name    string     `xml:"name,attr"`
+	Suite   junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name       string          `xml:"name,attr"`
+	Tests      int             `xml:"tests,attr"`
+	Failures   int             `xml:"failures,attr"`
+	Errors     int             `xml:"errors,attr"`
+	Skipped    int             `xml:"skipped,attr"`
+	Time       string          `xml:"time,attr"`
+	Timestamp  string          `xml:"timestamp,attr"`
+	Properties []junitProperty `xml:"properties>property"`
+	Cases      []junitCase     `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name       string          `xml:"name,attr"`
+	Classname  string          `xml:"classname,attr"`
+	Properties []junitProperty `xml:"properties>property"`
+	Failure    *junitMessage   `xml:"failure,omitempty"`
+	Error      *junitMessage   `xml:"error,omitempty"`
+	Skipped    *junitMessage   `xml:"skipped,omitempty"`
+	Output     string          `xml:"system-out,omitempty"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
+}
+
+type junitMessage struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr,omitempty"`
+	Text    string `xml:",chardata"`
+}
+
+// renderJUnit makes one test case of each requirement and scenario. A fail is a
+// failure, an inconclusive an error, a not applicable is skipped. A failed INFO
+// is a hazard shown, and no failure.
+func renderJUnit(in input) ([]byte, error) {
+	suite := junitSuite{
+		Name:      "holdfast",
+		Time:      fmt.Sprintf("%.3f", in.Run.Ended.Sub(in.Run.Started).Seconds()),
+		Timestamp: in.Run.Started.UTC().Format("2006-01-02T15:04:05"),
+		Properties: []junitProperty{
+			{"run", in.Run.ID},
+			{"provider", in.Run.Provider},
+			{"profile", in.Run.Profile},
+			{"seed", fmt.Sprint(in.Run.Seed)},
+			{"kubernetes", in.Run.Versions.Kubernetes},
+			{"etcd", in.Run.Versions.Etcd},
+			{"holdfast", in.Run.Versions.Holdfast},
+		},
+	}
+	for _, group := range perScenario(in.Results.Results) {
+		c := junitTestCase(group)
+		suite.Cases = append(suite.Cases, c)
+		suite.Tests++
+		switch {
+		case c.Failure != nil:
+			suite.Failures++
+		case c.Error != nil:
+			suite.Errors++
+		case c.Skipped != nil:
+			suite.Skipped++
+		}
+	}
+	body, err := xml.MarshalIndent(junitSuites{Name: "holdfast", Suite: suite}, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	// The encoder escapes line breaks in text, where none needs to be.
+	body = bytes.ReplaceAll(body, []byte("&#xA;"), []byte("\n"))
+	return slices.Concat([]byte(xml.Header), body, []byte("\n")), nil
+}
+
+// perScenario groups results by requirement and scenario, in this order.
+func perScenario(results []judge.Result) [][]judge.Result {
+	sorted := slices.Clone(results)
+	slices.SortStableFunc(sorted, func(a, b judge.Result) int {
+		return cmp.Or(cmp.Compare(a.Requirement, b.Requirement), cmp.Compare(a.Scenario, b.Scenario))
+	})
+	var groups [][]judge.Result
+	for i, r := range sorted {
+		if i > 0 && sorted[i-1].Requirement == r.Requirement && sorted[i-1].Scenario == r.Scenario {
+			last := len(groups) - 1
+			groups[last] = append(groups[last], r)
+			continue
+		}
+		groups = append(groups, []judge.Result{r})
+	}
+	return groups
+}
+
+func junitTestCase(group []judge.Result) junitCase {
+	r := decisive(group)
+	c := junitCase{
+		Name:      r.Requirement,
+		Classname: "holdfast." + r.Scenario,
+		Properties: []junitProperty{
+			{"requirement", r.Requirement},
+			{"level", r.Level},
+			{"verdict", string(r.Verdict)},
+			{"bound", oneLine(boundText(r.Bound))},
+			{"measured", oneLine(r.Measured)},
+			{"scenario", r.Scenario},
+		},
+		Output: caseOutput(group),
+	}
+	message := &junitMessage{Message: oneLine(r.Sentence), Text: strings.Join(r.Evidence, "\n")}
+	switch {
+	case broken(r.Level, r.Verdict):
+		message.Type = "fail"
+		c.Failure = message
+	case r.Verdict == judge.Inconclusive:
+		message.Type = "inconclusive"
+		c.Error = message
+	case r.Verdict == judge.NotApplicable:
+		message.Text = ""
+		c.Skipped = message
+	}
+	return c
+}
+
+// caseOutput tells everything that was found, so that a passed case can be
+// read too.
+func caseOutput(group []judge.Result) string {
+	var b strings.Builder
+	for _, r := range group {
+		fmt.Fprintf(&b, "%s (%s): %s", r.Verdict, r.Judge, oneLine(r.Sentence))
+		if r.MeasuredNanos != nil {
+			fmt.Fprintf(&b, " [%d ns]", *r.MeasuredNanos/time.Nanosecond)
+		}
+		b.WriteByte('\n')
+		for _, e := range r.Evidence {
+			fmt.Fprintf(&b, "  %s\n", oneLine(e))
+		}
+	}
+	return b.String()
+}

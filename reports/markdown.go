@@ -1,0 +1,146 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// renderMarkdown writes the summary that a CI shows on its page.
+func renderMarkdown(in input) ([]byte, error) {
+	var b bytes.Buffer
+	run := in.Run
+	fmt.Fprintf(&b, "# holdfast: %s\n\n", in.Verdict)
+	fmt.Fprintf(&b, "%s: %s. Kubernetes %s, etcd %s, provider %s, %s, seed %d.\n\n",
+		plural(len(in.Requirements), "requirement"), tally(in.Requirements),
+		mdText(run.Versions.Kubernetes), mdText(run.Versions.Etcd), mdText(run.Provider),
+		plural(len(run.Nodes), "control-plane node"), run.Seed)
+	if run.Problem != "" {
+		fmt.Fprintf(&b, "> **The run ended early:** %s\n\n", mdText(run.Problem))
+	}
+	mdTable(&b, in.Requirements)
+	if len(in.Checks) > 0 {
+		b.WriteString("\n## Checks of every run\n\n")
+		mdTable(&b, in.Checks)
+	}
+	mdDetails(&b, in)
+
+	b.WriteString("\n## Run\n\n| | |\n|---|---|\n")
+	for _, f := range runFacts(run) {
+		fmt.Fprintf(&b, "| %s | %s |\n", f.Name, mdText(f.Value))
+	}
+	return b.Bytes(), nil
+}
+
+func mdTable(b *bytes.Buffer, reqs []Requirement) {
+	b.WriteString("| | Requirement | Level | Verdict | Bound | Measured | Finding |\n|---|---|---|---|---|---|---|\n")
+	for _, r := range reqs {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n",
+			mdIcon(r.Verdict), mdText(r.ID), r.Level, r.Verdict, mdText(boundText(r.Bound)), mdText(r.Measured), mdText(r.Sentence))
+	}
+}
+
+// mdDetails gives the evidence for all that did not pass.
+func mdDetails(b *bytes.Buffer, in input) {
+	first := true
+	for _, r := range in.Results.Results {
+		if r.Verdict == judge.Pass || len(r.Evidence) == 0 {
+			continue
+		}
+		if first {
+			b.WriteString("\n## Evidence\n")
+			first = false
+		}
+		fmt.Fprintf(b, "\n**%s** in %s: %s\n\n", mdText(r.Requirement), mdText(r.Scenario), mdText(r.Sentence))
+		if inputs := strings.Join(inputTexts(r.Bound), ", "); inputs != "" {
+			fmt.Fprintf(b, "- bound: %s, with %s\n", mdText(boundText(r.Bound)), mdText(inputs))
+		}
+		for _, e := range r.Evidence {
+			fmt.Fprintf(b, "- %s\n", mdText(e))
+		}
+	}
+}
+
+func mdIcon(v judge.Verdict) string {
+	switch v {
+	case judge.Pass:
+		return "✅"
+	case judge.Fail:
+		return "❌"
+	case judge.NotApplicable:
+		return "➖"
+	default:
+		return "⚠️"
+	}
+}
+
+// mdText keeps text from being taken for Markdown or HTML, or breaking a table.
+func mdText(s string) string {
+	return mdEscaper.Replace(oneLine(s))
+}
+
+var mdEscaper = strings.NewReplacer(
+	`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;",
+	"*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`,
+)
+
+// fact is one line of the run info.
+type fact struct{ Name, Value string }
+
+// runFacts is the run info for people.
+func runFacts(run Run) []fact {
+	facts := []fact{
+		{"Run", run.ID},
+		{"Started", run.Started.UTC().Format(time.RFC3339)},
+		{"Ended", run.Ended.UTC().Format(time.RFC3339) + " (" + human(run.Ended.Sub(run.Started)) + ")"},
+		{"Provider", run.Provider},
+		{"Profile", run.Profile},
+		{"Seed", fmt.Sprint(run.Seed)},
+		{"Kubernetes", run.Versions.Kubernetes},
+		{"etcd", run.Versions.Etcd},
+		{"kwok", run.Versions.Kwok},
+		{"holdfast", run.Versions.Holdfast},
+		{"Machine", machineText(run.Machine)},
+	}
+	for _, n := range run.Nodes {
+		facts = append(facts, fact{n.Name, nodeText(n, run.Versions)})
+	}
+	facts = append(facts, fact{"Command", strings.Join(run.Command, " ")})
+	shown := facts[:0]
+	for _, f := range facts {
+		if f.Value != "" {
+			shown = append(shown, f)
+		}
+	}
+	return shown
+}
+
+func machineText(m Machine) string {
+	parts := []string{plural(m.Cores, "core")}
+	if m.MemoryBytes > 0 {
+		parts = append(parts, number(float64(m.MemoryBytes)/(1<<30), 1)+" GiB")
+	}
+	if m.OS != "" || m.Arch != "" {
+		parts = append(parts, strings.Trim(m.OS+"/"+m.Arch, "/"))
+	}
+	if m.Kernel != "" {
+		parts = append(parts, m.Kernel)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// nodeText is a node's address, and those of its versions that differ from the
+// run's.
+func nodeText(n Node, common Versions) string {
+	text := n.Address
+	for _, component := range sortedKeys(n.Versions) {
+		v := n.Versions[component]
+		if v != common.Kubernetes && v != common.Etcd {
+			text += ", " + component + " " + v
+		}
+	}
+	return text
+}

@@ -1,0 +1,113 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// Line is the verdict on a requirement in one line, without colour:
+//
+//	PASS  HA-EP-003  address gone after 13.9s (bound T + I + M = 27s)
+func Line(r Requirement) string {
+	return line(r, 0, 0, false)
+}
+
+// Print announces the verdicts at the end of a run and where the report is. It
+// takes requirements and run-wide checks (see Results.All) and shows of the
+// checks those that did not pass. Colour is ANSI's, for a terminal.
+func Print(w io.Writer, dir string, reqs []Requirement, color bool) error {
+	var shown, checks []Requirement
+	labels, ids := 0, 0
+	for _, r := range reqs {
+		switch {
+		case !r.Check():
+			shown = append(shown, r)
+		case r.Verdict != judge.Pass:
+			checks = append(checks, r)
+		default:
+			continue
+		}
+		labels = max(labels, len(label(r)))
+		ids = max(ids, utf8.RuneCountInString(r.ID))
+	}
+	var b strings.Builder
+	for _, r := range shown {
+		b.WriteString(line(r, labels, ids, color) + "\n")
+	}
+	if len(checks) > 0 {
+		b.WriteString("\nChecks of every run that did not pass:\n")
+		for _, r := range checks {
+			b.WriteString(line(r, labels, ids, color) + "\n")
+		}
+	}
+	fmt.Fprintf(&b, "\n%s: %s\n", plural(len(shown), "requirement"), tally(shown))
+	path := filepath.Join(dir, "report.html")
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	fmt.Fprintf(&b, "Report: %s\n", path)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("print the verdicts: %w", err)
+	}
+	return nil
+}
+
+func line(r Requirement, labelWidth, idWidth int, color bool) string {
+	text := fmt.Sprintf("%-*s", labelWidth, label(r))
+	if color {
+		text = tint(r, text)
+	}
+	text += fmt.Sprintf("  %-*s", idWidth, r.ID)
+	if sentence := oneLine(r.Sentence); sentence != "" {
+		text += "  " + sentence
+	}
+	// Sentences often name their bound; once is enough.
+	if bound := boundText(r.Bound); bound != "" && !strings.Contains(r.Sentence, bound) && !named(r.Sentence, r.Bound.Formula) {
+		text += " (bound " + bound + ")"
+	}
+	return text
+}
+
+// named tells whether a sentence has a formula in it. One of a single letter
+// could be any word.
+func named(sentence, formula string) bool {
+	return strings.Contains(formula, " ") && strings.Contains(sentence, formula)
+}
+
+// label is the verdict as it is printed. A failed INFO is marked as what it is,
+// since it does not fail the run.
+func label(r Requirement) string {
+	switch r.Verdict {
+	case judge.Pass:
+		return "PASS"
+	case judge.Fail:
+		if !broken(r.Level, r.Verdict) {
+			return "INFO"
+		}
+		return "FAIL"
+	case judge.NotApplicable:
+		return "N/A"
+	default:
+		return "INCONCLUSIVE"
+	}
+}
+
+func tint(r Requirement, text string) string {
+	code := "33" // yellow
+	switch {
+	case r.Verdict == judge.Pass:
+		code = "32"
+	case broken(r.Level, r.Verdict):
+		code = "1;31"
+	case r.Verdict == judge.NotApplicable:
+		code = "2"
+	case r.Verdict == judge.Fail:
+		code = "36"
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

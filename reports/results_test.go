@@ -1,0 +1,238 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+func TestMergeOfVerdicts(t *testing.T) {
+	const P, F, I, N = judge.Pass, judge.Fail, judge.Inconclusive, judge.NotApplicable
+	for _, test := range []struct {
+		verdicts []judge.Verdict
+		want     judge.Verdict
+	}{
+		{[]judge.Verdict{P}, P},
+		{[]judge.Verdict{P, N}, P},
+		{[]judge.Verdict{N, N}, N},
+		{[]judge.Verdict{N, I}, I},
+		{[]judge.Verdict{P, I, P}, I},
+		{[]judge.Verdict{I, F, P, N}, F},
+		{[]judge.Verdict{P, "maybe"}, I},
+		{[]judge.Verdict{""}, I},
+	} {
+		var results []judge.Result
+		for i, v := range test.verdicts {
+			results = append(results, judge.Result{Requirement: "HA-EP-003", Level: "MUST", Scenario: string(rune('a' + i)), Verdict: v})
+		}
+		for range 2 {
+			got := Merge(results, nil)
+			if len(got) != 1 || got[0].Verdict != test.want || len(got[0].Scenarios) != len(results) {
+				t.Errorf("Merge of %q = %+v, want %q", test.verdicts, got, test.want)
+			}
+			slices.Reverse(results)
+		}
+	}
+}
+
+func TestMergeDecidesByShareOfBound(t *testing.T) {
+	long, short := &judge.Bound{Formula: "L", Limit: 20 * time.Second}, &judge.Bound{Formula: "M", Limit: 2 * time.Second}
+	results := []judge.Result{
+		{Requirement: "HA-X-001", Level: "SHOULD", Scenario: "a", Verdict: judge.Pass, Bound: long, MeasuredNanos: dur(10), Sentence: "long"},
+		{Requirement: "HA-X-001", Level: "MUST", Scenario: "b", Verdict: judge.Pass, Bound: short, MeasuredNanos: dur(1.9), Sentence: "short"},
+		{Requirement: "HA-X-001", Level: "INFO", Scenario: "c", Verdict: judge.Pass, Sentence: "none"},
+	}
+	for range 3 {
+		got := Merge(results, map[string]string{"HA-X-001": "title"})[0]
+		if got.Sentence != "short" || got.DecidedBy != "b" || got.Level != "MUST" || got.Title != "title" {
+			t.Errorf("decided by %+v, want scenario b, level MUST", got)
+		}
+		results = append(results[1:], results[0])
+	}
+}
+
+func TestMergeLeavesRunWideChecksApart(t *testing.T) {
+	for _, r := range Merge(fixtureResults(), nil) {
+		if r.Check() {
+			t.Errorf("Merge has the check %s among the requirements", r.ID)
+		}
+	}
+	checks := Checks(fixtureResults(), nil)
+	if len(checks) != 2 || checks[0].ID != "RUN/harness" || checks[1].Verdict != judge.Inconclusive {
+		t.Errorf("Checks = %+v", checks)
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	one := func(level string, v judge.Verdict) judge.Result {
+		return judge.Result{Requirement: "HA-EP-001", Level: level, Verdict: v}
+	}
+	for _, test := range []struct {
+		name    string
+		results []judge.Result
+		want    int
+	}{
+		{"nothing judged", nil, 3},
+		{"pass", []judge.Result{one("MUST", judge.Pass)}, 0},
+		{"not applicable", []judge.Result{one("MUST", judge.NotApplicable)}, 0},
+		{"MUST fails", []judge.Result{one("MUST", judge.Fail), one("MUST", judge.Inconclusive)}, 1},
+		{"SHOULD fails", []judge.Result{one("MUST", judge.Inconclusive), one("SHOULD", judge.Fail)}, 1},
+		{"INFO fails", []judge.Result{one("INFO", judge.Fail), one("MUST", judge.Pass)}, 0},
+		{"INFO fails in a list with an inconclusive", []judge.Result{one("INFO", judge.Fail), one("MUST", judge.Inconclusive)}, 3},
+		{"unknown verdict", []judge.Result{one("MUST", "ok")}, 3},
+		{"unknown level", []judge.Result{one("must", judge.Fail)}, 1},
+		{"run-wide check", []judge.Result{one("MUST", judge.Pass), {Requirement: "RUN/linearizable", Level: "MUST", Verdict: judge.Fail}}, 1},
+	} {
+		if got := ExitCode(test.results); got != test.want {
+			t.Errorf("%s: exit code %d, want %d", test.name, got, test.want)
+		}
+		data, err := json.Marshal(New(Run{ID: "r"}, test.results, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Validate(data); err != nil {
+			t.Errorf("%s: the results do not fit their own schema: %v", test.name, err)
+		}
+	}
+}
+
+func TestLoadReadsBackWhatWriteWrote(t *testing.T) {
+	dir := t.TempDir()
+	if err := Write(dir, fixtureRun(), fixtureResults(), fixtureRecords(), fixtureTitles()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := New(fixtureRun(), fixtureResults(), fixtureTitles())
+	if got.ExitCode != 1 || got.Verdict != judge.Fail {
+		t.Errorf("exit code %d and verdict %q, want 1 and fail", got.ExitCode, got.Verdict)
+	}
+	// An empty list and none are the same on disk.
+	for i := range want.Results {
+		want.Results[i].Evidence = notNil(want.Results[i].Evidence)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("Load differs from what was written:\n got %+v\nwant %+v", got, want)
+	}
+	if changes := Diff(got, want); len(changes) != 0 {
+		t.Errorf("Diff of the same results: %+v", changes)
+	}
+}
+
+func TestLoadIsStrict(t *testing.T) {
+	good, err := os.ReadFile("testdata/results.json.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, old, new, want string }{
+		{"verdict", `"verdict": "pass"`, `"verdict": "passed"`, "/verdict'"},
+		{"unknown field", `"id": "HA-CL-003"`, `"id": "HA-CL-003", "colour": "red"`, "colour"},
+		{"missing field", `"exit_code": 1,`, ``, "exit_code"},
+		{"type", `"cores": 2`, `"cores": "two"`, "/run/machine/cores"},
+		{"time", `"started": "2026-08-20T03:15:00Z"`, `"started": "yesterday"`, "/run/started"},
+		{"seed too large", `"16045690984833335023"`, `"99999999999999999999"`, "seed"},
+		{"version", `"version": 1`, `"version": 2`, "format version 2"},
+		{"cut short", `"results": [`, ``, "JSON"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bad := bytes.Replace(good, []byte(test.old), []byte(test.new), 1)
+			if bytes.Equal(bad, good) {
+				t.Fatalf("%q is not in the golden file", test.old)
+			}
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, resultsFile), bad, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Load(dir)
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("error %v, want one with %q and the path", err, test.want)
+			}
+		})
+	}
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "holdfast judge") {
+		t.Errorf("empty directory: %v, want what to do about it", err)
+	}
+}
+
+func TestLine(t *testing.T) {
+	bound := fixtureBound("T + I + M", 27, nil)
+	for _, test := range []struct {
+		req  Requirement
+		want string
+	}{
+		{Requirement{ID: "HA-EP-003", Level: "MUST", Verdict: judge.Pass, Bound: bound, Sentence: "address gone after 13.9s"},
+			"PASS  HA-EP-003  address gone after 13.9s (bound T + I + M = 27s)"},
+		{Requirement{ID: "HA-EP-003", Level: "MUST", Verdict: judge.Fail, Bound: bound, Sentence: "not gone within T + I + M = 27s"},
+			"FAIL  HA-EP-003  not gone within T + I + M = 27s"},
+		{Requirement{ID: "HA-QR-003", Level: "INFO", Verdict: judge.Fail, Sentence: "stale\nread"}, "INFO  HA-QR-003  stale read"},
+		{Requirement{ID: "HA-QR-003", Level: "MUST", Verdict: judge.NotApplicable, Sentence: "no ability"}, "N/A  HA-QR-003  no ability"},
+		{Requirement{ID: "HA-QR-010", Level: "MUST", Verdict: judge.Pass, Bound: fixtureBound("E", 1, nil), Sentence: "Every write done"},
+			"PASS  HA-QR-010  Every write done (bound E = 1s)"},
+	} {
+		if got := Line(test.req); got != test.want {
+			t.Errorf("Line:\n got %s\nwant %s", got, test.want)
+		}
+	}
+	var out bytes.Buffer
+	if err := Print(&out, ".", []Requirement{{ID: "HA-EP-003", Level: "MUST", Verdict: judge.Fail}}, true); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "\x1b[1;31mFAIL\x1b[0m") {
+		t.Errorf("no colour in %q", out.String())
+	}
+}
+
+func TestHuman(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1500: "2µs", 412 * time.Microsecond: "412µs", 3400 * time.Microsecond: "3.4ms", 340 * time.Millisecond: "340ms",
+		1190 * time.Millisecond: "1.19s", 13931 * time.Millisecond: "13.9s", 27 * time.Second: "27s",
+		123 * time.Second: "2m03s", 3599900 * time.Millisecond: "60m00s", 62 * time.Minute: "1h02m", -3 * time.Second: "-3s", -90 * time.Second: "-1m30s",
+	} {
+		if got := human(d); got != want {
+			t.Errorf("human(%d) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	a := New(fixtureRun(), fixtureResults(), nil)
+	run, results := fixtureRun(), fixtureResults()
+	run.Versions.Kubernetes = "v1.36.3"
+	results[0].MeasuredNanos = dur(21.5) // HA-EP-003, slower
+	results[1].Verdict = judge.Fail      // HA-EP-006
+	results[1].Sentence = "address 10.77.0.12 not back"
+	results[2].Verdict = judge.Pass                       // HA-CL-003
+	results[3].MeasuredNanos = dur(16.6)                  // noise
+	results[3].Bound = fixtureBound("L + P + M", 25, nil) // HA-LE-002
+	results = append(results[:4], results[5:]...)         // HA-QR-001 gone
+	results = append(results, judge.Result{Requirement: "HA-TOP-001", Level: "MUST", Verdict: judge.Pass, Sentence: "fine"})
+	var out bytes.Buffer
+	if err := PrintDiff(&out, Diff(a, New(run, results, nil))); err != nil {
+		t.Fatal(err)
+	}
+	want := `! HA-EP-003: measured 13.9s → 21.5s
+! HA-EP-006: pass → fail: address 10.77.0.12 not back
+! HA-QR-001: no longer judged (was pass)
+  HA-CL-003: fail → pass: a client pinned to the load balancer saw errors for 8.9s after the API server on node-2 was killed
+  HA-LE-002: bound L + P + M = 19s → L + P + M = 25s
+  HA-TOP-001: new, pass: fine
+  kubernetes: v1.37.1 → v1.36.3
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	out.Reset()
+	if err := PrintDiff(&out, nil); err != nil || !strings.HasPrefix(out.String(), "no difference") {
+		t.Errorf("PrintDiff of nothing: %q, %v", out.String(), err)
+	}
+}

@@ -1,0 +1,139 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// drawn renders a lane as "class from-to text", in seconds.
+func drawn(bars []bar) string {
+	var parts []string
+	for _, b := range bars {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %.1f-%.1f %s", b.class, float64(b.from)/1e9, float64(b.to)/1e9, b.text)))
+	}
+	return strings.Join(parts, " | ")
+}
+
+func expect(t *testing.T, what string, bars []bar, want string) {
+	t.Helper()
+	if got := drawn(bars); got != want {
+		t.Errorf("%s:\n got %s\nwant %s", what, got, want)
+	}
+}
+
+func TestEndpointLanes(t *testing.T) {
+	run := &record.Run{Meta: fixtureMeta("x")}
+	see := func(at float64, source, revision string, addresses ...string) {
+		appendAt(&run.Endpoints, sec(at), record.Endpoints{Source: source, Revision: revision, Addresses: addresses})
+	}
+	see(1, "endpoints", "10", "10.77.0.11", "10.77.0.12")
+	see(1, "endpointslice", "11", "10.77.0.11", "10.77.0.12")
+	see(5, "endpoints", "20", "10.77.0.11")
+	see(6, "endpoints", "10", "10.77.0.11", "10.77.0.12") // from a stale cache
+	see(8, "endpointslice", "21", "10.77.0.11")
+	see(9, "endpoints", "30", "10.77.0.11", "10.77.0.99")
+	see(9, "endpointslice", "31", "10.77.0.11", "10.77.0.99")
+	lanes := endpointLanes(run, sec(10), 1)
+	if len(lanes) != 4 {
+		t.Fatalf("%d lanes, want one for each of 4 addresses", len(lanes))
+	}
+	expect(t, "stays", lanes[0].bars, "node n0 1.0-10.0 present")
+	expect(t, "goes", lanes[1].bars, "node n1 1.0-5.0 present | partial 5.0-8.0 in endpointslice only | gone 8.0-10.0 absent 2s")
+	expect(t, "never there", lanes[2].bars, "gone 1.0-10.0 absent 9s")
+	expect(t, "unknown address", lanes[3].bars, "gone 1.0-9.0 absent 8s | node other 9.0-10.0 present")
+}
+
+func TestEtcdLanes(t *testing.T) {
+	run := &record.Run{Meta: fixtureMeta("x")}
+	see := func(at float64, node, leader string, term uint64) {
+		appendAt(&run.Etcd, sec(at), record.EtcdStatus{Node: node, OK: term > 0, Member: "m-" + node, Leader: leader, Term: term})
+	}
+	for at := 0.0; at < 10; at++ {
+		switch {
+		case at < 3:
+			see(at, "node-1", "m-node-1", 2)
+			see(at, "node-2", "m-node-1", 2)
+		case at < 5: // node-1 is cut off and still takes itself for the leader
+			see(at, "node-1", "m-node-1", 2)
+			see(at, "node-2", "", 3)
+		case at < 7:
+			see(at, "node-1", "", 0)
+			see(at, "node-2", "m-node-2", 3)
+		default: // one term, two leaders
+			see(at, "node-1", "m-node-1", 3)
+			see(at, "node-2", "m-node-2", 3)
+		}
+	}
+	lanes := etcdLanes(run, sec(10), 1)
+	expect(t, "leader", lanes[0].bars,
+		"node n0 0.0-3.0 node-1 | bad 3.0-5.0 no leader 2s | node n1 5.0-7.0 node-2 | bad 7.0-10.0 2 leaders in term 3 3s")
+	expect(t, "node-1", lanes[1].bars, "node n0 0.0-5.0 | gone 5.0-7.0 | node n0 7.0-10.0")
+	expect(t, "node-2", lanes[2].bars, "node n0 0.0-3.0 | bad 3.0-5.0 | node n1 5.0-10.0")
+}
+
+func TestEtcdLaneDoesNotGuessOverSilence(t *testing.T) {
+	run := &record.Run{Meta: fixtureMeta("x")}
+	for _, at := range []float64{0, 1, 2, 20, 21, 22} {
+		appendAt(&run.Etcd, sec(at), record.EtcdStatus{Node: "node-1", OK: true, Member: "a", Leader: "a", Term: 2})
+	}
+	expect(t, "node-1", etcdLanes(run, sec(23), 1)[1].bars, "node n0 0.0-7.0 | node n0 20.0-23.0")
+}
+
+func TestLeaseLanes(t *testing.T) {
+	run := &record.Run{Meta: fixtureMeta("x")}
+	see := func(at float64, node, revision string) {
+		holder := node
+		if node != "" {
+			holder += "_uid"
+		}
+		appendAt(&run.Leases, sec(at), record.Lease{Name: "kube-scheduler", Holder: holder, HolderNode: node, Duration: 15, Revision: revision})
+	}
+	see(0, "node-1", "1")
+	see(2, "node-1", "2")
+	see(4, "node-1", "2") // read again: renews nothing
+	see(20, "node-2", "3")
+	see(21, "node-1", "2") // from a stale cache
+	see(25, "", "4")
+	see(26, "node-3", "5")
+	expect(t, "lease", leaseLanes(run, sec(60), 1)[0].bars,
+		"node n0 0.0-17.0 node-1 | gone 17.0-20.0 expired 3s | node n1 20.0-25.0 node-2 | gone 25.0-26.0 no holder 1s | node n2 26.0-41.0 node-3 | gone 41.0-60.0 expired 19s")
+}
+
+func TestOutages(t *testing.T) {
+	s := &probeSeries{}
+	for i, ok := range []bool{true, false, false, true, false, true, false} {
+		s.probes = append(s.probes, record.Probe{Start: sec(float64(i)), End: sec(float64(i) + 0.5), OK: ok, Status: 503})
+	}
+	want := []outage{{sec(1), sec(2.5), 2, "HTTP 503"}, {sec(4), sec(4.5), 1, "HTTP 503"}, {sec(6), sec(6.5), 1, "HTTP 503"}}
+	if got := s.outages(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("outages %v, want %v", got, want)
+	}
+	merged := mergeOutages(want, sec(1.6))
+	if len(merged) != 1 || merged[0].probes != 4 || merged[0].to != sec(6.5) {
+		t.Errorf("merged outages %v, want one of 4 probes until 6.5 s", merged)
+	}
+	if s.longest().Seconds() != 1.5 {
+		t.Errorf("longest %v, want 1.5s", s.longest())
+	}
+}
+
+func TestShortStatesMergeAndHideNothingBad(t *testing.T) {
+	var tr track
+	for i := range 10 {
+		tr.set(sec(1+float64(i)/100), state{"node n" + fmt.Sprint(i%2), fmt.Sprint(i)})
+	}
+	tr.set(sec(1.1), state{"gone", "absent"})
+	tr.set(sec(1.11), state{"node n0", "present"})
+	expect(t, "track", tr.finish(sec(9), sec(0.5), "x"), "gone 1.0-1.1 changes too quick to draw 110ms | node n0 1.1-9.0 present")
+}
+
+func TestTicks(t *testing.T) {
+	for _, s := range []float64{0.5, 1, 14, 15, 79, 300, 4000, 86400, 1e7} {
+		if n := len(ticks(sec(s))); n < 1 || n > 16 {
+			t.Errorf("%d ticks for %g s, want 1 to 16", n, s)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package reports
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// timeline is what is drawn of one record: groups of lanes over one axis.
+type timeline struct {
+	end    record.Nanos
+	phases []bar
+	marks  []mark
+	groups []laneGroup
+	late   []bar // samples of the harness's lateness, one bar each
+	worst  time.Duration
+}
+
+type laneGroup struct {
+	title string
+	lanes []lane
+}
+
+// lane is one row. A thin one is half as high.
+type lane struct {
+	label, note string
+	thin        bool
+	bars        []bar
+}
+
+// bar is a time in which one thing held.
+type bar struct {
+	from, to record.Nanos
+	class    string // style, see report.html.tmpl
+	text     string // written into the bar where it fits
+	tip      string // shown on hover
+	late     time.Duration
+}
+
+// mark is a line through all lanes.
+type mark struct {
+	at    record.Nanos
+	class string
+}
+
+// timelineOf derives the timeline; two things closer than resolution are
+// merged, so that a long record does not make a large page.
+func timelineOf(run *record.Run, resolution func(end record.Nanos) record.Nanos) *timeline {
+	t := &timeline{end: max(endOf(run), record.Nanos(time.Second))}
+	step := resolution(t.end)
+	t.phases = phaseBars(run, t.end)
+	t.marks = faultMarks(run)
+	t.add("Faults", faultLanes(run, t.end))
+	t.add("etcd leader", etcdLanes(run, t.end, step))
+	t.add("Endpoints of default/kubernetes", endpointLanes(run, t.end, step))
+	t.add("Lease holders", leaseLanes(run, t.end, step))
+	t.add("Availability by entrance", availabilityLanes(run, step))
+	t.late, t.worst = latenessBars(run, step)
+	return t
+}
+
+func (t *timeline) add(title string, lanes []lane) {
+	if len(lanes) > 0 {
+		t.groups = append(t.groups, laneGroup{title, lanes})
+	}
+}
+
+func phaseBars(run *record.Run, end record.Nanos) []bar {
+	var bars []bar
+	for i, p := range run.Phases {
+		to := end
+		if i+1 < len(run.Phases) {
+			to = run.Phases[i+1].At
+		}
+		class := "phase"
+		if i%2 == 1 {
+			class = "phase odd"
+		}
+		bars = append(bars, bar{from: p.At, to: to, class: class, text: p.V.Name, tip: tip("phase "+p.V.Name, p.At, to)})
+	}
+	return bars
+}
+
+func faultMarks(run *record.Run) []mark {
+	var marks []mark
+	for _, in := range injectionsOf(run) {
+		if in.injected != nil {
+			marks = append(marks, mark{in.began(), "mark injected"})
+		}
+		if at, ok := in.ended(); ok {
+			marks = append(marks, mark{at, "mark healed"})
+		}
+	}
+	return marks
+}
+
+func faultLanes(run *record.Run, end record.Nanos) []lane {
+	var lanes []lane
+	for _, in := range injectionsOf(run) {
+		from := in.began()
+		to, healed := in.ended()
+		class, state := "fault", ""
+		switch {
+		case in.injected == nil:
+			class, state, to = "fault unproven", ", injection failed", from
+		case !in.injected.Proven:
+			class, state = "fault unproven", ", no proof of effect"
+		}
+		if in.injected != nil && !healed {
+			to, state = end, state+", not healed"
+		}
+		to = max(to, from)
+		b := bar{from: from, to: to, class: class, text: in.what() + state, tip: tip(in.what()+state, from, to)}
+		if in.proven() {
+			b.tip += "\n" + in.injected.Proof
+		}
+		if healed && in.healed.Proof != "" {
+			b.tip += "\nhealed: " + in.healed.Proof
+		}
+		lanes = append(lanes, lane{label: in.id, bars: []bar{b}})
+	}
+	return lanes
+}
+
+func availabilityLanes(run *record.Run, step record.Nanos) []lane {
+	var lanes []lane
+	previous := ""
+	for _, s := range probeSeriesOf(run) {
+		l := lane{note: s.operation() + ", " + s.connection(), thin: true}
+		if s.entrance != previous {
+			l.label, previous = s.entrance, s.entrance
+		}
+		first, last := s.probes[0].Start, s.probes[len(s.probes)-1].End
+		name := fmt.Sprintf("%s, %s on %s connections", s.entrance, s.operation(), map[bool]string{true: "reused", false: "new"}[s.reused])
+		l.bars = append(l.bars, bar{from: first, to: last, class: "up",
+			tip: fmt.Sprintf("%s: %s, %d failed", name, plural(len(s.probes), "probe"), s.failed)})
+		for _, o := range mergeOutages(s.outages(), step) {
+			text := fmt.Sprintf("%s: %s failed", name, plural(o.probes, "probe"))
+			l.bars = append(l.bars, bar{from: o.from, to: o.to, class: "down", tip: tip(text, o.from, o.to) + reasonLine(o.reason)})
+		}
+		lanes = append(lanes, l)
+	}
+	return lanes
+}
+
+func reasonLine(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return "\n" + clip(oneLine(reason), 160)
+}
+
+// mergeOutages joins outages that would be drawn into the same place.
+func mergeOutages(list []outage, step record.Nanos) []outage {
+	var merged []outage
+	for _, o := range list {
+		if n := len(merged); n > 0 && o.from-merged[n-1].to < step {
+			merged[n-1].to = max(merged[n-1].to, o.to)
+			merged[n-1].probes += o.probes
+			continue
+		}
+		merged = append(merged, o)
+	}
+	return merged
+}
+
+// latenessBars keeps the largest lateness of each step.
+func latenessBars(run *record.Run, step record.Nanos) (bars []bar, worst time.Duration) {
+	step = max(2*step, 1)
+	for _, h := range run.Harness {
+		worst = max(worst, h.V.Late)
+		from := h.At - h.At%step
+		if n := len(bars); n > 0 && bars[n-1].from == from {
+			bars[n-1].late = max(bars[n-1].late, h.V.Late)
+			continue
+		}
+		bars = append(bars, bar{from: from, to: from + step, late: h.V.Late})
+	}
+	return bars, worst
+}
+
+// tip is a text for hovering with the times of what it tells of.
+func tip(text string, from, to record.Nanos) string {
+	return fmt.Sprintf("%s\n%s to %s (%s)", text, at(from), at(to), human(time.Duration(to-from)))
+}
+
+// at renders a point in time in seconds from the start.
+func at(t record.Nanos) string {
+	return fmt.Sprintf("%.2fs", time.Duration(t).Seconds())
+}
+
+func clip(s string, limit int) string {
+	runes := []rune(s)
+	if len(runes) <= limit {
+		return s
+	}
+	return string(runes[:limit-1]) + "…"
+}

@@ -1,0 +1,123 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// input is what every renderer reads.
+type input struct {
+	*Results
+	// records are the records by scenario; one may be missing where it could
+	// not be read.
+	records map[string]*record.Run
+}
+
+// file is one rendered file of the results directory.
+type file struct {
+	name string
+	data []byte
+}
+
+// Write renders the verdicts on a run into dir, which it makes where needed:
+// report.html, summary.md, junit.xml, metrics.prom and results.json. Records
+// are by scenario and may lack some; titles are requirement titles by ID and may
+// be nil.
+//
+// Each file appears whole or not at all. All are written under temporary names
+// before the first is renamed, so that a disk that fills up leaves the files of
+// an earlier rendering as they were.
+func Write(dir string, run Run, results []judge.Result, records map[string]*record.Run, titles map[string]string) error {
+	files, err := render(input{New(run, results, titles), records})
+	if err != nil {
+		return fmt.Errorf("render the results of run %s: %w", run.ID, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return writeError(dir, err)
+	}
+	return place(dir, files)
+}
+
+func render(in input) ([]file, error) {
+	renderers := []struct {
+		name   string
+		render func(input) ([]byte, error)
+	}{
+		{"report.html", renderHTML},
+		{"summary.md", renderMarkdown},
+		{"junit.xml", renderJUnit},
+		{"metrics.prom", renderMetrics},
+		// The last one, so that whoever sees a new results.json finds the
+		// other files beside it.
+		{resultsFile, renderJSON},
+	}
+	var files []file
+	for _, r := range renderers {
+		data, err := r.render(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.name, err)
+		}
+		files = append(files, file{r.name, data})
+	}
+	return files, nil
+}
+
+func renderJSON(in input) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(in.Results)
+	return buf.Bytes(), err
+}
+
+func place(dir string, files []file) error {
+	var temps []string
+	defer func() {
+		for _, t := range temps {
+			os.Remove(t) // gone already after a rename
+		}
+	}()
+	for _, f := range files {
+		temp, err := os.CreateTemp(dir, "."+f.name+".*.tmp")
+		if err != nil {
+			return writeError(dir, err)
+		}
+		temps = append(temps, temp.Name())
+		if err := fill(temp, f.data); err != nil {
+			return writeError(dir, err)
+		}
+	}
+	for i, f := range files {
+		if err := os.Rename(temps[i], filepath.Join(dir, f.name)); err != nil {
+			return writeError(dir, err)
+		}
+	}
+	return nil
+}
+
+func fill(f *os.File, data []byte) error {
+	_, err := f.Write(data)
+	return errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+}
+
+// writeError says what to do about err, which has the path in it.
+func writeError(dir string, err error) error {
+	hint := "choose another directory with --out"
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		hint = "the disk is full: free some space there or choose a directory elsewhere with --out; the record is kept and holdfast report renders it again"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		hint = "this user may not write there: " + hint
+	}
+	return fmt.Errorf("write results to %s: %w (%s)", dir, err, hint)
+}

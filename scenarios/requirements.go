@@ -1,0 +1,61 @@
+package scenarios
+
+import (
+	_ "embed"
+	"sync"
+)
+
+//go:embed requirements.yaml
+var requirementsFile []byte
+
+// Requirement is one row of the catalogue.
+type Requirement struct {
+	// ID is stable; it is never used for another requirement.
+	ID string `yaml:"id" json:"id"`
+	// Area is the middle part of the ID.
+	Area string `yaml:"area" json:"area"`
+	// Level is MUST, SHOULD or INFO.
+	Level string `yaml:"level" json:"level"`
+	// Fault is what is done to the cluster; empty where the text says it.
+	Fault string `yaml:"fault" json:"fault,omitempty"`
+	// Text is what a cluster owes, with its bound.
+	Text string `yaml:"text" json:"text"`
+	// Source is the design document that the row comes from.
+	Source string `yaml:"source" json:"source"`
+}
+
+type requirementList struct {
+	APIVersion   string        `yaml:"apiVersion"`
+	Kind         string        `yaml:"kind"`
+	Requirements []Requirement `yaml:"requirements"`
+}
+
+var requirements = sync.OnceValue(func() []Requirement {
+	var list requirementList
+	if err := parse("requirements.yaml", requirementsFile, &list); err != nil {
+		panic(err) // the file is part of the program and tested with it
+	}
+	return list.Requirements
+})
+
+// Requirements returns the catalogue in its own order. Callers must not change it.
+func Requirements() []Requirement { return requirements() }
+
+// RequirementByID finds a requirement.
+func RequirementByID(id string) (Requirement, bool) {
+	for _, r := range requirements() {
+		if r.ID == id {
+			return r, true
+		}
+	}
+	return Requirement{}, false
+}
+
+// Titles returns the requirements' texts by ID.
+func Titles() map[string]string {
+	titles := map[string]string{}
+	for _, r := range requirements() {
+		titles[r.ID] = r.Text
+	}
+	return titles
+}

@@ -1,0 +1,260 @@
+package scenarios
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// The type of a scenario file.
+const (
+	APIVersion = "holdfast.dev/v1alpha1"
+	Kind       = "Scenario"
+)
+
+// Scenario is one experiment and the requirements that it settles.
+type Scenario struct {
+	APIVersion string   `yaml:"apiVersion"`
+	Kind       string   `yaml:"kind"`
+	Metadata   Metadata `yaml:"metadata"`
+	Spec       Spec     `yaml:"spec"`
+}
+
+// Metadata names a scenario.
+type Metadata struct {
+	// Name is a DNS label, the same as the file's name.
+	Name string `yaml:"name"`
+}
+
+// Spec is what a scenario does.
+type Spec struct {
+	Summary string `yaml:"summary"`
+	// Profiles are those that the scenario belongs to: smoke, core, full.
+	Profiles []string `yaml:"profiles"`
+	// MinNodes is how many control-plane nodes it takes, 1 where 0.
+	MinNodes     int       `yaml:"minNodes"`
+	Traffic      Traffic   `yaml:"traffic"`
+	Timeline     []Step    `yaml:"timeline"`
+	Requirements []Settles `yaml:"requirements"`
+}
+
+// Traffic is the traffic throughout; zero values take the defaults.
+type Traffic struct {
+	ClientsPerEntrance int           `yaml:"clientsPerEntrance"`
+	Keys               int           `yaml:"keys"`
+	Interval           time.Duration `yaml:"interval"`
+	Timeout            time.Duration `yaml:"timeout"`
+}
+
+// Step is one step of the timeline; exactly one field is set.
+type Step struct {
+	Inject *Inject       `yaml:"inject"`
+	Heal   string        `yaml:"heal"`
+	Wait   time.Duration `yaml:"wait"`
+	Until  *Until        `yaml:"until"`
+	Action *Action       `yaml:"action"`
+}
+
+// Inject, Until and Action are as in package engine.
+type (
+	Inject struct {
+		ID     string            `yaml:"id"`
+		Fault  string            `yaml:"fault"`
+		Target string            `yaml:"target"`
+		TTL    time.Duration     `yaml:"ttl"`
+		Params map[string]string `yaml:"params"`
+	}
+	Until struct {
+		Condition string `yaml:"condition"`
+		Fault     string `yaml:"fault"`
+		AtMost    string `yaml:"atMost"`
+	}
+	Action struct {
+		Name  string `yaml:"name"`
+		Fault string `yaml:"fault"`
+	}
+)
+
+// Settles is a requirement that the scenario gives evidence for, and how.
+type Settles struct {
+	ID     string            `yaml:"id"`
+	Judge  string            `yaml:"judge"`
+	Bound  string            `yaml:"bound"`
+	Fault  string            `yaml:"fault"`
+	Params map[string]string `yaml:"params"`
+}
+
+// Profiles are the profiles by size; each holds those before it.
+var Profiles = []string{"smoke", "core", "full"}
+
+// In tells whether the scenario belongs to a profile.
+func (s *Scenario) In(profile string) bool {
+	return slices.Contains(s.Spec.Profiles, profile)
+}
+
+// Experiment returns what the engine is to run.
+func (s *Scenario) Experiment() engine.Experiment {
+	e := engine.Experiment{Name: s.Metadata.Name, Traffic: engine.Traffic(s.Spec.Traffic)}
+	for _, step := range s.Spec.Timeline {
+		e.Timeline = append(e.Timeline, engine.Step{Inject: (*engine.Inject)(step.Inject), Heal: step.Heal, Wait: step.Wait,
+			Until: (*engine.Until)(step.Until), Action: (*engine.Action)(step.Action)})
+	}
+	for _, r := range s.Spec.Requirements {
+		level := "MUST"
+		if known, ok := RequirementByID(r.ID); ok {
+			level = known.Level
+		}
+		e.Checks = append(e.Checks, record.Check{Requirement: r.ID, Level: level, Judge: r.Judge, Bound: r.Bound, Fault: r.Fault, Params: r.Params})
+	}
+	return e
+}
+
+// Expected is about how long the scenario takes at least: its waits, without
+// what its conditions take.
+func (s *Scenario) Expected() time.Duration {
+	total := 8 * time.Second // warm-up, steady states, cool-down
+	for _, step := range s.Spec.Timeline {
+		total += step.Wait
+	}
+	return total
+}
+
+//go:embed *.yaml
+var files embed.FS
+
+var all = sync.OnceValue(func() []*Scenario {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		panic(err)
+	}
+	var list []*Scenario
+	for _, e := range entries {
+		if e.Name() == "requirements.yaml" {
+			continue
+		}
+		b, err := files.ReadFile(e.Name())
+		if err != nil {
+			panic(err)
+		}
+		s, err := Parse(e.Name(), b)
+		if err != nil {
+			panic(err) // the files are part of the program and tested with it
+		}
+		list = append(list, s)
+	}
+	// What touches nothing goes first, on the cluster as it was made.
+	slices.SortStableFunc(list, func(a, b *Scenario) int { return min(1, a.faults()) - min(1, b.faults()) })
+	return list
+})
+
+func (s *Scenario) faults() int {
+	n := 0
+	for _, step := range s.Spec.Timeline {
+		if step.Inject != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// All returns the scenarios that come with the program, those without a fault
+// first. Callers must not change them.
+func All() []*Scenario { return all() }
+
+const maxFileSize = 1 << 20
+
+// Load reads a scenario file. Errors name file, line, field and what is allowed.
+func Load(path string) (*Scenario, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a scenario file: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading a scenario file: %w", err)
+	}
+	return Parse(path, b)
+}
+
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// Parse reads a scenario from memory; name stands for it in errors.
+func Parse(name string, data []byte) (*Scenario, error) {
+	var s Scenario
+	if err := parse(name, data, &s); err != nil {
+		return nil, err
+	}
+	var problems []error
+	problem := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...)))
+	}
+	if s.APIVersion != APIVersion || s.Kind != Kind {
+		problem("apiVersion %q, kind %q: want %s and %s", s.APIVersion, s.Kind, APIVersion, Kind)
+	}
+	if !dnsLabel.MatchString(s.Metadata.Name) {
+		problem("metadata.name %q: want lower-case letters, digits and dashes", s.Metadata.Name)
+	}
+	for _, p := range s.Spec.Profiles {
+		if !slices.Contains(Profiles, p) {
+			problem("spec.profiles: no profile %q; allowed: %s", p, strings.Join(Profiles, ", "))
+		}
+	}
+	if s.Spec.MinNodes < 0 || s.Spec.MinNodes > 7 {
+		problem("spec.minNodes: %d: want 1 to 7", s.Spec.MinNodes)
+	}
+	if len(s.Spec.Requirements) == 0 {
+		problem("spec.requirements: none; a scenario that settles nothing needs no run")
+	}
+	for _, r := range s.Spec.Requirements {
+		if r.ID == "" || strings.HasPrefix(r.ID, "RUN/") {
+			problem("spec.requirements: id %q: want an ID of the catalogue, or one of your own", r.ID)
+		}
+	}
+	if err := s.Experiment().Validate(symbols()); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			problem("spec.%s", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// symbols are the symbols of bounds, with values that do not matter here.
+func symbols() map[string]time.Duration { return framework.Settings{}.Symbols() }
+
+func parse(name string, data []byte, into any) error {
+	if len(data) > maxFileSize {
+		return fmt.Errorf("%s is larger than %d bytes: this is no file of ours", name, maxFileSize)
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	if err := documents.Decode(&doc); errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s is empty", name)
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if err := documents.Decode(&second); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s:%d: a second document: one file holds one", name, second.Line)
+	}
+	d := &decoder{file: name}
+	d.decode(doc.Content[0], "", reflect.ValueOf(into).Elem())
+	return errors.Join(d.problems...)
+}

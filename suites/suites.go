@@ -1,0 +1,186 @@
+// Package suites turns scenarios into Ginkgo specs: one spec a scenario,
+// labelled by profile, by area, level and ID of each requirement that it
+// settles, and by the faults it injects.
+//
+// The same specs run under ginkgo or go test, which need user namespaces and
+// the binaries that `holdfast fetch kubernetes` puts into the cache:
+//
+//	go tool ginkgo ./suites/...
+//	HOLDFAST_PROFILE=core go test ./suites/...
+//
+// and inside `holdfast run`.
+package suites
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/onsi/ginkgo/v2"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// Env is what the specs run with.
+type Env struct {
+	// Cluster makes the cluster that all specs share; it is called before the
+	// first one. Close ends it.
+	Cluster func(context.Context) (framework.Cluster, error)
+	Close   func(context.Context) error
+	// Dir gets a record for each scenario, in record/SCENARIO.
+	Dir string
+	// Run identifies the run, Harness is the version of the program, Provider
+	// says who makes the cluster.
+	Run, Harness, Provider string
+	// Seed is what each scenario's own seed derives from.
+	Seed      uint64
+	Scenarios []*scenarios.Scenario
+	// Progress is told what happens, one line a step; nil for silence.
+	Progress func(string)
+	// Settled is called with the verdicts on each scenario, in turn; may be nil.
+	Settled func(scenario string, results []judge.Result)
+}
+
+// Register declares the specs. Call it once, before Ginkgo runs.
+func Register(env *Env) {
+	ginkgo.Describe("control plane", func() {
+		var c framework.Cluster
+		ginkgo.AfterAll(func(ctx ginkgo.SpecContext) {
+			if c != nil && env.Close != nil {
+				if err := env.Close(ctx); err != nil {
+					ginkgo.Fail(err.Error())
+				}
+			}
+		})
+		ginkgo.BeforeAll(func(ctx ginkgo.SpecContext) {
+			var err error
+			// The cluster outlives the context of this node.
+			if c, err = env.Cluster(context.WithoutCancel(ctx)); err != nil {
+				ginkgo.Fail(err.Error())
+			}
+		})
+		for i, s := range env.Scenarios {
+			ginkgo.It(s.Metadata.Name, Labels(s), func(ctx ginkgo.SpecContext) {
+				if nodes := len(c.Nodes()); nodes < s.Spec.MinNodes {
+					ginkgo.Skip(fmt.Sprintf("not applicable: it takes %d control-plane nodes, the cluster has %d", s.Spec.MinNodes, nodes))
+				}
+				env.progress(fmt.Sprintf("[%d/%d] %s", i+1, len(env.Scenarios), s.Metadata.Name))
+				if err := env.settle(ctx, c, s); err != nil {
+					ginkgo.Fail(err.Error())
+				}
+			})
+		}
+	}, ginkgo.Ordered, ginkgo.ContinueOnFailure)
+}
+
+// Labels returns the labels of a scenario's spec.
+func Labels(s *scenarios.Scenario) ginkgo.Labels {
+	labels := ginkgo.Labels(slices.Clone(s.Spec.Profiles))
+	add := func(l string) {
+		if l != "" && !slices.Contains(labels, l) {
+			labels = append(labels, l)
+		}
+	}
+	for _, r := range s.Spec.Requirements {
+		add(r.ID)
+		if known, ok := scenarios.RequirementByID(r.ID); ok {
+			add(known.Area)
+			add(known.Level)
+		}
+	}
+	for _, step := range s.Spec.Timeline {
+		if step.Inject != nil {
+			add("fault-" + step.Inject.Fault)
+		}
+	}
+	return labels
+}
+
+func (env *Env) progress(line string) {
+	if env.Progress != nil {
+		env.Progress(line)
+	}
+}
+
+// settle runs a scenario and returns an error unless every requirement passes.
+func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Scenario) error {
+	dir := filepath.Join(env.Dir, "record", s.Metadata.Name)
+	problem := engine.Run(ctx, c, s.Experiment(), engine.Options{Dir: dir, Run: env.Run, Harness: env.Harness,
+		Provider: env.Provider, Seed: scenarioSeed(env.Seed, s.Metadata.Name), Progress: func(line string) { env.progress("  " + line) }})
+	run, err := record.Read(dir)
+	if err != nil {
+		return errors.Join(problem, err)
+	}
+	results := judge.Evaluate(run)
+	if env.Settled != nil {
+		env.Settled(s.Metadata.Name, results)
+	}
+	problems := []error{problem}
+	for _, r := range results {
+		if r.Verdict != judge.Pass && r.Verdict != judge.NotApplicable {
+			problems = append(problems, fmt.Errorf("%s: %s: %s", r.Verdict, r.Requirement, r.Sentence))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// scenarioSeed gives each scenario of a run a seed of its own, whatever else
+// runs: FNV-1a of its name, mixed with the run's.
+func scenarioSeed(seed uint64, name string) uint64 {
+	h := uint64(14695981039346656037) ^ seed
+	for _, b := range []byte(name) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return h
+}
+
+// Run runs the registered specs outside of go test, writes Ginkgo's own report
+// to out, and tells whether all passed.
+func Run(env *Env, out io.Writer) bool {
+	Register(env)
+	suite, reporter := ginkgo.GinkgoConfiguration()
+	reporter.NoColor = true
+	reporter.Succinct = true
+	ginkgo.GinkgoWriter.TeeTo(out)
+	return ginkgo.RunSpecs(&failer{}, "holdfast", suite, reporter)
+}
+
+// failer takes the place of a *testing.T.
+type failer struct{}
+
+func (failer) Fail() {}
+
+// Select returns the scenarios of a profile whose name matches one of the
+// globs; no glob matches all.
+func Select(all []*scenarios.Scenario, profile string, globs []string) ([]*scenarios.Scenario, error) {
+	var chosen []*scenarios.Scenario
+	for _, s := range all {
+		match := len(globs) == 0 && s.In(profile)
+		for _, g := range globs {
+			ok, err := filepath.Match(g, s.Metadata.Name)
+			if err != nil {
+				return nil, fmt.Errorf("%q is no pattern: %w", g, err)
+			}
+			match = match || ok
+		}
+		if match {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 {
+		var names []string
+		for _, s := range all {
+			names = append(names, s.Metadata.Name)
+		}
+		return nil, fmt.Errorf("no scenario matches; there are: %s", strings.Join(names, ", "))
+	}
+	return chosen, nil
+}
