@@ -16,6 +16,7 @@ import (
 // allowed. It goes on after a problem, so that all are told at once.
 type decoder struct {
 	file     string
+	lines    map[string]int // by path of the field
 	problems []error
 }
 
@@ -27,6 +28,7 @@ var durationType = reflect.TypeFor[time.Duration]()
 
 // decode fills v from n; path names the field for people.
 func (d *decoder) decode(n *yaml.Node, path string, v reflect.Value) {
+	d.lines[path] = n.Line
 	if n.Kind == yaml.AliasNode {
 		d.problem(n, "%s: aliases are not allowed", path)
 		return
@@ -67,6 +69,12 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(n.Value)
+	case reflect.Bool:
+		value, err := strconv.ParseBool(n.Value)
+		if err != nil {
+			d.problem(n, "%s: %q: want true or false", path, n.Value)
+		}
+		v.SetBool(value)
 	case reflect.Int:
 		value, err := strconv.Atoi(n.Value)
 		if err != nil {

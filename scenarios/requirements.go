@@ -32,7 +32,7 @@ type requirementList struct {
 
 var requirements = sync.OnceValue(func() []Requirement {
 	var list requirementList
-	if err := parse("requirements.yaml", requirementsFile, &list); err != nil {
+	if _, err := parse("requirements.yaml", requirementsFile, &list); err != nil {
 		panic(err) // the file is part of the program and tested with it
 	}
 	return list.Requirements

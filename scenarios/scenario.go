@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -55,6 +55,8 @@ type Spec struct {
 
 // Traffic is the traffic throughout; zero values take the defaults.
 type Traffic struct {
+	// Off leaves it out; probes stay.
+	Off                bool          `yaml:"off"`
 	ClientsPerEntrance int           `yaml:"clientsPerEntrance"`
 	Keys               int           `yaml:"keys"`
 	Interval           time.Duration `yaml:"interval"`
@@ -63,26 +65,27 @@ type Traffic struct {
 
 // Step is one step of the timeline; exactly one field is set.
 type Step struct {
-	Inject *Inject       `yaml:"inject"`
-	Heal   string        `yaml:"heal"`
-	Wait   time.Duration `yaml:"wait"`
-	Until  *Until        `yaml:"until"`
-	Action *Action       `yaml:"action"`
+	Inject *Inject `yaml:"inject"`
+	Heal   string  `yaml:"heal"`
+	Wait   string  `yaml:"wait"`
+	Until  *Until  `yaml:"until"`
+	Action *Action `yaml:"action"`
 }
 
-// Inject, Until and Action are as in package engine.
+// Inject, Until and Action are as in package engine. Times are formulas, such
+// as "8s" or "2E + M".
 type (
 	Inject struct {
-		ID     string            `yaml:"id"`
 		Fault  string            `yaml:"fault"`
 		Target string            `yaml:"target"`
-		TTL    time.Duration     `yaml:"ttl"`
+		ID     string            `yaml:"as"`
+		TTL    string            `yaml:"ttl"`
 		Params map[string]string `yaml:"params"`
 	}
 	Until struct {
 		Condition string `yaml:"condition"`
-		Fault     string `yaml:"fault"`
 		AtMost    string `yaml:"atMost"`
+		Fault     string `yaml:"fault"`
 	}
 	Action struct {
 		Name  string `yaml:"name"`
@@ -124,12 +127,14 @@ func (s *Scenario) Experiment() engine.Experiment {
 	return e
 }
 
-// Expected is about how long the scenario takes at least: its waits, without
-// what its conditions take.
-func (s *Scenario) Expected() time.Duration {
-	total := 8 * time.Second // warm-up, steady states, cool-down
+// Expected is about how long the scenario takes at least on a cluster with
+// these settings: its waits, without what its conditions take.
+func (s *Scenario) Expected(settings framework.Settings) time.Duration {
+	total := 5 * time.Second // steady states and final reads
 	for _, step := range s.Spec.Timeline {
-		total += step.Wait
+		if b, err := judge.ParseBound(step.Wait, settings.Symbols()); err == nil {
+			total += b.Limit
+		}
 	}
 	return total
 }
@@ -192,44 +197,54 @@ func Load(path string) (*Scenario, error) {
 	return Parse(path, b)
 }
 
-var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
 // Parse reads a scenario from memory; name stands for it in errors.
 func Parse(name string, data []byte) (*Scenario, error) {
 	var s Scenario
-	if err := parse(name, data, &s); err != nil {
+	lines, err := parse(name, data, &s)
+	if err != nil {
 		return nil, err
 	}
 	var problems []error
-	problem := func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...)))
+	problem := func(path, format string, args ...any) {
+		at := name
+		// The nearest field that the file has tells the line.
+		for p := path; ; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
+			if line, ok := lines[p]; ok {
+				at = fmt.Sprintf("%s:%d", name, line)
+				break
+			}
+			if p == "" {
+				break
+			}
+		}
+		problems = append(problems, fmt.Errorf("%s: %s: %s", at, path, fmt.Sprintf(format, args...)))
 	}
-	if s.APIVersion != APIVersion || s.Kind != Kind {
-		problem("apiVersion %q, kind %q: want %s and %s", s.APIVersion, s.Kind, APIVersion, Kind)
+	if s.APIVersion != APIVersion {
+		problem("apiVersion", "%q: want %s", s.APIVersion, APIVersion)
 	}
-	if !dnsLabel.MatchString(s.Metadata.Name) {
-		problem("metadata.name %q: want lower-case letters, digits and dashes", s.Metadata.Name)
+	if s.Kind != Kind {
+		problem("kind", "%q: want %s", s.Kind, Kind)
 	}
-	for _, p := range s.Spec.Profiles {
+	for i, p := range s.Spec.Profiles {
 		if !slices.Contains(Profiles, p) {
-			problem("spec.profiles: no profile %q; allowed: %s", p, strings.Join(Profiles, ", "))
+			problem(fmt.Sprintf("spec.profiles[%d]", i), "no profile %q; allowed: %s", p, strings.Join(Profiles, ", "))
 		}
 	}
 	if s.Spec.MinNodes < 0 || s.Spec.MinNodes > 7 {
-		problem("spec.minNodes: %d: want 1 to 7", s.Spec.MinNodes)
+		problem("spec.minNodes", "%d: want 1 to 7", s.Spec.MinNodes)
 	}
-	if len(s.Spec.Requirements) == 0 {
-		problem("spec.requirements: none; a scenario that settles nothing needs no run")
-	}
-	for _, r := range s.Spec.Requirements {
+	for i, r := range s.Spec.Requirements {
 		if r.ID == "" || strings.HasPrefix(r.ID, "RUN/") {
-			problem("spec.requirements: id %q: want an ID of the catalogue, or one of your own", r.ID)
+			problem(fmt.Sprintf("spec.requirements[%d].id", i), "%q: want an ID of the catalogue, or one of your own", r.ID)
 		}
 	}
-	if err := s.Experiment().Validate(symbols()); err != nil {
-		for line := range strings.Lines(err.Error()) {
-			problem("spec.%s", strings.TrimSuffix(line, "\n"))
+	for _, p := range s.Experiment().Validate() {
+		if p.Path == "name" {
+			p.Path = "metadata.name"
+		} else {
+			p.Path = "spec." + p.Path
 		}
+		problem(p.Path, "%v", p.Err)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
@@ -237,24 +252,22 @@ func Parse(name string, data []byte) (*Scenario, error) {
 	return &s, nil
 }
 
-// symbols are the symbols of bounds, with values that do not matter here.
-func symbols() map[string]time.Duration { return framework.Settings{}.Symbols() }
-
-func parse(name string, data []byte, into any) error {
+// parse fills into, a pointer to a struct, and returns the lines of the fields.
+func parse(name string, data []byte, into any) (map[string]int, error) {
 	if len(data) > maxFileSize {
-		return fmt.Errorf("%s is larger than %d bytes: this is no file of ours", name, maxFileSize)
+		return nil, fmt.Errorf("%s is larger than %d bytes: this is no file of ours", name, maxFileSize)
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	if err := documents.Decode(&doc); errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s is empty", name)
+		return nil, fmt.Errorf("%s is empty", name)
 	} else if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := documents.Decode(&second); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s:%d: a second document: one file holds one", name, second.Line)
+		return nil, fmt.Errorf("%s:%d: a second document: one file holds one", name, second.Line)
 	}
-	d := &decoder{file: name}
+	d := &decoder{file: name, lines: map[string]int{}}
 	d.decode(doc.Content[0], "", reflect.ValueOf(into).Elem())
-	return errors.Join(d.problems...)
+	return d.lines, errors.Join(d.problems...)
 }

@@ -114,7 +114,7 @@ func (env *Env) progress(line string) {
 func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Scenario) error {
 	dir := filepath.Join(env.Dir, "record", s.Metadata.Name)
 	problem := engine.Run(ctx, c, s.Experiment(), engine.Options{Dir: dir, Run: env.Run, Harness: env.Harness,
-		Provider: env.Provider, Seed: scenarioSeed(env.Seed, s.Metadata.Name), Progress: func(line string) { env.progress("  " + line) }})
+		Provider: env.Provider, Seed: env.Seed, Progress: func(line string) { env.progress("  " + line) }})
 	run, err := record.Read(dir)
 	if err != nil {
 		return errors.Join(problem, err)
@@ -130,16 +130,6 @@ func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Sc
 		}
 	}
 	return errors.Join(problems...)
-}
-
-// scenarioSeed gives each scenario of a run a seed of its own, whatever else
-// runs: FNV-1a of its name, mixed with the run's.
-func scenarioSeed(seed uint64, name string) uint64 {
-	h := uint64(14695981039346656037) ^ seed
-	for _, b := range []byte(name) {
-		h = (h ^ uint64(b)) * 1099511628211
-	}
-	return h
 }
 
 // Run runs the registered specs outside of go test, writes Ginkgo's own report

@@ -235,10 +235,14 @@ func printPlan(cmd *cobra.Command, p *plan, output outputFormat) error {
 	w := cmd.OutOrStdout()
 	fmt.Fprintf(w, "cluster: provider %s, %d control-plane nodes, Kubernetes %s, balancer %s, %d simulated workers\n",
 		p.Provider, len(p.Cluster.Spec.Nodes), p.Cluster.Spec.KubernetesVersion, p.Cluster.Spec.LoadBalancer.Kind, p.Cluster.Spec.Workers)
+	settings, err := clusters.Settings(p.Cluster)
+	if err != nil {
+		return exitWith(exitUsage, err)
+	}
 	total := 15 * time.Second
 	for _, s := range p.Scenarios {
-		total += s.Expected()
-		fmt.Fprintf(w, "\n%s (at least %s)\n  %s\n", s.Metadata.Name, s.Expected(), s.Spec.Summary)
+		total += s.Expected(settings)
+		fmt.Fprintf(w, "\n%s (at least %s)\n  %s\n", s.Metadata.Name, s.Expected(settings), s.Spec.Summary)
 		for _, step := range s.Spec.Timeline {
 			if in := step.Inject; in != nil {
 				fmt.Fprintf(w, "  touches: %s of %s\n", in.Fault, in.Target)
@@ -252,7 +256,7 @@ func printPlan(cmd *cobra.Command, p *plan, output outputFormat) error {
 			fmt.Fprintf(w, "  settles: %s by %s%s\n", r.ID, r.Judge, bound)
 		}
 	}
-	_, err := fmt.Fprintf(w, "\nexpected time: %s or more, plus what its conditions wait for; nothing has been touched\n", total)
+	_, err = fmt.Fprintf(w, "\nexpected time: %s or more, plus what its conditions wait for; nothing has been touched\n", total)
 	return err
 }
 

@@ -82,6 +82,10 @@ func memberHealth(run *record.Run, node string, from, to record.Nanos) (last rec
 		}
 		n++
 		if e.V.OK && e.V.Leader != "" {
+			// Members are asked for less often than the rest.
+			if len(e.V.Members) == 0 {
+				e.V.Members = last.Members
+			}
 			bad, last, healthy = 0, e.V, true
 			continue
 		}

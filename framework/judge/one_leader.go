@@ -1,9 +1,6 @@
 package judge
 
 import (
-	"cmp"
-	"time"
-
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -15,56 +12,53 @@ func oneLeaderPerTerm() definition {
 	}, judgeOneLeaderPerTerm}
 }
 
-// reign is a leader in a term as one member kept reporting it.
+// reign is a term in which one member named itself the leader.
 type reign struct {
 	node, leader string
+	term         uint64
 	from, to     record.Nanos
+	index        uint64 // raft index of the first sample
 }
 
-// judgeOneLeaderPerTerm counts only what a member reported for longer than an
-// election takes. etcd's status gives the term of the last entry that the
-// member applied beside the leader that it follows now, so that just after an
-// election a new leader is reported with the old term.
+// judgeOneLeaderPerTerm believes what a member says of itself once it has
+// committed something as the leader. etcd's status gives the term of the last
+// entry that the member applied beside the leader that it knows of now, so the
+// two need not belong together: a follower that comes back learns of the new
+// leader long before it applies the first entry of the new term, and a new
+// leader itself has applied none of its own before the first one is committed.
 func judgeOneLeaderPerTerm(m *matter) finding {
-	settings := m.run.Meta.Settings
-	confirm := 2*cmp.Or(settings["E"], time.Second) + cmp.Or(settings["M"], 2*time.Second)
-
-	type present struct {
-		term uint64
-		reign
-	}
-	now := map[string]present{} // by node
-	terms := map[uint64]reign{} // the first confirmed one
+	now := map[string]reign{}   // by node, while it names itself
+	terms := map[uint64]reign{} // the first proven one
 	answers := 0
 	for _, e := range m.run.Etcd {
 		s := e.V
-		if !s.OK || s.Leader == "" || s.Term == 0 {
+		if !s.OK || s.Leader == "" || s.Leader != s.Member || s.Term == 0 {
 			delete(now, s.Node)
 			continue
 		}
 		answers++
-		p, ok := now[s.Node]
-		if !ok || p.term != s.Term || p.leader != s.Leader {
-			p = present{s.Term, reign{s.Node, s.Leader, e.At, e.At}}
+		r, ok := now[s.Node]
+		if !ok || r.term != s.Term {
+			r = reign{node: s.Node, leader: s.Leader, term: s.Term, from: e.At, index: s.RaftIndex}
 		}
-		p.to = e.At
-		now[s.Node] = p
-		if time.Duration(p.to-p.from) <= confirm {
+		r.to = e.At
+		now[s.Node] = r
+		if s.RaftIndex <= r.index {
 			continue
 		}
 		first, ok := terms[s.Term]
 		if !ok {
-			terms[s.Term] = p.reign
+			terms[s.Term] = r
 			continue
 		}
-		if first.leader != p.leader {
-			return failed("etcd must have one leader per term: in term %d the member on %s followed %s (%s to %s), and the member on %s followed %s (%s to %s).",
-				s.Term, first.node, first.leader, when(first.from), when(first.to), p.node, p.leader, when(p.from), when(p.to)).rests(p.from, p.to)
+		if first.leader != r.leader {
+			return failed("etcd must have one leader per term: in term %d the member on %s led (%s to %s), and so did the member on %s (%s to %s).",
+				s.Term, first.node, when(first.from), when(first.to), r.node, when(r.from), when(r.to))
 		}
 	}
 	if len(terms) == 0 {
-		return inconclusive("no etcd member named one leader for longer than %s (%d answers)", short(confirm), answers)
+		return inconclusive("no etcd member that named itself the leader was seen to commit anything (%d answers)", answers)
 	}
-	return passed("In each of %d terms that lasted longer than %s, all etcd members named one leader (%d answers).", len(terms), short(confirm), answers).
+	return passed("In each of %d terms one etcd member led (%d answers of leaders).", len(terms), answers).
 		counted("%d terms", len(terms))
 }

@@ -343,10 +343,12 @@ func TestOneLeaderPerTerm(t *testing.T) {
 	}{
 		{"one term", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9"), Pass},
 		{"an election", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9", "node-2 m3 3 10 19", "node-3 m3 3 10 19"), Pass},
-		{"new leader with the old term at first", reports("node-1 m1 2 0 9", "node-2 m3 2 10 12", "node-2 m3 3 13 19"), Pass},
-		{"two leaders", reports("node-1 m1 2 0 9", "node-2 m3 2 10 19"), Fail},
+		{"new leader with the old term at first", reports("node-1 m1 2 0 9", "node-3 m3 2 10 10", "node-3 m3 3 11 19"), Pass},
+		{"returned follower with the old term", reports("node-1 m1 2 0 9", "node-3 m3 3 10 19", "node-1 m3 2 20 29"), Pass},
+		{"two leaders", reports("node-1 m1 2 0 9", "node-2 m2 2 10 19"), Fail},
 		{"two leaders at once", reports("node-1 m1 2 0 9", "node-2 m2 2 0 9"), Fail},
-		{"too short", reports("node-1 m1 2 0 3"), Inconclusive},
+		{"seen once", reports("node-1 m1 2 0 0"), Inconclusive},
+		{"no leader asked", reports("node-2 m1 2 0 9"), Inconclusive},
 		{"nothing", newStory(), Inconclusive},
 	} {
 		f := judgeOneLeaderPerTerm(&matter{run: tt.s.run})

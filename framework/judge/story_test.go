@@ -190,7 +190,7 @@ func (s *story) lease(name, holder string, rev int, renew float64) *story {
 
 func (s *story) etcd(node, leader string, term uint64) *story {
 	return add(s, &s.run.Etcd, record.EtcdStatus{Node: node, OK: true, Cluster: "c1", Member: "m" + node[len(node)-1:], Leader: leader,
-		Term: term, Members: []string{"m1", "m2", "m3"}})
+		Term: term, RaftIndex: uint64(len(s.run.Etcd)), Members: []string{"m1", "m2", "m3"}})
 }
 
 func (s *story) process(node, component string, pid int) *story {

@@ -73,15 +73,15 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 	seen.at = o.log.w.Now()
 	o.log.add(record.KindLease, record.Lease{
 		Name: name, Via: via,
-		Holder: l.Spec.HolderIdentity, HolderNode: holderNode(l.Spec.HolderIdentity),
+		Holder: l.Spec.HolderIdentity, HolderNode: HolderNode(l.Spec.HolderIdentity),
 		Acquire: l.Spec.AcquireTime, Renew: l.Spec.RenewTime, Duration: l.Spec.LeaseDurationSeconds,
 		Transitions: l.Spec.LeaseTransitions, Revision: l.Metadata.ResourceVersion,
 	})
 }
 
-// holderNode takes the host name from a holder's identity. Elected components
+// HolderNode takes the host name from a holder's identity. Elected components
 // use "<host name>_<UUID>".
-func holderNode(identity string) string {
+func HolderNode(identity string) string {
 	if i := strings.LastIndexByte(identity, '_'); i >= 0 {
 		return identity[:i]
 	}

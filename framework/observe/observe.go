@@ -151,17 +151,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// apiServers returns the entrances of a cluster that are API servers.
-func apiServers(c framework.Cluster) []framework.Entrance {
-	var servers []framework.Entrance
-	for _, e := range c.Entrances() {
-		if e.Kind == framework.EntranceAPIServer {
-			servers = append(servers, e)
-		}
-	}
-	return servers
-}
-
 // log writes to the record and keeps the first error.
 type log struct {
 	w   *record.Writer

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"runtime"
 	"slices"
@@ -156,6 +157,7 @@ func TestProbesAreOpenLoop(t *testing.T) {
 		defer waiting.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the client left
 		<-r.Context().Done()
 		return true
 	})

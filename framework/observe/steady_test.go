@@ -48,8 +48,8 @@ func TestSteadyState(t *testing.T) {
 	if err := HashEtcd(t.Context(), c, w); err != nil {
 		t.Error(err)
 	}
-	c.etcd.Stop(2)
 	stopped := w.Now()
+	c.etcd.Stop(2)
 	time.Sleep(time.Second)
 	o.Stop()
 	checkStatus(t, read(), stopped)
@@ -150,7 +150,7 @@ func TestHolderNode(t *testing.T) {
 		"bare":          "bare",
 		"":              "",
 	} {
-		if got := holderNode(identity); got != want {
+		if got := HolderNode(identity); got != want {
 			t.Errorf("%q: %q, want %q", identity, got, want)
 		}
 	}

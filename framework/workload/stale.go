@@ -71,8 +71,9 @@ func PrepareStale(ctx context.Context, c framework.Cluster, w *record.Writer) er
 // StaleRead is for the time in which the member on node is isolated. It puts a
 // newer value of /holdfast/stale through the other members, trying for 30 s until
 // one acknowledges it (purpose "stale-write"), then reads it on the isolated member:
-// serializably (purpose "stale-read") and linearizably, with 3 s for an answer
-// (purpose "stale-read-linearizable").
+// serializably (purpose "stale-read"), linearizably, with 3 s for an answer
+// (purpose "stale-read-linearizable"), and serializably again, to show that the old
+// data lasts.
 func StaleRead(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
 	members, err := openMembers(c, w, "stale")
 	if err != nil {
@@ -95,6 +96,7 @@ func StaleRead(ctx context.Context, c framework.Cluster, node string, w *record.
 	}
 	isolated.get(ctx, "stale-read", staleKey, false, staleTimeout)
 	isolated.get(ctx, "stale-read-linearizable", staleKey, true, staleTimeout)
+	isolated.get(ctx, "stale-read", staleKey, false, staleTimeout)
 	return isolated.log.problem()
 }
 

@@ -59,14 +59,14 @@ const (
 
 // Traffic is traffic under way.
 type Traffic struct {
-	cfg     Config
-	ctx     context.Context
-	log     *log
-	keys    []string
-	stop    chan struct{}
-	once    sync.Once
+	cfg  Config
+	ctx  context.Context
+	log  *log
+	keys []string
+	stop chan struct{}
+	once sync.Once
 	// final is how long Stop tries to read every register once more.
-	final time.Duration
+	final   time.Duration
 	clients sync.WaitGroup
 }
 

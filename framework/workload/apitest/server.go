@@ -7,6 +7,8 @@ package apitest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -55,7 +57,9 @@ func New(t testing.TB, n int) *Cluster {
 	c := &Cluster{objects: map[string]map[string]any{}, changed: make(chan struct{})}
 	for i := range n {
 		s := &Server{Name: fmt.Sprintf("node-%d", i+1), cluster: c, counts: map[string]int{}}
-		s.Server = httptest.NewTLSServer(s)
+		s.Server = httptest.NewUnstartedServer(s)
+		s.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that break off are part of the tests
+		s.StartTLS()
 		t.Cleanup(func() {
 			s.CloseClientConnections()
 			s.Close()

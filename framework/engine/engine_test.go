@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+func kill(id, node string) Step {
+	return Step{Inject: &Inject{ID: id, Fault: "kill", Target: "scheduler/" + node}}
+}
+
+// carryOut runs a timeline on a cluster, without long pauses, and returns its
+// record.
+func carryOut(ctx context.Context, t *testing.T, c framework.Cluster, o Options, steps ...Step) (*record.Run, error) {
+	t.Helper()
+	o.Dir, o.Run, o.Seed, o.Progress = t.TempDir(), "test", 7, func(s string) { t.Log(s) }
+	e := Experiment{Name: "test", Timeline: steps, Traffic: Traffic{ClientsPerEntrance: 1},
+		Checks: []record.Check{{Requirement: "HA-TOP-001", Judge: "etcd-membership"}}}
+	problem := Run(ctx, c, e, o)
+	run, err := record.Read(o.Dir)
+	if err != nil {
+		t.Fatal(problem, err)
+	}
+	return run, problem
+}
+
+func phases(run *record.Run) (names []string) {
+	for _, p := range run.Phases {
+		names = append(names, p.V.Name)
+	}
+	return names
+}
+
+// faults writes the record's faults as "ID phase proven".
+func faults(run *record.Run) (all []string) {
+	for _, f := range run.Faults {
+		proven := "unproven"
+		if f.V.Proven {
+			proven = "proven"
+		}
+		all = append(all, f.V.ID+" "+string(f.V.Phase)+" "+proven)
+	}
+	return all
+}
+
+func contains(list []string, parts ...string) bool {
+	return slices.ContainsFunc(list, func(s string) bool {
+		for _, p := range parts {
+			if !strings.Contains(s, p) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	run, err := carryOut(t.Context(), t, c, Options{Provider: "fake", Harness: "v0"},
+		Step{Action: &Action{Name: "ready"}},
+		kill("a", "node-1"),
+		Step{Wait: "20ms"},
+		kill("b", "node-2"),
+		Step{Heal: "a"},
+		Step{Heal: "b"},
+		Step{Until: &Until{Condition: "steady", AtMost: "2E + M"}},
+	)
+	if err != nil || !run.Complete || run.End.Error != "" {
+		t.Fatal(err, run.Problem, run.End)
+	}
+	m := run.Meta
+	if m.Seed != Seed(7, "test") || m.Scenario != "test" || m.Provider != "fake" || m.Settings["E"] != time.Second || len(m.Nodes) != 3 || len(m.Checks) != 1 {
+		t.Errorf("meta: %+v", m)
+	}
+
+	// The steps are there, in order; recovery is measured at once after the
+	// last healing, not between the two, and again at the end since a step
+	// came after it.
+	want := []string{"baseline", "action ready", "inject kill on scheduler/node-1 as a", "wait 20ms",
+		"inject kill on scheduler/node-2 as b", "heal a", "heal b", "recovery, limit 14s", "until steady, at most 2E + M",
+		"recovery, limit 14s", "final reads"}
+	if got := phases(run); !slices.Equal(got, want) {
+		t.Errorf("phases:\n got %q\nwant %q", got, want)
+	}
+	wantFaults := []string{"a injected proven", "b injected proven", "a healed proven", "b healed proven"}
+	if got := faults(run); !slices.Equal(got, wantFaults) {
+		t.Errorf("faults: %q", got)
+	}
+	for _, f := range run.Faults {
+		if f.V.Effect < f.V.Called || f.V.Node == "" || f.V.Component != "kube-scheduler" || f.V.Proof == "" {
+			t.Errorf("%+v", f.V)
+		}
+	}
+	if down := c.down(); len(down) > 0 {
+		t.Errorf("left down: %v", down)
+	}
+	// The fault outlives the rest of the timeline by far.
+	if c.nodes[0].hold < spare+2*healLimit {
+		t.Errorf("time to live %s", c.nodes[0].hold)
+	}
+	if len(run.Steadies) != 3 || run.Steadies[0].V.Phase != "before" || !run.Steadies[2].V.OK {
+		t.Errorf("steadies: %+v", run.Steadies)
+	}
+	if len(run.Ops) == 0 || len(run.Probes) == 0 {
+		t.Error("no traffic or no probes in the record")
+	}
+	if final := slices.IndexFunc(run.Ops, func(o record.Timed[record.Op]) bool { return o.V.Purpose == "final-read" }); final < 0 {
+		t.Error("no final read in the record")
+	}
+}
+
+// What a timeline leaves broken is healed at the end.
+func TestHealAll(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), kill("b", "node-2"))
+	if err != nil || len(c.down()) > 0 {
+		t.Fatal(err, c.down())
+	}
+	for _, id := range []string{"a", "b"} {
+		if !contains(faults(run), id+" healed proven") {
+			t.Errorf("%s: %q", id, faults(run))
+		}
+	}
+}
+
+// An interrupt heals all the same, and the record says that it is not whole.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		for len(c.down()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel(errors.New("Ctrl-C"))
+	}()
+	began := time.Now()
+	run, err := carryOut(ctx, t, c, Options{}, kill("a", "node-1"), Step{Wait: "1h"})
+	if err == nil || !strings.Contains(err.Error(), "Ctrl-C") || time.Since(began) > time.Minute {
+		t.Fatal(err, time.Since(began))
+	}
+	if !run.Complete || !strings.Contains(run.End.Error, "interrupted") {
+		t.Errorf("end: %+v, complete %t", run.End, run.Complete)
+	}
+	if !contains(faults(run), "a healed proven") || len(c.down()) > 0 {
+		t.Errorf("%q; down: %v", faults(run), c.down())
+	}
+}
+
+// A fault without proof, or one that could not be injected, is recorded; the
+// rest of the timeline is left out, and the record is whole.
+func TestUnproven(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	for _, test := range []struct {
+		name    string
+		prepare func(*fakeNode)
+		want    string
+	}{
+		{"inert", func(n *fakeNode) { n.inert = true }, "a injected unproven"},
+		{"down already", func(n *fakeNode) { n.pid = 0 }, "a injected unproven"},
+		{"refused", func(n *fakeNode) { n.refuse = errors.New("no") }, "a failed unproven"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := &fakeNode{Node: c.nodes[0].Node, pid: 100}
+			test.prepare(n)
+			c.nodes[0] = n
+			run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), Step{Wait: "1h"})
+			if err != nil || !run.Complete || run.End.Error != "" {
+				t.Fatal(err, run.End)
+			}
+			if !contains(faults(run), test.want) || contains(phases(run), "wait 1h") {
+				t.Errorf("%q, %q", faults(run), phases(run))
+			}
+			if last := run.Steadies[len(run.Steadies)-1].V; last.Phase != "after" {
+				t.Errorf("no steady state after: %+v", run.Steadies)
+			}
+		})
+	}
+}
+
+// Healing that does not work is recorded, and does not hide the rest.
+func TestHealFails(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	c.nodes[0].stubborn = true
+	run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), kill("b", "node-2"), Step{Heal: "a"}, Step{Heal: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := faults(run); !contains(got, "a failed") || !contains(got, "b healed proven") {
+		t.Errorf("%q", got)
+	}
+}
+
+// noWay is a cluster without a way in, which is unhealthy at once.
+type noWay struct{ *fakeCluster }
+
+func (noWay) Entrances() []framework.Entrance { return nil }
+
+// An unhealthy cluster is left alone, and the record says why.
+func TestBaseline(t *testing.T) {
+	t.Parallel()
+	c := &fakeCluster{Cluster: apitest.New(t, 1)}
+	c.nodes = []*fakeNode{{Node: c.Cluster.Nodes()[0], pid: 100}}
+	run, err := carryOut(t.Context(), t, noWay{c}, Options{}, kill("a", "node-1"))
+	if err != nil || !run.Complete || run.End.Error != "" {
+		t.Fatal(err, run.End)
+	}
+	if len(run.Steadies) != 1 || run.Steadies[0].V.OK || len(run.Steadies[0].V.Problems) == 0 {
+		t.Errorf("%+v", run.Steadies)
+	}
+	if len(run.Faults) > 0 || len(run.Ops) > 0 || c.nodes[0].killed > 0 {
+		t.Error("something was done to an unhealthy cluster")
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	c := &fakeCluster{}
+	dir := t.TempDir()
+	if err := Run(t.Context(), c, Experiment{Timeline: []Step{{}}}, Options{Dir: dir, Run: "x"}); err == nil {
+		t.Error("a bad experiment was accepted")
+	}
+	if _, err := record.Read(dir); err == nil {
+		t.Error("a bad experiment left a record")
+	}
+}
+
+// Each experiment has a seed of its own, the same in every run of that seed.
+func TestSeed(t *testing.T) {
+	first, again := Seed(1, "a"), Seed(1, "a")
+	if first != again || Seed(1, "a") == Seed(1, "b") || Seed(1, "a") == Seed(2, "a") {
+		t.Error("seeds repeat or do not")
+	}
+}
