@@ -127,7 +127,6 @@ type server struct {
 	events  *json.Encoder
 	cluster *Cluster
 	down    context.CancelFunc
-	problem string // why it is not ready; empty once it is
 	started time.Time
 	url     string
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,12 +71,11 @@ func (d *derived) report() reports.Run {
 	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started, Ended: p.Ended,
 		Versions: reports.Versions{Kubernetes: p.Cluster.Spec.KubernetesVersion, Etcd: etcdVersion(p.Cluster), Kwok: kwokVersion(p.Cluster), Holdfast: p.Harness},
 		Machine:  machineInfo(), Command: p.Command, Problem: p.Problem}
-	for _, name := range slices.Sorted(maps.Keys(d.records)) {
-		meta := d.records[name].Meta
-		for _, n := range meta.Nodes {
-			run.Nodes = append(run.Nodes, reports.Node{Name: n.Name, Address: n.Address, Versions: meta.Versions[n.Name]})
+	for _, record := range d.records {
+		run.Nodes = nil // every scenario ran on the same nodes
+		for _, n := range record.Meta.Nodes {
+			run.Nodes = append(run.Nodes, reports.Node{Name: n.Name, Address: n.Address, Versions: record.Meta.Versions[n.Name]})
 		}
-		break // every scenario ran on the same nodes
 	}
 	return run
 }

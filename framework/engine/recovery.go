@@ -18,16 +18,22 @@ const (
 
 // recovery is how long the cluster may take to be steady again.
 type recovery struct {
-	from    time.Time // call of the last healing
+	from    time.Time // when the last healing began to count, see add
 	limit   time.Duration
 	checked bool // the steady state was checked after the last healing
 	stale   bool // and something has been done since
 }
 
-// add takes a healing into account that was called at called: the limit is the
-// longest of those that were healed together.
-func (r *recovery) add(s framework.Settings, i *inForce, called time.Time) {
+// add takes a healing into account that was called at called and proven at
+// effect (zero if it was not). The limit is the longest of those that were healed
+// together. A network is whole again with the call; a component has to start
+// first, which takes what it takes on a busy machine, so its time counts from
+// the proof.
+func (r *recovery) add(s framework.Settings, i *inForce, called, effect time.Time) {
 	r.from, r.checked = called, false
+	if !effect.IsZero() && !isNetwork(i) {
+		r.from = effect
+	}
 	r.limit = max(r.limit, recoveryLimit(s, i, called))
 }
 
@@ -38,7 +44,7 @@ func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeo
 // off for about that long, 60 s at most in all; for any other fault the start
 // time of a component.
 func recoveryLimit(s framework.Settings, i *inForce, healed time.Time) time.Duration {
-	if !slices.Contains(i.fault.Doc().Needs, "NetworkFaulter") {
+	if !isNetwork(i) {
 		return componentStart + baseRecovery(s)
 	}
 	began := i.inj.Proof().Called
@@ -47,3 +53,5 @@ func recoveryLimit(s framework.Settings, i *inForce, healed time.Time) time.Dura
 	}
 	return min(longestRecovery, baseRecovery(s)+healed.Sub(began).Round(time.Millisecond))
 }
+
+func isNetwork(i *inForce) bool { return slices.Contains(i.fault.Doc().Needs, "NetworkFaulter") }

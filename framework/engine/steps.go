@@ -205,7 +205,11 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 	} else {
 		r.say("%s is healed: %s", i.step.ID, entry.Proof)
 	}
-	r.recovery.add(r.cluster.Settings(), i, called)
+	var effect time.Time
+	if proof.Proven {
+		effect = proof.Effect
+	}
+	r.recovery.add(r.cluster.Settings(), i, called, effect)
 	return r.w.Append(record.KindFault, entry)
 }
 
