@@ -191,17 +191,24 @@ func (s *supervisor) awaitAdopted() {
 		}
 		_ = unix.Close(fd)
 	}
-	s.ended(s.exitOf(pid))
+	// The end is noted just after it can be seen.
+	how := s.exitOf(pid)
+	for deadline := time.Now().Add(time.Second); how == unknownExit && time.Now().Before(deadline); how = s.exitOf(pid) {
+		time.Sleep(time.Millisecond)
+	}
+	s.ended(how)
 }
+
+const unknownExit = "unknown"
 
 // exitOf returns how a process that the machine's first process reaped ended.
 func (s *supervisor) exitOf(pid int) string {
 	f, err := os.Open(s.a.cfg.Exits)
 	if err != nil {
-		return "unknown"
+		return unknownExit
 	}
 	defer f.Close()
-	how := "unknown"
+	how := unknownExit
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if rest, ok := strings.CutPrefix(lines.Text(), strconv.Itoa(pid)+" "); ok {
 			how = rest
