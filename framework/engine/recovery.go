@@ -11,6 +11,12 @@ const (
 	// longestRecovery is the catalogue's limit for any recovery from network
 	// faults.
 	longestRecovery = 60 * time.Second
+	// etcdRequest is the fixed part of the time after which an etcd member gives
+	// up a request, and with it the round of linearizable reads that it was
+	// waiting for: 5 s and two election timeouts (ServerConfig.ReqTimeout in
+	// go.etcd.io/etcd/server/v3/config). A round that began during a cut holds
+	// up the reads behind it for that long after the network is whole.
+	etcdRequest = 5 * time.Second
 	// componentStart is how long a component may take from its start until it
 	// serves.
 	componentStart = 10 * time.Second
@@ -41,8 +47,8 @@ func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeo
 
 // recoveryLimit is the recovery limit of the catalogue: 2E + M, and in addition
 // for a network fault the time that it lasted, since TCP's retransmission backs
-// off for about that long, 60 s at most in all; for any other fault the start
-// time of a component.
+// off for about that long, and what etcd takes to give up a request, 60 s at most
+// in all; for any other fault the start time of a component.
 func recoveryLimit(s framework.Settings, i *inForce, healed time.Time) time.Duration {
 	if !isNetwork(i) {
 		return componentStart + baseRecovery(s)
@@ -51,7 +57,7 @@ func recoveryLimit(s framework.Settings, i *inForce, healed time.Time) time.Dura
 	if began.IsZero() {
 		began = healed
 	}
-	return min(longestRecovery, baseRecovery(s)+healed.Sub(began).Round(time.Millisecond))
+	return min(longestRecovery, baseRecovery(s)+healed.Sub(began).Round(time.Millisecond)+etcdRequest+2*s.ElectionTimeout)
 }
 
 func isNetwork(i *inForce) bool { return slices.Contains(i.fault.Doc().Needs, "NetworkFaulter") }

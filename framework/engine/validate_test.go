@@ -114,8 +114,8 @@ func TestRecoveryLimit(t *testing.T) {
 		want   time.Duration
 	}{
 		{fault.Kill, time.Hour, 14 * time.Second},
-		{fault.IsolateEtcd, 10 * time.Second, 14 * time.Second},
-		{fault.Isolate, 3 * time.Second, 7 * time.Second},
+		{fault.IsolateEtcd, 10 * time.Second, 21 * time.Second},
+		{fault.Isolate, 3 * time.Second, 14 * time.Second},
 		{fault.Isolate, time.Hour, time.Minute},
 	} {
 		i := &inForce{fault: test.fault, inj: injectionAt{called: now.Add(-test.lasted)}}
