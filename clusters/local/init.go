@@ -88,6 +88,7 @@ func setUpMachine(cfg initConfig) error {
 	if err := mountProc(); err != nil {
 		return err
 	}
+	setCongestionControl()
 	if err := unix.Sethostname([]byte(cfg.Hostname)); err != nil {
 		return fmt.Errorf("setting the host name: %w", err)
 	}

@@ -55,6 +55,7 @@ func enterSandbox(lifeline string) (*sandboxInfo, error) {
 	if err := unix.Mount("holdfast", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return nil, fmt.Errorf("mounting the sandbox's tmpfs on %s: %w", base, err)
 	}
+	setCongestionControl()
 	if err := unix.Sethostname([]byte("harness")); err != nil {
 		return nil, fmt.Errorf("setting the host name: %w", err)
 	}
@@ -73,6 +74,19 @@ func mountProc() error {
 		return fmt.Errorf("mounting /proc: %w (in a container, run it with an unmasked /proc)", err)
 	}
 	return nil
+}
+
+// setCongestionControl makes TCP of this network namespace the same on every
+// host: cubic, Linux's default, or its forerunner reno where the kernel lets
+// only root choose cubic. A host's own choice may be one that is no use here:
+// after a cut of some seconds, BBR takes the time until a retransmission for
+// the round trip, paces by it, and stays slow for a minute.
+func setCongestionControl() {
+	for _, algorithm := range []string{"cubic", "reno"} {
+		if os.WriteFile("/proc/sys/net/ipv4/tcp_congestion_control", []byte(algorithm), 0o644) == nil {
+			return
+		}
+	}
 }
 
 // mountPoint returns a directory of the host that the sandbox can cover with
