@@ -47,7 +47,9 @@ type Spec struct {
 	// Profiles are those that the scenario belongs to: smoke, core, full.
 	Profiles []string `yaml:"profiles"`
 	// MinNodes is how many control-plane nodes it takes, 1 where 0.
-	MinNodes     int       `yaml:"minNodes"`
+	MinNodes int `yaml:"minNodes"`
+	// MaxNodes is how many it takes at most, 7 where 0.
+	MaxNodes     int       `yaml:"maxNodes"`
 	Traffic      Traffic   `yaml:"traffic"`
 	Timeline     []Step    `yaml:"timeline"`
 	Requirements []Settles `yaml:"requirements"`
@@ -108,6 +110,18 @@ var Profiles = []string{"smoke", "core", "full"}
 // In tells whether the scenario belongs to a profile.
 func (s *Scenario) In(profile string) bool {
 	return slices.Contains(s.Spec.Profiles, profile)
+}
+
+// NotFor tells why the scenario does not apply to a cluster with so many
+// control-plane nodes; empty where it does.
+func (s *Scenario) NotFor(nodes int) string {
+	switch {
+	case nodes < s.Spec.MinNodes:
+		return fmt.Sprintf("the scenario takes %d control-plane nodes or more, the cluster has %d", s.Spec.MinNodes, nodes)
+	case s.Spec.MaxNodes != 0 && nodes > s.Spec.MaxNodes:
+		return fmt.Sprintf("the scenario takes %d control-plane nodes at most, the cluster has %d", s.Spec.MaxNodes, nodes)
+	}
+	return ""
 }
 
 // Experiment returns what the engine is to run.
@@ -230,8 +244,10 @@ func Parse(name string, data []byte) (*Scenario, error) {
 			problem(fmt.Sprintf("spec.profiles[%d]", i), "no profile %q; allowed: %s", p, strings.Join(Profiles, ", "))
 		}
 	}
-	if s.Spec.MinNodes < 0 || s.Spec.MinNodes > 7 {
-		problem("spec.minNodes", "%d: want 1 to 7", s.Spec.MinNodes)
+	for path, n := range map[string]int{"spec.minNodes": s.Spec.MinNodes, "spec.maxNodes": s.Spec.MaxNodes} {
+		if n < 0 || n > 7 {
+			problem(path, "%d: want 1 to 7", n)
+		}
 	}
 	for i, r := range s.Spec.Requirements {
 		if r.ID == "" || strings.HasPrefix(r.ID, "RUN/") {

@@ -69,8 +69,8 @@ func Register(env *Env) {
 		})
 		for i, s := range env.Scenarios {
 			ginkgo.It(s.Metadata.Name, Labels(s), func(ctx ginkgo.SpecContext) {
-				if nodes := len(c.Nodes()); nodes < s.Spec.MinNodes {
-					ginkgo.Skip(fmt.Sprintf("not applicable: it takes %d control-plane nodes, the cluster has %d", s.Spec.MinNodes, nodes))
+				if why := s.NotFor(len(c.Nodes())); why != "" {
+					ginkgo.Skip("not applicable: " + why)
 				}
 				env.progress(fmt.Sprintf("[%d/%d] %s", i+1, len(env.Scenarios), s.Metadata.Name))
 				if err := env.settle(ctx, c, s); err != nil {

@@ -32,6 +32,7 @@ func derive(dir string) (*derived, error) {
 	}
 	d := &derived{plan: p, records: map[string]*record.Run{}}
 	for _, s := range p.Scenarios {
+		notFor := s.NotFor(len(p.Cluster.Spec.Nodes))
 		run, err := record.Read(filepath.Join(dir, "record", s.Metadata.Name))
 		switch {
 		case err == nil && run.Meta.Run != p.Run:
@@ -39,8 +40,8 @@ func derive(dir string) (*derived, error) {
 		case err == nil:
 			d.records[s.Metadata.Name] = run
 			d.results = append(d.results, judge.Evaluate(run)...)
-		case len(p.Cluster.Spec.Nodes) < s.Spec.MinNodes:
-			d.without(s, judge.NotApplicable, fmt.Sprintf("the scenario takes %d control-plane nodes, the cluster has %d", s.Spec.MinNodes, len(p.Cluster.Spec.Nodes)))
+		case notFor != "":
+			d.without(s, judge.NotApplicable, notFor)
 		case errors.Is(err, fs.ErrNotExist):
 			d.without(s, judge.Inconclusive, "the scenario was not run: "+orUnknown(p.Problem))
 		default:
