@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,11 +60,11 @@ func Register(env *Env) {
 			}
 		})
 		ginkgo.BeforeAll(func(ctx ginkgo.SpecContext) {
-			var err error
-			// The cluster outlives the context of this node.
-			if c, err = env.Cluster(context.WithoutCancel(ctx)); err != nil {
+			made, err := env.Cluster(ctx)
+			if err != nil {
 				ginkgo.Fail(err.Error())
 			}
+			c = made
 		})
 		for i, s := range env.Scenarios {
 			ginkgo.It(s.Metadata.Name, Labels(s), func(ctx ginkgo.SpecContext) {
@@ -132,14 +131,14 @@ func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Sc
 	return errors.Join(problems...)
 }
 
-// Run runs the registered specs outside of go test, writes Ginkgo's own report
-// to out, and tells whether all passed.
-func Run(env *Env, out io.Writer) bool {
+// Run runs the registered specs outside of go test, with Ginkgo's own report on
+// standard output, and tells whether all passed.
+func Run(env *Env) bool {
 	Register(env)
 	suite, reporter := ginkgo.GinkgoConfiguration()
+	suite.Timeout = 0 // a run takes as long as its scenarios
 	reporter.NoColor = true
 	reporter.Succinct = true
-	ginkgo.GinkgoWriter.TeeTo(out)
 	return ginkgo.RunSpecs(&failer{}, "holdfast", suite, reporter)
 }
 
@@ -152,25 +151,30 @@ func (failer) Fail() {}
 // globs; no glob matches all.
 func Select(all []*scenarios.Scenario, profile string, globs []string) ([]*scenarios.Scenario, error) {
 	var chosen []*scenarios.Scenario
+	matched := make([]bool, len(globs))
 	for _, s := range all {
 		match := len(globs) == 0 && s.In(profile)
-		for _, g := range globs {
+		for i, g := range globs {
 			ok, err := filepath.Match(g, s.Metadata.Name)
 			if err != nil {
 				return nil, fmt.Errorf("%q is no pattern: %w", g, err)
 			}
-			match = match || ok
+			match, matched[i] = match || ok, matched[i] || ok
 		}
 		if match {
 			chosen = append(chosen, s)
 		}
 	}
-	if len(chosen) == 0 {
+	if len(chosen) == 0 || slices.Contains(matched, false) {
 		var names []string
 		for _, s := range all {
 			names = append(names, s.Metadata.Name)
 		}
-		return nil, fmt.Errorf("no scenario matches; there are: %s", strings.Join(names, ", "))
+		what := "profile " + profile
+		if i := slices.Index(matched, false); i >= 0 {
+			what = fmt.Sprintf("%q", globs[i])
+		}
+		return nil, fmt.Errorf("no scenario matches %s; there are: %s", what, strings.Join(names, ", "))
 	}
 	return chosen, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -97,7 +98,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	c := &Cluster{spec: spec, o: o, dir: filepath.Join(sandbox.dir, spec.Metadata.Name)}
+	c := &Cluster{spec: spec, o: o}
 	if err := c.create(ctx); err != nil {
 		_ = c.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("creating cluster %s: %w", spec.Metadata.Name, err)
@@ -136,12 +137,13 @@ func (c *Cluster) create(ctx context.Context) error {
 }
 
 func (c *Cluster) startNetwork() error {
-	if _, err := os.Stat(c.dir); err == nil {
+	dir := filepath.Join(sandbox.dir, c.Name())
+	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
 		return errors.New("this sandbox has a cluster of that name already")
-	}
-	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+	} else if err != nil {
 		return err
 	}
+	c.dir = dir
 	c.sw = vnet.New(vnet.Config{Seed: c.o.Seed})
 	port, err := c.sw.Attach(vnet.PortConfig{Name: harnessName, Device: "holdfast0", Addrs: []netip.Prefix{host(harnessHost)}})
 	if err != nil {
@@ -247,11 +249,12 @@ func (c *Cluster) binary(p release.Product, version, name string) (string, error
 }
 
 func (c *Cluster) newMachine(name string, addr netip.Prefix) (*machine, error) {
-	dir := filepath.Join(c.dir, name)
+	run := filepath.Join(c.dir, name)
+	dir := run
 	if c.spec.Spec.Data == clusters.DataDisk {
 		dir = filepath.Join(c.o.Dir, "data", name)
 	}
-	return newMachine(name, addr, c.sw, dir, c.hosts, filepath.Join(c.o.Dir, "logs", name))
+	return newMachine(name, addr, c.sw, dir, run, c.hosts, filepath.Join(c.o.Dir, "logs", name))
 }
 
 func (c *Cluster) machines() []*machine {
@@ -326,7 +329,9 @@ func (c *Cluster) Close(context.Context) error {
 		if c.sw != nil {
 			err = c.sw.Close()
 		}
-		err = errors.Join(err, os.RemoveAll(c.dir))
+		if c.dir != "" {
+			err = errors.Join(err, os.RemoveAll(c.dir))
+		}
 	})
 	return err
 }

@@ -33,7 +33,7 @@ func (c *Cluster) makeBalancer() error {
 	switch c.spec.Spec.LoadBalancer.Kind {
 	case clusters.BalancerHAProxy:
 		file := filepath.Join(m.dir, "haproxy.cfg")
-		path, args, text, err := balancer.HAProxy(config, file, filepath.Join(m.dir, "haproxy.sock"))
+		path, args, text, err := balancer.HAProxy(config, file, filepath.Join(m.run, "haproxy.sock"))
 		if err != nil {
 			return err
 		}

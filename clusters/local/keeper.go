@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
@@ -77,10 +78,12 @@ func keep(args []string, events *os.File) error {
 		return errors.New("usage: holdfast-keeper CONFIG")
 	}
 	lock := flock.New(filepath.Join(cfg.Dir, lockFile))
-	if ok, err := lock.TryLock(); err != nil || !ok {
-		return errors.Join(errors.New("another cluster of this name is being started"), err)
+	// Those who look whether a keeper lives hold the lock for a moment.
+	wait, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if _, err := lock.TryLockContext(wait, 5*time.Millisecond); err != nil {
+		return fmt.Errorf("another cluster of this name is being started: %w", err)
 	}
-	defer os.RemoveAll(cfg.Dir)
 	if err := os.WriteFile(filepath.Join(cfg.Dir, lockFile), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return err
 	}
@@ -115,10 +118,10 @@ func keep(args []string, events *os.File) error {
 	control.SetUnlinkOnClose(false)
 	_, _, _ = control.Close(), forward.Close(), events.Close()
 	err = cmd.Wait()
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() != nil || err == nil {
+		return os.RemoveAll(cfg.Dir)
 	}
-	return err
+	return err // the logs stay, to be looked into
 }
 
 // server is the first process of the sandbox of a cluster made by Up.
@@ -132,6 +135,9 @@ type server struct {
 }
 
 func runServer(args []string) error {
+	for fd := serverEventsFD; fd <= serverForwardFD; fd++ {
+		unix.CloseOnExec(fd)
+	}
 	s := &server{events: json.NewEncoder(os.NewFile(serverEventsFD, "events")), started: time.Now()}
 	signal.Ignore(syscall.SIGPIPE)
 	err := s.run(args)

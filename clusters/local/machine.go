@@ -23,6 +23,7 @@ type machine struct {
 	addr   netip.Prefix
 	sw     *vnet.Switch
 	dir    string // the machine's disk; it outlives a power cut
+	run    string // what only the living machine needs: sockets, the agent's state
 	hosts  string
 	logs   string
 	config agentConfig
@@ -33,22 +34,23 @@ type machine struct {
 	port  *vnet.Port
 	ended chan struct{} // closed when cmd has been waited for
 	timer *time.Timer   // brings power back
+	gone  bool          // close was called
 }
 
 // agentUp is how long a machine may take from power-on until its agent answers.
 const agentUp = 30 * time.Second
 
-func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, hosts, logs string) (*machine, error) {
-	for _, d := range []string{dir, logs} {
+func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, hosts, logs string) (*machine, error) {
+	for _, d := range []string{dir, run, logs} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("making a directory for machine %s: %w", name, err)
 		}
 	}
-	m := &machine{name: name, addr: addr, sw: sw, dir: dir, hosts: hosts, logs: logs}
+	m := &machine{name: name, addr: addr, sw: sw, dir: dir, run: run, hosts: hosts, logs: logs}
 	m.config = agentConfig{
-		Socket: filepath.Join(dir, "agent.sock"),
-		State:  filepath.Join(dir, "agent.state"),
-		Exits:  filepath.Join(dir, "exits"),
+		Socket: filepath.Join(run, "agent.sock"),
+		State:  filepath.Join(run, "agent.state"),
+		Exits:  filepath.Join(run, "exits"),
 	}
 	m.agent = newAgentClient(name, m.config.Socket)
 	return m, nil
@@ -66,6 +68,9 @@ func (m *machine) powerOn(ctx context.Context) error {
 	if m.cmd != nil {
 		return nil
 	}
+	if m.gone {
+		return fmt.Errorf("machine %s belongs to a cluster that has ended", m.name)
+	}
 	if err := m.boot(ctx); err != nil {
 		m.pullPlug()
 		return fmt.Errorf("starting machine %s: %w", m.name, err)
@@ -80,7 +85,7 @@ func (m *machine) boot(ctx context.Context) error {
 			return fmt.Errorf("clearing the agent's state: %w", err)
 		}
 	}
-	configPath := filepath.Join(m.dir, "agent.json")
+	configPath := filepath.Join(m.run, "agent.json")
 	b, err := json.Marshal(m.config)
 	if err == nil {
 		err = os.WriteFile(configPath, b, 0o600)
@@ -199,6 +204,7 @@ func (m *machine) pid() int {
 func (m *machine) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.gone = true
 	if m.timer != nil {
 		m.timer.Stop()
 	}

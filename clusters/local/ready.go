@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,8 +63,10 @@ func (c *Cluster) Ready(ctx context.Context) error {
 // elects tells whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
 	for _, n := range c.nodes {
-		if n.spec.ExtraArgs[component]["leader-elect"] == "false" {
-			return false
+		if value, ok := n.spec.ExtraArgs[component]["leader-elect"]; ok {
+			if on, err := strconv.ParseBool(value); err == nil && !on {
+				return false
+			}
 		}
 	}
 	return true

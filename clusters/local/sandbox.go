@@ -114,6 +114,9 @@ next:
 			continue
 		}
 		for _, p := range needed {
+			if real, err := filepath.EvalSymlinks(p); err == nil {
+				p = real
+			}
 			if p == dir || strings.HasPrefix(p, dir+"/") {
 				continue next
 			}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +29,10 @@ func derive(dir string) (*derived, error) {
 	if err != nil {
 		return nil, err
 	}
+	return deriveFrom(p, dir)
+}
+
+func deriveFrom(p *plan, dir string) (*derived, error) {
 	d := &derived{plan: p, records: map[string]*record.Run{}}
 	for _, s := range p.Scenarios {
 		notFor := s.NotFor(len(p.Cluster.Spec.Nodes))
@@ -71,7 +74,7 @@ func (d *derived) report() reports.Run {
 	p := d.plan
 	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started, Ended: p.Ended,
 		Versions: reports.Versions{Kubernetes: p.Cluster.Spec.KubernetesVersion, Etcd: etcdVersion(p.Cluster), Kwok: kwokVersion(p.Cluster), Holdfast: p.Harness},
-		Machine:  machineInfo(), Command: p.Command, Problem: p.Problem}
+		Machine:  p.Machine, Command: p.Command, Problem: p.Problem}
 	for _, record := range d.records {
 		run.Nodes = nil // every scenario ran on the same nodes
 		for _, n := range record.Meta.Nodes {
@@ -122,10 +125,12 @@ started and nothing is written; the same record gives the same verdicts.`,
 			return err
 		}
 		if len(only) > 0 {
-			d.results = slices.DeleteFunc(d.results, func(r judge.Result) bool { return !slices.Contains(only, r.Requirement) })
-			if len(d.results) == 0 {
-				return usageError("this run settles none of %s", strings.Join(only, ", "))
+			for _, id := range only {
+				if !slices.ContainsFunc(d.results, func(r judge.Result) bool { return r.Requirement == id }) {
+					return usageError("this run does not settle %s", id)
+				}
 			}
+			d.results = slices.DeleteFunc(d.results, func(r judge.Result) bool { return !slices.Contains(only, r.Requirement) })
 		}
 		return d.announce(cmd, args[0], *output)
 	}

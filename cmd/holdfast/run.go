@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -43,6 +44,7 @@ type plan struct {
 	Command   []string              `json:"command"`
 	Cluster   *clusters.Cluster     `json:"cluster"`
 	Scenarios []*scenarios.Scenario `json:"scenarios"`
+	Machine   reports.Machine       `json:"machine"`
 	Problem   string                `json:"problem,omitempty"` // why it ended early
 	Ended     time.Time             `json:"ended,omitzero"`
 }
@@ -98,19 +100,22 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			seed = randomSeed()
 		}
 		p := &plan{Run: fmt.Sprintf("%s-%08x", time.Now().UTC().Format("20060102T150405Z"), uint32(seed)), Provider: f.provider,
-			Profile: profile, Seed: seed, Harness: holdfastVersion(), Started: time.Now(), Command: os.Args, Cluster: spec, Scenarios: chosen}
+			Profile: profile, Seed: seed, Harness: holdfastVersion(), Started: time.Now(), Command: os.Args, Cluster: spec, Scenarios: chosen, Machine: machineInfo()}
 		if dryRun {
 			return printPlan(cmd, p, *output)
 		}
 		if out == "" {
 			out = filepath.Join("results", p.Started.Format("20060102-150405"))
 		}
-		if err := makeResultsDir(out); err != nil {
+		if err := checkResultsDir(out); err != nil {
 			return err
 		}
 		shown := newProgress(cmd.ErrOrStderr())
 		if err := ensureBinaries(cmd, spec, shown); err != nil {
 			return err
+		}
+		if err := os.MkdirAll(filepath.Join(out, "logs"), 0o755); err != nil {
+			return fmt.Errorf("making the results directory: %w; name another one with --out", err)
 		}
 		shown.Line("run %s: %d scenarios on %d nodes, Kubernetes %s, seed %d", p.Run, len(chosen), len(spec.Spec.Nodes), spec.Spec.KubernetesVersion, seed)
 		if err := savePlan(out, p); err != nil {
@@ -122,14 +127,12 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if problem != nil {
 			p.Problem = problem.Error()
 		}
-		if err := savePlan(out, p); err != nil {
-			return err
+		saved := savePlan(out, p)
+		d, err := deriveFrom(p, out)
+		if err == nil {
+			err = d.write(out)
 		}
-		d, err := derive(out)
-		if err != nil {
-			return errors.Join(problem, err)
-		}
-		if err := d.write(out); err != nil {
+		if err := errors.Join(saved, err); err != nil {
 			return errors.Join(problem, err)
 		}
 		if problem != nil {
@@ -183,8 +186,8 @@ func randomSeed() uint64 {
 	return uint64(binary.LittleEndian.Uint32(b[:]))
 }
 
-// makeResultsDir makes the results directory, or takes one that is empty.
-func makeResultsDir(dir string) error {
+// checkResultsDir refuses a results directory that holds something.
+func checkResultsDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case err == nil && len(entries) > 0:
@@ -192,16 +195,17 @@ func makeResultsDir(dir string) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return usageError("the results directory cannot be used: %w; name another one with --out", err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
-		return fmt.Errorf("making the results directory: %w; name another one with --out", err)
-	}
 	return nil
 }
 
 func savePlan(dir string, p *plan) error {
 	b, err := json.MarshalIndent(p, "", "  ")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, planFile), b, 0o644)
+		// Whole or not at all: later commands cannot do without it.
+		path := filepath.Join(dir, planFile)
+		if err = os.WriteFile(path+".tmp", b, 0o644); err == nil {
+			err = os.Rename(path+".tmp", path)
+		}
 	}
 	if errors.Is(err, unix.ENOSPC) {
 		return fmt.Errorf("writing the plan of the run: %w; free some space or name another directory with --out", err)
@@ -296,6 +300,7 @@ func runWorker(ctx context.Context, dir string, shown *progress) error {
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		shown.Line("%5s  %s", shown.Elapsed(), lines.Text())
 	}
+	_, _ = io.Copy(io.Discard, r) // a line too long to show must not block the worker
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	switch {

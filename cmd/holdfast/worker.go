@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -35,6 +35,7 @@ func work(dir string) error {
 	if err != nil {
 		return err
 	}
+	unix.CloseOnExec(progressFD)
 	out := os.NewFile(progressFD, "progress")
 	progress := func(line string) { fmt.Fprintln(out, line) }
 	var cluster *local.Cluster
@@ -55,12 +56,7 @@ func work(dir string) error {
 			}
 		},
 	}
-	log, err := os.Create(filepath.Join(dir, "logs", "suites.log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	switch passed := suites.Run(env, log); {
+	switch passed := suites.Run(env); {
 	case broken != nil:
 		return broken
 	case !passed:

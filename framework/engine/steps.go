@@ -95,6 +95,8 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	if err != nil {
 		entry.Phase, entry.Error = record.FaultFailed, err.Error()
 		r.say("injecting %s failed: %v", in.ID, err)
+		// What was touched has been undone; a component may still be starting.
+		r.recovery = recovery{from: time.Now(), limit: componentStart + baseRecovery(r.cluster.Settings())}
 		if err := r.w.Append(record.KindFault, entry); err != nil {
 			return err
 		}
@@ -199,6 +201,10 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 		called = proof.Called
 	}
 	r.enter(&entry, proof)
+	if lasted := called.Sub(i.inj.Proof().Called); err == nil && lasted >= i.ttl {
+		entry.Proven = false
+		entry.Proof = fmt.Sprintf("its time to live of %s had ended before it was healed after %s", i.ttl, lasted)
+	}
 	if err != nil {
 		entry.Phase, entry.Proven, entry.Error = record.FaultFailed, false, err.Error()
 		r.say("healing %s failed: %v (the provider heals it by itself %s after its injection)", i.step.ID, err, i.ttl)

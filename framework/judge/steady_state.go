@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -38,6 +40,12 @@ func steady(m *matter) finding {
 		return inconclusive("the baseline was unhealthy: %s", problems(before.V))
 	case after == nil:
 		return inconclusive("the record has no steady-state check after the experiment")
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.faults)) {
+		// A fault that may still be in force is not the cluster's doing.
+		if inj := m.faults[id]; inj.failed != nil && inj.injected != nil && inj.healed == nil {
+			return inconclusive("the healing of fault %q failed, so that it may still be in force: %s", id, inj.failed.Error)
+		}
 	}
 	s := after.V
 	bound := Bound{Formula: "recovery limit", Inputs: map[string]time.Duration{}, Limit: s.Limit}
