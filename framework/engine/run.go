@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
@@ -250,30 +249,4 @@ func interrupted(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("interrupted: %w", context.Cause(ctx))
-}
-
-// Preflight tells whether the cluster lacks an ability that the experiment's
-// faults need; the error is then a *fault.MissingAbility, and the experiment is
-// not applicable to the cluster. Everything else is for Run to find out.
-func Preflight(ctx context.Context, c framework.Cluster, e Experiment) error {
-	ctx, cancel := context.WithTimeout(ctx, injectLimit)
-	defer cancel()
-	for _, s := range e.Timeline {
-		if s.Inject == nil {
-			continue
-		}
-		f, ok := fault.ByName(s.Inject.Fault)
-		if !ok {
-			continue
-		}
-		t, err := fault.Resolve(ctx, c, s.Inject.Target)
-		if err == nil {
-			err = f.Check(c, t, fault.Params{TTL: spare, Values: s.Inject.Params})
-		}
-		var missing *fault.MissingAbility
-		if errors.As(err, &missing) {
-			return missing
-		}
-	}
-	return nil
 }
