@@ -56,7 +56,9 @@ type Spec struct {
 // a node like the cluster.
 type NodeSpec struct {
 	// Name defaults to node-1, node-2 and so on.
-	Name              string    `json:"name,omitempty"`
+	Name string `json:"name,omitempty"`
+	// Zone is the fault domain; nodes are spread over a, b and c by default.
+	Zone              string    `json:"zone,omitempty"`
 	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
 	EtcdVersion       string    `json:"etcdVersion,omitempty"`
 	ExtraArgs         ExtraArgs `json:"extraArgs,omitempty"`
@@ -165,6 +167,7 @@ type Node struct {
 	// Index counts from 0.
 	Index int
 	Name  string
+	Zone  string
 	// KubernetesVersion and EtcdVersion are as in Spec.
 	KubernetesVersion string
 	EtcdVersion       string
@@ -178,12 +181,16 @@ func (c *Cluster) Node(i int) Node {
 	node := Node{
 		Index:             i,
 		Name:              spec.Name,
+		Zone:              spec.Zone,
 		KubernetesVersion: spec.KubernetesVersion,
 		EtcdVersion:       spec.EtcdVersion,
 		ExtraArgs:         c.Spec.ExtraArgs.Merge(spec.ExtraArgs),
 	}
 	if node.Name == "" {
 		node.Name = NodeName(i)
+	}
+	if node.Zone == "" {
+		node.Zone = string("abc"[i%3])
 	}
 	if node.KubernetesVersion == "" {
 		node.KubernetesVersion = c.Spec.KubernetesVersion

@@ -112,6 +112,7 @@ func (d *decoder) nodes(node *yaml.Node, path string, s *Spec) {
 			spec := &s.Nodes[i]
 			d.mapping(item, fmt.Sprintf("%s[%d]", path, i), []field{
 				{"name", d.text(&spec.Name)},
+				{"zone", d.text(&spec.Zone)},
 				{"kubernetesVersion", d.version(&spec.KubernetesVersion)},
 				{"etcdVersion", d.version(&spec.EtcdVersion)},
 				{"extraArgs", func(node *yaml.Node, path string) { spec.ExtraArgs = d.extraArgs(node, path) }},

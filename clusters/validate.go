@@ -123,6 +123,9 @@ func (v *validator) nodes(c *Cluster) {
 			v.problem(path+".name", "is %q, as that of spec.nodes[%d]", node.Name, first)
 		}
 		names[node.Name] = i
+		if !label.MatchString(node.Zone) || len(node.Zone) > 40 {
+			v.problem(path+".zone", "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", node.Zone)
+		}
 		v.version(path+".kubernetesVersion", spec.KubernetesVersion, true)
 		v.version(path+".etcdVersion", spec.EtcdVersion, true)
 		v.extraArgs(path+".extraArgs", spec.ExtraArgs, perNode)

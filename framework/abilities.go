@@ -8,6 +8,9 @@ import (
 // The abilities below are found by assertion. Each one that changes the world
 // takes a time to live: the provider undoes the change on the node's side when
 // it runs out, whether or not the harness is still there.
+//
+// Those on a component belong to its Node, and to the Cluster for components
+// that are on no control-plane node (LoadBalancer, Kwok).
 
 // Killer is the ability of a node to end a component without notice.
 type Killer interface {
@@ -49,6 +52,12 @@ type PowerSwitch interface {
 	PowerOn(ctx context.Context) error
 	// Powered tells whether the machine is on.
 	Powered(ctx context.Context) (bool, error)
+}
+
+// Zoner is the ability of a node to tell its fault domain.
+type Zoner interface {
+	// Zone returns the name of the node's fault domain.
+	Zone() string
 }
 
 // NetworkFaulter is the ability of a cluster to impair its network.

@@ -19,6 +19,16 @@ const (
 	Etcd              Component = "etcd"
 	LoadBalancer      Component = "load-balancer"
 	Kwok              Component = "kwok"
+	// NodeAgent is the process watcher of a node: what starts its components
+	// and starts them again. It is no member of Node.Components.
+	NodeAgent Component = "node-agent"
+)
+
+// Names of the hosts on the network that are no control-plane nodes.
+const (
+	BalancerHost = "balancer"
+	WorkersHost  = "workers"
+	HarnessHost  = "harness"
 )
 
 // Cluster is a control plane under test. Providers implement it; what else a

@@ -35,13 +35,6 @@ const (
 	workersHost  = 100
 )
 
-// Names of the hosts that are no control-plane nodes.
-const (
-	harnessName  = "harness"
-	balancerName = "balancer"
-	workersName  = "workers"
-)
-
 const serviceAddress = "10.96.0.1"
 
 // Options say how Create makes a cluster.
@@ -145,18 +138,18 @@ func (c *Cluster) startNetwork() error {
 	}
 	c.dir = dir
 	c.sw = vnet.New(vnet.Config{Seed: c.o.Seed})
-	port, err := c.sw.Attach(vnet.PortConfig{Name: harnessName, Device: "holdfast0", Addrs: []netip.Prefix{host(harnessHost)}})
+	port, err := c.sw.Attach(vnet.PortConfig{Name: framework.HarnessHost, Device: "holdfast0", Addrs: []netip.Prefix{host(harnessHost)}})
 	if err != nil {
 		return fmt.Errorf("joining the harness to the network: %w", err)
 	}
 	c.backend = string(port.Backend())
 	var hosts strings.Builder
-	fmt.Fprintf(&hosts, "127.0.0.1 localhost\n::1 localhost\n%s %s\n", host(harnessHost).Addr(), harnessName)
+	fmt.Fprintf(&hosts, "127.0.0.1 localhost\n::1 localhost\n%s %s\n", host(harnessHost).Addr(), framework.HarnessHost)
 	for i := range c.spec.Spec.Nodes {
 		fmt.Fprintf(&hosts, "%s %s\n", nodeAddress(i).Addr(), c.spec.Node(i).Name)
 	}
 	if c.spec.Spec.LoadBalancer.Kind != clusters.BalancerNone {
-		fmt.Fprintf(&hosts, "%s %s %s\n", host(balancerHost).Addr(), balancerName, pki.BalancerName(c.spec.Metadata.Name))
+		fmt.Fprintf(&hosts, "%s %s %s\n", host(balancerHost).Addr(), framework.BalancerHost, pki.BalancerName(c.spec.Metadata.Name))
 	}
 	c.hosts = filepath.Join(c.dir, "hosts")
 	return os.WriteFile(c.hosts, []byte(hosts.String()), 0o644)
@@ -195,7 +188,7 @@ func (c *Cluster) makeMachines() error {
 		if err := c.makeBalancer(); err != nil {
 			return err
 		}
-		if err := c.addEntrance(balancerName, framework.EntranceBalancer, "", host(balancerHost).Addr()); err != nil {
+		if err := c.addEntrance(framework.BalancerHost, framework.EntranceBalancer, "", host(balancerHost).Addr()); err != nil {
 			return err
 		}
 	}

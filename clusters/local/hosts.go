@@ -19,7 +19,7 @@ const balancerStatusPort = 8404
 
 // makeBalancer configures the load balancer on its own machine.
 func (c *Cluster) makeBalancer() error {
-	m, err := c.newMachine(balancerName, host(balancerHost))
+	m, err := c.newMachine(framework.BalancerHost, host(balancerHost))
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c *Cluster) makeBalancer() error {
 // makeWorkers configures kwok, which simulates the worker nodes, on a machine
 // of its own. It reaches the API through the balancer where there is one.
 func (c *Cluster) makeWorkers() error {
-	m, err := c.newMachine(workersName, host(workersHost))
+	m, err := c.newMachine(framework.WorkersHost, host(workersHost))
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (i *impairments) close() {
 
 // Parties implements framework.NetworkFaulter.
 func (c *Cluster) Parties() []string {
-	parties := []string{harnessName}
+	parties := []string{framework.HarnessHost}
 	for _, m := range c.machines() {
 		parties = append(parties, m.name)
 	}

@@ -29,6 +29,7 @@ var (
 	_ framework.Starter         = (*node)(nil)
 	_ framework.Freezer         = (*node)(nil)
 	_ framework.PowerSwitch     = (*node)(nil)
+	_ framework.Zoner           = (*node)(nil)
 )
 
 // makeNode writes the node's certificates and configuration.
@@ -81,6 +82,9 @@ func (n *node) Name() string { return n.spec.Name }
 
 // Address implements framework.Node.
 func (n *node) Address() netip.Addr { return n.machine.addr.Addr() }
+
+// Zone implements framework.Zoner.
+func (n *node) Zone() string { return n.spec.Zone }
 
 // Components implements framework.Node.
 func (n *node) Components() []framework.Component {

@@ -86,7 +86,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	var injection fault.Injection
 	target, err := fault.Resolve(limited, r.cluster, in.Target)
 	if err == nil {
-		entry.Node, entry.Component = target.Node, string(target.Component)
+		aim(&entry, target)
 		p := fault.Params{TTL: ttl, Values: in.Params}
 		if err = f.Check(r.cluster, target, p); err == nil {
 			injection, err = f.Inject(limited, r.cluster, target, p)
@@ -105,7 +105,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	r.injections = append(r.injections, &inForce{step: in, fault: f, inj: injection, ttl: ttl})
 	r.recovery = recovery{}
 	r.enter(&entry, injection.Proof())
-	r.say("%s hit %s: %s", in.ID, place(target), entry.Proof)
+	r.say("%s hit %s: %s", in.ID, target, entry.Proof)
 	if err := r.w.Append(record.KindFault, entry); err != nil {
 		return err
 	}
@@ -126,14 +126,9 @@ func (r *run) enter(entry *record.Fault, p fault.Proof) {
 	}
 }
 
-func place(t fault.Target) string {
-	switch {
-	case t.Node == "":
-		return string(t.Component)
-	case t.Component == "":
-		return t.Node
-	}
-	return string(t.Component) + " on " + t.Node
+// aim puts a target into an entry.
+func aim(entry *record.Fault, t fault.Target) {
+	entry.Node, entry.Nodes, entry.Host, entry.Component = t.Node, t.Nodes, t.Host, string(t.Component)
 }
 
 // ttl is an injection's time to live: as the scenario says, or more than the
@@ -191,9 +186,10 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 	defer cancel()
 	t := i.inj.Target()
 	entry := record.Fault{
-		ID: i.step.ID, Name: i.step.Fault, Target: i.step.Target, Node: t.Node, Component: string(t.Component),
+		ID: i.step.ID, Name: i.step.Fault, Target: i.step.Target,
 		Params: i.step.Params, Phase: record.FaultHealed, Called: r.w.Now(),
 	}
+	aim(&entry, t)
 	called := time.Now()
 	proof, err := i.inj.Heal(ctx)
 	i.healed = true

@@ -73,34 +73,50 @@ func node(c framework.Cluster, t Target) (framework.Node, error) {
 }
 
 // componentHolder returns who has the abilities on the target's component: its
-// node, or the cluster for the load balancer, which is on no node.
+// node, or the cluster for what runs on no node (the load balancer, kwok).
 func componentHolder(f Fault, c framework.Cluster, t Target) (holder any, of string, err error) {
 	if t.Component == "" {
-		return nil, "", fmt.Errorf("fault %s: target %s is a whole node: it takes a component, such as etcd/leader or apiserver/2", f.Name(), t.Asked)
+		return nil, "", fmt.Errorf("fault %s: target %s is no component: it takes one, such as etcd/leader, apiserver/2 or balancer", f.Name(), t.Asked)
 	}
-	if t.Component == framework.LoadBalancer && t.Node == "" {
+	if t.Host != "" {
 		return c, "cluster " + c.Name(), nil
 	}
 	n, err := node(c, t)
 	if err != nil {
 		return nil, "", fmt.Errorf("fault %s: %w", f.Name(), err)
 	}
-	if !slices.Contains(n.Components(), t.Component) {
+	if t.Component != framework.NodeAgent && !slices.Contains(n.Components(), t.Component) {
 		return nil, "", fmt.Errorf("fault %s: target %s: node %s does not run %s", f.Name(), t.Asked, n.Name(), t.Component)
 	}
 	return n, "node " + n.Name(), nil
 }
 
-// wholeNode returns the target's node, and refuses a component.
+// wholeNode returns the target's node, and refuses anything else.
 func wholeNode(f Fault, c framework.Cluster, t Target) (framework.Node, error) {
-	if t.Component != "" {
-		return nil, fmt.Errorf("fault %s: target %s is a component: it takes a whole node, such as node/2 or node/leader", f.Name(), t.Asked)
+	if t.Component != "" || t.Host != "" || len(t.Nodes) > 0 {
+		return nil, fmt.Errorf("fault %s: target %s is not a node: it takes a whole node, such as node/2 or node/leader", f.Name(), t.Asked)
 	}
 	n, err := node(c, t)
 	if err != nil {
 		return nil, fmt.Errorf("fault %s: %w", f.Name(), err)
 	}
 	return n, nil
+}
+
+// wholeNodes returns the target's node, or all nodes of its zone.
+func wholeNodes(f Fault, c framework.Cluster, t Target) ([]framework.Node, error) {
+	if t.Component != "" || t.Host != "" {
+		return nil, fmt.Errorf("fault %s: target %s is not a node: it takes a whole node or zone, such as node/2, node/leader or zone/b", f.Name(), t.Asked)
+	}
+	var nodes []framework.Node
+	for _, name := range t.AllNodes() {
+		n, err := node(c, Target{Asked: t.Asked, Node: name})
+		if err != nil {
+			return nil, fmt.Errorf("fault %s: %w", f.Name(), err)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
 }
 
 func nodeNames(nodes []framework.Node) []string {
@@ -111,9 +127,13 @@ func nodeNames(nodes []framework.Node) []string {
 	return names
 }
 
-// where names the target for people: "etcd on node-2".
-func (t Target) where() string {
+// String names the target for people, as resolved: "etcd on node-2".
+func (t Target) String() string {
 	switch {
+	case len(t.Nodes) > 0:
+		return "nodes " + strings.Join(t.Nodes, ", ")
+	case t.Component == "" && t.Host != "":
+		return "host " + t.Host
 	case t.Component == "":
 		return "node " + t.Node
 	case t.Node == "":

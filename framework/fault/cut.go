@@ -47,7 +47,7 @@ func newCut(f Fault, c framework.Cluster, n framework.Node, t Target, p Params) 
 
 func (x *cut) inject(ctx context.Context) (Injection, error) {
 	if dead, err := x.dead(ctx); err != nil {
-		return nil, fmt.Errorf("%s of %s: asking whether it is alive before the fault: %w", x.fault, x.target.where(), err)
+		return nil, fmt.Errorf("%s of %s: asking whether it is alive before the fault: %w", x.fault, x.target.String(), err)
 	} else if dead != "" {
 		return notInjected(x.target, "%s, so that cutting it off changes nothing", dead), nil
 	}
@@ -64,7 +64,7 @@ func (x *cut) inject(ctx context.Context) (Injection, error) {
 	}
 	i, err := attempt{
 		target: x.target,
-		what:   x.fault + " of " + x.target.where(),
+		what:   x.fault + " of " + x.target.String(),
 		ask:    ask,
 		effect: func(ctx context.Context) (bool, string) { return x.drops(ctx, handle) },
 		undo:   restore,
@@ -109,7 +109,7 @@ func (x *cut) dead(ctx context.Context) (string, error) {
 			return "", nil
 		}
 	}
-	return fmt.Sprintf("%s runs no process", x.target.where()), nil
+	return fmt.Sprintf("%s runs no process", x.target.String()), nil
 }
 
 // drops looks whether the impairment has dropped packets.
@@ -118,7 +118,7 @@ func (x *cut) drops(ctx context.Context, handle string) (bool, string) {
 	if err != nil {
 		return false, fmt.Sprintf("the counters of the cut cannot be read: %v", err)
 	}
-	return n.Dropped > 0, fmt.Sprintf("%d packets dropped on the %d cut links of %s", n.Dropped, len(x.links), x.target.where())
+	return n.Dropped > 0, fmt.Sprintf("%d packets dropped on the %d cut links of %s", n.Dropped, len(x.links), x.target.String())
 }
 
 // quiet is how far apart two readings of a counter must be at least to show
@@ -147,7 +147,7 @@ func (x *cut) passes(ctx context.Context, handle string) (bool, string) {
 		return false, fmt.Sprintf("the counters of the cut cannot be read: %v", err)
 	}
 	if after.Dropped != before.Dropped {
-		return false, fmt.Sprintf("packets are still dropped on the links of %s: %d, then %d", x.target.where(), before.Dropped, after.Dropped)
+		return false, fmt.Sprintf("packets are still dropped on the links of %s: %d, then %d", x.target.String(), before.Dropped, after.Dropped)
 	}
 	return true, fmt.Sprintf("%s; no more than the %d packets dropped before healing", exchanged, after.Dropped)
 }
@@ -165,7 +165,7 @@ func (x *cut) exchanges(ctx context.Context) (bool, string) {
 		}
 	}
 	if len(looks) == 0 {
-		return false, fmt.Sprintf("%s offers nothing that could be reached to show that packets pass", x.target.where())
+		return false, fmt.Sprintf("%s offers nothing that could be reached to show that packets pass", x.target.String())
 	}
 	return all(looks...)(ctx)
 }

@@ -56,7 +56,7 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 	}
 	i, err := attempt{
 		target: e.target,
-		what:   fmt.Sprintf("%s of %s", e.fault, e.target.where()),
+		what:   fmt.Sprintf("%s of %s", e.fault, e.target.String()),
 		ask:    func(ctx context.Context) error { return kill(ctx, e.target.Component, hold) },
 		effect: e.gone(old),
 		undo:   func(ctx context.Context) error { return e.starter.Start(ctx, e.target.Component) },
@@ -82,15 +82,15 @@ func (e end) gone(old framework.Process) look {
 		now, err := e.reporter.Process(ctx, e.target.Component)
 		switch {
 		case err != nil:
-			return false, fmt.Sprintf("%s cannot be asked for: %v", e.target.where(), err)
+			return false, fmt.Sprintf("%s cannot be asked for: %v", e.target.String(), err)
 		case ended(now):
-			return true, fmt.Sprintf("%s, %s, is gone%s", e.target.where(), id(old), lastExit(now))
+			return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), id(old), lastExit(now))
 		case same(now, old):
-			return false, fmt.Sprintf("%s still runs as %s", e.target.where(), id(old))
+			return false, fmt.Sprintf("%s still runs as %s", e.target.String(), id(old))
 		case !e.restart:
-			return false, fmt.Sprintf("%s, %s, is gone but is not held down: it runs as %s", e.target.where(), id(old), id(now))
+			return false, fmt.Sprintf("%s, %s, is gone but is not held down: it runs as %s", e.target.String(), id(old), id(now))
 		}
-		return true, fmt.Sprintf("%s, %s, is gone%s", e.target.where(), id(old), lastExit(now))
+		return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), id(old), lastExit(now))
 	}
 }
 
@@ -126,7 +126,7 @@ func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, e
 	undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer cancel()
 	if err := e.starter.Start(undoing, e.target.Component); err != nil {
-		return proof, fmt.Errorf("starting %s, which its process watcher did not bring back (%s): %w", e.target.where(), proof.What, err)
+		return proof, fmt.Errorf("starting %s, which its process watcher did not bring back (%s): %w", e.target.String(), proof.What, err)
 	}
 	proof.What += "; it was told to start"
 	return proof, nil

@@ -102,6 +102,14 @@ func (n *fakeNode) Name() string { return n.name }
 
 func (n *fakeNode) Address() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
+// Zone puts the last two nodes into one zone.
+func (n *fakeNode) Zone() string {
+	if n.name == "node-1" {
+		return "a"
+	}
+	return "b"
+}
+
 func (n *fakeNode) Components() []framework.Component { return n.runs }
 
 // spawn starts a component that does not run.

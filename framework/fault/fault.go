@@ -53,10 +53,25 @@ type Params struct {
 type Target struct {
 	// Asked is the target as it was written, such as "etcd/leader".
 	Asked string
-	// Node is the node's name; empty for the load balancer.
+	// Node is the node's name; empty for a zone and for a host.
 	Node string
-	// Component is empty where the target is a whole node.
+	// Nodes are the nodes of a zone, in the order of joining; empty for any
+	// other target.
+	Nodes []string
+	// Host is a host of the network that is no control-plane node:
+	// "balancer", "workers" or "harness".
+	Host string
+	// Component is empty where the target is a whole node, zone or host.
 	Component framework.Component
+}
+
+// AllNodes returns the nodes that the target is on: one, those of a zone, or
+// none for a host.
+func (t Target) AllNodes() []string {
+	if t.Node != "" {
+		return []string{t.Node}
+	}
+	return t.Nodes
 }
 
 // Injection is a fault in force.

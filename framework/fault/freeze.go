@@ -56,21 +56,21 @@ func (f freeze) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 	case absent != "":
 		return notInjected(t, "%s", absent), nil
 	case stopped(old):
-		return notInjected(t, "%s, %s, was frozen already (state %s)", t.where(), id(old), old.State), nil
+		return notInjected(t, "%s, %s, was frozen already (state %s)", t.String(), id(old), old.State), nil
 	}
 	frozen := func(ctx context.Context) (bool, string) {
 		now, err := proc.reporter.Process(ctx, t.Component)
 		switch {
 		case err != nil:
-			return false, fmt.Sprintf("%s cannot be asked for: %v", t.where(), err)
+			return false, fmt.Sprintf("%s cannot be asked for: %v", t.String(), err)
 		case !same(now, old):
-			return false, fmt.Sprintf("%s, %s, ended instead of freezing", t.where(), id(old))
+			return false, fmt.Sprintf("%s, %s, ended instead of freezing", t.String(), id(old))
 		}
-		return stopped(now), fmt.Sprintf("%s, %s, is in state %s", t.where(), id(now), now.State)
+		return stopped(now), fmt.Sprintf("%s, %s, is in state %s", t.String(), id(now), now.State)
 	}
 	return attempt{
 		target: t,
-		what:   "freeze of " + t.where(),
+		what:   "freeze of " + t.String(),
 		ask:    func(ctx context.Context) error { return freezer.Freeze(ctx, t.Component, p.TTL) },
 		effect: frozen,
 		undo:   func(ctx context.Context) error { return freezer.Thaw(ctx, t.Component) },

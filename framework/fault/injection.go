@@ -59,6 +59,8 @@ type injection struct {
 	// undo heals the fault and proves it. It may run more than once.
 	undo func(context.Context) (Proof, error)
 
+	deadMan *time.Timer // nil where the provider undoes the fault by itself
+
 	mu     sync.Mutex
 	healed Proof
 }
@@ -77,6 +79,9 @@ func (i *injection) Heal(ctx context.Context) (Proof, error) {
 	proof, err := i.undo(ctx)
 	if err != nil {
 		return proof, err
+	}
+	if i.deadMan != nil {
+		i.deadMan.Stop()
 	}
 	i.healed = proof
 	return proof, nil
@@ -105,6 +110,10 @@ type attempt struct {
 	effect look // holds when the fault took effect
 	undo   func(context.Context) error
 	healed look // holds when it is healed
+	// ttl is for faults that the provider does not undo by itself: this
+	// process does, when it is over. The process of a cluster that outlives
+	// its command is that of the cluster. 0 means that the provider does it.
+	ttl time.Duration
 }
 
 // inject asks for the fault, waits for its effect and returns the injection.
@@ -121,7 +130,26 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 		}
 		return nil, err
 	}
-	return &injection{target: a.target, proof: prove(ctx, called, effectLimit, a.effect), undo: a.heal}, nil
+	i := &injection{target: a.target, undo: a.heal}
+	if a.ttl > 0 {
+		i.deadMan = time.AfterFunc(a.ttl-time.Since(called), i.expire)
+	}
+	i.proof = prove(ctx, called, effectLimit, a.effect)
+	return i, nil
+}
+
+// expire heals the fault when its time to live is over, and does not give up:
+// nobody else may be left to do it.
+func (i *injection) expire() {
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		ctx, cancel := context.WithTimeout(context.Background(), healLimit)
+		_, err := i.Heal(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		time.Sleep(pause)
+	}
 }
 
 // injection is inject as an interface, nil where there is an error.

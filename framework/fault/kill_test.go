@@ -93,11 +93,11 @@ func TestKillCheck(t *testing.T) {
 		want   string
 	}{
 		"restart":     {component("node-1", framework.APIServer), map[string]string{"restart": "yes"}, "true or false"},
-		"whole node":  {wholeTarget("node-1"), nil, "it takes a component"},
+		"whole node":  {wholeTarget("node-1"), nil, "no component: it takes one"},
 		"not there":   {component("node-1", framework.Kwok), nil, "does not run kwok"},
 		"unknown":     {component("node-1", framework.APIServer), map[string]string{"re": ""}, "it takes restart"},
 		"etcd":        {component("node-1", framework.Etcd), nil, "EtcdAccess"},
-		"no balancer": {Target{Asked: "balancer", Component: framework.LoadBalancer}, nil, "ability"},
+		"no balancer": {Target{Asked: "balancer", Host: "balancer", Component: framework.LoadBalancer}, nil, "ability"},
 	} {
 		err := Kill.Check(c, refused.target, Params{TTL: time.Second, Values: refused.params})
 		if err == nil || !strings.Contains(err.Error(), refused.want) {

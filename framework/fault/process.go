@@ -46,10 +46,10 @@ func (p process) before(ctx context.Context) (now framework.Process, absent stri
 				return now, fmt.Sprintf("node %s is powered off", p.target.Node), nil
 			}
 		}
-		return now, "", fmt.Errorf("asking for the process of %s before the fault: %w", p.target.where(), err)
+		return now, "", fmt.Errorf("asking for the process of %s before the fault: %w", p.target.String(), err)
 	}
 	if ended(now) {
-		return now, p.target.where() + " was not running", nil
+		return now, p.target.String() + " was not running", nil
 	}
 	return now, "", nil
 }
@@ -72,13 +72,13 @@ func (p process) runs(ctx context.Context) (bool, string) {
 	now, err := p.reporter.Process(ctx, p.target.Component)
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("%s cannot be asked for: %v", p.target.where(), err)
+		return false, fmt.Sprintf("%s cannot be asked for: %v", p.target.String(), err)
 	case ended(now):
-		return false, p.target.where() + " does not run"
+		return false, p.target.String() + " does not run"
 	case stopped(now):
-		return false, fmt.Sprintf("%s, %s, is in state %s", p.target.where(), id(now), now.State)
+		return false, fmt.Sprintf("%s, %s, is in state %s", p.target.String(), id(now), now.State)
 	}
-	seen := fmt.Sprintf("%s runs as %s", p.target.where(), id(now))
+	seen := fmt.Sprintf("%s runs as %s", p.target.String(), id(now))
 	var answer answers
 	if answer, err = componentAnswers(p.cluster, p.target.Node, p.target.Component); err != nil {
 		return false, seen + ", but " + err.Error()

@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,7 +51,7 @@ func (p proofs) run(t *testing.T) {
 		if proof := i.Proof(); !proof.Proven || !p.broken(c) || proof.What == "" || proof.Effect.Before(proof.Called) || proof.Effect.Sub(proof.Called) > time.Second {
 			t.Fatalf("injected: %+v, broken %v", proof, p.broken(c))
 		}
-		if i.Target() != p.target {
+		if !reflect.DeepEqual(i.Target(), p.target) {
 			t.Errorf("target %+v", i.Target())
 		}
 		time.Sleep(time.Second)

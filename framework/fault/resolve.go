@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +28,11 @@ const resolveLimit = 30 * time.Second
 //	kcm/standby      the first running one that does not; likewise scheduler/...
 //	node/...         a whole node, as for etcd
 //	node/kcm/active  the node of that component; likewise apiserver/kcm/active
+//	agent/...        a node's process watcher, as for etcd
+//	zone/b           every node of fault domain b
 //	balancer         the load balancer
+//	kwok             the process that simulates the worker nodes
+//	workers, harness hosts of the network, for faults of the network
 //
 // Components may be written in full (kube-controller-manager/active). While
 // there is no leader or holder, Resolve waits for one, 30 seconds at most. It
@@ -39,11 +44,20 @@ func Resolve(ctx context.Context, c framework.Cluster, target string) (Target, e
 		return Target{}, err
 	}
 	t := Target{Asked: target}
-	if r.balancer {
-		if _, ok := entranceOf(c, "", framework.LoadBalancer); !ok {
-			return Target{}, fmt.Errorf("target %s: cluster %s has no load balancer", target, c.Name())
+	switch {
+	case r.host != nil:
+		if r.host.component == framework.LoadBalancer {
+			if _, ok := entranceOf(c, "", framework.LoadBalancer); !ok {
+				return Target{}, fmt.Errorf("target %s: cluster %s has no load balancer", target, c.Name())
+			}
 		}
-		t.Component = framework.LoadBalancer
+		t.Host, t.Component = r.host.host, r.host.component
+		return t, nil
+	case r.zone != "":
+		t.Nodes, err = nodesOfZone(c, r.zone)
+		if err != nil {
+			return Target{}, fmt.Errorf("target %s: %w", target, err)
+		}
 		return t, nil
 	}
 	t.Component = r.kind.component
@@ -51,6 +65,25 @@ func Resolve(ctx context.Context, c framework.Cluster, target string) (Target, e
 		return Target{}, fmt.Errorf("target %s: %w", target, err)
 	}
 	return t, nil
+}
+
+// nodesOfZone returns the names of the nodes of a fault domain.
+func nodesOfZone(c framework.Cluster, zone string) ([]string, error) {
+	var names, zones []string
+	for _, n := range c.Nodes() {
+		z, err := ability[framework.Zoner](n, "node "+n.Name(), "a zone as a target")
+		if err != nil {
+			return nil, err
+		}
+		if z.Zone() == zone {
+			names = append(names, n.Name())
+		}
+		zones = append(zones, n.Name()+" in "+strconv.Quote(z.Zone()))
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no node is in zone %q: %s", zone, strings.Join(zones, ", "))
+	}
+	return names, nil
 }
 
 type resolver struct{ framework.Cluster }
@@ -97,7 +130,7 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 
 // candidates returns the nodes that a kind of target can be on.
 func (c resolver) candidates(k kind) []framework.Node {
-	if k.component == "" {
+	if k.component == "" || k.component == framework.NodeAgent {
 		return c.Nodes()
 	}
 	return nodesWith(c, k.component)

@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,11 +33,15 @@ func TestResolve(t *testing.T) {
 			"scheduler/standby":      {Node: "node-2", Component: framework.Scheduler},
 			"scheduler/kcm/active":   {Node: "node-2", Component: framework.Scheduler},
 			"node/kcm/active":        {Node: "node-2"},
+			"agent/2":                {Node: "node-2", Component: framework.NodeAgent},
+			"zone/b":                 {Nodes: []string{"node-2", "node-3"}},
+			"kwok":                   {Host: "workers", Component: framework.Kwok},
+			"harness":                {Host: "harness"},
 			"apiserver/kcm/active":   {Node: "node-2", Component: framework.APIServer},
 			"kube-scheduler/standby": {Node: "node-2", Component: framework.Scheduler},
 		} {
 			want.Asked = target
-			if got, err := Resolve(t.Context(), c, target); err != nil || got != want {
+			if got, err := Resolve(t.Context(), c, target); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %+v, %v", target, got, err)
 			}
 		}
@@ -48,6 +53,7 @@ func TestResolve(t *testing.T) {
 			"etcd/1":               "no node of cluster fake runs etcd",
 			"node/leader":          "EtcdAccess",
 			"balancer":             "has no load balancer",
+			"zone/c":               `no node is in zone "c": node-1 in "a"`,
 			"apiserver/latest.":    `there is no control-plane node "latest."`,
 			"etcd/best/of/all":     "targets are",
 		} {

@@ -38,13 +38,35 @@ func kinds() []kind {
 		{names: []string{"kcm", "kube-controller-manager"}, component: framework.ControllerManager, roles: leaseRoles, lease: "kube-controller-manager"},
 		{names: []string{"scheduler", "kube-scheduler"}, component: framework.Scheduler, roles: leaseRoles, lease: "kube-scheduler"},
 		{names: []string{"node"}, roles: etcdRoles},
+		{names: []string{"agent", string(framework.NodeAgent)}, component: framework.NodeAgent, roles: etcdRoles},
 	}
 }
 
+// host is a target that stands for itself: a host of the network that is no
+// control-plane node, or what runs there.
+type host struct {
+	names     []string // the short one first
+	host      string
+	component framework.Component
+}
+
+func hosts() []host {
+	return []host{
+		{names: []string{"balancer", string(framework.LoadBalancer)}, host: framework.BalancerHost, component: framework.LoadBalancer},
+		{names: []string{"kwok"}, host: framework.WorkersHost, component: framework.Kwok},
+		{names: []string{"workers"}, host: framework.WorkersHost},
+		{names: []string{"harness"}, host: framework.HarnessHost},
+	}
+}
+
+// zonePrefix begins the target of a whole zone.
+const zonePrefix = "zone/"
+
 // reference is a target as written, taken apart but not looked up.
 type reference struct {
-	balancer bool
-	kind     kind
+	host *host
+	zone string
+	kind kind
 	// Exactly one of these says which.
 	role   role
 	number int        // from 1, in the order in which the nodes joined
@@ -55,8 +77,10 @@ type reference struct {
 // String writes the reference in its shortest form.
 func (r reference) String() string {
 	switch {
-	case r.balancer:
-		return "balancer"
+	case r.host != nil:
+		return r.host.names[0]
+	case r.zone != "":
+		return zonePrefix + r.zone
 	case r.of != nil:
 		return r.kind.names[0] + "/" + r.of.String()
 	case r.role != "":
@@ -70,8 +94,16 @@ func (r reference) String() string {
 // parseTarget takes a target apart. It looks at the words only: whether there
 // is such a node, component or leader is Resolve's to find out.
 func parseTarget(s string) (reference, error) {
-	if s == "balancer" || s == string(framework.LoadBalancer) {
-		return reference{balancer: true}, nil
+	for _, h := range hosts() {
+		if slices.Contains(h.names, s) {
+			return reference{host: &h}, nil
+		}
+	}
+	if zone, ok := strings.CutPrefix(s, zonePrefix); ok {
+		if zone == "" || !nodeName(zone) {
+			return reference{}, fmt.Errorf("target %q: %q is not the name of a zone; targets are %s", s, zone, forms())
+		}
+		return reference{zone: zone}, nil
 	}
 	r, err := parseOnNode(s)
 	if err != nil {
@@ -166,5 +198,9 @@ func forms() string {
 		}
 		all = append(all, fmt.Sprintf("%s/{%s,NUMBER,NODE}", k.names[0], strings.Join(roles, ",")))
 	}
-	return strings.Join(all, ", ") + ", balancer, and, for the node of another component, such as node/kcm/active or apiserver/scheduler/standby"
+	all = append(all, zonePrefix+"ZONE")
+	for _, h := range hosts() {
+		all = append(all, h.names[0])
+	}
+	return strings.Join(all, ", ") + ", and, for the node of another component, such as node/kcm/active or apiserver/scheduler/standby"
 }

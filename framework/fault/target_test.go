@@ -21,6 +21,11 @@ func TestParseTarget(t *testing.T) {
 		"load-balancer":                         "balancer",
 		"node/cp-1.example.org":                 "node/cp-1.example.org",
 		"apiserver/any":                         "apiserver/any",
+		"node-agent/2":                          "agent/2",
+		"agent/etcd/leader":                     "agent/etcd/leader",
+		"zone/b":                                "zone/b",
+		"workers":                               "workers",
+		"harness":                               "harness",
 		"node/99999999999999999999999999999999": "node/99999999999999999999999999999999", // a name then
 	} {
 		got, err := parseTarget(in)
@@ -43,6 +48,8 @@ func TestParseTarget(t *testing.T) {
 		"node/kcm/etcd/leader": "only another component",
 		"node/kcm/leader":      "active, standby, any",
 		"balancer/1":           "no kind of target",
+		"zone/":                "not the name of a zone",
+		"zone/a/b":             "not the name of a zone",
 		" etcd/1":              "no kind of target",
 	} {
 		if got, err := parseTarget(in); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "balancer") {

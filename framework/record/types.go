@@ -215,9 +215,11 @@ const (
 // Fault is one step in the life of an injection.
 type Fault struct {
 	ID        string            `json:"id"`
-	Name      string            `json:"name"`   // such as kill
-	Target    string            `json:"target"` // as asked for, such as etcd/leader
-	Node      string            `json:"node"`   // as resolved
+	Name      string            `json:"name"`            // such as kill
+	Target    string            `json:"target"`          // as asked for, such as etcd/leader
+	Node      string            `json:"node"`            // as resolved
+	Nodes     []string          `json:"nodes,omitempty"` // of a zone, as resolved
+	Host      string            `json:"host,omitempty"`  // as resolved, where it is no node
 	Component string            `json:"component,omitempty"`
 	Params    map[string]string `json:"params,omitempty"`
 	Phase     FaultPhase        `json:"phase"`
