@@ -50,18 +50,6 @@ func checkParams(f Fault, p Params) error {
 	return nil
 }
 
-// boolParam returns a parameter that is "true" or "false"; unset is false.
-func boolParam(f Fault, p Params, name string) (bool, error) {
-	switch v := p.Values[name]; v {
-	case "", "false":
-		return false, nil
-	case "true":
-		return true, nil
-	default:
-		return false, fmt.Errorf("fault %s: parameter %s=%q: it must be true or false", f.Name(), name, v)
-	}
-}
-
 // node returns the target's node.
 func node(c framework.Cluster, t Target) (framework.Node, error) {
 	nodes := c.Nodes()
