@@ -48,6 +48,7 @@ doctor: build ## Tell what this machine can do
 test: fetch ## All tests: units first, then those that start clusters (TEST_ARGS)
 	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
 	$(GO) test -timeout 40m -p 1 $(TEST_ARGS) $(INTEGRATION)
+	HOLDFAST_TEST_CLUSTERS=1 $(GO) test -timeout 20m -run '^TestCluster' $(TEST_ARGS) ./cmd/holdfast
 
 .PHONY: test-unit
 test-unit: ## The tests that start no cluster and need no fetch

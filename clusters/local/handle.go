@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -295,7 +296,7 @@ func (h *Handle) Kubectl(cacheDir string) (string, error) {
 
 // Status asks the cluster for its state.
 func (h *Handle) Status(ctx context.Context) (*Status, error) {
-	resp, err := h.call(ctx, http.MethodGet, "status")
+	resp, err := h.call(ctx, http.MethodGet, "status", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -308,13 +309,13 @@ func (h *Handle) Status(ctx context.Context) (*Status, error) {
 	return &status, nil
 }
 
-func (h *Handle) call(ctx context.Context, method, path string) (*http.Response, error) {
+func (h *Handle) call(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", filepath.Join(h.dir, controlSocket))
 		}}}
-	req, err := http.NewRequestWithContext(ctx, method, "http://cluster/"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://cluster/"+path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +331,7 @@ const downGrace = 5 * time.Second
 
 // Down ends the cluster and returns when nothing of it is left.
 func (h *Handle) Down(ctx context.Context) error {
-	if resp, err := h.call(ctx, http.MethodPost, "down"); err == nil {
+	if resp, err := h.call(ctx, http.MethodPost, "down", nil); err == nil {
 		_ = resp.Body.Close()
 	}
 	grace, cancel := context.WithTimeout(ctx, downGrace)

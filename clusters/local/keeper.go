@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // A cluster that outlives its command is kept by a keeper: a process outside
@@ -34,6 +35,7 @@ const (
 	controlSocket  = "control.sock"
 	kubeconfigFile = "kubeconfig"
 	keeperLog      = "keeper.log"
+	faultsLog      = "logs/faults.jsonl"
 )
 
 // keeperConfig is what a keeper is told, as JSON in its only argument.
@@ -129,6 +131,7 @@ type server struct {
 	cfg     keeperConfig
 	events  *json.Encoder
 	cluster *Cluster
+	board   *fault.Board
 	down    context.CancelFunc
 	started time.Time
 	url     string
@@ -178,6 +181,7 @@ func (s *server) run(args []string) error {
 		return err
 	}
 	defer s.cluster.Close(context.WithoutCancel(ctx))
+	s.board = fault.NewBoard(s.cluster, s.noteFault)
 	s.url = "https://" + forward.Addr().String()
 	kubeconfig, err := s.cluster.pki.Kubeconfig(pki.Admin(), s.url)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // Status is the state of a cluster now.
@@ -27,6 +28,8 @@ type Status struct {
 	Leases     []LeaseStatus    `json:"leases"`
 	// Network says which kind of device joins the machines.
 	Network string `json:"network"`
+	// Faults are the injections in force.
+	Faults []fault.Entry `json:"faults"`
 }
 
 // EntranceStatus is the state of a way in.
@@ -74,9 +77,10 @@ func (s *server) handler() http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), statusLimit)
 		defer cancel()
 		status := s.cluster.Status(ctx)
-		status.Started, status.Server = s.started, s.url
+		status.Started, status.Server, status.Faults = s.started, s.url, s.board.InForce()
 		_ = json.NewEncoder(w).Encode(status)
 	})
+	s.handleFaults(mux)
 	mux.HandleFunc("POST /down", func(http.ResponseWriter, *http.Request) { s.down() })
 	return mux
 }

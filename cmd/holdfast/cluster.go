@@ -85,6 +85,16 @@ func printStatus(out io.Writer, s *local.Status) error {
 				h.Versions[string(p.Component)], processNote(s, h, p))
 		}
 	}
+	if len(s.Faults) > 0 {
+		fmt.Fprintln(w, "\t\t\nFAULT\tON\tHEALS IN\tPROOF")
+	}
+	for _, e := range s.Faults {
+		left := "healing now"
+		if d := time.Until(e.Expires); d > 0 {
+			left = d.Round(time.Second).String()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ID, e.Target, left, shorten(e.Effect.What, 80))
+	}
 	return w.Flush()
 }
 

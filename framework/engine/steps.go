@@ -94,6 +94,10 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	}
 	if err != nil {
 		entry.Phase, entry.Error = record.FaultFailed, err.Error()
+		var missing *fault.MissingAbility
+		if errors.As(err, &missing) {
+			entry.Missing = missing.Ability
+		}
 		r.say("injecting %s failed: %v", in.ID, err)
 		// What was touched has been undone; a component may still be starting.
 		r.recovery = recovery{from: time.Now(), limit: componentStart + baseRecovery(r.cluster.Settings())}

@@ -114,11 +114,7 @@ func (v *validator) step(path string, s Step) {
 func (v *validator) inject(path string, in *Inject) {
 	f, ok := fault.ByName(in.Fault)
 	if !ok {
-		var names []string
-		for _, f := range fault.All() {
-			names = append(names, f.Name())
-		}
-		v.add(path+".fault", "%q is no fault: want one of %s", in.Fault, strings.Join(names, ", "))
+		v.add(path+".fault", "%w", fault.Unknown(in.Fault))
 	} else {
 		known := f.Doc().Params
 		for _, name := range sortedKeys(in.Params) {

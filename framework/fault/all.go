@@ -1,6 +1,10 @@
 package fault
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // All returns every fault, sorted by name.
 func All() []Fault {
@@ -15,4 +19,13 @@ func ByName(name string) (Fault, bool) {
 		return nil, false
 	}
 	return all[i], true
+}
+
+// Unknown is the error for a name that no fault has.
+func Unknown(name string) error {
+	var names []string
+	for _, f := range All() {
+		names = append(names, f.Name())
+	}
+	return fmt.Errorf("%q is no fault: want one of %s", name, strings.Join(names, ", "))
 }

@@ -30,15 +30,15 @@ type Fault interface {
 
 // Doc describes a fault.
 type Doc struct {
-	Summary string
+	Summary string `json:"summary"`
 	// Targets are the kinds of target that it takes.
-	Targets []string
+	Targets []string `json:"targets"`
 	// Params describes each parameter by name, with its unit and default.
-	Params map[string]string
+	Params map[string]string `json:"params,omitempty"`
 	// Needs names the abilities that a provider must have.
-	Needs []string
-	// Example is a target and parameters as on a command line.
-	Example string
+	Needs []string `json:"needs"`
+	// Example is a target and parameters, such as "etcd/leader restart=true".
+	Example string `json:"example"`
 }
 
 // Params are the parameters of an injection.
@@ -52,17 +52,17 @@ type Params struct {
 // Target is what an injection acts on, as resolved at the time of injection.
 type Target struct {
 	// Asked is the target as it was written, such as "etcd/leader".
-	Asked string
+	Asked string `json:"asked"`
 	// Node is the node's name; empty for a zone and for a host.
-	Node string
+	Node string `json:"node,omitempty"`
 	// Nodes are the nodes of a zone, in the order of joining; empty for any
 	// other target.
-	Nodes []string
+	Nodes []string `json:"nodes,omitempty"`
 	// Host is a host of the network that is no control-plane node:
 	// "balancer", "workers" or "harness".
-	Host string
+	Host string `json:"host,omitempty"`
 	// Component is empty where the target is a whole node, zone or host.
-	Component framework.Component
+	Component framework.Component `json:"component,omitempty"`
 }
 
 // AllNodes returns the nodes that the target is on: one, those of a zone, or
@@ -85,9 +85,10 @@ type Injection interface {
 
 // Proof shows that something took effect.
 type Proof struct {
-	Proven bool
+	Proven bool `json:"proven"`
 	// What says what shows it, in words.
-	What string
+	What string `json:"what"`
 	// Called and Effect are when it was asked for and when it was seen.
-	Called, Effect time.Time
+	Called time.Time `json:"called"`
+	Effect time.Time `json:"effect,omitzero"`
 }

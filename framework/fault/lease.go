@@ -3,7 +3,6 @@ package fault
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -51,7 +50,7 @@ func (c resolver) holder(ctx context.Context, k kind) (string, error) {
 		return true, ""
 	})
 	if !held {
-		return "", errors.New(seen)
+		return "", fmt.Errorf("%w: %s", ErrNobody, seen)
 	}
 	return name, nil
 }

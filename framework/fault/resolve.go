@@ -16,6 +16,9 @@ import (
 // longer than a default lease takes to change hands.
 const resolveLimit = 30 * time.Second
 
+// ErrNobody is what a role cannot be resolved for: nobody has it now.
+var ErrNobody = errors.New("nobody is in that role at the moment")
+
 // Resolve finds what a target means at this moment:
 //
 //	etcd/leader      the member that a majority of the members names leader
@@ -151,9 +154,9 @@ func (c resolver) running(ctx context.Context, k kind, except string) (string, e
 		why = append(why, down)
 	}
 	if len(why) == 0 {
-		return "", fmt.Errorf("there is no %s besides the one on %s", k.names[0], except)
+		return "", fmt.Errorf("%w: there is no %s besides the one on %s", ErrNobody, k.names[0], except)
 	}
-	return "", fmt.Errorf("none of them runs: %s", strings.Join(why, ", "))
+	return "", fmt.Errorf("%w: %s", ErrNobody, strings.Join(why, ", "))
 }
 
 // down says in words that a component, or the node where there is none, does
@@ -195,7 +198,7 @@ func (c resolver) etcdLeader(ctx context.Context) (string, error) {
 		return true, ""
 	})
 	if !held {
-		return "", errors.New(seen)
+		return "", fmt.Errorf("%w: %s", ErrNobody, seen)
 	}
 	return found.leader, nil
 }

@@ -69,7 +69,7 @@ func TestResolve(t *testing.T) {
 			}
 		}
 		c.nodes[2].processes[framework.APIServer].PID = 0
-		if _, err := Resolve(t.Context(), c, "apiserver/any"); err == nil || !strings.Contains(err.Error(), "none of them runs") {
+		if _, err := Resolve(t.Context(), c, "apiserver/any"); err == nil || !strings.Contains(err.Error(), "nobody is in that role") {
 			t.Errorf("none runs: %v", err)
 		}
 	})

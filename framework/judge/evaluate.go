@@ -118,6 +118,9 @@ func (c *court) hear(check record.Check, bound *Bound) finding {
 		ids = append([]string{check.Fault}, ids...)
 	}
 	for _, id := range ids {
+		if inj := c.faults[id]; inj != nil && inj.injected == nil && inj.failed != nil && inj.failed.Missing != "" {
+			return finding{verdict: NotApplicable, sentence: fmt.Sprintf("the fault %q cannot be injected into this cluster: %s", id, inj.failed.Error)}
+		}
 		if problem := unproven(id, c.faults[id]); problem != "" {
 			return inconclusive("%s", problem)
 		}

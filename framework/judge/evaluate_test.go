@@ -73,6 +73,12 @@ func TestRulesForAll(t *testing.T) {
 				r.Faults[0].V.Phase, r.Faults[0].V.Error = record.FaultFailed, "no such process"
 			})
 		}},
+		{name: "ability missing", want: NotApplicable, says: `the fault "kill" cannot be injected into this cluster: needs the ability Killer`, story: func() *story {
+			return removed().change(func(r *record.Run) {
+				r.Faults = r.Faults[:1]
+				r.Faults[0].V.Phase, r.Faults[0].V.Error, r.Faults[0].V.Missing = record.FaultFailed, "needs the ability Killer", "Killer"
+			})
+		}},
 		{name: "no proof of effect", want: Inconclusive, says: "(kill of kube-apiserver on node-2) had no proof of effect: gone", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Faults[0].V.Proven = false })
 		}},

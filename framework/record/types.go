@@ -229,6 +229,9 @@ type Fault struct {
 	Proven bool   `json:"proven"`
 	Proof  string `json:"proof"` // what shows it, in words
 	Error  string `json:"error,omitempty"`
+	// Missing names the ability that the cluster lacks, where that is why the
+	// fault could not be injected.
+	Missing string `json:"missing,omitempty"`
 }
 
 // Steady is the outcome of one steady-state check.

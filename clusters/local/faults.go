@@ -1,0 +1,137 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// The faults of a cluster made by Up are injected and healed by its server,
+// which lives for as long as the cluster does: whoever asks may die.
+
+// InjectRequest asks for a fault.
+type InjectRequest struct {
+	Fault string `json:"fault"`
+	// On is the target, as for fault.Resolve.
+	On string `json:"on"`
+	// For is the time to live.
+	For    time.Duration     `json:"for"`
+	Params map[string]string `json:"params,omitempty"`
+}
+
+// faultAnswer is what the server says about injections.
+type faultAnswer struct {
+	Entries []fault.Entry `json:"entries"`
+	Error   string        `json:"error,omitempty"`
+	// Refused says that nothing was touched, since the request was wrong.
+	Refused bool `json:"refused,omitempty"`
+}
+
+func (s *server) handleFaults(mux *http.ServeMux) {
+	mux.HandleFunc("POST /inject", func(w http.ResponseWriter, r *http.Request) {
+		var req InjectRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("reading the request: %w", err)})
+			return
+		}
+		// The request's context ends with the connection, so that an injection
+		// that nobody waits for any more is taken back.
+		e, err := s.board.Inject(r.Context(), req.Fault, req.On, fault.Params{TTL: req.For, Values: req.Params})
+		answerFaults(w, []fault.Entry{e}, err)
+	})
+	mux.HandleFunc("POST /heal", func(w http.ResponseWriter, r *http.Request) {
+		var ids []string
+		if err := json.NewDecoder(r.Body).Decode(&ids); err != nil {
+			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("reading the request: %w", err)})
+			return
+		}
+		// Healing goes on when the one who asked for it is gone.
+		entries, err := s.board.Heal(context.WithoutCancel(r.Context()), ids...)
+		answerFaults(w, entries, err)
+	})
+}
+
+func answerFaults(w http.ResponseWriter, entries []fault.Entry, err error) {
+	a := faultAnswer{Entries: entries}
+	if err != nil {
+		a.Error = err.Error()
+		a.Refused = errors.As(err, new(*fault.Refused))
+	}
+	_ = json.NewEncoder(w).Encode(a)
+}
+
+// noteFault adds a change of an injection to the cluster's log of faults.
+func (s *server) noteFault(e fault.Entry) {
+	line, err := json.Marshal(struct {
+		Time time.Time `json:"time"`
+		fault.Entry
+	}{time.Now(), e})
+	if err == nil {
+		var f *os.File
+		if f, err = os.OpenFile(filepath.Join(s.cfg.Dir, faultsLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+			_, err = f.Write(append(line, '\n'))
+			_ = f.Close()
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "holdfast: writing the log of faults: %v\n", err)
+	}
+}
+
+// Inject injects a fault into the cluster and returns when its effect is proven
+// or known not to come. It stays in force, whatever becomes of the caller, until
+// it is healed or its time to live is over. When ctx ends before, it is taken
+// back. What is wrong with the request is an error of type fault.Refused.
+func (h *Handle) Inject(ctx context.Context, r InjectRequest) (fault.Entry, error) {
+	entries, err := h.faults(ctx, "inject", r)
+	if err != nil || len(entries) != 1 {
+		return fault.Entry{}, err
+	}
+	return entries[0], nil
+}
+
+// Heal heals injections by their names, or all where none is given, and
+// returns what became of each.
+func (h *Handle) Heal(ctx context.Context, ids ...string) ([]fault.Entry, error) {
+	if ids == nil {
+		ids = []string{}
+	}
+	return h.faults(ctx, "heal", ids)
+}
+
+func (h *Handle) faults(ctx context.Context, path string, request any) ([]fault.Entry, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := h.call(ctx, http.MethodPost, path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var a faultAnswer
+	b, err := io.ReadAll(resp.Body)
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking cluster %s to %s: %w (status %d: %.200s)", h.Name, path, err, resp.StatusCode, strings.TrimSpace(string(b)))
+	}
+	switch {
+	case a.Refused:
+		return a.Entries, &fault.Refused{Err: errors.New(a.Error)}
+	case a.Error != "":
+		return a.Entries, errors.New(a.Error)
+	}
+	return a.Entries, nil
+}

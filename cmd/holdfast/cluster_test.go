@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local"
+)
+
+// clusterTests turns on the tests that start clusters; `make test` does, once
+// the binaries are fetched.
+const clusterTests = "HOLDFAST_TEST_CLUSTERS"
+
+// commandLine runs holdfast with a directory of its own for running clusters.
+type commandLine struct {
+	t   *testing.T
+	run string
+}
+
+func newCommandLine(t *testing.T) commandLine {
+	if os.Getenv(clusterTests) == "" {
+		t.Skipf("starts clusters: set %s=1, after `holdfast fetch kubernetes default kwok default`", clusterTests)
+	}
+	// Short, as it holds sockets.
+	dir, err := os.MkdirTemp("", "hf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return commandLine{t, dir}
+}
+
+func (c commandLine) command(args ...string) *exec.Cmd {
+	exe, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return &exec.Cmd{Path: exe, Args: append([]string{"holdfast"}, args...), Env: append(os.Environ(), "XDG_RUNTIME_DIR="+c.run)}
+}
+
+// do runs a command, checks its exit code and returns what it printed.
+func (c commandLine) do(code int, args ...string) (stdout, stderr string) {
+	c.t.Helper()
+	var out, errOut bytes.Buffer
+	cmd := c.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		c.t.Fatal(err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		c.t.Fatalf("holdfast %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, &out, &errOut)
+	}
+	return out.String(), errOut.String()
+}
+
+func (c commandLine) status() local.Status {
+	c.t.Helper()
+	out, _ := c.do(exitPass, "status", "-o", "json")
+	var s local.Status
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		c.t.Fatal(err)
+	}
+	return s
+}
+
+// up makes a cluster that ends with the test.
+func (c commandLine) up(args ...string) {
+	c.t.Helper()
+	c.t.Cleanup(func() { _ = c.command("down").Run() })
+	c.do(exitPass, append([]string{"up", "--wait"}, args...)...)
+}
+
+func (c commandLine) contains(text string, words ...string) {
+	c.t.Helper()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			c.t.Errorf("%q is missing in:\n%s", w, text)
+		}
+	}
+}
+
+func TestClusterCommands(t *testing.T) {
+	c := newCommandLine(t)
+	_, errOut := c.do(exitUsage, "down")
+	c.contains(errOut, "none runs", "holdfast up")
+
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	_, port, _ := net.SplitHostPort(busy.Addr().String())
+	_, errOut = c.do(exitInconclusive, "up", "--port", port)
+	c.contains(errOut, "address already in use", "--port")
+
+	c.up("--nodes", "1", "--name", "one")
+	_, errOut = c.do(exitUsage, "up", "--nodes", "1", "--name", "one")
+	c.contains(errOut, "runs already", "holdfast down --name one")
+	out, _ := c.do(exitPass, "kubectl", "--", "get", "nodes")
+	c.contains(out, "worker-1", "Ready")
+	out, _ = c.do(exitPass, "logs", "node-1", "etcd")
+	c.contains(out, "became leader")
+	_, errOut = c.do(exitUsage, "logs", "node-1", "nothing")
+	c.contains(errOut, "node-1 kube-apiserver")
+	_, errOut = c.do(exitUsage, "shell", "node-7", "--", "true")
+	c.contains(errOut, "node-7", "node-1")
+	out, _ = c.do(exitPass, "shell", "node-1", "--", "hostname")
+	c.contains(out, "node-1")
+
+	for _, bad := range []struct {
+		args  string
+		words []string
+	}{
+		{"inject nothing --on etcd/1", []string{"is no fault", "kill"}},
+		{"inject kill", []string{"--on is missing"}},
+		{"inject kill --on etcd/4", []string{"there is no node 4"}},
+		{"inject kill --on pod/4", []string{"no kind of target"}},
+		{"inject kill --on etcd/1 --for -3s", []string{"above zero"}},
+		{"inject kill --on etcd/1 fast", []string{"NAME=VALUE"}},
+		{"inject kill --on etcd/1 speed=3", []string{"unknown", "restart"}},
+		{"inject kill --on etcd/1 restart=3", []string{"true or false"}},
+		{"inject isolate-etcd --on etcd/1", []string{"no peers"}},
+		{"heal", []string{"no fault is in force"}},
+		{"heal kill-9", []string{"no injection \"kill-9\""}},
+	} {
+		_, errOut := c.do(exitUsage, strings.Fields(bad.args)...)
+		c.contains(errOut, bad.words...)
+	}
+
+	out, _ = c.do(exitPass, "inject", "freeze", "--on", "scheduler/1")
+	c.contains(out, "freeze-1 is in force on kube-scheduler on node-1")
+	out, _ = c.do(exitInconclusive, "inject", "freeze", "--on", "scheduler/1")
+	c.contains(out, "no effect", "frozen already")
+	out, _ = c.do(exitPass, "inject", "kill", "--on", "kcm/active")
+	c.contains(out, "kill-1 is in force")
+	out, _ = c.do(exitPass, "status")
+	c.contains(out, "freeze-1", "kill-1", "held down", "frozen")
+	_, errOut = c.do(exitUsage, "heal")
+	c.contains(errOut, "several faults are in force", "freeze-1, kill-1")
+	out, _ = c.do(exitPass, "heal", "freeze-1")
+	c.contains(out, "freeze-1 is healed")
+	out, _ = c.do(exitPass, "heal")
+	c.contains(out, "kill-1 is healed")
+	if s := c.status(); len(s.Faults) != 0 {
+		t.Errorf("in force after healing: %+v", s.Faults)
+	}
+	out, _ = c.do(exitPass, "down")
+	c.contains(out, "cluster one is gone")
+	if left, _ := os.ReadDir(filepath.Join(c.run, "holdfast")); slices.ContainsFunc(left, os.DirEntry.IsDir) {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestClusterRunKilled kills a run with SIGKILL at random moments. Nothing of it
+// is left, and what it recorded can be judged.
+func TestClusterRunKilled(t *testing.T) {
+	c := newCommandLine(t)
+	moments := 3
+	for range moments {
+		out := t.TempDir()
+		before := c.leftovers()
+		cmd := c.command("run", "--scenario", "etcd-leader-killed", "--out", filepath.Join(out, "results"))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		moment := time.Second + rand.N(19*time.Second)
+		time.Sleep(moment)
+		if len(c.leftovers()) == len(before) {
+			t.Errorf("the processes of a run are not seen while it runs")
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		var after []string
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			if after = c.leftovers(); slices.Equal(before, after) {
+				break
+			}
+		}
+		if !slices.Equal(before, after) {
+			t.Errorf("killed after %s: there was\n%s\nand there is\n%s", moment, strings.Join(before, "\n"), strings.Join(after, "\n"))
+		}
+		records, _ := filepath.Glob(filepath.Join(out, "results", "record", "*", "record.jsonl"))
+		if len(records) == 0 {
+			t.Logf("killed after %s, before anything was recorded", moment)
+			continue
+		}
+		said, _ := c.do(exitInconclusive, "judge", filepath.Join(out, "results"))
+		c.contains(said, "inconclusive")
+		t.Logf("killed after %s:\n%s", moment, said)
+	}
+}
+
+// leftovers lists what a run could leave on the machine: processes, which have
+// the directory of this command line in their environment, mounts and network
+// devices.
+func (c commandLine) leftovers() []string {
+	c.t.Helper()
+	var found []string
+	environments, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, p := range environments {
+		if env, _ := os.ReadFile(p); bytes.Contains(env, []byte(c.run)) {
+			name, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "comm"))
+			found = append(found, fmt.Sprintf("%s: %s", filepath.Dir(p), name))
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	devices, err := net.Interfaces()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	found = append(found, string(mounts))
+	for _, d := range devices {
+		found = append(found, d.Name)
+	}
+	return found
+}

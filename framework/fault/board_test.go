@@ -1,0 +1,107 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func TestBoard(t *testing.T) {
+	bubble := func(name string, f func(*testing.T, *fakeCluster, *Board, *[]Entry)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newFake(framework.APIServer, framework.ControllerManager, framework.Scheduler)
+				time.Sleep(time.Minute)
+				var told []Entry
+				f(t, c, NewBoard(c, func(e Entry) { told = append(told, e) }), &told)
+			})
+		})
+	}
+	inject := func(t *testing.T, b *Board, fault, on string, ttl time.Duration) Entry {
+		t.Helper()
+		e, err := b.Inject(t.Context(), fault, on, Params{TTL: ttl})
+		if err != nil || e.Phase != InForce {
+			t.Fatalf("%s on %s: %+v, %v", fault, on, e, err)
+		}
+		return e
+	}
+	bubble("healed one by one, in any order", func(t *testing.T, c *fakeCluster, b *Board, _ *[]Entry) {
+		inject(t, b, "kill", "apiserver/1", time.Hour)
+		inject(t, b, "freeze", "scheduler/2", time.Hour)
+		inject(t, b, "kill", "kcm/3", time.Hour)
+		if n := len(b.InForce()); n != 3 {
+			t.Fatalf("%d in force", n)
+		}
+		healed, err := b.Heal(t.Context(), "kill-2", "freeze-1")
+		if err != nil || len(healed) != 2 || healed[0].ID != "kill-2" || healed[0].Phase != Healed || !healed[0].Healing.Proven {
+			t.Fatalf("%+v, %v", healed, err)
+		}
+		if left := b.InForce(); len(left) != 1 || left[0].ID != "kill-1" || state(c, 0, framework.APIServer).PID != 0 {
+			t.Fatalf("%+v", left)
+		}
+		if healed, err = b.Heal(t.Context()); err != nil || len(healed) != 1 || len(b.InForce()) != 0 || state(c, 0, framework.APIServer).PID == 0 {
+			t.Fatalf("%+v, %v", healed, err)
+		}
+		inject(t, b, "kill", "apiserver/1", time.Hour)
+		if _, err := b.Heal(t.Context(), "kill-3", "kill-1"); !errors.As(err, new(*Refused)) || !strings.Contains(err.Error(), "in force: kill-3") || len(b.InForce()) != 1 {
+			t.Errorf("a name that is not in force: %v", err)
+		}
+		_, _ = b.Heal(t.Context())
+	})
+	bubble("its time is over", func(t *testing.T, c *fakeCluster, b *Board, told *[]Entry) {
+		inject(t, b, "freeze", "scheduler/2", time.Minute)
+		c.stubborn = true // what heals it is not there at first
+		time.Sleep(2 * time.Minute)
+		c.stubborn = false
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		last := (*told)[len(*told)-1]
+		if len(b.InForce()) != 0 || last.Phase != Healed || !last.Healing.Proven {
+			t.Fatalf("in force %+v, told %+v", b.InForce(), *told)
+		}
+	})
+	bubble("no effect", func(t *testing.T, c *fakeCluster, b *Board, _ *[]Entry) {
+		c.inert = true
+		e, err := b.Inject(t.Context(), "kill", "apiserver/1", Params{TTL: time.Hour})
+		if err != nil || e.Phase != Unproven || len(b.InForce()) != 0 {
+			t.Fatalf("%+v, %v", e, err)
+		}
+	})
+	bubble("who asked is gone", func(t *testing.T, c *fakeCluster, b *Board, _ *[]Entry) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone := errors.New("hung up")
+		cancel(gone)
+		_, err := b.Inject(ctx, "freeze", "scheduler/2", Params{TTL: time.Hour})
+		if !errors.Is(err, gone) || len(b.InForce()) != 0 || state(c, 1, framework.Scheduler).State == "T" {
+			t.Fatalf("%v, in force %+v", err, b.InForce())
+		}
+	})
+	bubble("refused", func(t *testing.T, c *fakeCluster, b *Board, told *[]Entry) {
+		for _, bad := range []struct {
+			fault, on, want string
+			p               Params
+		}{
+			{"melt", "node/1", `"melt" is no fault: want one of`, Params{TTL: time.Hour}},
+			{"kill", "pod/1", "no kind of target", Params{TTL: time.Hour}},
+			{"kill", "etcd/1", "no node of cluster fake runs etcd", Params{TTL: time.Hour}},
+			{"kill", "apiserver/1", "above zero", Params{}},
+			{"kill", "apiserver/1", "true or false", Params{TTL: time.Hour, Values: map[string]string{"restart": "7"}}},
+		} {
+			_, err := b.Inject(t.Context(), bad.fault, bad.on, bad.p)
+			if !errors.As(err, new(*Refused)) || !strings.Contains(err.Error(), bad.want) {
+				t.Errorf("%s on %s: %v", bad.fault, bad.on, err)
+			}
+		}
+		if c.asked != 0 || len(*told) != 0 {
+			t.Errorf("asked %d times, told %v", c.asked, *told)
+		}
+		if _, err := b.Inject(t.Context(), "kill", "scheduler/active", Params{TTL: time.Hour}); errors.As(err, new(*Refused)) || !errors.Is(err, ErrNobody) {
+			t.Errorf("nobody is active: %v", err)
+		}
+	})
+}
