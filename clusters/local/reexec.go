@@ -156,7 +156,7 @@ func Reexec() int {
 // ExplainStart adds to an error of starting a sandbox what to do about it.
 func ExplainStart(err error) error {
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EACCES) {
-		return fmt.Errorf("%w: this machine does not let you make user namespaces: "+
+		return fmt.Errorf("this machine does not let you make user namespaces (%w): "+
 			"as root, set sysctl user.max_user_namespaces to 10000 or more, and where they exist "+
 			"kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0; "+
 			"in a container, allow the unshare and mount system calls; `holdfast doctor` checks it", err)

@@ -13,6 +13,10 @@ import (
 // measurement is doubted.
 const starvedFloor = 250 * time.Millisecond
 
+// queueLimit is how many tasks may share a processor for a measured time to
+// count: a cluster at half speed can break a bound that it keeps by itself.
+const queueLimit = 2
+
 // Evaluate gives one result for each check of the record, in its order, then
 // one for each of the checks of every run, with the requirements
 // "RUN/linearizable", "RUN/steady-state", "RUN/one-leader-per-term" and
@@ -187,41 +191,68 @@ func (c *court) excuse(f finding, bound *Bound) finding {
 	if f.verdict != Fail || !f.timed {
 		return f
 	}
-	late, limit, known := c.lateness(f.from, f.to, bound)
-	found, binding, held := f.sentence, f.binding, f.bound
-	switch {
-	case !known:
-		f = inconclusive("the harness recorded nothing of its own health in that time, so a measured time proves nothing").shows(f.evidence...)
-	case late > limit:
-		f = inconclusive("the harness was starved: its timers fired up to %s late, more than %s, so a measured time proves nothing",
-			short(late), short(limit)).shows(f.evidence...)
-	default:
+	starved := c.strain(f.from, f.to).starves(lateLimit(bound))
+	if starved == "" {
 		return f
 	}
+	held := f
+	f = inconclusive("%s, so a measured time proves nothing", starved).shows(held.evidence...)
 	c.excused++
-	f.binding, f.bound = binding, held
-	return f.shows("what was measured all the same: " + found)
+	f.binding, f.bound = held.binding, held.bound
+	return f.shows("what was measured all the same: " + held.sentence)
 }
 
-// lateness returns how late the harness's timers were at most between from and
-// to, and how late they may be for a measured time to count. A sample speaks
-// for the time since the one before it.
-func (c *court) lateness(from, to record.Nanos, bound *Bound) (late, limit time.Duration, known bool) {
-	limit = starvedFloor
-	if bound != nil {
-		limit = max(limit, bound.Limit/10)
-	}
+// strain is how much harness and machine had to do in some time.
+type strain struct {
+	known bool
+	late  time.Duration // the harness's timers, at most
+	queue float64       // tasks for each processor, on average
+}
+
+// strain returns that of the time between two moments. A sample speaks for the
+// time since the one before it.
+func (c *court) strain(from, to record.Nanos) strain {
+	var s strain
+	sum, n := 0.0, 0
 	for _, h := range c.run.Harness {
 		if h.At < from {
 			continue
 		}
-		known = true
-		late = max(late, h.V.Late)
+		s.known = true
+		s.late = max(s.late, h.V.Late)
+		sum += h.V.Queue
+		n++
 		if h.At > to {
 			break
 		}
 	}
-	return late, limit, known
+	if n > 0 {
+		s.queue = sum / float64(n)
+	}
+	return s
+}
+
+// lateLimit is how late the harness's timers may be for a time measured against
+// a bound to count.
+func lateLimit(bound *Bound) time.Duration {
+	if bound == nil {
+		return starvedFloor
+	}
+	return max(starvedFloor, bound.Limit/10)
+}
+
+// starves says why a time measured under the strain proves nothing; empty means
+// that it counts.
+func (s strain) starves(limit time.Duration) string {
+	switch {
+	case !s.known:
+		return "the harness recorded nothing of its own health in that time"
+	case s.late > limit:
+		return fmt.Sprintf("the harness was starved: its timers fired up to %s late, more than %s", short(s.late), short(limit))
+	case s.queue > queueLimit:
+		return fmt.Sprintf("the machine was overloaded: %.1f tasks shared each processor on average, more than %d", s.queue, queueLimit)
+	}
+	return ""
 }
 
 // overrule turns a pass into what the checks of every run leave of it.

@@ -136,6 +136,23 @@ func TestRulesForAll(t *testing.T) {
 		{name: "too late, harness starved less than a tenth", want: Fail, says: "still listed", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Late = 2 * time.Second })
 		}},
+		{name: "too late, machine overloaded", want: Inconclusive, says: "the machine was overloaded: 5.0 tasks shared each processor on average, more than 2", story: func() *story {
+			return tooLate().change(func(r *record.Run) {
+				for i := range r.Harness {
+					r.Harness[i].V.Queue = 5
+				}
+			})
+		}},
+		{name: "too late, machine busy", want: Fail, says: "still listed", story: func() *story {
+			return tooLate().change(func(r *record.Run) {
+				for i := range r.Harness {
+					r.Harness[i].V.Queue = 1.9
+				}
+			})
+		}},
+		{name: "too late, machine overloaded at another time", want: Fail, says: "still listed", story: func() *story {
+			return tooLate().change(func(r *record.Run) { r.Harness[1].V.Queue, r.Harness[2].V.Queue = 50, 50 })
+		}},
 		{name: "too late, harness starved at another time", want: Fail, says: "still listed", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[4].V.Late = 30 * time.Second })
 		}},

@@ -1,9 +1,5 @@
 package judge
 
-import (
-	"time"
-)
-
 func harnessHealth() definition {
 	return definition{Doc: Doc{
 		Name:      "harness",
@@ -14,16 +10,21 @@ func harnessHealth() definition {
 
 // harness judges the harness itself, once all else is judged.
 func (c *court) harness() finding {
-	late, limit, known := c.lateness(0, c.run.EndAt, nil)
-	switch reason := c.distrust(); {
-	case reason != "":
+	s := c.strain(0, c.run.EndAt)
+	reason := c.distrust()
+	if reason != "" {
 		return inconclusive("%s", reason)
-	case !known:
-		return inconclusive("the harness recorded nothing of its own health")
-	case c.excused > 0:
-		return inconclusive("the harness was starved: its timers fired up to %s late, and that cost %d verdicts", short(late), c.excused).took(late)
-	case late > limit:
-		return passed("The harness's timers fired up to %s late, more than %s, but no verdict was lost by it.", short(late), short(time.Duration(limit))).took(late)
 	}
-	return passed("The harness's timers fired at most %s late (limit %s).", short(late), short(limit)).took(late)
+	starved := s.starves(starvedFloor)
+	switch {
+	case !s.known:
+		return inconclusive("%s", starved)
+	case c.excused > 0:
+		return inconclusive("harness or machine were overloaded, timers late by up to %s and %.1f tasks for each processor on average, and that cost %d verdicts",
+			short(s.late), s.queue, c.excused).took(s.late)
+	case starved != "":
+		return passed("No verdict was lost by it, but %s.", starved).took(s.late)
+	}
+	return passed("The harness's timers fired at most %s late (limit %s), and %.1f tasks shared each processor on average.",
+		short(s.late), short(starvedFloor), s.queue).took(s.late)
 }

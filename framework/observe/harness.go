@@ -2,6 +2,10 @@ package observe
 
 import (
 	"context"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -10,33 +14,74 @@ import (
 const (
 	beat        = 10 * time.Millisecond
 	harnessEach = time.Second
+	// queueBeats is after how many beats the run queue is looked at.
+	queueBeats = 5
 )
 
-// harness measures how late the harness's own timers fire: a machine that
-// starves the harness must not be taken for a cluster that is slow.
+// harness measures how late the harness's own timers fire and how many tasks
+// share a processor: a machine that starves the harness or the cluster must not
+// be taken for a cluster that is slow.
 func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 	return []func(context.Context){func(ctx context.Context) {
 		var worst time.Duration
+		var queue mean
 		timer := time.NewTimer(beat)
 		defer timer.Stop()
 		due, report := time.Now().Add(beat), time.Now().Add(harnessEach)
-		for {
+		for beats := 0; ; beats++ {
 			select {
 			case <-ctx.Done():
 				// The last part of a second counts too.
 				worst = max(worst, time.Since(due))
-				o.log.add(record.KindHarness, record.Harness{Late: max(worst, 0)})
+				o.log.add(record.KindHarness, record.Harness{Late: max(worst, 0), Queue: queue.value()})
 				return
 			case <-timer.C:
 			}
 			now := time.Now()
 			worst = max(worst, now.Sub(due))
+			if beats%queueBeats == 0 {
+				if n, ok := runnable(); ok {
+					queue.add(float64(n) / float64(runtime.NumCPU()))
+				}
+			}
 			if !now.Before(report) {
-				o.log.add(record.KindHarness, record.Harness{Late: worst})
-				worst, report = 0, now.Add(harnessEach)
+				o.log.add(record.KindHarness, record.Harness{Late: worst, Queue: queue.value()})
+				worst, queue, report = 0, mean{}, now.Add(harnessEach)
 			}
 			due = time.Now().Add(beat)
 			timer.Reset(beat)
 		}
 	}}, nil
+}
+
+// runnable returns how many tasks of the machine run or wait for a processor,
+// the asking one not counted. Its source is the fourth field of /proc/loadavg,
+// which is the whole machine's also inside namespaces.
+func runnable() (n int, ok bool) {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0, false
+	}
+	fields := strings.Fields(string(b))
+	if len(fields) < 4 {
+		return 0, false
+	}
+	running, _, _ := strings.Cut(fields[3], "/")
+	n, err = strconv.Atoi(running)
+	return max(n-1, 0), err == nil
+}
+
+// mean gathers an average.
+type mean struct {
+	sum float64
+	n   int
+}
+
+func (m *mean) add(v float64) { m.sum += v; m.n++ }
+
+func (m *mean) value() float64 {
+	if m.n == 0 {
+		return 0
+	}
+	return m.sum / float64(m.n)
 }

@@ -254,6 +254,10 @@ type Harness struct {
 	// Late is how much later than asked a timer of the harness fired, the
 	// largest since the last sample.
 	Late time.Duration `json:"late"`
+	// Queue is how many tasks of the whole machine wanted to run, for each of
+	// its processors, on average since the last sample. At 3, what needs a
+	// second of computing time takes three. 0 where it is not known.
+	Queue float64 `json:"queue,omitempty"`
 }
 
 // End closes a complete record.
