@@ -39,9 +39,11 @@ const serviceAddress = "10.96.0.1"
 
 // Options say how Create makes a cluster.
 type Options struct {
-	// Dir is where logs go (logs/NODE/COMPONENT.log) and, for clusters with
-	// data on disk, the nodes' data.
+	// Dir is where logs go (logs/NODE/COMPONENT.log).
 	Dir string
+	// DataDir is where a cluster with data on disk keeps it, in a directory
+	// that must not exist and that Close removes; empty for Dir/data.
+	DataDir string
 	// CacheDir is that of clusters/release; empty for the default.
 	CacheDir string
 	// Seed makes the network's impairments repeatable.
@@ -63,6 +65,7 @@ type Cluster struct {
 	sw        *vnet.Switch
 	backend   string // the kind of device that joins the machines
 	dir       string
+	onDisk    bool // DataDir is this cluster's
 	hosts     string
 	nodes     []*node
 	balancer  *machine // nil without one
@@ -90,6 +93,9 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
+	}
+	if o.DataDir == "" {
+		o.DataDir = filepath.Join(o.Dir, "data")
 	}
 	c := &Cluster{spec: spec, o: o}
 	if err := c.create(ctx); err != nil {
@@ -137,6 +143,15 @@ func (c *Cluster) startNetwork() error {
 		return err
 	}
 	c.dir = dir
+	if c.spec.Spec.Data == clusters.DataDisk {
+		if err := os.MkdirAll(filepath.Dir(c.o.DataDir), 0o700); err != nil {
+			return fmt.Errorf("making a directory for the data: %w", err)
+		}
+		if err := os.Mkdir(c.o.DataDir, 0o700); err != nil {
+			return fmt.Errorf("making a directory for the data: %w", err)
+		}
+		c.onDisk = true
+	}
 	c.sw = vnet.New(vnet.Config{Seed: c.o.Seed})
 	port, err := c.sw.Attach(vnet.PortConfig{Name: framework.HarnessHost, Device: "holdfast0", Addrs: []netip.Prefix{host(harnessHost)}})
 	if err != nil {
@@ -245,7 +260,7 @@ func (c *Cluster) newMachine(name string, addr netip.Prefix) (*machine, error) {
 	run := filepath.Join(c.dir, name)
 	dir := run
 	if c.spec.Spec.Data == clusters.DataDisk {
-		dir = filepath.Join(c.o.Dir, "data", name)
+		dir = filepath.Join(c.o.DataDir, name)
 	}
 	return newMachine(name, addr, c.sw, dir, run, c.hosts, filepath.Join(c.o.Dir, "logs", name))
 }
@@ -324,6 +339,9 @@ func (c *Cluster) Close(context.Context) error {
 		}
 		if c.dir != "" {
 			err = errors.Join(err, os.RemoveAll(c.dir))
+		}
+		if c.onDisk {
+			err = errors.Join(err, os.RemoveAll(c.o.DataDir))
 		}
 	})
 	return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"net"
@@ -125,7 +126,14 @@ func Up(ctx context.Context, spec *clusters.Cluster, o UpOptions) (*Handle, erro
 }
 
 func (h *Handle) startKeeper(ctx context.Context, o UpOptions) error {
-	config, err := json.Marshal(keeperConfig{Dir: h.dir, CacheDir: o.CacheDir, Port: o.Port})
+	data, err := h.dataDir(o.CacheDir)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(data); err != nil {
+		return fmt.Errorf("clearing the data of an earlier cluster: %w", err)
+	}
+	config, err := json.Marshal(keeperConfig{Dir: h.dir, DataDir: data, CacheDir: o.CacheDir, Port: o.Port})
 	if err != nil {
 		return err
 	}
@@ -164,6 +172,19 @@ func (h *Handle) startKeeper(ctx context.Context, o UpOptions) error {
 		_ = os.RemoveAll(h.dir)
 	}
 	return err
+}
+
+// dataDir returns where the cluster keeps what is to be on disk: beside the
+// binaries, since the state of running clusters is in memory as a rule.
+func (h *Handle) dataDir(cacheDir string) (string, error) {
+	if cacheDir == "" {
+		var err error
+		if cacheDir, err = release.DefaultCacheDir(); err != nil {
+			return "", err
+		}
+	}
+	// Clusters of one name may run under different directories of state.
+	return filepath.Join(cacheDir, "clusters", fmt.Sprintf("%s-%08x", h.Name, crc32.ChecksumIEEE([]byte(h.dir)))), nil
 }
 
 // follow reads what the keeper tells until the cluster is as far as o asks. It

@@ -42,6 +42,7 @@ const (
 type keeperConfig struct {
 	Dir      string `json:"dir"`
 	CacheDir string `json:"cacheDir"`
+	DataDir  string `json:"dataDir"`
 	// Port is that of the forwarder on the loopback; 0 for any.
 	Port int `json:"port"`
 }
@@ -86,6 +87,8 @@ func keep(args []string, events *os.File) error {
 	if _, err := lock.TryLockContext(wait, 5*time.Millisecond); err != nil {
 		return fmt.Errorf("another cluster of this name is being started: %w", err)
 	}
+	// Also keeps the lock's file from being collected as garbage, and closed.
+	defer lock.Close()
 	if err := os.WriteFile(filepath.Join(cfg.Dir, lockFile), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return err
 	}
@@ -175,7 +178,7 @@ func (s *server) run(args []string) error {
 	ctx, s.down = context.WithCancel(ctx)
 	defer s.down()
 
-	s.cluster, err = Create(ctx, &spec, Options{Dir: s.cfg.Dir, CacheDir: s.cfg.CacheDir, NoWait: true,
+	s.cluster, err = Create(ctx, &spec, Options{Dir: s.cfg.Dir, DataDir: s.cfg.DataDir, CacheDir: s.cfg.CacheDir, NoWait: true,
 		Progress: func(m string) { _ = s.events.Encode(upEvent{Message: m}) }})
 	if err != nil {
 		return err

@@ -106,7 +106,16 @@ func TestClusterCommands(t *testing.T) {
 	_, errOut = c.do(exitInconclusive, "up", "--port", port)
 	c.contains(errOut, "address already in use", "--port")
 
-	c.up("--nodes", "1", "--name", "one")
+	c.up("--nodes", "1", "--name", "one", "--data", "disk")
+	dir := ""
+	for _, h := range c.status().Hosts {
+		if h.Name == "node-1" {
+			dir = h.Dir
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "etcd")); err != nil {
+		t.Errorf("the data is not on disk: %v", err)
+	}
 	_, errOut = c.do(exitUsage, "up", "--nodes", "1", "--name", "one")
 	c.contains(errOut, "runs already", "holdfast down --name one")
 	out, _ := c.do(exitPass, "kubectl", "--", "get", "nodes")
@@ -161,6 +170,9 @@ func TestClusterCommands(t *testing.T) {
 	c.contains(out, "cluster one is gone")
 	if left, _ := os.ReadDir(filepath.Join(c.run, "holdfast")); slices.ContainsFunc(left, os.DirEntry.IsDir) {
 		t.Errorf("left behind: %v", left)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Errorf("left behind: %s", dir)
 	}
 }
 
