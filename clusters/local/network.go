@@ -37,6 +37,12 @@ func (i *impairments) drop(id vnet.RuleID) {
 	}
 }
 
+func (i *impairments) inForce() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.timers)
+}
+
 func (i *impairments) close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -28,6 +28,8 @@ type Status struct {
 	Leases     []LeaseStatus    `json:"leases"`
 	// Network says which kind of device joins the machines.
 	Network string `json:"network"`
+	// Impairments are how many impairments of the network are in force.
+	Impairments int `json:"impairments"`
 	// Faults are the injections in force.
 	Faults []fault.Entry `json:"faults"`
 }
@@ -88,7 +90,7 @@ func (s *server) handler() http.Handler {
 // Status looks at every part of the cluster at once. What does not answer
 // within ctx is reported as such.
 func (c *Cluster) Status(ctx context.Context) Status {
-	status := Status{Name: c.Name(), Entrances: make([]EntranceStatus, len(c.entrances)), Network: c.backend}
+	status := Status{Name: c.Name(), Entrances: make([]EntranceStatus, len(c.entrances)), Network: c.backend, Impairments: c.impair.inForce()}
 	hosts := c.machines()
 	status.Hosts = make([]HostStatus, len(hosts))
 	elected := []framework.Component{framework.ControllerManager, framework.Scheduler}

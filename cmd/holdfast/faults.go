@@ -31,7 +31,10 @@ func injectCommand(name, example string) string {
 	return strings.TrimSpace(fmt.Sprintf("holdfast inject %s --on %s --for 30s %s", name, target, params))
 }
 
+//go:generate sh -c "go run . faults -o md >../../docs/faults.md"
+
 func newFaultsCommand() *cobra.Command {
+	format := "table"
 	cmd := &cobra.Command{
 		Use:   "faults [FAULT]",
 		Short: "List the faults, or describe one: its parameters, what it needs, an example",
@@ -40,25 +43,31 @@ func newFaultsCommand() *cobra.Command {
   holdfast faults -o json`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	output := addOutputFlag(cmd)
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table, json or md")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		out := cmd.OutOrStdout()
+		var all []faultEntry
+		for _, f := range fault.All() {
+			all = append(all, describeFault(f))
+		}
 		if len(args) == 1 {
 			f, ok := fault.ByName(args[0])
 			if !ok {
 				return exitWith(exitUsage, fault.Unknown(args[0]))
 			}
-			if *output == outputJSON {
-				return writeJSON(out, describeFault(f))
-			}
-			return printFault(out, describeFault(f))
+			all = []faultEntry{describeFault(f)}
 		}
-		var all []faultEntry
-		for _, f := range fault.All() {
-			all = append(all, describeFault(f))
-		}
-		if *output == outputJSON {
+		switch {
+		case format == "json" && len(args) == 1:
+			return writeJSON(out, all[0])
+		case format == "json":
 			return writeJSON(out, all)
+		case format == "md":
+			return printFaultsPage(out, all)
+		case format != "table":
+			return usageError("-o %s: must be table, json or md", format)
+		case len(args) == 1:
+			return printFault(out, all[0])
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "FAULT\tON\tPARAMETERS\tWHAT IT DOES")
@@ -84,4 +93,29 @@ func printFault(out io.Writer, f faultEntry) error {
 	}
 	fmt.Fprintf(w, "example\t%s\n", f.Command)
 	return w.Flush()
+}
+
+// printFaultsPage writes the page docs/faults.md.
+func printFaultsPage(out io.Writer, all []faultEntry) error {
+	var b strings.Builder
+	b.WriteString(`# Faults
+
+What ` + "`holdfast inject`" + ` and the ` + "`inject`" + ` step of a scenario can break. This page is
+made from the program: ` + "`holdfast faults -o md`" + `.
+
+Each fault proves that it took effect and that it is healed, and has a time to live
+after which it is healed by itself, whatever became of the harness and without the
+API server's help. Durations are written as ` + "`20ms`" + `, shares as ` + "`10%`" + ` or ` + "`0.1`" + `,
+sizes as ` + "`512Ki`" + `.
+`)
+	for _, f := range all {
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n", f.Name, strings.TrimSuffix(f.Summary, "."))
+		fmt.Fprintf(&b, "- on: %s\n- needs: %s\n", strings.Join(f.Targets, ", "), strings.Join(f.Needs, ", "))
+		for _, name := range slices.Sorted(maps.Keys(f.Params)) {
+			fmt.Fprintf(&b, "- `%s=`: %s\n", name, f.Params[name])
+		}
+		fmt.Fprintf(&b, "\n```\n%s\n```\n", f.Command)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
 }

@@ -23,7 +23,7 @@ func (moveLeader) Doc() Doc {
 		Targets: []string{"etcd/leader"},
 		Params:  map[string]string{"to": "node of the member that is to lead; default the next node in the order of joining"},
 		Needs:   []string{"EtcdAccess"},
-		Example: "etcd/leader to=node-2",
+		Example: "etcd/leader",
 	}
 }
 

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// faultCluster is a cluster that can have every fault.
+const faultCluster = `apiVersion: holdfast.dev/v1alpha1
+kind: Cluster
+metadata:
+  name: faults
+spec:
+  nodes: 3
+`
+
+// manyFaults is how many random faults TestClusterManyFaults injects.
+const manyFaults = "HOLDFAST_TEST_FAULTS"
+
+// healLimit is how long a fault may take to be healed, from the end of its time
+// to live, and the cluster to be whole again.
+const faultHealLimit = 3 * time.Minute
+
+func (c commandLine) upForFaults() {
+	c.t.Helper()
+	file := filepath.Join(c.run, "cluster.yaml")
+	if err := os.WriteFile(file, []byte(faultCluster), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	c.up("-f", file)
+}
+
+// history returns the last entry of each injection in the cluster's log.
+func (c commandLine) history() map[string]fault.Entry {
+	c.t.Helper()
+	b, err := os.ReadFile(filepath.Join(c.run, "holdfast", "faults", "logs", "faults.jsonl"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		c.t.Fatal(err)
+	}
+	all := map[string]fault.Entry{}
+	lines := bufio.NewScanner(bytes.NewReader(b))
+	for lines.Buffer(nil, 1<<20); lines.Scan(); {
+		var e fault.Entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			c.t.Fatalf("%s: %v", lines.Text(), err)
+		}
+		all[e.ID] = e
+	}
+	return all
+}
+
+// awaitWhole waits until no fault is in force, every way in is ready, every
+// process runs, and all etcd members follow one leader.
+func (c commandLine) awaitWhole(what string) {
+	c.t.Helper()
+	var broken []string
+	for deadline := time.Now().Add(faultHealLimit); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		s := c.status()
+		broken = nil
+		for _, f := range s.Faults {
+			broken = append(broken, f.ID+" is in force")
+		}
+		for _, e := range s.Entrances {
+			if !e.Ready {
+				broken = append(broken, e.Name+": "+e.Error)
+			}
+		}
+		leaders := 0
+		for _, h := range s.Hosts {
+			if !h.Powered || h.Error != "" {
+				broken = append(broken, h.Name+": off or silent: "+h.Error)
+			}
+			for _, p := range h.Components {
+				if p.PID == 0 || p.Held || strings.HasPrefix(p.State, "T") {
+					broken = append(broken, fmt.Sprintf("%s on %s: %s", p.Component, h.Name, processWords(p)))
+				}
+			}
+			if h.Etcd != nil && h.Etcd.Error != "" {
+				broken = append(broken, h.Name+": "+h.Etcd.Error)
+			} else if h.Etcd != nil && h.Etcd.Leader {
+				leaders++
+			}
+		}
+		if leaders != 1 {
+			broken = append(broken, fmt.Sprintf("%d etcd leaders", leaders))
+		}
+		for _, l := range s.Leases {
+			if l.Holder == "" {
+				broken = append(broken, string(l.Component)+": nobody holds the lease "+l.Error)
+			}
+		}
+		if len(broken) == 0 {
+			return
+		}
+	}
+	c.t.Fatalf("after %s the cluster is not whole within %s:\n%s", what, faultHealLimit, strings.Join(broken, "\n"))
+}
+
+// TestClusterFaultsOutliveHarness injects every fault as its example says, and
+// kills the command that did it with SIGKILL. Each heals by itself when its time
+// is over, with proof, and the cluster is whole again.
+func TestClusterFaultsOutliveHarness(t *testing.T) {
+	c := newCommandLine(t)
+	c.upForFaults()
+	for _, f := range fault.All() {
+		t.Run(f.Name(), func(t *testing.T) {
+			c := c
+			c.t = t
+			id := f.Name() + "-1"
+			target, params, _ := strings.Cut(f.Doc().Example, " ")
+			cmd := c.command(append([]string{"inject", f.Name(), "--on", target, "--for", "4s"}, strings.Fields(params)...)...)
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			go func() { _ = cmd.Wait(); close(ended) }()
+			began := time.Now()
+			for deadline := time.Now().Add(faultHealLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+				if _, there := c.history()[id]; there {
+					break
+				}
+			}
+			_ = cmd.Process.Kill()
+			<-ended
+			e, there := c.history()[id]
+			if !there || !e.Effect.Proven {
+				t.Fatalf("not injected: %+v\n%s", e, &out)
+			}
+			inject := time.Since(began)
+			for deadline := time.Now().Add(faultHealLimit); e.Phase == fault.InForce && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+				e = c.history()[id]
+			}
+			if e.Phase != fault.Healed {
+				t.Fatalf("not healed: %+v", e)
+			}
+			c.awaitWhole(f.Name())
+			t.Logf("in force after %s, whole after %s\n%s\n%s", inject.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), e.Effect.What, e.Healing.What)
+		})
+	}
+}
+
+// resources are what the cluster's server holds.
+type resources struct {
+	descriptors, threads int
+	mib                  float64
+	rules                int
+}
+
+// TestClusterManyFaults injects random faults in a row, as their examples say,
+// and heals each. The cluster ends whole, and its server holds no more than
+// before.
+func TestClusterManyFaults(t *testing.T) {
+	c := newCommandLine(t)
+	n := 10
+	if v := os.Getenv(manyFaults); v != "" {
+		var err error
+		if n, err = strconv.Atoi(v); err != nil {
+			t.Fatalf("%s=%s: want a number", manyFaults, v)
+		}
+	}
+	c.upForFaults()
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d, %d faults", seed, n)
+	inject := func(f fault.Fault) {
+		target, params, _ := strings.Cut(f.Doc().Example, " ")
+		c.do(exitPass, append([]string{"inject", f.Name(), "--on", target, "--for", "2m"}, strings.Fields(params)...)...)
+		c.do(exitPass, "heal")
+		c.awaitWhole(f.Name())
+	}
+	// What the first of each kind sets up for good is no drift.
+	warm := min(n/4, 20)
+	var before resources
+	for i := range n {
+		if i == warm {
+			before = c.resources()
+		}
+		f := fault.All()[random.IntN(len(fault.All()))]
+		t.Logf("%d: %s", i, f.Name())
+		inject(f)
+	}
+	after := c.resources()
+	t.Logf("before %+v, after %+v", before, after)
+	if after.descriptors > before.descriptors+20 || after.threads > before.threads+10 || after.mib > before.mib+100 || after.rules != 0 {
+		t.Errorf("the server held %+v before %d faults, and %+v after them", before, n-warm, after)
+	}
+}
+
+func (c commandLine) resources() resources {
+	c.t.Helper()
+	var r resources
+	r.rules = c.status().Impairments
+	environments, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, p := range environments {
+		dir := filepath.Dir(p)
+		env, _ := os.ReadFile(p)
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if !bytes.Contains(env, []byte(c.run)) || !bytes.HasPrefix(line, []byte("holdfast-server")) {
+			continue
+		}
+		fds, _ := os.ReadDir(filepath.Join(dir, "fd"))
+		tasks, _ := os.ReadDir(filepath.Join(dir, "task"))
+		r.descriptors, r.threads = len(fds), len(tasks)
+		status, _ := os.ReadFile(filepath.Join(dir, "status"))
+		for l := range strings.Lines(string(status)) {
+			if rest, ok := strings.CutPrefix(l, "VmRSS:"); ok {
+				kib, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+				r.mib = kib / 1024
+			}
+		}
+		return r
+	}
+	c.t.Fatal("the server of the cluster is not found")
+	return r
+}
