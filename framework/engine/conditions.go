@@ -86,7 +86,7 @@ func (r *run) await(ctx context.Context, u *Until, limit time.Duration) (held bo
 		if ctx.Err() != nil {
 			return false, why
 		}
-		sleep(ctx, conditionPause)
+		client.Pause(ctx, conditionPause)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // inForce is an injection that this run made.
@@ -61,7 +62,7 @@ func (r *run) step(ctx context.Context, i int, s Step) error {
 			return err
 		}
 		r.recovery.stale = true
-		sleep(ctx, d)
+		client.Pause(ctx, d)
 		return nil
 	case s.Until != nil:
 		r.recovery.stale = true
@@ -301,16 +302,6 @@ func actions() map[string]bool {
 
 // Actions returns the names of the actions that a step may name.
 func Actions() []string { return sortedKeys(actions()) }
-
-// sleep waits for d or until ctx has ended.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
 
 // recover waits for the steady state and records it, timed from the last
 // healing. It waits for longer than the limit, so that the record says how long

@@ -68,7 +68,7 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 		// Spread over an interval, so that probers do not all fire at once.
 		offset := p.interval * time.Duration(i) / time.Duration(len(probers))
 		loops = append(loops, func(ctx context.Context) {
-			if pause(ctx, offset) {
+			if client.Pause(ctx, offset) {
 				p.run(ctx)
 			}
 		})
@@ -95,7 +95,7 @@ func prepareProbes(ctx context.Context, entrances []framework.Entrance, probers 
 				break
 			}
 		}
-		if last != nil && !pause(ctx, 250*time.Millisecond) {
+		if last != nil && !client.Pause(ctx, 250*time.Millisecond) {
 			return fmt.Errorf("create ConfigMap %s/%s for probes: %w; see whether the cluster is up", probeNamespace, object, last)
 		}
 	}
@@ -146,14 +146,14 @@ func (p *prober) probe(parent context.Context, n int) {
 	req := client.Request{Method: http.MethodGet, Path: "/api/v1/namespaces/" + probeNamespace + "/configmaps/" + p.object}
 	if p.write {
 		req.Method, req.Type = http.MethodPatch, client.MergePatch
-		req.Body = []byte(`{"data":{"beat":"` + strconv.FormatInt(int64(p.o.log.w.Now()), 36) + "-" + strconv.Itoa(n) + `"}}`)
+		req.Body = []byte(`{"data":{"beat":"` + strconv.FormatInt(int64(p.o.w.Now()), 36) + "-" + strconv.Itoa(n) + `"}}`)
 	}
-	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Write: p.write, Start: p.o.log.w.Now()}
+	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Write: p.write, Start: p.o.w.Now()}
 	a := p.api.Do(ctx, req)
-	pr.End, pr.Status, pr.Error = p.o.log.w.Now(), a.Status, a.Problem()
+	pr.End, pr.Status, pr.Error = p.o.w.Now(), a.Status, a.Problem()
 	pr.OK = a.Outcome() == record.OK
 	if !pr.OK && parent.Err() != nil {
 		return // given up by Stop: it says nothing about the cluster
 	}
-	p.o.log.add(record.KindProbe, pr)
+	_ = p.o.w.Append(record.KindProbe, pr)
 }

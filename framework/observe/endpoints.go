@@ -125,7 +125,7 @@ func (o *Observers) endpoints(context.Context) ([]func(context.Context), error) 
 func (c *chain) list(ctx context.Context) (objectList, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.cfg.ReadTimeout)
 	defer cancel()
-	call := c.o.log.w.Now()
+	call := c.o.w.Now()
 	a := c.api.Do(ctx, client.Request{Method: http.MethodGet, Path: c.src.path, Query: c.src.query})
 	if a.Outcome() != record.OK {
 		return objectList{}, errors.New(a.Problem())
@@ -156,10 +156,10 @@ func (c *chain) add(call record.Nanos, revision string, sample bool, objects []o
 	if n < c.revision && !(sample && call > c.at) || n == c.revision && !sample {
 		return
 	}
-	c.o.log.add(record.KindEndpoints, record.Endpoints{
+	_ = c.o.w.Append(record.KindEndpoints, record.Endpoints{
 		Source: c.src.name, Via: c.via, Addresses: slices.Compact(addresses), Revision: revision, Sample: sample,
 	})
-	c.revision, c.at = n, c.o.log.w.Now()
+	c.revision, c.at = n, c.o.w.Now()
 }
 
 // errGone says that the history that a watch asked for is no longer there.
@@ -173,7 +173,7 @@ func (c *chain) watch(ctx context.Context) {
 		if revision == "" {
 			l, err := c.list(ctx)
 			if err != nil {
-				pause(ctx, watchRetry)
+				client.Pause(ctx, watchRetry)
 				continue
 			}
 			revision = l.Metadata.ResourceVersion
@@ -186,7 +186,7 @@ func (c *chain) watch(ctx context.Context) {
 		if errors.Is(err, errGone) {
 			revision = ""
 		}
-		pause(ctx, watchRetry)
+		client.Pause(ctx, watchRetry)
 	}
 }
 

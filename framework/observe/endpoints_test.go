@@ -17,7 +17,7 @@ import (
 // watchOnly starts the watches of both sources through the first server.
 func watchOnly(t *testing.T, c *apitest.Cluster, w *record.Writer) (stop func()) {
 	t.Helper()
-	o := &Observers{cfg: Config{Cluster: c}.withDefaults(), log: &log{w: w}}
+	o := &Observers{cfg: Config{Cluster: c}.withDefaults(), w: w}
 	api, err := client.NewAPI(c.Entrances()[0].Config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestSlices(t *testing.T) {
 // TestChainKeepsOrder shows that what is overtaken is left out.
 func TestChainKeepsOrder(t *testing.T) {
 	w, read := recording(t)
-	ch := &chain{o: &Observers{log: &log{w: w}}, src: sources()[0], via: "node-1"}
+	ch := &chain{o: &Observers{w: w}, src: sources()[0], via: "node-1"}
 	before := w.Now()
 	ch.add(before, "10", true, nil)
 	ch.add(0, "9", false, nil)        // a late event

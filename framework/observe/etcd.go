@@ -73,7 +73,7 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 					}
 				}
 				if ctx.Err() == nil {
-					o.log.add(record.KindEtcd, s)
+					_ = o.w.Append(record.KindEtcd, s)
 				}
 			})
 		})
@@ -154,7 +154,7 @@ func HashEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 			}
 			return failed
 		}
-		if !pause(ctx, 500*time.Millisecond) {
+		if !client.Pause(ctx, 500*time.Millisecond) {
 			return fmt.Errorf("hash etcd: %w (last try: %w)", context.Cause(ctx), err)
 		}
 	}

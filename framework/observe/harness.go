@@ -33,7 +33,7 @@ func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 			case <-ctx.Done():
 				// The last part of a second counts too.
 				worst = max(worst, time.Since(due))
-				o.log.add(record.KindHarness, record.Harness{Late: max(worst, 0), Queue: queue.value()})
+				_ = o.w.Append(record.KindHarness, record.Harness{Late: max(worst, 0), Queue: queue.value()})
 				return
 			case <-timer.C:
 			}
@@ -45,7 +45,7 @@ func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 				}
 			}
 			if !now.Before(report) {
-				o.log.add(record.KindHarness, record.Harness{Late: worst, Queue: queue.value()})
+				_ = o.w.Append(record.KindHarness, record.Harness{Late: worst, Queue: queue.value()})
 				worst, queue, report = 0, mean{}, now.Add(harnessEach)
 			}
 			due = time.Now().Add(beat)

@@ -1,18 +1,16 @@
 package observe
 
-import "testing"
+import (
+	"sync/atomic"
+	"testing"
+)
 
 // A busy machine is seen as such.
 func TestRunnable(t *testing.T) {
-	stop := make(chan struct{})
-	defer close(stop)
+	var stop atomic.Bool
+	defer stop.Store(true)
 	go func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for !stop.Load() {
 		}
 	}()
 	waitFor(t, "the spinning task to be counted", func() bool {

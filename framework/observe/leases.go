@@ -53,14 +53,14 @@ func (o *Observers) leases(context.Context) ([]func(context.Context), error) {
 func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name string, seen *sighting) {
 	ctx, cancel := context.WithTimeout(ctx, o.cfg.ReadTimeout)
 	defer cancel()
-	call := o.log.w.Now()
+	call := o.w.Now()
 	a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + name})
 	if a.Absent("leases", name) {
 		seen.mu.Lock()
 		defer seen.mu.Unlock()
 		// Where it was seen after the call it may have been created since.
 		if call > seen.at {
-			o.log.add(record.KindLease, record.Lease{Name: name, Via: via})
+			_ = o.w.Append(record.KindLease, record.Lease{Name: name, Via: via})
 		}
 		return
 	}
@@ -70,8 +70,8 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	seen.at = o.log.w.Now()
-	o.log.add(record.KindLease, record.Lease{
+	seen.at = o.w.Now()
+	_ = o.w.Append(record.KindLease, record.Lease{
 		Name: name, Via: via,
 		Holder: l.Spec.HolderIdentity, HolderNode: HolderNode(l.Spec.HolderIdentity),
 		Acquire: l.Spec.AcquireTime, Renew: l.Spec.RenewTime, Duration: l.Spec.LeaseDurationSeconds,

@@ -68,7 +68,7 @@ type Observers struct {
 	cfg     Config
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	log     *log
+	w       *record.Writer
 	skipped atomic.Int64
 	closers []func()
 }
@@ -78,7 +78,7 @@ type Observers struct {
 // the namespace holdfast-probes. An error means that nothing was started.
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error) {
 	cfg = cfg.withDefaults()
-	o := &Observers{cfg: cfg, log: &log{w: w}}
+	o := &Observers{cfg: cfg, w: w}
 	ctx, o.cancel = context.WithCancel(ctx)
 	var loops []func(context.Context)
 	for _, prepare := range []func(context.Context) ([]func(context.Context), error){
@@ -109,7 +109,7 @@ func (o *Observers) Stop() {
 }
 
 // Err returns the first error of writing to the record.
-func (o *Observers) Err() error { return o.log.problem() }
+func (o *Observers) Err() error { return o.w.Err() }
 
 // Skipped returns how many probes were not made because too many of their kind
 // still waited for an answer. That happens only if the harness itself is late.
@@ -137,39 +137,4 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 		case <-ctx.Done():
 		}
 	}
-}
-
-// pause waits for d and tells whether ctx still lasts.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// log writes to the record and keeps the first error.
-type log struct {
-	w   *record.Writer
-	mu  sync.Mutex
-	err error
-}
-
-func (l *log) add(kind record.Kind, v any) {
-	if err := l.w.Append(kind, v); err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.err == nil {
-			l.err = err
-		}
-	}
-}
-
-func (l *log) problem() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
 }

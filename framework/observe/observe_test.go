@@ -219,7 +219,7 @@ func (c nodesOnly) Nodes() []framework.Node { return c.nodes }
 func TestProcesses(t *testing.T) {
 	w, read := recording(t)
 	r := &reporter{process: framework.Process{PID: 7, State: "S"}}
-	o := &Observers{cfg: Config{Cluster: nodesOnly{nodes: []framework.Node{r}}, StatusInterval: 5 * time.Millisecond}, log: &log{w: w}}
+	o := &Observers{cfg: Config{Cluster: nodesOnly{nodes: []framework.Node{r}}, StatusInterval: 5 * time.Millisecond}, w: w}
 	loops, err := o.processes(t.Context())
 	if err != nil || len(loops) != 1 {
 		t.Fatal(loops, err)

@@ -31,7 +31,7 @@ func (o *Observers) processes(context.Context) ([]func(context.Context), error) 
 					}
 					old, known := last[c]
 					if !known || changed(old, p) {
-						o.log.add(record.KindProcess, p)
+						_ = o.w.Append(record.KindProcess, p)
 					}
 					last[c] = p
 				}
@@ -40,7 +40,7 @@ func (o *Observers) processes(context.Context) ([]func(context.Context), error) 
 			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), processTimeout)
 			defer cancel()
 			for _, c := range n.Components() {
-				o.log.add(record.KindProcess, processState(final, n.Name(), reporter, c))
+				_ = o.w.Append(record.KindProcess, processState(final, n.Name(), reporter, c))
 			}
 		})
 	}

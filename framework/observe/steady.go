@@ -58,7 +58,7 @@ func SteadyState(ctx context.Context, c framework.Cluster, limit time.Duration) 
 			held, before = took, leader
 			s.Problems = []string{"it held once, and was not seen to hold a second time"}
 		}
-		if !pause(ctx, steadyEach) {
+		if !client.Pause(ctx, steadyEach) {
 			s.Took = time.Since(start)
 			return s
 		}

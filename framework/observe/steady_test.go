@@ -34,7 +34,7 @@ func TestSteadyState(t *testing.T) {
 
 	// The etcd observer, on the same members, since they take long to start.
 	w, read := recording(t)
-	o := &Observers{cfg: Config{Cluster: c, StatusInterval: 50 * time.Millisecond}.withDefaults(), log: &log{w: w}}
+	o := &Observers{cfg: Config{Cluster: c, StatusInterval: 50 * time.Millisecond}.withDefaults(), w: w}
 	loops, err := o.etcd(t.Context())
 	if err != nil || len(loops) != 3 {
 		t.Fatal(len(loops), err)

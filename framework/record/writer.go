@@ -136,6 +136,14 @@ func (w *Writer) Append(kind Kind, v any) error {
 	return nil
 }
 
+// Err returns the first error of the record so far: what was to be appended
+// since then is lost.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
 func encode(kind Kind, v any) ([]byte, error) {
 	if of, ok := kindOf(v); !ok || of != kind {
 		return nil, fmt.Errorf("an entry of kind %q cannot hold a %T", kind, v)

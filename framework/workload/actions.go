@@ -34,10 +34,9 @@ func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error
 	if err := EnsureNamespace(setup, servers, DefaultNamespace); err != nil {
 		return fmt.Errorf("cross-read: %w", err)
 	}
-	l := &log{w: w}
 	clients := make([]*registers, len(servers))
 	for i, e := range servers {
-		r, err := newRegisters(e, l, "cross-read/"+e.Name, DefaultNamespace, "cross-read", stepTimeout)
+		r, err := newRegisters(e, w, "cross-read/"+e.Name, DefaultNamespace, "cross-read", stepTimeout)
 		if err != nil {
 			return fmt.Errorf("cross-read: %w", err)
 		}
@@ -59,7 +58,7 @@ func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error
 				} else {
 					last = a.create(ctx, fmt.Sprintf("cross-%d-%s", n, suffix), value)
 				}
-				if last.Outcome == record.OK || !pause(ctx, 250*time.Millisecond) {
+				if last.Outcome == record.OK || !client.Pause(ctx, 250*time.Millisecond) {
 					break
 				}
 			}
@@ -69,13 +68,12 @@ func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error
 			b.get(ctx, last.Key)
 		}
 	}
-	return l.problem()
+	return w.Err()
 }
 
 // Ready asks every entrance for /readyz, each on a connection of its own
 // (purpose "ready"). The answer's text is the value.
 func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
-	l := &log{w: w}
 	var all sync.WaitGroup
 	for _, e := range c.Entrances() {
 		api, err := client.NewAPI(e.Config, client.Options{NewConnections: true})
@@ -92,11 +90,11 @@ func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 			if op.Outcome == record.OK {
 				op.Found, op.Value = true, client.Shorten(strings.TrimSpace(string(a.Body)))
 			}
-			l.op(op)
+			_ = w.Append(record.KindOp, op)
 		})
 	}
 	all.Wait()
-	return l.problem()
+	return w.Err()
 }
 
 // minorityTime is how long MinorityProbe goes on.
@@ -112,7 +110,6 @@ func MinorityProbe(ctx context.Context, c framework.Cluster, node string, w *rec
 }
 
 func minorityProbe(ctx context.Context, c framework.Cluster, node string, w *record.Writer, length time.Duration) error {
-	l := &log{w: w}
 	suffix := fresh()
 	key := "minority-" + suffix
 	var minority *registers
@@ -125,7 +122,7 @@ func minorityProbe(ctx context.Context, c framework.Cluster, node string, w *rec
 		} else {
 			rest = append(rest, e)
 		}
-		r, err := newRegisters(e, l, name, DefaultNamespace, "", timeout)
+		r, err := newRegisters(e, w, name, DefaultNamespace, "", timeout)
 		if err != nil {
 			return fmt.Errorf("minority probe: %w", err)
 		}
@@ -156,7 +153,7 @@ func minorityProbe(ctx context.Context, c framework.Cluster, node string, w *rec
 	}
 	all.Go(func() { minorityTries(ctx, minority, key, suffix, version, until) })
 	all.Wait()
-	return l.problem()
+	return w.Err()
 }
 
 // version is the newest resourceVersion that is known of a register.
@@ -193,7 +190,7 @@ func majorityWrites(ctx context.Context, r *registers, key string, v *version, u
 				v.set(op.Revision)
 			}
 		}
-		pause(ctx, 100*time.Millisecond)
+		client.Pause(ctx, 100*time.Millisecond)
 	}
 }
 
@@ -206,7 +203,7 @@ func minorityTries(ctx context.Context, r *registers, key, suffix string, v *ver
 	all.Go(func() {
 		for time.Now().Before(until) && ctx.Err() == nil {
 			read.get(ctx, key)
-			pause(ctx, 100*time.Millisecond)
+			client.Pause(ctx, 100*time.Millisecond)
 		}
 	})
 	all.Go(func() {
@@ -218,7 +215,7 @@ func minorityTries(ctx context.Context, r *registers, key, suffix string, v *ver
 				// Of a register of its own, which no version stands against.
 				write.create(ctx, fmt.Sprintf("minority-%d-%s", n, suffix), value)
 			}
-			pause(ctx, 100*time.Millisecond)
+			client.Pause(ctx, 100*time.Millisecond)
 		}
 	})
 	all.Wait()

@@ -40,7 +40,7 @@ func EnsureNamespace(ctx context.Context, entrances []framework.Entrance, namesp
 			}
 			last = fmt.Errorf("through %s: %w", entrances[i].Name, last)
 		}
-		if !pause(ctx, 250*time.Millisecond) {
+		if !client.Pause(ctx, 250*time.Millisecond) {
 			return fmt.Errorf("create namespace %s: %w (last answer: %w); see whether the cluster is up", namespace, context.Cause(ctx), last)
 		}
 	}
@@ -71,18 +71,6 @@ func ensureNamespace(ctx context.Context, api *client.API, namespace string) err
 		return fmt.Errorf("namespace %s is being deleted", namespace)
 	}
 	return nil
-}
-
-// pause waits for d and tells whether ctx still lasts.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // fresh returns a suffix for names that no earlier run on the cluster has used.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -35,7 +34,7 @@ type data struct {
 // Each of its operations is made once and recorded.
 type registers struct {
 	api       *client.API
-	log       *log
+	w         *record.Writer
 	name      string // of the client
 	entrance  string
 	namespace string
@@ -44,12 +43,12 @@ type registers struct {
 }
 
 // newRegisters returns a client with connections of its own; close it.
-func newRegisters(e framework.Entrance, l *log, name, namespace, purpose string, timeout time.Duration) (*registers, error) {
+func newRegisters(e framework.Entrance, w *record.Writer, name, namespace, purpose string, timeout time.Duration) (*registers, error) {
 	api, err := client.NewAPI(e.Config, client.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("client %s for entrance %s: %w", name, e.Name, err)
 	}
-	return &registers{api: api, log: l, name: name, entrance: e.Name, namespace: namespace, purpose: purpose, timeout: timeout}, nil
+	return &registers{api: api, w: w, name: name, entrance: e.Name, namespace: namespace, purpose: purpose, timeout: timeout}, nil
 }
 
 func (r *registers) close() { r.api.Close() }
@@ -117,15 +116,15 @@ func (r *registers) do(ctx context.Context, op record.Op, req client.Request, re
 	op.Client, op.Entrance, op.API, op.Purpose = r.name, r.entrance, "kubernetes", r.purpose
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	op.Call = r.log.w.Now()
+	op.Call = r.w.Now()
 	a := r.api.Do(ctx, req)
-	op.Return = r.log.w.Now()
+	op.Return = r.w.Now()
 	op.Outcome = a.Outcome()
 	read(&op, a)
 	if op.Outcome != record.OK && op.Error == "" {
 		op.Error = a.Problem()
 	}
-	r.log.op(op)
+	_ = r.w.Append(record.KindOp, op)
 	return op
 }
 
@@ -158,27 +157,4 @@ func mustJSON(v any) []byte {
 		panic(err) // the types above always encode
 	}
 	return b
-}
-
-// log writes operations to the record and keeps the first error.
-type log struct {
-	w   *record.Writer
-	mu  sync.Mutex
-	err error
-}
-
-func (l *log) op(op record.Op) {
-	if err := l.w.Append(record.KindOp, op); err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.err == nil {
-			l.err = err
-		}
-	}
-}
-
-func (l *log) problem() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
 }

@@ -44,7 +44,7 @@ func CrossMember(ctx context.Context, c framework.Cluster, w *record.Writer) err
 			}
 		}
 	}
-	return members[0].log.problem()
+	return members[0].w.Err()
 }
 
 // PrepareStale puts a value of /holdfast/stale and reads it linearizably through
@@ -65,7 +65,7 @@ func PrepareStale(ctx context.Context, c framework.Cluster, w *record.Writer) er
 			return fmt.Errorf("prepare stale read: %s=%s cannot be read through the member on %s: %s", staleKey, op.Value, m.node, got.Error)
 		}
 	}
-	return members[0].log.problem()
+	return members[0].w.Err()
 }
 
 // StaleRead is for the time in which the member on node is isolated. It puts a
@@ -97,7 +97,7 @@ func StaleRead(ctx context.Context, c framework.Cluster, node string, w *record.
 	isolated.get(ctx, "stale-read", staleKey, false, staleTimeout)
 	isolated.get(ctx, "stale-read-linearizable", staleKey, true, staleTimeout)
 	isolated.get(ctx, "stale-read", staleKey, false, staleTimeout)
-	return isolated.log.problem()
+	return isolated.w.Err()
 }
 
 // putUntilAcknowledged puts a new value through each member in turn until one
@@ -109,7 +109,7 @@ func putUntilAcknowledged(ctx context.Context, members []*member, purpose, key s
 		if op.Outcome == record.OK {
 			return op, nil
 		}
-		if n+1 == tries || !pause(ctx, 200*time.Millisecond) {
+		if n+1 == tries || !client.Pause(ctx, 200*time.Millisecond) {
 			return op, fmt.Errorf("no put of %s was acknowledged in %d tries; through %s: %s", key, n+1, m.node, op.Error)
 		}
 	}
@@ -118,7 +118,7 @@ func putUntilAcknowledged(ctx context.Context, members []*member, purpose, key s
 // member is a client of one etcd member; its operations are recorded.
 type member struct {
 	*clientv3.Client
-	log  *log
+	w    *record.Writer
 	node string
 	name string // of the client
 }
@@ -128,7 +128,6 @@ func openMembers(c framework.Cluster, w *record.Writer, name string) ([]*member,
 	if !ok {
 		return nil, fmt.Errorf("cluster %s gives no access to its etcd members", c.Name())
 	}
-	l := &log{w: w}
 	var all []*member
 	for _, n := range c.Nodes() {
 		if !slices.Contains(n.Components(), framework.Etcd) {
@@ -139,7 +138,7 @@ func openMembers(c framework.Cluster, w *record.Writer, name string) ([]*member,
 			closeAll(all)
 			return nil, err
 		}
-		all = append(all, &member{Client: cl, log: l, node: n.Name(), name: name + "/" + n.Name()})
+		all = append(all, &member{Client: cl, w: w, node: n.Name(), name: name + "/" + n.Name()})
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no node of cluster %s runs etcd", c.Name())
@@ -185,13 +184,13 @@ func (m *member) do(ctx context.Context, op record.Op, timeout time.Duration, ca
 	op.Client, op.Entrance, op.API = m.name, m.node, "etcd"
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	op.Call = m.log.w.Now()
+	op.Call = m.w.Now()
 	err := call(ctx, &op)
-	op.Return = m.log.w.Now()
+	op.Return = m.w.Now()
 	op.Outcome = client.EtcdOutcome(err)
 	if err != nil {
 		op.Error = client.Shorten(err.Error())
 	}
-	m.log.op(op)
+	_ = m.w.Append(record.KindOp, op)
 	return op
 }

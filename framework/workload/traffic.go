@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // Config describes the general traffic. The zero value of each field but
@@ -61,7 +62,7 @@ const (
 type Traffic struct {
 	cfg  Config
 	ctx  context.Context
-	log  *log
+	w    *record.Writer
 	keys []string
 	stop chan struct{}
 	once sync.Once
@@ -80,7 +81,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) 
 	if err := EnsureNamespace(setup, cfg.Entrances, cfg.Namespace); err != nil {
 		return nil, fmt.Errorf("start traffic: %w", err)
 	}
-	t := &Traffic{cfg: cfg, ctx: ctx, log: &log{w: w}, stop: make(chan struct{}), final: finalLimit}
+	t := &Traffic{cfg: cfg, ctx: ctx, w: w, stop: make(chan struct{}), final: finalLimit}
 	suffix := fresh()
 	for i := range cfg.Keys {
 		t.keys = append(t.keys, fmt.Sprintf("register-%d-%s", i, suffix))
@@ -88,7 +89,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) 
 	var all []*trafficClient
 	for _, e := range cfg.Entrances {
 		for i := range cfg.ClientsPerEntrance {
-			r, err := newRegisters(e, t.log, fmt.Sprintf("%s/%d", e.Name, i), cfg.Namespace, "", cfg.Timeout)
+			r, err := newRegisters(e, t.w, fmt.Sprintf("%s/%d", e.Name, i), cfg.Namespace, "", cfg.Timeout)
 			if err != nil {
 				return nil, fmt.Errorf("start traffic: %w", err)
 			}
@@ -109,7 +110,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) 
 func (t *Traffic) Keys() []string { return append([]string(nil), t.keys...) }
 
 // Err returns the first error of writing to the record.
-func (t *Traffic) Err() error { return t.log.problem() }
+func (t *Traffic) Err() error { return t.w.Err() }
 
 // Stop lets every operation under way end, then reads every register once more
 // through each API server (purpose "final-read"), trying for 15 s at most.
@@ -144,7 +145,7 @@ func (t *Traffic) finalReads() {
 	defer cancel()
 	var readers sync.WaitGroup
 	for _, e := range apiServers(t.cfg.Entrances) {
-		r, err := newRegisters(e, t.log, "final/"+e.Name, t.cfg.Namespace, "final-read", t.cfg.Timeout)
+		r, err := newRegisters(e, t.w, "final/"+e.Name, t.cfg.Namespace, "final-read", t.cfg.Timeout)
 		if err != nil {
 			continue // Start made clients of the same configuration
 		}
@@ -152,7 +153,7 @@ func (t *Traffic) finalReads() {
 			defer r.close()
 			for _, key := range t.keys {
 				for ctx.Err() == nil && r.get(ctx, key).Outcome != record.OK {
-					pause(ctx, 250*time.Millisecond)
+					client.Pause(ctx, 250*time.Millisecond)
 				}
 			}
 		})

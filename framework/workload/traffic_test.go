@@ -151,7 +151,7 @@ func TestTrafficUnderFaults(t *testing.T) {
 func TestRegister(t *testing.T) {
 	c := apitest.New(t, 1)
 	w, _ := recording(t)
-	r, err := newRegisters(c.Entrances()[0], &log{w: w}, "test", "ns", "", 5*time.Second)
+	r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
