@@ -17,7 +17,7 @@ func (freeze) Name() string { return "freeze" }
 func (freeze) Doc() Doc {
 	return Doc{
 		Summary: "suspends a component (SIGSTOP): its connections stay open and nothing answers on them",
-		Targets: []string{"component", "balancer"},
+		Targets: processTargets(),
 		Needs:   []string{"Freezer", "ProcessReporter", "EtcdAccess (for etcd)"},
 		Example: "kcm/active",
 	}
