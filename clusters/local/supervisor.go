@@ -62,7 +62,9 @@ func (s *supervisor) run() {
 		s.awaitOther()
 	}
 	for {
-		s.awaitHold()
+		if s.awaitHold() {
+			delay = 0 // a hold is no failure to back off from
+		}
 		if delay > 0 {
 			timer := time.NewTimer(delay)
 			select {
@@ -112,13 +114,14 @@ func (s *supervisor) awaitOther() {
 	})
 }
 
-// awaitHold returns when the component may run.
-func (s *supervisor) awaitHold() {
+// awaitHold returns when the component may run, and whether it was held down.
+func (s *supervisor) awaitHold() (was bool) {
 	for {
 		left := time.Until(s.a.saved(s.spec.Name).HoldUntil)
 		if left <= 0 {
-			return
+			return was
 		}
+		was = true
 		timer := time.NewTimer(left)
 		select {
 		case <-timer.C:

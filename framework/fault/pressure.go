@@ -8,6 +8,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
+// pressLimit is how long a load process may take to show: it gets its share of
+// a machine that may be busy already.
+const pressLimit = 30 * time.Second
+
 // burden is the load process of one node.
 type burden struct {
 	node    framework.Node
@@ -54,6 +58,7 @@ func press(ctx context.Context, f Fault, c framework.Cluster, t Target, want fra
 				return b.presser.Relieve(ctx, b.handle)
 			},
 			healed: b.relieved,
+			limit:  pressLimit,
 		}})
 	}
 	return onNodes(ctx, t, shares)

@@ -21,8 +21,8 @@ const (
 	offUnset = time.Second
 	offLow   = 10 * time.Millisecond
 	offHigh  = 10 * time.Minute
-	// bootLimit is how long a node may take from power-on until all that ran
-	// before runs again.
+	// bootLimit is how long a node may take from power-on until its first
+	// component runs.
 	bootLimit = 60 * time.Second
 )
 
@@ -68,12 +68,12 @@ func (f reboot) parts(c framework.Cluster, t Target, p Params) ([]*outage, time.
 }
 
 func (f reboot) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	all, off, err := f.parts(c, t, p)
+	nodes, off, err := f.parts(c, t, p)
 	if err != nil {
 		return nil, err
 	}
 	var shares []share
-	for _, o := range all {
+	for _, o := range nodes {
 		before := map[framework.Component]framework.Process{}
 		shares = append(shares, share{o.node, attempt{
 			what: "reboot of node " + o.node.Name(),
@@ -85,7 +85,7 @@ func (f reboot) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 			},
 			effect: o.rebooted(before),
 			undo:   o.power.PowerOn,
-			healed: o.back,
+			healed: all(o.back, o.complete(before)),
 			limit:  off + bootLimit,
 		}})
 	}
@@ -106,8 +106,8 @@ func (o *outage) remember(ctx context.Context, running map[framework.Component]f
 	return nil
 }
 
-// rebooted looks whether all that ran on the node before runs again, as other
-// processes.
+// rebooted looks whether nothing that ran on the node before is left, and other
+// processes have taken the place of some of it at least: the node works again.
 func (o *outage) rebooted(before map[framework.Component]framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		name := o.node.Name()
@@ -120,13 +120,32 @@ func (o *outage) rebooted(before map[framework.Component]framework.Process) look
 			switch {
 			case err != nil:
 				return false, fmt.Sprintf("%s on node %s cannot be asked for: %v", c, name, err)
+			case ended(now):
+				continue // it may wait for another one
 			case same(now, before[c]):
 				return false, fmt.Sprintf("%s on node %s still runs as %s", c, name, id(now))
-			case ended(now):
-				return false, fmt.Sprintf("%s on node %s does not run again yet", c, name)
 			}
 			seen = append(seen, fmt.Sprintf("%s as %s instead of %s", c, id(now), id(before[c])))
 		}
+		if len(seen) == 0 {
+			return false, fmt.Sprintf("node %s was off, and nothing runs on it yet", name)
+		}
 		return true, fmt.Sprintf("node %s was off and runs again: %s", name, strings.Join(seen, ", "))
+	}
+}
+
+// complete looks whether all that ran on the node before runs again.
+func (o *outage) complete(before map[framework.Component]framework.Process) look {
+	return func(ctx context.Context) (bool, string) {
+		for _, c := range slices.Sorted(maps.Keys(before)) {
+			now, err := o.reporter.Process(ctx, c)
+			if err != nil {
+				return false, fmt.Sprintf("%s on node %s cannot be asked for: %v", c, o.node.Name(), err)
+			}
+			if ended(now) {
+				return false, fmt.Sprintf("%s on node %s does not run yet", c, o.node.Name())
+			}
+		}
+		return true, fmt.Sprintf("all %d components that ran on it run", len(before))
 	}
 }
