@@ -83,7 +83,7 @@ func (f crashLoop) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 		ask:    func(ctx context.Context) error { return looper.CrashLoop(ctx, t.Component, after, p.TTL) },
 		effect: proc.killedTwice(old),
 		undo:   func(ctx context.Context) error { return looper.EndCrashLoop(ctx, t.Component) },
-		healed: all(proc.outlives(after+outliveMargin), proc.runs),
+		healed: proc.orHeld(all(proc.outlives(after+outliveMargin), proc.runs)),
 		limit:  2*after + backOffLimit,
 	}.injection(ctx)
 }

@@ -55,7 +55,9 @@ func (n *fakeNode) EndCrashLoop(_ context.Context, c framework.Component) error 
 	defer n.c.mu.Unlock()
 	if !n.c.stubborn {
 		n.processes[c].CrashLooped = false
-		n.spawn(c)
+		if !n.processes[c].Held {
+			n.spawn(c)
+		}
 	}
 	return nil
 }

@@ -131,3 +131,19 @@ func (p process) outlives(d time.Duration) look {
 		return time.Since(since) > d, fmt.Sprintf("%s has been the same for %s", id(now), time.Since(since).Round(time.Millisecond))
 	}
 }
+
+// orHeld looks whether l holds, or whether another fault keeps the component
+// down: then nothing is left of this one, and the rest is that one's to heal.
+func (p process) orHeld(l look) look {
+	return func(ctx context.Context) (bool, string) {
+		held, seen := l(ctx)
+		if held {
+			return true, seen
+		}
+		now, err := p.reporter.Process(ctx, p.target.Component)
+		if err != nil || !ended(now) || !now.Held {
+			return false, seen
+		}
+		return true, p.target.String() + " has ended and is held down by another fault"
+	}
+}

@@ -12,7 +12,7 @@ import (
 func TestReboot(t *testing.T) {
 	for name, target := range map[string]Target{
 		"node": wholeTarget("node-2"),
-		"zone": {Asked: "zone/b", Nodes: []string{"node-2", "node-3"}},
+		"zone": zone("b", "node-2", "node-3"),
 	} {
 		bubble := func(what string, f func(t *testing.T, c *fakeCluster, p Params)) {
 			t.Run(name+", "+what, func(t *testing.T) {
