@@ -132,4 +132,6 @@ type Process struct {
 	LastExit string `json:"lastExit,omitempty"`
 	// Held says that the watcher was told to leave it down.
 	Held bool `json:"held,omitempty"`
+	// CrashLooped says that the watcher was told to end it after each start.
+	CrashLooped bool `json:"crashLooped,omitempty"`
 }

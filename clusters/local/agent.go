@@ -59,6 +59,10 @@ type savedState struct {
 	LastExit   string    `json:"lastExit,omitempty"`
 	HoldUntil  time.Time `json:"holdUntil,omitzero"`
 	ThawAt     time.Time `json:"thawAt,omitzero"`
+	// CrashUntil is the end of a crash loop, CrashAfter the time from each
+	// start to the kill.
+	CrashUntil time.Time     `json:"crashUntil,omitzero"`
+	CrashAfter time.Duration `json:"crashAfter,omitzero"`
 }
 
 func runAgent(args []string) error {
@@ -122,10 +126,14 @@ type agentRequest struct {
 	Component framework.Component `json:"component"`
 	// For is how long it lasts: a hold, or a freeze.
 	For time.Duration `json:"for"`
+	// After is for a crash loop: the time from each start to the kill.
+	After time.Duration `json:"after,omitzero"`
+	// Load is for pressure, which is on no component.
+	Load *loadSpec `json:"load,omitempty"`
 }
 
-// ServeHTTP answers GET /processes and POST /kill, /stop, /start, /freeze and
-// /thaw.
+// ServeHTTP answers GET /processes and POST /kill, /stop, /start, /freeze,
+// /thaw, /crash-loop, /end-crash-loop and /press.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.URL.Path == "/processes" {
 		var all []framework.Process
@@ -138,6 +146,12 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var req agentRequest
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if r.URL.Path == "/press" && req.Load != nil {
+		if err := startLoad(*req.Load, req.For); err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
 		return
 	}
 	s := a.supervisors[req.Component]
@@ -157,6 +171,10 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.freeze(req.For)
 	case "/thaw":
 		err = s.thaw()
+	case "/crash-loop":
+		err = s.crashLoop(req.After, req.For)
+	case "/end-crash-loop":
+		err = s.endCrashLoop()
 	default:
 		http.NotFound(w, r)
 		return

@@ -8,19 +8,30 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-func (c *agentClient) do(ctx context.Context, verb string, component framework.Component, d time.Duration) error {
-	b, err := json.Marshal(agentRequest{Component: component, For: d})
+// do tells the agent to do something with a component. All but a stop, which
+// waits for as long as the component takes, is done at once.
+func (c *agentClient) do(ctx context.Context, verb string, req agentRequest) error {
+	b, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
+	limit := agentLimit
+	if verb == "stop" {
+		limit += stopGrace
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+	defer cancel()
 	resp, err := c.send(ctx, http.MethodPost, verb, b)
 	if err != nil {
-		return fmt.Errorf("%s of %s on %s: %w", verb, component, c.node, err)
+		what := string(req.Component)
+		if what == "" {
+			what = "a load"
+		}
+		return fmt.Errorf("%s of %s on %s: %w", verb, what, c.node, err)
 	}
 	return resp.Body.Close()
 }
@@ -45,7 +56,10 @@ func (c *agentClient) send(ctx context.Context, method, path string, body []byte
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, err
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("its node agent does not answer: %w", context.Cause(ctx))
+		}
+		return nil, fmt.Errorf("its node agent cannot be reached: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()

@@ -18,9 +18,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// clockTick is the unit of processor time in /proc/PID/stat (USER_HZ).
-const clockTick = 10 * time.Millisecond
-
 // cpuTime returns the processor time of every process in the sandbox so far,
 // with that of their children that have ended.
 func cpuTime(b *testing.B) time.Duration {

@@ -58,6 +58,8 @@ type Options struct {
 // Cluster is a control plane in the sandbox of this process. It has all the
 // abilities of framework that a Cluster can have.
 type Cluster struct {
+	processes // those on the balancer's machine and on the workers'
+
 	spec      *clusters.Cluster
 	o         Options
 	settings  framework.Settings
@@ -81,6 +83,13 @@ var (
 	_ framework.Cluster        = (*Cluster)(nil)
 	_ framework.EtcdAccess     = (*Cluster)(nil)
 	_ framework.NetworkFaulter = (*Cluster)(nil)
+
+	_ framework.ProcessReporter = (*Cluster)(nil)
+	_ framework.Killer          = (*Cluster)(nil)
+	_ framework.Stopper         = (*Cluster)(nil)
+	_ framework.Starter         = (*Cluster)(nil)
+	_ framework.Freezer         = (*Cluster)(nil)
+	_ framework.CrashLooper     = (*Cluster)(nil)
 )
 
 // Create makes a cluster and returns when all API servers are ready and both
@@ -98,6 +107,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 		o.DataDir = filepath.Join(o.Dir, "data")
 	}
 	c := &Cluster{spec: spec, o: o}
+	c.processes = processes{on: c.hostOf, of: "cluster " + c.Name()}
 	if err := c.create(ctx); err != nil {
 		_ = c.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("creating cluster %s: %w", spec.Metadata.Name, err)
@@ -276,6 +286,18 @@ func (c *Cluster) machines() []*machine {
 		}
 	}
 	return all
+}
+
+// hostOf returns the machine of a component that is on no control-plane node,
+// nil where the cluster has none.
+func (c *Cluster) hostOf(component framework.Component) *machine {
+	switch component {
+	case framework.LoadBalancer:
+		return c.balancer
+	case framework.Kwok:
+		return c.workers
+	}
+	return nil
 }
 
 // Name implements framework.Cluster.

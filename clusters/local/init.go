@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,13 +21,22 @@ type initConfig struct {
 	Hosts string `json:"hosts"`
 	// AgentConfig is the file with the agentConfig.
 	AgentConfig string `json:"agentConfig"`
-	// Exits is the file to which ends of orphans are written.
+	// AgentHold is the file that keeps the agent down; see held.
+	AgentHold string `json:"agentHold"`
+	// Exits is the file to which ends of orphans and of agents are written.
 	Exits string `json:"exits"`
 }
 
 // agentRestartDelay keeps an agent that dies at once from being started in a
 // tight loop.
 const agentRestartDelay = 100 * time.Millisecond
+
+// holdPause is how often the first process looks whether a hold of the agent
+// has ended.
+const holdPause = 5 * time.Millisecond
+
+// agentExit takes the place of the number in a note of an agent's end.
+const agentExit = "agent"
 
 // runInit is the first process of a machine. It keeps the node agent running
 // and reaps the processes whose agent has died; killing it is pulling the plug.
@@ -48,16 +58,8 @@ func runInit() error {
 	if err != nil {
 		return fmt.Errorf("opening the log of exits: %w", err)
 	}
-	start := func() (int, error) {
-		cmd := &exec.Cmd{Path: exe, Args: []string{roleAgent, cfg.AgentConfig}, Stdout: os.Stdout, Stderr: os.Stderr,
-			SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-		if err := cmd.Start(); err != nil {
-			return 0, fmt.Errorf("starting the node agent: %w", err)
-		}
-		return cmd.Process.Pid, nil
-	}
-	agent, err := start()
-	if err != nil {
+	agent := &agentKeeper{exe: exe, config: cfg.AgentConfig, hold: cfg.AgentHold}
+	if err := agent.start(); err != nil {
 		return err
 	}
 	for {
@@ -66,18 +68,64 @@ func runInit() error {
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.ECHILD:
-			return fmt.Errorf("the machine has no process left")
+			// The agent and all that it started are gone, and a hold keeps
+			// the next one from being started.
+			time.Sleep(agentRestartDelay)
 		case err != nil:
 			return fmt.Errorf("waiting for processes: %w", err)
-		case pid == agent:
-			time.Sleep(agentRestartDelay)
-			if agent, err = start(); err != nil {
-				return err
-			}
+		case agent.ended(pid):
+			fmt.Fprintf(exits, "%s %s\n", agentExit, exitWords(ws))
+			go agent.restart()
 		default:
 			// One short write, so that a reader sees whole lines only.
 			fmt.Fprintf(exits, "%d %s\n", pid, exitWords(ws))
 		}
+	}
+}
+
+// agentKeeper starts a machine's node agent, again and again.
+type agentKeeper struct {
+	exe, config, hold string
+
+	mu  sync.Mutex // held through a start, so that no end goes by unknown
+	pid int
+}
+
+func (k *agentKeeper) start() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	cmd := &exec.Cmd{Path: k.exe, Args: []string{roleAgent, k.config}, Stdout: os.Stdout, Stderr: os.Stderr,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the node agent: %w", err)
+	}
+	k.pid = cmd.Process.Pid
+	return cmd.Process.Release() // it is waited for by number
+}
+
+// ended tells whether the process that has ended was the agent.
+func (k *agentKeeper) ended(pid int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if pid != k.pid {
+		return false
+	}
+	k.pid = 0
+	return true
+}
+
+// restart starts the next agent, once nothing holds it down.
+func (k *agentKeeper) restart() {
+	for {
+		time.Sleep(agentRestartDelay)
+		for held(k.hold) {
+			time.Sleep(holdPause)
+		}
+		err := k.start()
+		if err == nil {
+			return
+		}
+		fmt.Fprintln(os.Stderr, err)
 	}
 }
 

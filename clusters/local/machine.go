@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,12 +30,23 @@ type machine struct {
 	config agentConfig
 	agent  *agentClient
 
-	mu    sync.Mutex
-	cmd   *exec.Cmd // nil while the machine is off
-	port  *vnet.Port
-	ended chan struct{} // closed when cmd has been waited for
-	timer *time.Timer   // brings power back
-	gone  bool          // close was called
+	// life is nil while the machine is off. Reading it blocks nobody.
+	life atomic.Pointer[life]
+
+	mu     sync.Mutex // held through every change of power
+	port   *vnet.Port
+	cancel context.CancelFunc // calls off the return of power; never nil
+	gone   bool               // close was called
+
+	watcher watcher
+	handles atomic.Uint64 // of loads
+}
+
+// life is one stretch of power.
+type life struct {
+	first *os.Process   // the machine's first process
+	ended chan struct{} // closed when it has ended
+	up    atomic.Bool   // the agent has answered
 }
 
 // agentUp is how long a machine may take from power-on until its agent answers.
@@ -46,41 +58,20 @@ func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, hosts
 			return nil, fmt.Errorf("making a directory for machine %s: %w", name, err)
 		}
 	}
-	m := &machine{name: name, addr: addr, sw: sw, dir: dir, run: run, hosts: hosts, logs: logs}
+	m := &machine{name: name, addr: addr, sw: sw, dir: dir, run: run, hosts: hosts, logs: logs, cancel: func() {}}
 	m.config = agentConfig{
 		Socket: filepath.Join(run, "agent.sock"),
 		State:  filepath.Join(run, "agent.state"),
 		Exits:  filepath.Join(run, "exits"),
 	}
 	m.agent = newAgentClient(name, m.config.Socket)
+	m.watcher.m = m
 	return m, nil
-}
-
-// powerOn starts the machine with the disk it had, and returns when its agent
-// answers. It does nothing where the machine is on.
-func (m *machine) powerOn(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.timer != nil {
-		m.timer.Stop()
-		m.timer = nil
-	}
-	if m.cmd != nil {
-		return nil
-	}
-	if m.gone {
-		return fmt.Errorf("machine %s belongs to a cluster that has ended", m.name)
-	}
-	if err := m.boot(ctx); err != nil {
-		m.pullPlug()
-		return fmt.Errorf("starting machine %s: %w", m.name, err)
-	}
-	return nil
 }
 
 func (m *machine) boot(ctx context.Context) error {
 	// What a machine keeps in memory only is gone after a power cut.
-	for _, f := range []string{m.config.State, m.config.Exits, m.config.Socket} {
+	for _, f := range []string{m.config.State, m.config.Exits, m.config.Socket, m.agentHold()} {
 		if err := os.Remove(f); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("clearing the agent's state: %w", err)
 		}
@@ -115,100 +106,40 @@ func (m *machine) boot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("starting its first process: %w", err)
 	}
-	m.cmd, m.ended = cmd, make(chan struct{})
-	go func(ended chan struct{}) {
+	l := &life{first: cmd.Process, ended: make(chan struct{})}
+	m.life.Store(l)
+	go func() {
 		_ = cmd.Wait()
-		close(ended)
-	}(m.ended)
+		close(l.ended)
+	}()
 
 	m.port, err = m.sw.Attach(vnet.PortConfig{Name: m.name, Netns: fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid),
 		Device: "eth0", Addrs: []netip.Prefix{m.addr}})
 	if err != nil {
 		return fmt.Errorf("joining the network: %w", err)
 	}
-	if err := json.NewEncoder(w).Encode(initConfig{Hostname: m.name, Hosts: m.hosts, AgentConfig: configPath, Exits: m.config.Exits}); err != nil {
+	if err := json.NewEncoder(w).Encode(initConfig{Hostname: m.name, Hosts: m.hosts, AgentConfig: configPath, AgentHold: m.agentHold(), Exits: m.config.Exits}); err != nil {
 		return fmt.Errorf("telling its first process what to do: %w", err)
 	}
-	return m.awaitAgent(ctx)
+	if err := m.awaitAgent(ctx, l); err != nil {
+		return err
+	}
+	l.up.Store(true)
+	return nil
 }
 
-func (m *machine) awaitAgent(ctx context.Context) error {
+func (m *machine) awaitAgent(ctx context.Context, l *life) error {
 	ctx, cancel := context.WithTimeout(ctx, agentUp)
 	defer cancel()
 	return poll(ctx, 5*time.Millisecond, func(ctx context.Context) error {
 		select {
-		case <-m.ended:
+		case <-l.ended:
 			return fatal(fmt.Errorf("its first process ended; see %s", filepath.Join(m.logs, "node-agent.log")))
 		default:
 		}
 		_, err := m.agent.processes(ctx)
 		return err
 	})
-}
-
-// powerOff pulls the plug. Power comes back after ttl, or never if it is 0.
-func (m *machine) powerOff(ttl time.Duration) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cmd == nil {
-		return fmt.Errorf("machine %s is off already", m.name)
-	}
-	m.pullPlug()
-	if ttl > 0 {
-		m.timer = time.AfterFunc(ttl, func() {
-			if err := m.powerOn(context.Background()); err != nil {
-				fmt.Fprintf(os.Stderr, "holdfast: bringing power back: %v\n", err)
-			}
-		})
-	}
-	return nil
-}
-
-// pullPlug ends the machine. The network goes first and the device last:
-// otherwise peers would get FIN or RST from a machine that is supposed to be
-// silent, from the dying processes or from the namespace that outlives them.
-func (m *machine) pullPlug() {
-	if m.port != nil {
-		m.port.Unplug()
-	}
-	if m.cmd != nil {
-		_ = m.cmd.Process.Kill()
-		<-m.ended
-		m.cmd = nil
-	}
-	if m.port != nil {
-		_ = m.port.Close()
-		m.port = nil
-	}
-	m.agent.http.CloseIdleConnections()
-}
-
-func (m *machine) powered() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.cmd != nil
-}
-
-// pid returns the machine's first process, as the sandbox numbers it; 0 while
-// the machine is off.
-func (m *machine) pid() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cmd == nil {
-		return 0
-	}
-	return m.cmd.Process.Pid
-}
-
-// close ends the machine for good.
-func (m *machine) close() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.gone = true
-	if m.timer != nil {
-		m.timer.Stop()
-	}
-	m.pullPlug()
 }
 
 // fatalError ends a poll at once.

@@ -2,10 +2,8 @@ package local
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -17,6 +15,8 @@ import (
 // node is a control-plane node. It has all the abilities of framework that a
 // Node can have.
 type node struct {
+	processes
+	loaded
 	spec    clusters.Node
 	machine *machine
 }
@@ -28,6 +28,8 @@ var (
 	_ framework.Stopper         = (*node)(nil)
 	_ framework.Starter         = (*node)(nil)
 	_ framework.Freezer         = (*node)(nil)
+	_ framework.CrashLooper     = (*node)(nil)
+	_ framework.Presser         = (*node)(nil)
 	_ framework.PowerSwitch     = (*node)(nil)
 	_ framework.Zoner           = (*node)(nil)
 )
@@ -74,7 +76,7 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 		}
 		m.config.Components = append(m.config.Components, cs)
 	}
-	return &node{spec: spec, machine: m}, nil
+	return &node{processes: processesOf(m), loaded: loaded{m}, spec: spec, machine: m}, nil
 }
 
 // Name implements framework.Node.
@@ -93,51 +95,6 @@ func (n *node) Components() []framework.Component {
 		all = append(all, c.Name)
 	}
 	return all
-}
-
-// Process implements framework.ProcessReporter.
-func (n *node) Process(ctx context.Context, c framework.Component) (framework.Process, error) {
-	if !slices.Contains(n.Components(), c) {
-		return framework.Process{}, fmt.Errorf("node %s runs no %s", n.Name(), c)
-	}
-	if !n.machine.powered() {
-		return framework.Process{Component: c, LastExit: "powered off"}, nil
-	}
-	all, err := n.machine.agent.processes(ctx)
-	if err != nil {
-		return framework.Process{}, err
-	}
-	for _, p := range all {
-		if p.Component == c {
-			return p, nil
-		}
-	}
-	return framework.Process{}, fmt.Errorf("the agent of node %s does not know %s", n.Name(), c)
-}
-
-// Kill implements framework.Killer.
-func (n *node) Kill(ctx context.Context, c framework.Component, hold time.Duration) error {
-	return n.machine.agent.do(ctx, "kill", c, hold)
-}
-
-// Stop implements framework.Stopper.
-func (n *node) Stop(ctx context.Context, c framework.Component, hold time.Duration) error {
-	return n.machine.agent.do(ctx, "stop", c, hold)
-}
-
-// Start implements framework.Starter.
-func (n *node) Start(ctx context.Context, c framework.Component) error {
-	return n.machine.agent.do(ctx, "start", c, 0)
-}
-
-// Freeze implements framework.Freezer.
-func (n *node) Freeze(ctx context.Context, c framework.Component, ttl time.Duration) error {
-	return n.machine.agent.do(ctx, "freeze", c, ttl)
-}
-
-// Thaw implements framework.Freezer.
-func (n *node) Thaw(ctx context.Context, c framework.Component) error {
-	return n.machine.agent.do(ctx, "thaw", c, 0)
 }
 
 // PowerOff implements framework.PowerSwitch.

@@ -28,6 +28,7 @@ const (
 	roleBalancer = "holdfast-balancer"
 	roleKeeper   = "holdfast-keeper"
 	roleServer   = "holdfast-server"
+	roleLoad     = "holdfast-load"
 )
 
 // sandbox is the sandbox that this process is the first process of, nil
@@ -50,6 +51,8 @@ func Main() {
 		os.Exit(0)
 	case roleBalancer:
 		os.Exit(balancer.Main(os.Args[1:]))
+	case roleLoad:
+		exitOn(role, runLoad(os.Args[1:]))
 	case roleKeeper:
 		exitOn(role, runKeeper(os.Args[1:]))
 	}

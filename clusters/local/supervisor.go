@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,21 +30,20 @@ const (
 	backOffReset = time.Minute
 )
 
-// stopGrace is how long a component may take to end after SIGTERM before it is
-// killed.
-const stopGrace = 60 * time.Second
-
 // supervisor keeps one component running.
 type supervisor struct {
 	a    *agent
 	spec componentSpec
 
-	mu      sync.Mutex
-	pid     int           // 0 where nothing runs
-	ticks   uint64        // start time of pid
-	gone    chan struct{} // closed when pid has ended
-	wake    chan struct{} // a hold was changed
-	thawing *time.Timer
+	wake chan struct{} // a hold was changed, or the back-off is to end
+
+	// mu is held through a start, and while a hold is set: so a hold finds
+	// either a process to end or one that will not be started.
+	mu       sync.Mutex
+	proc     *os.Process   // nil where nothing runs
+	gone     chan struct{} // closed when proc has ended
+	thawing  *time.Timer
+	crashing *time.Timer
 }
 
 func newSupervisor(a *agent, spec componentSpec) *supervisor {
@@ -56,13 +56,15 @@ func (s *supervisor) run() {
 	delay := time.Duration(0)
 	saved := s.a.saved(s.spec.Name)
 	if s.adopt(saved) {
-		s.resumeFreeze(saved)
+		s.resumeFreeze(s.a.saved(s.spec.Name))
 		s.awaitAdopted()
 	} else if saved.Started.IsZero() {
 		s.awaitOther()
 	}
 	for {
-		s.awaitHold()
+		if s.awaitHold() {
+			delay = 0 // a hold is no failure to back off from
+		}
 		if delay > 0 {
 			timer := time.NewTimer(delay)
 			select {
@@ -74,7 +76,9 @@ func (s *supervisor) run() {
 			}
 		}
 		began := time.Now()
-		if err := s.runOnce(); err != nil {
+		if err := s.runOnce(); errors.Is(err, errHeld) {
+			continue
+		} else if err != nil {
 			fmt.Fprintf(os.Stderr, "node agent: %s: %v\n", s.spec.Name, err)
 			s.a.update(s.spec.Name, func(st *savedState) { st.LastExit = err.Error() })
 			delay = max(delay, backOffFirst)
@@ -110,13 +114,14 @@ func (s *supervisor) awaitOther() {
 	})
 }
 
-// awaitHold returns when the component may run.
-func (s *supervisor) awaitHold() {
+// awaitHold returns when the component may run, and whether it was held down.
+func (s *supervisor) awaitHold() (was bool) {
 	for {
 		left := time.Until(s.a.saved(s.spec.Name).HoldUntil)
 		if left <= 0 {
-			return
+			return was
 		}
+		was = true
 		timer := time.NewTimer(left)
 		select {
 		case <-timer.C:
@@ -135,53 +140,82 @@ func (s *supervisor) runOnce() error {
 	defer log.Close()
 	cmd := &exec.Cmd{Path: s.spec.Path, Args: s.spec.Args, Env: append(os.Environ(), s.spec.Env...), Dir: s.spec.Dir,
 		Stdout: log, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting it: %w", err)
+	if err := s.begin(cmd); err != nil {
+		return err
 	}
-	_, ticks, _ := procStat(cmd.Process.Pid)
-	gone := make(chan struct{})
-	s.mu.Lock()
-	s.pid, s.ticks, s.gone = cmd.Process.Pid, ticks, gone
-	s.mu.Unlock()
-	s.a.update(s.spec.Name, func(st *savedState) {
-		if !st.Started.IsZero() {
-			st.Restarts++
-		}
-		st.PID, st.StartTicks, st.Started = cmd.Process.Pid, ticks, time.Now()
-		st.ThawAt = time.Time{}
-	})
 	_ = cmd.Wait() // how it ended is in ProcessState
 	s.ended(cmd.ProcessState.String())
 	return nil
 }
 
-func (s *supervisor) ended(how string) {
-	s.a.update(s.spec.Name, func(st *savedState) { st.PID, st.StartTicks, st.LastExit = 0, 0, how })
+// begin starts the process, unless the component is held down.
+func (s *supervisor) begin(cmd *exec.Cmd) error {
 	s.mu.Lock()
-	s.pid = 0
-	close(s.gone)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.held() {
+		return errHeld
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting it: %w", err)
+	}
+	_, ticks, _ := procStat(cmd.Process.Pid)
+	s.runs(cmd.Process, ticks)
+	return nil
 }
 
-func (s *supervisor) adopt(saved savedState) bool {
-	if saved.PID == 0 {
-		return false
-	}
-	_, ticks, err := procStat(saved.PID)
-	if err != nil || ticks != saved.StartTicks {
-		s.a.update(s.spec.Name, func(st *savedState) { st.PID, st.StartTicks, st.LastExit = 0, 0, s.exitOf(saved.PID) })
-		return false
-	}
+// runs takes note of a new process, with mu held.
+func (s *supervisor) runs(proc *os.Process, ticks uint64) {
+	s.proc, s.gone = proc, make(chan struct{})
+	s.a.update(s.spec.Name, func(st *savedState) {
+		if !st.Started.IsZero() {
+			st.Restarts++
+		}
+		st.PID, st.StartTicks, st.Started = proc.Pid, ticks, time.Now()
+		st.ThawAt = time.Time{}
+	})
+	s.crashLater()
+}
+
+func (s *supervisor) ended(how string) {
 	s.mu.Lock()
-	s.pid, s.ticks, s.gone = saved.PID, ticks, make(chan struct{})
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.a.update(s.spec.Name, func(st *savedState) { st.PID, st.StartTicks, st.LastExit = 0, 0, how })
+	s.proc = nil
+	close(s.gone)
+}
+
+// adopt takes over the process that an earlier agent started, if it runs.
+func (s *supervisor) adopt(saved savedState) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if saved.PID != 0 {
+		// The handle comes first: what it stands for cannot change any more.
+		proc, err := os.FindProcess(saved.PID)
+		if _, ticks, statErr := procStat(saved.PID); err == nil && statErr == nil && ticks == saved.StartTicks {
+			s.proc, s.gone = proc, make(chan struct{})
+			s.crashLater()
+			return true
+		}
+		s.a.update(s.spec.Name, func(st *savedState) { st.PID, st.StartTicks, st.LastExit = 0, 0, s.exitOf(saved.PID) })
+	}
+	// The agent may have died after a start and before it wrote that down.
+	pids, err := find("/proc", func(args []string) bool { return slices.Equal(args, s.spec.Args) })
+	if err != nil || len(pids) == 0 {
+		return false
+	}
+	proc, err := os.FindProcess(pids[0])
+	st, statErr := readStat("/proc", pids[0])
+	if err != nil || statErr != nil || st.parent != 1 || st.state == "Z" {
+		return false
+	}
+	s.runs(proc, st.startTicks)
 	return true
 }
 
 // awaitAdopted returns when the adopted process has ended. It is a child of
 // the machine's first process, which notes its end.
 func (s *supervisor) awaitAdopted() {
-	pid := s.pid
+	pid, _ := s.current()
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 		for {
 			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
@@ -220,17 +254,14 @@ func (s *supervisor) exitOf(pid int) string {
 func (s *supervisor) current() (pid int, gone <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pid, s.gone
-}
-
-var errNotRunning = errors.New("it is not running")
-
-func (s *supervisor) hold(d time.Duration) {
-	if d > 0 {
-		s.a.update(s.spec.Name, func(st *savedState) { st.HoldUntil = time.Now().Add(d) })
-		s.signalWake()
+	if s.proc == nil {
+		return 0, nil
 	}
+	return s.proc.Pid, s.gone
 }
+
+// held tells whether the component is to be left down.
+func (s *supervisor) held() bool { return time.Now().Before(s.a.saved(s.spec.Name).HoldUntil) }
 
 func (s *supervisor) signalWake() {
 	select {
@@ -239,121 +270,14 @@ func (s *supervisor) signalWake() {
 	}
 }
 
-func (s *supervisor) kill(hold time.Duration) error {
-	s.hold(hold)
-	pid, gone := s.current()
-	if pid == 0 {
-		return errNotRunning
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("SIGKILL to process %d: %w", pid, err)
-	}
-	<-gone
-	return nil
-}
-
-func (s *supervisor) stop(ctx context.Context, hold time.Duration) error {
-	s.hold(hold)
-	pid, gone := s.current()
-	if pid == 0 {
-		return errNotRunning
-	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-		return fmt.Errorf("SIGTERM to process %d: %w", pid, err)
-	}
-	grace := time.NewTimer(stopGrace)
-	defer grace.Stop()
-	select {
-	case <-gone:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-grace.C:
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		<-gone
-		return fmt.Errorf("process %d did not end within %s of SIGTERM and was killed", pid, stopGrace)
-	}
-}
-
-// start ends a hold.
-func (s *supervisor) start() error {
-	s.a.update(s.spec.Name, func(st *savedState) { st.HoldUntil = time.Time{} })
-	s.signalWake()
-	return nil
-}
-
-func (s *supervisor) freeze(ttl time.Duration) error {
-	pid, _ := s.current()
-	if pid == 0 {
-		return errNotRunning
-	}
-	if ttl <= 0 {
-		return errors.New("a freeze needs a time to live above zero")
-	}
-	s.a.update(s.spec.Name, func(st *savedState) { st.ThawAt = time.Now().Add(ttl) })
-	s.thawIn(ttl)
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("SIGSTOP to process %d: %w", pid, err)
-	}
-	return nil
-}
-
-func (s *supervisor) thawIn(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.thawing != nil {
-		s.thawing.Stop()
-	}
-	s.thawing = time.AfterFunc(d, func() { _ = s.thaw() })
-}
-
-func (s *supervisor) resumeFreeze(saved savedState) {
-	if !saved.ThawAt.IsZero() {
-		s.thawIn(max(0, time.Until(saved.ThawAt)))
-	}
-}
-
-func (s *supervisor) thaw() error {
-	s.a.update(s.spec.Name, func(st *savedState) { st.ThawAt = time.Time{} })
-	pid, _ := s.current()
-	if pid == 0 {
-		return nil
-	}
-	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		return fmt.Errorf("SIGCONT to process %d: %w", pid, err)
-	}
-	return nil
-}
-
 func (s *supervisor) process() framework.Process {
 	saved := s.a.saved(s.spec.Name)
 	pid, _ := s.current()
 	p := framework.Process{Component: s.spec.Name, PID: pid, Started: saved.Started, Restarts: saved.Restarts,
-		LastExit: saved.LastExit, Held: time.Now().Before(saved.HoldUntil)}
+		LastExit: saved.LastExit, Held: time.Now().Before(saved.HoldUntil),
+		CrashLooped: time.Now().Before(saved.CrashUntil)}
 	if pid != 0 {
 		p.State, p.StartTicks, _ = procStat(pid)
 	}
 	return p
-}
-
-// procStat reads a process's state letter and start time in clock ticks.
-func procStat(pid int) (state string, startTicks uint64, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return "", 0, err
-	}
-	// The command stands in parentheses and may hold anything but a newline.
-	_, rest, ok := strings.Cut(string(b), ") ")
-	for ok {
-		var after string
-		if _, after, ok = strings.Cut(rest, ") "); ok {
-			rest = after
-		}
-	}
-	f := strings.Fields(rest)
-	if len(f) < 20 {
-		return "", 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(f))
-	}
-	startTicks, err = strconv.ParseUint(f[19], 10, 64)
-	return f[0], startTicks, err
 }

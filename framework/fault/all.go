@@ -8,7 +8,7 @@ import (
 
 // All returns every fault, sorted by name.
 func All() []Fault {
-	return []Fault{Freeze, Isolate, IsolateEtcd, Kill, MoveLeader, PowerOff, Stop}
+	return []Fault{CPUPressure, CrashLoop, Freeze, Isolate, IsolateEtcd, Kill, MemoryPressure, MoveLeader, PowerOff, Reboot, Restart, Stop}
 }
 
 // ByName returns the fault of that name, and whether there is one.

@@ -20,7 +20,8 @@ type answers = look
 
 // componentAnswers returns how to ask a component whether it serves: an API
 // server and a load balancer by /readyz through their entrance, etcd by its
-// Status. It returns nil for a component that is asked by no one.
+// Status, a node agent for a process that it keeps running. It returns nil for a
+// component that is asked by no one.
 func componentAnswers(c framework.Cluster, node string, component framework.Component) (answers, error) {
 	switch component {
 	case framework.APIServer, framework.LoadBalancer:
@@ -31,6 +32,8 @@ func componentAnswers(c framework.Cluster, node string, component framework.Comp
 		return func(ctx context.Context) (bool, string) { return ready(ctx, e) }, nil
 	case framework.Etcd:
 		return func(ctx context.Context) (bool, string) { return etcdAnswers(ctx, c, node) }, nil
+	case framework.NodeAgent:
+		return agentAnswers(c, node)
 	}
 	return nil, nil
 }

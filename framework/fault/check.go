@@ -93,7 +93,7 @@ func wholeNode(f Fault, c framework.Cluster, t Target) (framework.Node, error) {
 
 // wholeNodes returns the target's node, or all nodes of its zone.
 func wholeNodes(f Fault, c framework.Cluster, t Target) ([]framework.Node, error) {
-	if t.Component != "" || t.Host != "" {
+	if t.Component != "" || t.Host != "" || len(t.AllNodes()) == 0 {
 		return nil, fmt.Errorf("fault %s: target %s is not a node: it takes a whole node or zone, such as node/2, node/leader or zone/b", f.Name(), t.Asked)
 	}
 	var nodes []framework.Node

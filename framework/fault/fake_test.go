@@ -41,11 +41,13 @@ type fakeNode struct {
 	off       bool
 	processes map[framework.Component]*fakeProcess
 	pids      int
+	loads     map[string]*fakeLoad
 }
 
 type fakeProcess struct {
 	framework.Process
-	hold *time.Timer
+	hold       *time.Timer
+	crashAfter time.Duration
 }
 
 type fakeCut struct {
@@ -60,7 +62,7 @@ func newFake(components ...framework.Component) *fakeCluster {
 	c := &fakeCluster{leases: map[string]*coordinationv1.Lease{}}
 	for _, name := range []string{"node-1", "node-2", "node-3"} {
 		n := &fakeNode{c: c, name: name, runs: components, processes: map[framework.Component]*fakeProcess{}}
-		for _, comp := range components {
+		for _, comp := range slices.Concat(components, []framework.Component{framework.NodeAgent}) {
 			n.processes[comp] = &fakeProcess{Process: framework.Process{Component: comp}}
 			n.spawn(comp)
 		}
@@ -119,7 +121,11 @@ func (n *fakeNode) spawn(c framework.Component) {
 		return
 	}
 	n.pids++
+	if !p.Started.IsZero() {
+		p.Restarts++
+	}
 	p.PID, p.StartTicks, p.State, p.Started = 100+n.pids, uint64(1000+n.pids), "S", time.Now()
+	n.crashLater(c)
 }
 
 func (n *fakeNode) end(c framework.Component, how string, hold time.Duration) error {
@@ -207,6 +213,7 @@ func (n *fakeNode) power(on bool) {
 	for c, p := range n.processes {
 		if !on {
 			p.PID, p.StartTicks, p.State = 0, 0, ""
+			n.loads = nil
 		}
 		n.spawn(c)
 	}

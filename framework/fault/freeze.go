@@ -17,7 +17,7 @@ func (freeze) Name() string { return "freeze" }
 func (freeze) Doc() Doc {
 	return Doc{
 		Summary: "suspends a component (SIGSTOP): its connections stay open and nothing answers on them",
-		Targets: []string{"component", "balancer"},
+		Targets: processTargets(),
 		Needs:   []string{"Freezer", "ProcessReporter", "EtcdAccess (for etcd)"},
 		Example: "kcm/active",
 	}
@@ -74,6 +74,6 @@ func (f freeze) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 		ask:    func(ctx context.Context) error { return freezer.Freeze(ctx, t.Component, p.TTL) },
 		effect: frozen,
 		undo:   func(ctx context.Context) error { return freezer.Thaw(ctx, t.Component) },
-		healed: proc.runs,
+		healed: proc.orHeld(proc.runs),
 	}.injection(ctx)
 }

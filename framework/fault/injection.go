@@ -114,6 +114,8 @@ type attempt struct {
 	// process does, when it is over. The process of a cluster that outlives
 	// its command is that of the cluster. 0 means that the provider does it.
 	ttl time.Duration
+	// limit is how long the effect may take to show; 0 means effectLimit.
+	limit time.Duration
 }
 
 // inject asks for the fault, waits for its effect and returns the injection.
@@ -134,7 +136,11 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 	if a.ttl > 0 {
 		i.deadMan = time.AfterFunc(a.ttl-time.Since(called), i.expire)
 	}
-	i.proof = prove(ctx, called, effectLimit, a.effect)
+	limit := a.limit
+	if limit == 0 {
+		limit = effectLimit
+	}
+	i.proof = prove(ctx, called, limit, a.effect)
 	return i, nil
 }
 

@@ -16,7 +16,7 @@ func (kill) Name() string { return "kill" }
 func (kill) Doc() Doc {
 	return Doc{
 		Summary: "ends a component without notice (SIGKILL)",
-		Targets: []string{"component", "balancer"},
+		Targets: processTargets(),
 		Params:  map[string]string{"restart": restartDoc},
 		Needs:   []string{"Killer", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},
 		Example: "etcd/leader restart=true",

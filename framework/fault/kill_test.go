@@ -10,7 +10,7 @@ import (
 )
 
 func TestKill(t *testing.T) {
-	for _, c := range []framework.Component{framework.APIServer, framework.Scheduler} {
+	for _, c := range []framework.Component{framework.APIServer, framework.Scheduler, framework.NodeAgent} {
 		t.Run(string(c), func(t *testing.T) {
 			proofs{
 				fault:  Kill,

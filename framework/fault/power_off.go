@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// PowerOff pulls the plug of a node.
+// PowerOff pulls the plug of a node, or of all nodes of a zone at once.
 var PowerOff Fault = powerOff{}
 
 type powerOff struct{}
@@ -18,8 +18,8 @@ func (powerOff) Name() string { return "power-off" }
 
 func (powerOff) Doc() Doc {
 	return Doc{
-		Summary: "pulls the plug of a node: everything on it ends, and its peers get neither FIN nor RST",
-		Targets: []string{"node"},
+		Summary: "pulls the plug of a node, or of all nodes of a zone at once: everything on it ends, and its peers get neither FIN nor RST",
+		Targets: []string{"node", "zone"},
 		Needs:   []string{"PowerSwitch", "ProcessReporter, unless the node has an entrance"},
 		Example: "node/leader",
 	}
@@ -35,53 +35,57 @@ type outage struct {
 }
 
 func (f powerOff) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.outage(c, t, p)
+	if err := checkParams(f, p); err != nil {
+		return err
+	}
+	_, err := outages(f, c, t)
 	return err
 }
 
-func (f powerOff) outage(c framework.Cluster, t Target, p Params) (*outage, error) {
-	if err := checkParams(f, p); err != nil {
+func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	if err := f.Check(c, t, p); err != nil {
 		return nil, err
 	}
-	n, err := wholeNode(f, c, t)
+	all, err := outages(f, c, t)
 	if err != nil {
 		return nil, err
 	}
-	o := &outage{cluster: c, node: n}
-	if o.power, err = ability[framework.PowerSwitch](n, "node "+n.Name(), "fault power-off"); err != nil {
-		return nil, err
+	var shares []share
+	for _, o := range all {
+		shares = append(shares, share{o.node, attempt{
+			what:   "power-off of node " + o.node.Name(),
+			ask:    func(ctx context.Context) error { return o.power.PowerOff(ctx, p.TTL) },
+			effect: o.dark,
+			undo:   o.power.PowerOn,
+			healed: o.back,
+		}})
 	}
-	o.reporter, _ = n.(framework.ProcessReporter)
-	if e, ok := entranceOf(c, n.Name(), framework.APIServer); ok {
-		o.entrance = &e
-	}
-	// The switch's own word is no proof of what it did.
-	if o.reporter == nil && o.entrance == nil {
-		return nil, &MissingAbility{Ability: "ProcessReporter", Of: "node " + n.Name(), For: "fault power-off"}
-	}
-	return o, nil
+	return onNodes(ctx, t, shares)
 }
 
-func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	o, err := f.outage(c, t, p)
+// outages returns all nodes that the fault takes power from.
+func outages(f Fault, c framework.Cluster, t Target) ([]*outage, error) {
+	nodes, err := wholeNodes(f, c, t)
 	if err != nil {
 		return nil, err
 	}
-	on, err := o.power.Powered(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("asking whether node %s is powered before the fault: %w", t.Node, err)
+	var all []*outage
+	for _, n := range nodes {
+		o := &outage{cluster: c, node: n}
+		if o.power, err = ability[framework.PowerSwitch](n, "node "+n.Name(), "fault "+f.Name()); err != nil {
+			return nil, err
+		}
+		o.reporter, _ = n.(framework.ProcessReporter)
+		if e, ok := entranceOf(c, n.Name(), framework.APIServer); ok {
+			o.entrance = &e
+		}
+		// The switch's own word is no proof of what it did.
+		if o.reporter == nil && o.entrance == nil {
+			return nil, &MissingAbility{Ability: "ProcessReporter", Of: "node " + n.Name(), For: "fault " + f.Name()}
+		}
+		all = append(all, o)
 	}
-	if !on {
-		return notInjected(t, "node %s was powered off already", t.Node), nil
-	}
-	return attempt{
-		target: t,
-		what:   "power-off of node " + t.Node,
-		ask:    func(ctx context.Context) error { return o.power.PowerOff(ctx, p.TTL) },
-		effect: o.dark,
-		undo:   o.power.PowerOn,
-		healed: o.back,
-	}.injection(ctx)
+	return all, nil
 }
 
 // dark looks whether the node is off and nothing on it lives.

@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,30 @@ func TestPowerOff(t *testing.T) {
 		broken:  func(c *fakeCluster) bool { on, _ := c.nodes[0].Powered(context.Background()); return !on },
 		already: func(c *fakeCluster) { c.nodes[0].power(false) },
 	}.run(t)
+}
+
+func TestPowerOffZone(t *testing.T) {
+	off := func(c *fakeCluster) bool { return c.nodes[1].off || c.nodes[2].off }
+	proofs{
+		fault:   PowerOff,
+		target:  zone("b", "node-2", "node-3"),
+		broken:  off,
+		already: func(c *fakeCluster) { c.nodes[1].power(false); c.nodes[2].power(false) },
+		calls:   2,
+	}.run(t)
+	// A node that was off before is not turned on by healing.
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		time.Sleep(time.Minute)
+		c.nodes[2].power(false)
+		i, err := PowerOff.Inject(t.Context(), c, zone("b", "node-2", "node-3"), Params{TTL: ttl})
+		if err != nil || !i.Proof().Proven || !c.nodes[1].off || !strings.Contains(i.Proof().What, "node-3 was powered off already") {
+			t.Fatalf("%v, %v", i, err)
+		}
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || c.nodes[1].off || !c.nodes[2].off {
+			t.Errorf("healed %+v, %v; off: %v, %v", healed, err, c.nodes[1].off, c.nodes[2].off)
+		}
+	})
 }
 
 // lyingNode says that it is off while its processes live.

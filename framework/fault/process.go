@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -16,6 +17,9 @@ type process struct {
 	// power is nil where the node has no power switch.
 	power framework.PowerSwitch
 }
+
+// processTargets are the kinds of target of a fault on a process.
+func processTargets() []string { return []string{"component", "agent", "balancer", "kwok"} }
 
 func newProcess(f Fault, c framework.Cluster, t Target) (process, error) {
 	holder, of, err := componentHolder(f, c, t)
@@ -87,4 +91,59 @@ func (p process) runs(ctx context.Context) (bool, string) {
 	}
 	held, said := answer(ctx)
 	return held, seen + " and " + said
+}
+
+// agentAnswers returns how to ask whether a node's process watcher answers.
+func agentAnswers(c framework.Cluster, name string) (answers, error) {
+	n, err := node(c, Target{Asked: "agent/" + name, Node: name})
+	if err != nil {
+		return nil, err
+	}
+	reporter, ok := n.(framework.ProcessReporter)
+	if !ok || len(n.Components()) == 0 {
+		return nil, fmt.Errorf("there is nothing to ask it for")
+	}
+	first := n.Components()[0]
+	return func(ctx context.Context) (bool, string) {
+		ctx, cancel := context.WithTimeout(ctx, tryLimit)
+		defer cancel()
+		if _, err := reporter.Process(ctx, first); err != nil {
+			return false, err.Error()
+		}
+		return true, fmt.Sprintf("tells the state of %s", first)
+	}, nil
+}
+
+// outlives looks whether one and the same process has been seen to run for d.
+func (p process) outlives(d time.Duration) look {
+	var first framework.Process
+	var since time.Time
+	return func(ctx context.Context) (bool, string) {
+		now, err := p.reporter.Process(ctx, p.target.Component)
+		switch {
+		case err != nil:
+			return false, fmt.Sprintf("%s cannot be asked for: %v", p.target.String(), err)
+		case ended(now):
+			return false, p.target.String() + " does not run"
+		case !same(now, first):
+			first, since = now, time.Now()
+		}
+		return time.Since(since) > d, fmt.Sprintf("%s has been the same for %s", id(now), time.Since(since).Round(time.Millisecond))
+	}
+}
+
+// orHeld looks whether l holds, or whether another fault keeps the component
+// down: then nothing is left of this one, and the rest is that one's to heal.
+func (p process) orHeld(l look) look {
+	return func(ctx context.Context) (bool, string) {
+		held, seen := l(ctx)
+		if held {
+			return true, seen
+		}
+		now, err := p.reporter.Process(ctx, p.target.Component)
+		if err != nil || !ended(now) || !now.Held {
+			return false, seen
+		}
+		return true, p.target.String() + " has ended and is held down by another fault"
+	}
 }

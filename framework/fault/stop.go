@@ -16,7 +16,7 @@ func (stop) Name() string { return "stop" }
 func (stop) Doc() Doc {
 	return Doc{
 		Summary: "ends a component gracefully (SIGTERM)",
-		Targets: []string{"component", "balancer"},
+		Targets: processTargets(),
 		Params:  map[string]string{"restart": restartDoc},
 		Needs:   []string{"Stopper", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},
 		Example: "apiserver/2",

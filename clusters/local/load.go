@@ -1,0 +1,192 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// A load is a process of its own on the machine, a child of the node agent. It
+// ends by itself when its time to live is over, and with the machine; it needs
+// nobody to remember it, since its arguments say which one it is.
+
+// loadSpec is what a load process is told, as JSON in its second argument; its
+// first one is the handle.
+type loadSpec struct {
+	Handle string        `json:"handle"`
+	Loops  int           `json:"loops,omitempty"`
+	Memory int64         `json:"memory,omitempty"`
+	For    time.Duration `json:"for"`
+}
+
+// oomFirst makes a process the first one to be ended when memory runs out.
+const oomFirst = "1000"
+
+// startLoad starts a load process, which is not waited for.
+func startLoad(spec loadSpec, ttl time.Duration) error {
+	if ttl <= 0 {
+		return errNoTTL
+	}
+	spec.For = ttl
+	if free, err := availableMemory(); err != nil {
+		return err
+	} else if spec.Memory > free/2 {
+		return fmt.Errorf("a load of %d bytes is more than half of the %d bytes of memory that are available; ask for less", spec.Memory, free)
+	}
+	b, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{roleLoad, spec.Handle, string(b)},
+		Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting a load process: %w", err)
+	}
+	go func() { _ = cmd.Wait() }()
+	return nil
+}
+
+// availableMemory returns how much the kernel thinks can still be had.
+func availableMemory() (int64, error) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			return kibibytes(rest)
+		}
+	}
+	return 0, errors.New("/proc/meminfo does not say how much memory is available")
+}
+
+func kibibytes(s string) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(s), " kB"), 10, 64)
+	return n << 10, err
+}
+
+// runLoad is a load process.
+func runLoad(args []string) error {
+	var spec loadSpec
+	if len(args) != 2 || json.Unmarshal([]byte(args[1]), &spec) != nil || spec.For <= 0 {
+		return errors.New("usage: holdfast-load HANDLE SPEC")
+	}
+	over := time.After(spec.For)
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(oomFirst), 0o644); err != nil {
+		return fmt.Errorf("offering itself to the kernel when memory runs out: %w", err)
+	}
+	if spec.Loops < 0 {
+		spec.Loops = runtime.NumCPU()
+	}
+	runtime.GOMAXPROCS(spec.Loops + 1) // one for the end
+	for range spec.Loops {
+		go func() {
+			for n := 0; ; n++ { // processor time is all that it is for
+			}
+		}()
+	}
+	if spec.Memory > 0 {
+		memory, err := unix.Mmap(-1, 0, int(spec.Memory), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+		if err != nil {
+			return fmt.Errorf("taking %d bytes of memory: %w", spec.Memory, err)
+		}
+		go touch(memory)
+	}
+	<-over
+	return nil
+}
+
+// touch writes to every page, again and again, so that none is swapped out.
+func touch(memory []byte) {
+	for n := byte(1); ; n++ {
+		for i := 0; i < len(memory); i += os.Getpagesize() {
+			memory[i] = n
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// loaded has the ability to put a machine under load.
+type loaded struct{ m *machine }
+
+// Press implements framework.Presser.
+func (l loaded) Press(ctx context.Context, p framework.Pressure, ttl time.Duration) (string, error) {
+	if !l.m.powered() {
+		return "", fmt.Errorf("pressing %s: it is powered off", l.m.name)
+	}
+	spec := loadSpec{Handle: fmt.Sprintf("%s-%d", l.m.name, l.m.handles.Add(1)), Loops: p.Loops, Memory: p.Memory}
+	if err := l.m.agent.do(ctx, "press", agentRequest{Load: &spec, For: ttl}); err != nil {
+		// Should it have been started all the same, nobody gets its handle.
+		return "", errors.Join(err, l.Relieve(ctx, spec.Handle))
+	}
+	return spec.Handle, nil
+}
+
+// load returns the process of a load, nil where there is none. The machine's
+// /proc is asked, not its agent, which may be frozen.
+func (l loaded) load(handle string) (*machineProcess, error) {
+	proc, err := l.m.proc()
+	if err != nil {
+		return nil, nil // without power nothing runs
+	}
+	pids, err := find(proc, func(args []string) bool { return len(args) == 3 && args[0] == roleLoad && args[1] == handle })
+	if err != nil && l.m.powered() {
+		return nil, fmt.Errorf("looking for load %s on %s: %w", handle, l.m.name, err)
+	}
+	for _, pid := range pids {
+		if st, err := readStat(proc, pid); err == nil && st.state != "Z" {
+			return &machineProcess{proc, pid, st}, nil
+		}
+	}
+	return nil, nil
+}
+
+// Relieve implements framework.Presser.
+func (l loaded) Relieve(ctx context.Context, handle string) error {
+	p, err := l.load(handle)
+	if err != nil || p == nil {
+		return err
+	}
+	if err := p.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("ending load %s on %s: %w", handle, l.m.name, err)
+	}
+	return p.gone(ctx)
+}
+
+// Load implements framework.Presser.
+func (l loaded) Load(_ context.Context, handle string) (framework.Load, error) {
+	p, err := l.load(handle)
+	if err != nil || p == nil {
+		return framework.Load{}, err
+	}
+	load := framework.Load{PID: p.pid, StartTicks: p.startTicks, CPUTime: p.cpu}
+	read := func(file string) string {
+		b, readErr := os.ReadFile(filepath.Join(p.proc, strconv.Itoa(p.pid), file))
+		err = errors.Join(err, readErr)
+		return string(bytes.TrimSpace(b))
+	}
+	load.OOMScoreAdj, _ = strconv.Atoi(read("oom_score_adj"))
+	for line := range strings.Lines(read("smaps_rollup")) {
+		if rest, ok := strings.CutPrefix(line, "Anonymous:"); ok {
+			load.Anonymous, _ = kibibytes(rest)
+		}
+	}
+	if err != nil && p.over() {
+		return framework.Load{}, nil
+	}
+	return load, err
+}

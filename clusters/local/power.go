@@ -1,0 +1,135 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// powerOn starts the machine with the disk it had, and returns when its agent
+// answers. It does nothing where the machine is on. Where it fails, power still
+// comes back by itself if it was going to.
+func (m *machine) powerOn(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.start(ctx); err != nil {
+		return err
+	}
+	m.cancel()
+	return nil
+}
+
+// start is powerOn with mu held.
+func (m *machine) start(ctx context.Context) error {
+	if m.powered() {
+		return nil
+	}
+	if m.gone {
+		return fmt.Errorf("machine %s belongs to a cluster that has ended", m.name)
+	}
+	m.pullPlug() // what a first process that died by itself left
+	if err := m.boot(ctx); err != nil {
+		m.pullPlug()
+		return fmt.Errorf("starting machine %s: %w", m.name, err)
+	}
+	return nil
+}
+
+// powerOff pulls the plug. Power comes back after ttl, or never if it is 0.
+func (m *machine) powerOff(ttl time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.powered() {
+		return fmt.Errorf("machine %s is off already", m.name)
+	}
+	m.cancel()
+	m.pullPlug()
+	if ttl > 0 {
+		var ctx context.Context
+		ctx, m.cancel = context.WithCancel(context.Background())
+		go m.powerReturns(ctx, ttl)
+	}
+	return nil
+}
+
+// Pauses between two attempts to bring power back.
+const (
+	powerPauseFirst = time.Second
+	powerPauseMax   = 30 * time.Second
+)
+
+// powerReturns brings power back after ttl, and does not give up until ctx is
+// done: nobody else may be left to do it.
+func (m *machine) powerReturns(ctx context.Context, ttl time.Duration) {
+	wait := ttl
+	for pause := powerPauseFirst; ; pause = min(2*pause, powerPauseMax) {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		m.mu.Lock()
+		var err error
+		if ctx.Err() == nil {
+			// A boot that has begun is not called off half-way.
+			err = m.start(context.WithoutCancel(ctx))
+		}
+		m.mu.Unlock()
+		if err == nil {
+			return
+		}
+		fmt.Fprintf(os.Stderr, "holdfast: bringing power back, next attempt in %s: %v\n", pause, err)
+		wait = pause
+	}
+}
+
+// pullPlug ends the machine. The network goes first and the device last:
+// otherwise peers would get FIN or RST from a machine that is supposed to be
+// silent, from the dying processes or from the namespace that outlives them.
+func (m *machine) pullPlug() {
+	if m.port != nil {
+		m.port.Unplug()
+	}
+	if l := m.life.Load(); l != nil {
+		_ = l.first.Kill()
+		<-l.ended
+		m.life.Store(nil)
+	}
+	if m.port != nil {
+		_ = m.port.Close()
+		m.port = nil
+	}
+	m.watcher.stop()
+	m.agent.http.CloseIdleConnections()
+}
+
+// powered tells whether the machine's first process lives. It does not wait for
+// a boot or for a plug that is being pulled.
+func (m *machine) powered() bool { return m.pid() != 0 }
+
+// pid returns the machine's first process, as the sandbox numbers it; 0 while
+// the machine is off.
+func (m *machine) pid() int {
+	l := m.life.Load()
+	if l == nil {
+		return 0
+	}
+	select {
+	case <-l.ended:
+		return 0
+	default:
+		return l.first.Pid
+	}
+}
+
+// close ends the machine for good.
+func (m *machine) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone = true
+	m.cancel()
+	m.pullPlug()
+}

@@ -1,0 +1,303 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// inject injects a fault, written as on a command line, and wants its proof.
+func inject(t *testing.T, c *Cluster, f fault.Fault, target string, ttl time.Duration, params ...string) fault.Injection {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	resolved, err := fault.Resolve(ctx, c, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := fault.Params{TTL: ttl, Values: map[string]string{}}
+	for _, param := range params {
+		name, value, _ := strings.Cut(param, "=")
+		p.Values[name] = value
+	}
+	if err := f.Check(c, resolved, p); err != nil {
+		t.Fatal(err)
+	}
+	i, err := f.Inject(ctx, c, resolved, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof := i.Proof()
+	t.Logf("%s of %s after %s: %s", f.Name(), target, proof.Effect.Sub(proof.Called), proof.What)
+	if !proof.Proven {
+		t.Fatal("it has no proof of effect")
+	}
+	return i
+}
+
+func heal(t *testing.T, i fault.Injection) {
+	t.Helper()
+	healed, err := i.Heal(t.Context())
+	t.Logf("healed after %s: %s", healed.Effect.Sub(healed.Called), healed.What)
+	if err != nil || !healed.Proven {
+		t.Fatalf("it has no proof of healing: %v", err)
+	}
+}
+
+// TestProcessFaults injects every fault on processes and machines into one
+// cluster.
+func TestProcessFaults(t *testing.T) {
+	c := newCluster(t, func(s *clusters.Cluster) {
+		s.Spec.Workers = 1
+		for i, zone := range []string{"a", "b", "b"} {
+			s.Spec.Nodes[i].Zone = zone
+		}
+	})
+	t.Run("injected and healed", func(t *testing.T) { testHealed(t, c) })
+	t.Run("components go on without their agent", func(t *testing.T) { testWithoutAgent(t, c) })
+	t.Run("overlapping", func(t *testing.T) { testOverlapping(t, c) })
+	t.Run("dead man", func(t *testing.T) { testDeadMan(t, c) })
+	t.Run("power", func(t *testing.T) { testPower(t, c) })
+	unscathed(t, c)
+}
+
+func testHealed(t *testing.T, c *Cluster) {
+	for _, tt := range []struct {
+		fault  fault.Fault
+		target string
+		params []string
+	}{
+		{fault.Kill, "balancer", nil},
+		{fault.Stop, "balancer", nil},
+		{fault.Freeze, "balancer", nil},
+		{fault.Restart, "balancer", nil},
+		{fault.CrashLoop, "balancer", []string{"after=10ms"}},
+		{fault.Kill, "kwok", nil},
+		{fault.Kill, "kwok", []string{"restart=true"}},
+		{fault.Stop, "kwok", nil},
+		{fault.Freeze, "kwok", nil},
+		{fault.Kill, "agent/2", nil},
+		{fault.Kill, "agent/2", []string{"restart=true"}},
+		{fault.Stop, "agent/2", nil},
+		{fault.Freeze, "agent/2", nil},
+		{fault.Restart, "agent/2", nil},
+		{fault.Restart, "agent/2", []string{"signal=KILL"}},
+		{fault.CrashLoop, "agent/2", []string{"after=0s"}},
+		{fault.Restart, "scheduler/2", nil},
+		{fault.Restart, "etcd/follower", []string{"signal=KILL"}},
+		{fault.CrashLoop, "kcm/standby", []string{"after=200ms"}},
+		{fault.CPUPressure, "node/2", []string{"workers=1"}},
+		{fault.MemoryPressure, "node/2", []string{"size=64Mi"}},
+		{fault.MemoryPressure, "zone/b", []string{"size=64Mi"}},
+	} {
+		t.Run(strings.Join(append([]string{tt.fault.Name(), tt.target}, tt.params...), " "), func(t *testing.T) {
+			i := inject(t, c, tt.fault, tt.target, time.Hour, tt.params...)
+			if down := tt.fault == fault.Kill || tt.fault == fault.Stop || tt.fault == fault.Freeze; down && tt.target == "balancer" && ready(t, c, "balancer") {
+				t.Error("the balancer answers")
+			}
+			heal(t, i)
+		})
+	}
+}
+
+// testWithoutAgent holds an agent down, and freezes it: its components do not
+// notice, and nothing starts one that dies.
+func testWithoutAgent(t *testing.T, c *Cluster) {
+	n := c.nodes[1]
+	before := map[framework.Component]framework.Process{}
+	for _, component := range n.Components() {
+		before[component] = process(t, n, component)
+	}
+	i := inject(t, c, fault.Kill, "agent/2", time.Hour)
+	if p := process(t, n, framework.NodeAgent); p.PID != 0 || !p.Held || p.LastExit != "signal: killed" {
+		t.Errorf("the agent is not held down: %+v", p)
+	}
+	if _, err := n.Process(t.Context(), framework.Scheduler); err == nil {
+		t.Error("an agent that is held down answers")
+	}
+	if !ready(t, c, n.Name()) {
+		t.Error("the API server does not answer while its agent is held down")
+	}
+	proc, err := n.machine.proc()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler := before[framework.Scheduler]
+	victim := machineProcess{proc, scheduler.PID, processStat{startTicks: scheduler.StartTicks}}
+	if err := victim.signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.gone(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	heal(t, i)
+	eventually(t, 30*time.Second, "the next agent starts what died", func() bool { return process(t, n, framework.Scheduler).PID != 0 })
+	if p := process(t, n, framework.Scheduler); p.Restarts != scheduler.Restarts+1 || p.LastExit != "signal: killed" {
+		t.Errorf("the scheduler is now %+v, was %+v", p, scheduler)
+	}
+	for _, component := range []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager} {
+		if p := process(t, n, component); p.PID != before[component].PID || p.StartTicks != before[component].StartTicks {
+			t.Errorf("%s was restarted: %+v, before %+v", component, p, before[component])
+		}
+	}
+
+	i = inject(t, c, fault.Freeze, "agent/2", time.Hour)
+	if p := process(t, n, framework.NodeAgent); p.State != "T" {
+		t.Errorf("the agent is not frozen: %+v", p)
+	}
+	if !ready(t, c, n.Name()) {
+		t.Error("the API server does not answer while its agent is frozen")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := n.Kill(ctx, framework.Scheduler, 0); err == nil || !strings.Contains(err.Error(), "agent does not answer") {
+		t.Errorf("a frozen agent was told to kill: %v", err)
+	}
+	heal(t, i)
+}
+
+// testOverlapping heals faults that overlap one by one, in an order of their own.
+func testOverlapping(t *testing.T, c *Cluster) {
+	injections := []fault.Injection{
+		inject(t, c, fault.CPUPressure, "zone/b", time.Hour, "workers=1"),
+		inject(t, c, fault.MemoryPressure, "node/2", time.Hour, "size=64Mi"),
+		inject(t, c, fault.MemoryPressure, "node/2", time.Hour, "size=80Mi"),
+		inject(t, c, fault.Kill, "scheduler/2", time.Hour),
+		inject(t, c, fault.CrashLoop, "kcm/2", time.Hour, "after=0s"),
+		inject(t, c, fault.Freeze, "agent/3", time.Hour),
+		inject(t, c, fault.Restart, "agent/2", time.Hour, "signal=KILL"),
+		inject(t, c, fault.Freeze, "kwok", time.Hour),
+	}
+	// The agent's successor has kept what was in force.
+	eventually(t, 10*time.Second, "the agent answers", func() bool {
+		_, err := c.nodes[1].Process(t.Context(), framework.Scheduler)
+		return err == nil
+	})
+	if p := process(t, c.nodes[1], framework.Scheduler); p.PID != 0 || !p.Held {
+		t.Errorf("a hold was forgotten: %+v", p)
+	}
+	if p := process(t, c.nodes[1], framework.ControllerManager); !p.CrashLooped {
+		t.Errorf("a crash loop was forgotten: %+v", p)
+	}
+	for _, i := range []int{3, 0, 5, 1, 6, 4, 7, 2} {
+		heal(t, injections[i])
+	}
+	unscathed(t, c)
+}
+
+// testDeadMan lets every fault run into the end of its time to live. Those that
+// take a while to show live longer.
+func testDeadMan(t *testing.T, c *Cluster) {
+	const short, long = 3 * time.Second, 10 * time.Second
+	inject(t, c, fault.CPUPressure, "zone/b", long, "workers=1")
+	inject(t, c, fault.MemoryPressure, "node/1", long, "size=64Mi")
+	inject(t, c, fault.CrashLoop, "scheduler/3", long, "after=0s")
+	inject(t, c, fault.Kill, "balancer", short)
+	inject(t, c, fault.Freeze, "kwok", short)
+	inject(t, c, fault.Kill, "agent/1", short)
+	inject(t, c, fault.Freeze, "agent/2", short)
+	inject(t, c, fault.CrashLoop, "agent/3", short, "after=0s")
+	eventually(t, 90*time.Second, "everything is as before", func() bool { return scathed(t, c) == "" })
+}
+
+func testPower(t *testing.T, c *Cluster) {
+	heal(t, inject(t, c, fault.PowerOff, "zone/b", time.Hour))
+	heal(t, inject(t, c, fault.Reboot, "node/3", time.Hour, "off=100ms"))
+	heal(t, inject(t, c, fault.Reboot, "zone/b", time.Hour, "off=100ms"))
+
+	t.Run("a load ends with its machine", func(t *testing.T) {
+		i := inject(t, c, fault.CPUPressure, "node/1", time.Hour, "workers=1")
+		heal(t, inject(t, c, fault.Reboot, "node/1", time.Hour, "off=100ms"))
+		heal(t, i)
+	})
+	m := c.nodes[2].machine
+	t.Run("asking for power waits for nobody", func(t *testing.T) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.powered() || m.pid() == 0 {
+			t.Error("it has power")
+		}
+		process(t, c.nodes[2], framework.Scheduler)
+	})
+	t.Run("power that fails to come back is retried", func(t *testing.T) {
+		logs := m.logs
+		m.mu.Lock()
+		m.logs = "/nonexistent"
+		m.mu.Unlock()
+		if err := m.powerOff(100 * time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.powerOn(t.Context()); err == nil || !strings.Contains(err.Error(), "/nonexistent") {
+			t.Errorf("it was started without its log: %v", err)
+		}
+		// The first thing that a start does is to remove this.
+		if err := os.WriteFile(m.config.Exits, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, "an attempt to bring power back", func() bool {
+			_, err := os.Stat(m.config.Exits)
+			return errors.Is(err, os.ErrNotExist)
+		})
+		m.mu.Lock()
+		if m.powered() {
+			t.Error("it has power")
+		}
+		m.logs = logs
+		m.mu.Unlock()
+		eventually(t, 60*time.Second, "power", func() bool { return scathed(t, c) == "" })
+	})
+}
+
+func unscathed(t *testing.T, c *Cluster) {
+	t.Helper()
+	var why string
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if why = scathed(t, c); why == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(why)
+		}
+	}
+}
+
+// scathed says in words what is not as it should be.
+func scathed(t *testing.T, c *Cluster) string {
+	for _, m := range c.machines() {
+		proc, err := m.proc()
+		if err != nil {
+			return err.Error()
+		}
+		if loads, err := find(proc, func(args []string) bool { return args[0] == roleLoad }); err != nil || len(loads) > 0 {
+			return fmt.Sprintf("load processes %v on %s, %v", loads, m.name, err)
+		}
+		all, err := m.agent.processes(t.Context())
+		if err != nil {
+			return err.Error()
+		}
+		agent, err := m.watcher.process()
+		if err != nil {
+			return err.Error()
+		}
+		for _, p := range append(all, agent) {
+			if p.PID == 0 || p.State == "T" || p.Held || p.CrashLooped {
+				return fmt.Sprintf("on %s: %+v", m.name, p)
+			}
+		}
+	}
+	for _, e := range c.Entrances() {
+		if !ready(t, c, e.Name) {
+			return e.Name + " is not ready"
+		}
+	}
+	return ""
+}

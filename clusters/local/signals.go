@@ -1,0 +1,171 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// stopGrace is how long a component may take to end after SIGTERM before it is
+// killed.
+const stopGrace = 60 * time.Second
+
+var (
+	errNotRunning = errors.New("it is not running")
+	errHeld       = errors.New("it is held down")
+	errNoTTL      = errors.New("it needs a time to live above zero")
+	errCrashLoop  = errors.New("it is in a crash loop already")
+)
+
+// signal ends the component with a signal and leaves it down for hold. It
+// returns what to wait for. Between two processes, a hold keeps the next one
+// from being started, and there is nothing to wait for; where a hold is in
+// force already, or none is asked for, there is nothing to end.
+func (s *supervisor) signal(sig syscall.Signal, hold time.Duration) (*os.Process, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil && (hold <= 0 || s.held()) {
+		return nil, nil, errNotRunning
+	}
+	if hold > 0 {
+		s.a.update(s.spec.Name, func(st *savedState) { st.HoldUntil = time.Now().Add(hold) })
+		s.signalWake()
+	}
+	if s.proc == nil {
+		return nil, nil, nil
+	}
+	// One that has ended by itself just now is held down all the same.
+	if err := s.proc.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return nil, nil, fmt.Errorf("%s to process %d: %w", sig, s.proc.Pid, err)
+	}
+	return s.proc, s.gone, nil
+}
+
+func (s *supervisor) kill(hold time.Duration) error {
+	proc, gone, err := s.signal(syscall.SIGKILL, hold)
+	if proc != nil {
+		<-gone
+	}
+	return err
+}
+
+func (s *supervisor) stop(ctx context.Context, hold time.Duration) error {
+	proc, gone, err := s.signal(syscall.SIGTERM, hold)
+	if proc == nil {
+		return err
+	}
+	grace := time.NewTimer(stopGrace)
+	defer grace.Stop()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-grace.C:
+		_ = proc.Kill()
+		<-gone
+		return fmt.Errorf("process %d did not end within %s of SIGTERM and was killed", proc.Pid, stopGrace)
+	}
+}
+
+// start ends a hold, and the back-off of a restart.
+func (s *supervisor) start() error {
+	s.a.update(s.spec.Name, func(st *savedState) { st.HoldUntil = time.Time{} })
+	s.signalWake()
+	return nil
+}
+
+func (s *supervisor) freeze(ttl time.Duration) error {
+	if ttl <= 0 {
+		return errNoTTL
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return errNotRunning
+	}
+	s.a.update(s.spec.Name, func(st *savedState) { st.ThawAt = time.Now().Add(ttl) })
+	s.thawIn(ttl)
+	if err := s.proc.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("SIGSTOP to process %d: %w", s.proc.Pid, err)
+	}
+	return nil
+}
+
+// thawIn thaws the component later, with mu held.
+func (s *supervisor) thawIn(d time.Duration) {
+	if s.thawing != nil {
+		s.thawing.Stop()
+	}
+	s.thawing = time.AfterFunc(d, func() { _ = s.thaw() })
+}
+
+func (s *supervisor) resumeFreeze(saved savedState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !saved.ThawAt.IsZero() {
+		s.thawIn(max(0, time.Until(saved.ThawAt)))
+	}
+}
+
+func (s *supervisor) thaw() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.a.update(s.spec.Name, func(st *savedState) { st.ThawAt = time.Time{} })
+	if s.proc == nil {
+		return nil
+	}
+	if err := s.proc.Signal(syscall.SIGCONT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("SIGCONT to process %d: %w", s.proc.Pid, err)
+	}
+	return nil
+}
+
+// crashLoop kills the component now and after each start, until ttl has passed.
+func (s *supervisor) crashLoop(after, ttl time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case ttl <= 0:
+		return errNoTTL
+	case s.proc == nil:
+		return errNotRunning
+	case time.Now().Before(s.a.saved(s.spec.Name).CrashUntil):
+		return errCrashLoop
+	}
+	s.a.update(s.spec.Name, func(st *savedState) { st.CrashAfter, st.CrashUntil = after, time.Now().Add(ttl) })
+	return s.proc.Kill()
+}
+
+// crashLater kills a process that has just been started, or adopted, if it is
+// in a crash loop; with mu held.
+func (s *supervisor) crashLater() {
+	proc := s.proc
+	saved := s.a.saved(s.spec.Name)
+	if !time.Now().Before(saved.CrashUntil) {
+		return
+	}
+	s.crashing = time.AfterFunc(saved.CrashAfter, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.proc == proc && time.Now().Before(s.a.saved(s.spec.Name).CrashUntil) {
+			_ = proc.Kill()
+		}
+	})
+}
+
+// endCrashLoop ends it, and the back-off of the restart that it led to.
+func (s *supervisor) endCrashLoop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.crashing != nil {
+		s.crashing.Stop()
+		s.crashing = nil
+	}
+	s.a.update(s.spec.Name, func(st *savedState) { st.CrashUntil = time.Time{} })
+	s.signalWake()
+	return nil
+}

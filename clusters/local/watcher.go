@@ -1,0 +1,319 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// watcher does to a machine's node agent, the watcher of its processes, what
+// the agent cannot do to itself. It sees the agent in the machine's /proc and
+// asks nobody in the machine, so that it works on an agent that is frozen. The
+// machine's first process starts the agent again, except while a file says that
+// it is held down.
+type watcher struct {
+	m *machine
+
+	mu      sync.Mutex
+	thawing *time.Timer        // thaws the agent
+	loop    context.Context    // of its crash loop; nil without one
+	crash   context.CancelFunc // ends it
+}
+
+// agentHold is the file that keeps the machine's agent down; see held.
+func (m *machine) agentHold() string { return filepath.Join(m.run, "agent.hold") }
+
+// held tells whether a file names a time, in nanoseconds since 1970, that is
+// yet to come.
+func held(file string) bool {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	until, err := strconv.ParseInt(string(b), 10, 64)
+	return err == nil && time.Now().Before(time.Unix(0, until))
+}
+
+// proc returns the machine's own /proc, which shows its processes alone.
+func (m *machine) proc() (string, error) {
+	pid := m.pid()
+	if pid == 0 {
+		return "", fmt.Errorf("%s is powered off", m.name)
+	}
+	return fmt.Sprintf("/proc/%d/root/proc", pid), nil
+}
+
+// machineProcess is a process of the machine, as the machine numbers it.
+type machineProcess struct {
+	proc string
+	pid  int
+	processStat
+}
+
+// find returns the agent's process, one with pid 0 where there is none.
+func (w *watcher) find() (machineProcess, error) {
+	proc, err := w.m.proc()
+	if err != nil {
+		return machineProcess{}, err
+	}
+	pids, err := find(proc, func(args []string) bool { return args[0] == roleAgent })
+	if err != nil {
+		return machineProcess{}, fmt.Errorf("looking for the node agent of %s: %w", w.m.name, err)
+	}
+	for _, pid := range pids {
+		// A component that the agent is about to start still has its name.
+		if st, err := readStat(proc, pid); err == nil && st.parent == 1 && st.state != "Z" {
+			return machineProcess{proc, pid, st}, nil
+		}
+	}
+	return machineProcess{}, nil
+}
+
+// signal sends a signal to this very process, and never to one that has taken
+// its number.
+func (a machineProcess) signal(sig syscall.Signal) error {
+	dir, err := os.Open(filepath.Join(a.proc, strconv.Itoa(a.pid)))
+	if err != nil {
+		return os.ErrProcessDone
+	}
+	defer dir.Close()
+	if a.over() {
+		return os.ErrProcessDone
+	}
+	control, err := dir.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	// A directory of /proc stands for its process as a pidfd does.
+	err = control.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+	switch {
+	case err != nil:
+		return err
+	case sent == unix.ESRCH:
+		return os.ErrProcessDone
+	case sent != nil:
+		return fmt.Errorf("%s to process %d: %w", unix.SignalName(sig), a.pid, sent)
+	}
+	return nil
+}
+
+// over tells whether the process has ended.
+func (a machineProcess) over() bool {
+	st, err := readStat(a.proc, a.pid)
+	return err != nil || st.startTicks != a.startTicks || st.state == "Z"
+}
+
+// gone returns when the process has ended.
+func (a machineProcess) gone(ctx context.Context) error {
+	return poll(ctx, time.Millisecond, func(context.Context) error {
+		if !a.over() {
+			return fmt.Errorf("process %d has not ended", a.pid)
+		}
+		return nil
+	})
+}
+
+// process tells the state of the agent.
+func (w *watcher) process() (framework.Process, error) {
+	p := framework.Process{Component: framework.NodeAgent}
+	if !w.m.powered() {
+		p.LastExit = "powered off"
+		return p, nil
+	}
+	a, err := w.find()
+	if err != nil {
+		if !w.m.powered() {
+			p.LastExit = "powered off"
+			return p, nil
+		}
+		return p, err
+	}
+	p.PID, p.StartTicks, p.State, p.Held = a.pid, a.startTicks, a.state, held(w.m.agentHold())
+	if a.pid != 0 {
+		if p.Started, err = started(a.startTicks); err != nil {
+			return p, err
+		}
+	}
+	p.Restarts, p.LastExit = w.exits()
+	if a.pid == 0 {
+		p.Restarts = max(0, p.Restarts-1) // the last one that ended has no successor yet
+	}
+	w.mu.Lock()
+	p.CrashLooped = w.loop != nil
+	w.mu.Unlock()
+	return p, nil
+}
+
+// exits counts the agents of this life of the machine that have ended, and says
+// how the last one did. The machine's first process notes it.
+func (w *watcher) exits() (n int, last string) {
+	f, err := os.Open(w.m.config.Exits)
+	if err != nil {
+		return 0, ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if how, ok := strings.CutPrefix(lines.Text(), agentExit+" "); ok {
+			n, last = n+1, how
+		}
+	}
+	return n, last
+}
+
+// end ends the agent and holds it down. Between two processes, it keeps the
+// next one from being started.
+func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duration) error {
+	a, err := w.find()
+	switch {
+	case err != nil:
+		return err
+	case a.pid == 0 && (hold <= 0 || held(w.m.agentHold())):
+		return errNotRunning
+	}
+	if hold > 0 {
+		until := strconv.FormatInt(time.Now().Add(hold).UnixNano(), 10)
+		tmp := w.m.agentHold() + ".tmp"
+		if err := os.WriteFile(tmp, []byte(until), 0o600); err != nil {
+			return fmt.Errorf("writing down the hold: %w", err)
+		}
+		if err := os.Rename(tmp, w.m.agentHold()); err != nil {
+			return fmt.Errorf("writing down the hold: %w", err)
+		}
+		if a.pid == 0 { // it may have been started just before
+			if a, err = w.find(); err != nil || a.pid == 0 {
+				return err
+			}
+		}
+	}
+	if err := a.signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	graceful, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	if err := a.gone(graceful); err == nil || ctx.Err() != nil {
+		return err
+	}
+	_ = a.signal(syscall.SIGKILL)
+	_ = a.gone(ctx)
+	return fmt.Errorf("process %d did not end within %s of %s and was killed", a.pid, stopGrace, unix.SignalName(sig))
+}
+
+// start ends a hold.
+func (w *watcher) start() error {
+	if err := os.Remove(w.m.agentHold()); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("ending the hold: %w", err)
+	}
+	return nil
+}
+
+func (w *watcher) freeze(ttl time.Duration) error {
+	if ttl <= 0 {
+		return errNoTTL
+	}
+	a, err := w.find()
+	if err == nil && a.pid == 0 {
+		err = errNotRunning
+	}
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.thawing != nil {
+		w.thawing.Stop()
+	}
+	w.thawing = time.AfterFunc(ttl, func() { _ = a.signal(syscall.SIGCONT) })
+	return a.signal(syscall.SIGSTOP)
+}
+
+func (w *watcher) thaw() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.thawing != nil {
+		w.thawing.Stop()
+	}
+	a, err := w.find()
+	if err != nil || a.pid == 0 {
+		return nil // without power, or without a process, nothing is frozen
+	}
+	if err := a.signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// crashLoop kills the agent now and after each start, until ttl has passed.
+func (w *watcher) crashLoop(ctx context.Context, after, ttl time.Duration) error {
+	if ttl <= 0 {
+		return errNoTTL
+	}
+	w.mu.Lock()
+	if w.loop != nil {
+		w.mu.Unlock()
+		return errCrashLoop
+	}
+	loop, cancel := context.WithTimeout(context.Background(), ttl)
+	w.loop, w.crash = loop, cancel
+	w.mu.Unlock()
+	if err := w.end(ctx, syscall.SIGKILL, 0); err != nil {
+		return errors.Join(err, w.endCrashLoop())
+	}
+	go w.crashAgain(loop, after)
+	return nil
+}
+
+// crashAgain is the crash loop after the first kill.
+func (w *watcher) crashAgain(ctx context.Context, after time.Duration) {
+	var doomed machineProcess
+	var at time.Time
+	_ = poll(ctx, 5*time.Millisecond, func(context.Context) error {
+		a, err := w.find()
+		switch {
+		case err != nil || a.pid == 0:
+		case a.pid != doomed.pid || a.startTicks != doomed.startTicks:
+			doomed, at = a, time.Now().Add(after)
+		case !time.Now().Before(at):
+			_ = a.signal(syscall.SIGKILL)
+		}
+		return errCrashLoop // it ends with ctx alone
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.loop == ctx {
+		w.crash()
+		w.loop = nil
+	}
+}
+
+func (w *watcher) endCrashLoop() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.loop != nil {
+		w.crash()
+		w.loop = nil
+	}
+	return nil
+}
+
+// stop forgets what was in force: the machine has lost power.
+func (w *watcher) stop() {
+	_ = w.endCrashLoop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.thawing != nil {
+		w.thawing.Stop()
+	}
+}

@@ -1,0 +1,151 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Reboot takes power from a node, or from all nodes of a zone at once, and lets
+// it come back by itself.
+var Reboot Fault = reboot{}
+
+type reboot struct{}
+
+const (
+	offUnset = time.Second
+	offLow   = 10 * time.Millisecond
+	offHigh  = 10 * time.Minute
+	// bootLimit is how long a node may take from power-on until its first
+	// component runs.
+	bootLimit = 60 * time.Second
+)
+
+func (reboot) Name() string { return "reboot" }
+
+func (reboot) Doc() Doc {
+	return Doc{
+		Summary: "takes power from a node, or from all nodes of a zone at once, and gives it back after a while",
+		Targets: []string{"node", "zone"},
+		Params: map[string]string{"off": fmt.Sprintf("how long power is off: a duration from %s to %s, shorter than the time to live; default %s",
+			offLow, offHigh, offUnset)},
+		Needs:   []string{"PowerSwitch", "ProcessReporter"},
+		Example: "node/2 off=5s",
+	}
+}
+
+func (f reboot) Check(c framework.Cluster, t Target, p Params) error {
+	_, _, err := f.parts(c, t, p)
+	return err
+}
+
+func (f reboot) parts(c framework.Cluster, t Target, p Params) ([]*outage, time.Duration, error) {
+	if err := checkParams(f, p); err != nil {
+		return nil, 0, err
+	}
+	off, err := durationParam(f, p, "off", offUnset, offLow, offHigh)
+	if err != nil {
+		return nil, 0, err
+	}
+	if off >= p.TTL {
+		return nil, 0, badParam(f, p, "off", "shorter than the time to live, %s (default %s)", p.TTL, offUnset)
+	}
+	all, err := outages(f, c, t)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, o := range all {
+		if o.reporter == nil {
+			return nil, 0, &MissingAbility{Ability: "ProcessReporter", Of: "node " + o.node.Name(), For: "fault reboot"}
+		}
+	}
+	return all, off, nil
+}
+
+func (f reboot) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	nodes, off, err := f.parts(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	var shares []share
+	for _, o := range nodes {
+		before := map[framework.Component]framework.Process{}
+		shares = append(shares, share{o.node, attempt{
+			what: "reboot of node " + o.node.Name(),
+			ask: func(ctx context.Context) error {
+				if err := o.remember(ctx, before); err != nil {
+					return err
+				}
+				return o.power.PowerOff(ctx, off)
+			},
+			effect: o.rebooted(before),
+			undo:   o.power.PowerOn,
+			healed: all(o.back, o.complete(before)),
+			limit:  off + bootLimit,
+		}})
+	}
+	return onNodes(ctx, t, shares)
+}
+
+// remember writes down what runs on the node.
+func (o *outage) remember(ctx context.Context, running map[framework.Component]framework.Process) error {
+	for _, c := range o.node.Components() {
+		p, err := o.reporter.Process(ctx, c)
+		if err != nil {
+			return fmt.Errorf("asking for the process of %s before the fault: %w", c, err)
+		}
+		if !ended(p) {
+			running[c] = p
+		}
+	}
+	return nil
+}
+
+// rebooted looks whether nothing that ran on the node before is left, and other
+// processes have taken the place of some of it at least: the node works again.
+func (o *outage) rebooted(before map[framework.Component]framework.Process) look {
+	return func(ctx context.Context) (bool, string) {
+		name := o.node.Name()
+		if len(before) == 0 {
+			return false, fmt.Sprintf("nothing ran on node %s whose end would show that it was rebooted", name)
+		}
+		var seen []string
+		for _, c := range slices.Sorted(maps.Keys(before)) {
+			now, err := o.reporter.Process(ctx, c)
+			switch {
+			case err != nil:
+				return false, fmt.Sprintf("%s on node %s cannot be asked for: %v", c, name, err)
+			case ended(now):
+				continue // it may wait for another one
+			case same(now, before[c]):
+				return false, fmt.Sprintf("%s on node %s still runs as %s", c, name, id(now))
+			}
+			seen = append(seen, fmt.Sprintf("%s as %s instead of %s", c, id(now), id(before[c])))
+		}
+		if len(seen) == 0 {
+			return false, fmt.Sprintf("node %s was off, and nothing runs on it yet", name)
+		}
+		return true, fmt.Sprintf("node %s was off and runs again: %s", name, strings.Join(seen, ", "))
+	}
+}
+
+// complete looks whether all that ran on the node before runs again.
+func (o *outage) complete(before map[framework.Component]framework.Process) look {
+	return func(ctx context.Context) (bool, string) {
+		for _, c := range slices.Sorted(maps.Keys(before)) {
+			now, err := o.reporter.Process(ctx, c)
+			if err != nil {
+				return false, fmt.Sprintf("%s on node %s cannot be asked for: %v", c, o.node.Name(), err)
+			}
+			if ended(now) {
+				return false, fmt.Sprintf("%s on node %s does not run yet", c, o.node.Name())
+			}
+		}
+		return true, fmt.Sprintf("all %d components that ran on it run", len(before))
+	}
+}

@@ -1,0 +1,103 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// share is the part of a fault that is on one node.
+type share struct {
+	node framework.Node
+	attempt
+}
+
+// onNodes injects a fault into whole nodes, at the same moment and as one: it is
+// proven when it is on all of them, and healing heals all. Nodes that are off
+// have nothing that could be hit, and belong to another fault: they are left
+// alone.
+func onNodes(ctx context.Context, t Target, shares []share) (Injection, error) {
+	var parts []attempt
+	var off []string
+	for _, s := range shares {
+		if power, ok := s.node.(framework.PowerSwitch); ok {
+			on, err := power.Powered(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("asking whether node %s is powered before the fault: %w", s.node.Name(), err)
+			}
+			if !on {
+				off = append(off, fmt.Sprintf("node %s was powered off already", s.node.Name()))
+				continue
+			}
+		}
+		parts = append(parts, s.attempt)
+	}
+	if len(parts) == 0 {
+		return notInjected(t, "%s", strings.Join(off, "; ")), nil
+	}
+	i, err := together(t, parts).inject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.proof.What = strings.Join(append([]string{i.proof.What}, off...), "; ")
+	return i, nil
+}
+
+// together makes one attempt of several, each step of which is taken in all of
+// them at once.
+func together(t Target, parts []attempt) attempt {
+	a := attempt{target: t}
+	var what []string
+	var effects, healed []look
+	var asks, undos []func(context.Context) error
+	for _, p := range parts {
+		what = append(what, p.what)
+		effects, healed = append(effects, p.effect), append(healed, p.healed)
+		asks, undos = append(asks, p.ask), append(undos, p.undo)
+		a.ttl, a.limit = max(a.ttl, p.ttl), max(a.limit, p.limit)
+	}
+	a.what = strings.Join(what, ", ")
+	a.ask, a.undo = atOnce(asks), atOnce(undos)
+	a.effect, a.healed = allAtOnce(effects), allAtOnce(healed)
+	return a
+}
+
+// atOnce does several things at the same time, and all of them even if one
+// fails.
+func atOnce(all []func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		errs := make([]error, len(all))
+		var wg sync.WaitGroup
+		for i, f := range all {
+			wg.Go(func() { errs[i] = f(ctx) })
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	}
+}
+
+// allAtOnce looks whether several looks hold, at the same time.
+func allAtOnce(looks []look) look {
+	return func(ctx context.Context) (bool, string) {
+		held, seen := make([]bool, len(looks)), make([]string, len(looks))
+		var wg sync.WaitGroup
+		for i, l := range looks {
+			wg.Go(func() { held[i], seen[i] = l(ctx) })
+		}
+		wg.Wait()
+		var lacking []string
+		for i := range looks {
+			if !held[i] {
+				lacking = append(lacking, seen[i])
+			}
+		}
+		if len(lacking) > 0 {
+			return false, strings.Join(lacking, "; ")
+		}
+		return true, strings.Join(seen, "; ")
+	}
+}
