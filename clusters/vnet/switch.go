@@ -44,6 +44,7 @@ type Switch struct {
 	addresses map[address]*party
 	rules     map[RuleID]*rule
 	lastRule  RuleID
+	removed   []RuleID // those in rules that are out of force, the oldest first
 	queue     queue
 
 	// Scratch space of the packet path.
