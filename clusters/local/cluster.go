@@ -78,6 +78,7 @@ var (
 	_ framework.Cluster        = (*Cluster)(nil)
 	_ framework.EtcdAccess     = (*Cluster)(nil)
 	_ framework.NetworkFaulter = (*Cluster)(nil)
+	_ framework.LinkReporter   = (*Cluster)(nil)
 )
 
 // Create makes a cluster and returns when all API servers are ready and both

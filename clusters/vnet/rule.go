@@ -136,6 +136,7 @@ type RuleCounters struct {
 // rule is a Rule in force, or what is left of it.
 type rule struct {
 	Impairment
+	id       RuleID
 	counters RuleCounters
 	parts    []*linkRule // nil once removed
 	began    int64       // on the switch's clock
@@ -224,7 +225,7 @@ func (s *Switch) Impair(r Rule) (RuleID, error) {
 	}
 	s.lastRule++
 	id := s.lastRule
-	active := &rule{Impairment: r.Impairment, began: s.now()}
+	active := &rule{Impairment: r.Impairment, id: id, began: s.now()}
 	for _, l := range r.Links {
 		from, to := s.known(l.From), s.known(l.To)
 		switch {
