@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics log whatever they are told
 	// The switch needs a processor when a packet comes; see its package comment.
 	runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0)))
 	os.Exit(m.Run())
