@@ -66,6 +66,7 @@ verify-format:
 verify-vet:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	cd hack/bench-network && $(GO) vet ./...
 
 .PHONY: verify-imports
 verify-imports:
@@ -74,6 +75,7 @@ verify-imports:
 .PHONY: verify-generated
 verify-generated:
 	$(GO) mod tidy -diff
+	cd hack/bench-network && $(GO) mod tidy -diff
 	hack/verify-generated
 
 .PHONY: verify-build
@@ -86,6 +88,11 @@ $(addprefix verify-build-,$(ARCHES)): verify-build-%:
 .PHONY: bench
 bench: fetch ## Benchmarks, as ratios to what the machine can do
 	$(GO) test -timeout 60m -p 1 -run '^$$' -bench . $(TEST_ARGS) ./clusters/... ./framework/...
+	$(MAKE) bench-network
+
+.PHONY: bench-network
+bench-network: ## Faults of the network side by side with toxiproxy and nftables
+	cd hack/bench-network && $(GO) test -timeout 10m -run '^$$' -bench . -benchtime 1x $(TEST_ARGS) .
 
 .PHONY: clean
 clean: ## Remove bin/ and results/ (the cache stays)
@@ -95,5 +102,5 @@ clean: ## Remove bin/ and results/ (the cache stays)
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## "; print "make TARGET [VARIABLE=value ...]" } \
 	  /^##@ / { print "\n" substr($$0, 5) } \
-	  /^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo; echo "e2e-ha: PROFILE=$(PROFILE) PROVIDER=$(PROVIDER) OUT=results/e2e-ha-DATE ARGS=\"$(ARGS)\""

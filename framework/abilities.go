@@ -71,7 +71,7 @@ type NetworkFaulter interface {
 	// Restore removes an impairment; it does nothing where it is gone.
 	Restore(ctx context.Context, handle string) error
 	// ImpairmentCounters tells what the impairment has done so far. They can
-	// still be read after Restore.
+	// still be read after Restore, at least until 64 others were restored.
 	ImpairmentCounters(ctx context.Context, handle string) (LinkCounters, error)
 }
 
@@ -88,9 +88,17 @@ type Link struct {
 type Impairment struct {
 	// Cut drops every packet, without a word to the sender.
 	Cut bool `json:"cut,omitempty"`
-	// Delay is added to each packet, varied by ± Jitter.
-	Delay  time.Duration `json:"delay,omitempty"`
-	Jitter time.Duration `json:"jitter,omitempty"`
+	// Reset drops TCP segments and answers both ends with RST.
+	Reset bool `json:"reset,omitempty"`
+	// Established narrows the impairment to the TCP connections that were
+	// there when it began.
+	Established bool `json:"established,omitempty"`
+	// Delay is added to each packet, varied by Jitter: Distribution is
+	// "uniform" (± Jitter; the same as empty), "normal" or "pareto" (standard
+	// deviation Jitter).
+	Delay        time.Duration `json:"delay,omitempty"`
+	Jitter       time.Duration `json:"jitter,omitempty"`
+	Distribution string        `json:"distribution,omitempty"`
 	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1.
 	Loss      float64 `json:"loss,omitempty"`
 	Duplicate float64 `json:"duplicate,omitempty"`
@@ -98,10 +106,25 @@ type Impairment struct {
 	Corrupt   float64 `json:"corrupt,omitempty"`
 	// Rate limits the link, in bits per second; 0 means no limit.
 	Rate int64 `json:"rate,omitempty"`
+	// FlapOn and FlapOff make the impairment come and go for as long as it
+	// lasts: in force for FlapOn, then out of force for FlapOff. Both are 0
+	// (always in force) or at least 1 ms.
+	FlapOn  time.Duration `json:"flapOn,omitempty"`
+	FlapOff time.Duration `json:"flapOff,omitempty"`
 }
 
 // LinkCounters counts packets.
 type LinkCounters struct {
-	Matched uint64 `json:"matched"`
-	Dropped uint64 `json:"dropped"`
+	Matched    uint64 `json:"matched"`
+	Dropped    uint64 `json:"dropped"`
+	Delayed    uint64 `json:"delayed,omitempty"`
+	Duplicated uint64 `json:"duplicated,omitempty"`
+	Reordered  uint64 `json:"reordered,omitempty"`
+	Corrupted  uint64 `json:"corrupted,omitempty"`
+	// Resets are the segments with RST that were sent.
+	Resets uint64 `json:"resets,omitempty"`
+	// Held of the delayed packets have gone on, and HeldFor is how long all of
+	// them together were held, as measured.
+	Held    uint64        `json:"held,omitempty"`
+	HeldFor time.Duration `json:"heldFor,omitempty"`
 }

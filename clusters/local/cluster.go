@@ -83,6 +83,7 @@ var (
 	_ framework.Cluster        = (*Cluster)(nil)
 	_ framework.EtcdAccess     = (*Cluster)(nil)
 	_ framework.NetworkFaulter = (*Cluster)(nil)
+	_ framework.LinkReporter   = (*Cluster)(nil)
 
 	_ framework.ProcessReporter = (*Cluster)(nil)
 	_ framework.Killer          = (*Cluster)(nil)

@@ -25,7 +25,10 @@ func (i *impairments) add(id vnet.RuleID, ttl time.Duration, remove func()) {
 	if i.timers == nil {
 		i.timers = map[vnet.RuleID]*time.Timer{}
 	}
-	i.timers[id] = time.AfterFunc(ttl, remove)
+	i.timers[id] = time.AfterFunc(ttl, func() {
+		i.drop(id)
+		remove()
+	})
 }
 
 func (i *impairments) drop(id vnet.RuleID) {
@@ -83,7 +86,7 @@ func (c *Cluster) Impair(_ context.Context, links []framework.Link, imp framewor
 		return "", fmt.Errorf("impairing the network of cluster %s: %w", c.Name(), err)
 	}
 	c.impair.add(id, ttl, func() { c.sw.Remove(id) })
-	return strconv.FormatUint(uint64(id), 10), nil
+	return handleOf(id), nil
 }
 
 // Restore implements framework.NetworkFaulter.
@@ -105,10 +108,25 @@ func (c *Cluster) ImpairmentCounters(_ context.Context, handle string) (framewor
 	}
 	counters, ok := c.sw.RuleCounters(id)
 	if !ok {
-		return framework.LinkCounters{}, fmt.Errorf("cluster %s has had no impairment %s", c.Name(), handle)
+		return framework.LinkCounters{}, fmt.Errorf("cluster %s has had no impairment %s, or none of late", c.Name(), handle)
 	}
-	return framework.LinkCounters{Matched: counters.Matched, Dropped: counters.Dropped}, nil
+	return framework.LinkCounters(counters), nil
 }
+
+// LinkState implements framework.LinkReporter.
+func (c *Cluster) LinkState(_ context.Context, from, to string) (framework.LinkState, error) {
+	if parties := c.Parties(); !slices.Contains(parties, from) || !slices.Contains(parties, to) || from == to {
+		return framework.LinkState{}, fmt.Errorf("cluster %s has no link from %q to %q; its parties are %v", c.Name(), from, to, parties)
+	}
+	l := c.sw.Link(from, to)
+	state := framework.LinkState{Delivered: l.Delivered, Dropped: l.Dropped}
+	for _, id := range l.Rules {
+		state.Impairments = append(state.Impairments, handleOf(id))
+	}
+	return state, nil
+}
+
+func handleOf(id vnet.RuleID) string { return strconv.FormatUint(uint64(id), 10) }
 
 func parseHandle(handle string) (vnet.RuleID, error) {
 	id, err := strconv.ParseUint(handle, 10, 64)

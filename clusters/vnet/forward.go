@@ -93,23 +93,28 @@ func (s *Switch) transmit(l *link, buf []byte, packets, bytes uint64) {
 		return
 	}
 	matched := s.matched[:0]
-	single := false
+	single, reset := false, false
 	var p packet
 	parsed := false
 	for _, r := range l.rules {
-		if len(r.ports) > 0 && !parsed {
+		if !parsed && (len(r.ports) > 0 || r.rule.inspects()) {
 			p, parsed = parse(buf[headerLen:]), true
 		}
-		if r.matches(&p) {
+		// Both are asked: a SYN is remembered in an off phase too.
+		acts := r.rule.acts(s.now)
+		if r.matches(buf[headerLen:], &p) && acts {
 			matched = append(matched, r)
 			r.rule.counters.Matched += packets
 			single = single || r.rule.perPacket()
+			reset = reset || r.rule.Reset
 		}
 	}
 	s.matched = matched
 	switch {
 	case len(matched) == 0:
 		s.deliver(l, buf, packets)
+	case reset:
+		s.reset(l, matched, buf, &p, packets)
 	case single && packets > 1:
 		seg, _ := segmentationOf(decodeHeader(buf), buf[headerLen:])
 		seg.segments(buf[headerLen:], s.segment[:0], func(one []byte) { s.impair(l, matched, one, 1) })
@@ -117,6 +122,29 @@ func (s *Switch) transmit(l *link, buf []byte, packets, bytes uint64) {
 		s.impair(l, matched, buf, packets)
 	}
 	clear(matched)
+}
+
+// reset drops a segment and ends its connection.
+func (s *Switch) reset(l *link, matched []*linkRule, buf []byte, p *packet, packets uint64) {
+	back, on := resetOf(buf, p)
+	sent := uint64(1)
+	if on != nil {
+		sent++
+	}
+	for _, r := range matched {
+		r.drops(packets)
+		if r.rule.Reset {
+			r.rule.counters.Resets += sent
+		}
+	}
+	l.counters.Dropped += packets
+	// These use the scratch space anew; matched is done with. They match no
+	// rule that resets, so this goes one level deep.
+	clear(matched)
+	s.transmit(s.link(l.to, l.from), back, 1, uint64(len(back)-headerLen))
+	if on != nil {
+		s.transmit(l, on, 1, uint64(len(on)-headerLen))
+	}
 }
 
 // impair sends a frame through the rules that match it. All rules decide
@@ -148,7 +176,7 @@ func (s *Switch) impair(l *link, matched []*linkRule, buf []byte, packets uint64
 func (s *Switch) hold(l *link, matched []*linkRule, buf []byte, packets uint64, now int64) {
 	own := false // buf may be changed and kept
 	for _, r := range matched {
-		if r.happens(r.rule.Corrupt) {
+		if r.rule.Corrupt > 0 && isIP(buf) && r.happens(r.rule.Corrupt) {
 			if !own {
 				buf, own = slices.Clone(buf), true
 			}
@@ -186,6 +214,12 @@ func (s *Switch) hold(l *link, matched []*linkRule, buf []byte, packets uint64, 
 	}
 }
 
+// isIP tells whether a frame carries IP, whose checksums show damage.
+func isIP(buf []byte) bool {
+	p := parse(buf[headerLen:])
+	return p.version != 0
+}
+
 // corrupt flips one bit behind the Ethernet header, chosen by a random number.
 // A checksum that the sender left open is completed before, or the receiver
 // would take the packet for whole.
@@ -208,10 +242,12 @@ func (s *Switch) sendDue() int64 {
 		if !ok {
 			return 0
 		}
-		if due > s.now() {
+		now := s.now()
+		if due > now {
 			return due
 		}
 		q := s.queue.pop()
+		q.account(now)
 		s.deliver(q.link, q.buf, q.packets)
 	}
 }

@@ -191,6 +191,7 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(spec.build())
 	}
+	f.Add(frameSpec{from: "10.0.0.1", to: "10.0.0.2", protocol: protoTCP, payload: 9, vlan: true, tcpFlags: tcpACK}.build())
 	f.Fuzz(func(t *testing.T, buf []byte) {
 		if len(buf) < headerLen+etherHeaderLen || len(buf) > bufferSize {
 			return
@@ -216,6 +217,20 @@ func FuzzParse(f *testing.F) {
 		packets, bytes := weigh(buf)
 		if packets == 0 || bytes < uint64(len(frame)) {
 			t.Fatalf("%d bytes weigh %d packets, %d bytes", len(frame), packets, bytes)
+		}
+		if p.isTCP(frame) {
+			connectionOf(frame, &p)
+			back, on := resetOf(buf, &p)
+			for _, r := range [][]byte{back, on} {
+				if r == nil {
+					continue
+				}
+				q := parse(r[headerLen:])
+				if !q.isTCP(r[headerLen:]) || q.version != p.version || q.tcpFlags(r[headerLen:])&tcpRST == 0 ||
+					connectionOf(r[headerLen:], &q) != connectionOf(frame, &p) {
+					t.Fatalf("a reset of % x is % x", frame, r)
+				}
+			}
 		}
 		completeChecksum(slices.Clone(buf))
 		corrupt(slices.Clone(buf), 12345)

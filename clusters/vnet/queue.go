@@ -1,6 +1,9 @@
 package vnet
 
-import "container/heap"
+import (
+	"container/heap"
+	"time"
+)
 
 const (
 	// linkQueueLimit bounds the bytes that wait on one link: 20 ms of 10 Gbit/s
@@ -17,6 +20,7 @@ type queued struct {
 	buf     []byte // virtio-net header and frame
 	packets uint64
 	holds   []hold
+	early   bool // a rule that held it was removed
 }
 
 // hold is the part of a packet's delay that is due to one rule.
@@ -84,6 +88,22 @@ func (q *queue) remove(drop func(*queued) bool) {
 	heap.Init(&q.heap)
 }
 
+// account adds a packet that leaves now to the counters of the rules that held
+// it. One that a removed rule let go may have left later than the others asked
+// for; what it was late by belongs to none of them.
+func (p *queued) account(now int64) {
+	late := now - p.due
+	if p.early {
+		late = 0
+	}
+	for _, h := range p.holds {
+		if h.time > 0 {
+			h.rule.counters.Held += p.packets
+			h.rule.counters.HeldFor += time.Duration((h.time + late) * int64(p.packets))
+		}
+	}
+}
+
 // release takes back the delay that a rule has put on waiting packets, and
 // tells whether there were any.
 func (q *queue) release(r *rule) bool {
@@ -93,7 +113,7 @@ func (q *queue) release(r *rule) bool {
 			if p.holds[i].rule == r {
 				p.due -= p.holds[i].time
 				p.holds[i].time = 0
-				found = true
+				p.early, found = true, true
 			}
 		}
 	}

@@ -28,15 +28,26 @@ type Impairment struct {
 	// Cut drops every packet, those already delayed on the link too, without a
 	// word to the sender.
 	Cut bool
-	// Delay is added to each packet, varied by ± Jitter (uniformly, each
-	// packet by itself, so that a jitter longer than the gap between packets
-	// reorders them, as with netem).
-	Delay  time.Duration
-	Jitter time.Duration
+	// Reset drops TCP segments and ends their connections: both ends get a
+	// segment with RST, which passes through the other rules of its link as if
+	// the other end had sent it. Everything but TCP passes, and so do the RST of
+	// others.
+	Reset bool
+	// Established narrows the impairment to TCP connections that were there when
+	// it began: those whose SYN was not seen on its links since.
+	Established bool
+	// Delay is added to each packet, varied by Jitter (each packet by itself, so
+	// that a jitter longer than the gap between packets reorders them, as with
+	// netem). Distribution is one of Distributions; empty means Uniform. No
+	// packet is delayed by less than nothing.
+	Delay        time.Duration
+	Jitter       time.Duration
+	Distribution string
 	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1, for
 	// each packet by itself. A reordered packet is held back by a further 10 ms,
 	// so that those behind it overtake it. A corrupted one has one bit flipped
-	// behind the Ethernet header, with the checksums as they were.
+	// behind the Ethernet header, with the checksums as they were; ARP, which
+	// has none, is left alone, or a wrong address would outlive the rule.
 	Loss      float64
 	Duplicate float64
 	Reorder   float64
@@ -45,7 +56,16 @@ type Impairment struct {
 	// limit. What would wait for more than 200 ms (but at least 48 KiB) is
 	// dropped, as by a router with a short queue.
 	Rate int64
+	// FlapOn and FlapOff make the impairment come and go, from its beginning
+	// until it is removed: in force for FlapOn, out of force for FlapOff. Both
+	// are 0 (always in force) or at least 1 ms. Packets that are delayed when an
+	// on phase begins or ends leave as they would have.
+	FlapOn  time.Duration
+	FlapOff time.Duration
 }
+
+// removedLimit is of how many removed rules the switch keeps the counters.
+const removedLimit = 64
 
 const (
 	reorderHold  = 10 * time.Millisecond
@@ -73,8 +93,14 @@ func (i Impairment) validate() error {
 	if i.Rate < 0 {
 		return fmt.Errorf("rate is %d bit/s, want 0 for no limit or more", i.Rate)
 	}
-	return nil
+	if i.Cut && i.Reset {
+		return errors.New("cut and reset exclude each other: one is silence, the other is an answer")
+	}
+	return errors.Join(validateDistribution(i.Distribution), i.validateFlap())
 }
+
+// inspects tells whether the impairment depends on what the packet is.
+func (i Impairment) inspects() bool { return i.Reset || i.Established }
 
 // Rule is one impairment on any number of links.
 type Rule struct {
@@ -98,13 +124,24 @@ type RuleCounters struct {
 	Duplicated uint64
 	Reordered  uint64
 	Corrupted  uint64
+	// Resets are the segments with RST that the rule has sent.
+	Resets uint64
+	// Held of the delayed packets have gone on, and HeldFor is how long all of
+	// them together were held, by the clock and not by what was asked for. What
+	// Remove lets go before its time counts for neither.
+	Held    uint64
+	HeldFor time.Duration
 }
 
 // rule is a Rule in force, or what is left of it.
 type rule struct {
 	Impairment
+	id       RuleID
 	counters RuleCounters
 	parts    []*linkRule // nil once removed
+	began    int64       // on the switch's clock
+	turn     int64       // number of the last on phase that was seen
+	fresh    connections // begun since, where Established asks for it
 }
 
 // linkRule is the part of a rule that is on one link.
@@ -116,11 +153,14 @@ type linkRule struct {
 	free  int64 // when the last packet under Rate will have been sent
 }
 
-func (r *linkRule) matches(p *packet) bool {
-	if len(r.ports) == 0 {
-		return true
+func (r *linkRule) matches(frame []byte, p *packet) bool {
+	switch {
+	case len(r.ports) > 0 && (!p.hasPorts() || !slices.Contains(r.ports, p.source) && !slices.Contains(r.ports, p.destination)):
+		return false
+	case r.rule.Reset && (!p.isTCP(frame) || p.tcpFlags(frame)&tcpRST != 0):
+		return false
 	}
-	return p.hasPorts() && (slices.Contains(r.ports, p.source) || slices.Contains(r.ports, p.destination))
+	return !r.rule.Established || r.rule.established(frame, p)
 }
 
 func (r *linkRule) happens(probability float64) bool {
@@ -129,7 +169,7 @@ func (r *linkRule) happens(probability float64) bool {
 
 // drops decides whether the rule loses a frame that stands for n packets.
 func (r *linkRule) drops(n uint64) bool {
-	if r.rule.Cut || r.happens(r.rule.Loss) {
+	if r.rule.Cut || r.rule.Reset || r.happens(r.rule.Loss) {
 		r.rule.counters.Dropped += n
 		return true
 	}
@@ -153,7 +193,7 @@ func (r *linkRule) pass(at int64, size int, n uint64) (out int64, ok bool) {
 	}
 	delay := r.rule.Delay
 	if r.rule.Jitter > 0 {
-		delay += time.Duration((2*r.rng.Float64() - 1) * float64(r.rule.Jitter))
+		delay += jitter(r.rng, r.rule.Distribution, r.rule.Jitter)
 	}
 	if delay > 0 {
 		out += int64(delay)
@@ -185,7 +225,7 @@ func (s *Switch) Impair(r Rule) (RuleID, error) {
 	}
 	s.lastRule++
 	id := s.lastRule
-	active := &rule{Impairment: r.Impairment}
+	active := &rule{Impairment: r.Impairment, id: id, began: s.now()}
 	for _, l := range r.Links {
 		from, to := s.known(l.From), s.known(l.To)
 		switch {
@@ -232,7 +272,7 @@ func (s *Switch) cutQueued(r *rule) {
 				return false
 			}
 			p := parse(q.buf[headerLen:])
-			if !part.matches(&p) {
+			if !part.matches(q.buf[headerLen:], &p) {
 				return false
 			}
 			r.counters.Matched += q.packets
@@ -245,7 +285,8 @@ func (s *Switch) cutQueued(r *rule) {
 // Remove takes a rule out of force on all its links in one step. Packets that
 // it held back leave at once, in the order in which they would have left,
 // unless another rule holds them too. Removing a rule that is gone does
-// nothing. Its counters can still be read.
+// nothing. The counters of the last removedLimit rules that were removed can
+// still be read.
 func (s *Switch) Remove(id RuleID) {
 	unlock := s.lock()
 	defer unlock()
@@ -256,15 +297,21 @@ func (s *Switch) Remove(id RuleID) {
 	for _, part := range active.parts {
 		part.link.rules = slices.DeleteFunc(part.link.rules, func(o *linkRule) bool { return o == part })
 	}
-	active.parts = nil
+	active.parts, active.fresh = nil, connections{}
+	s.removed = append(s.removed, id)
+	if len(s.removed) > removedLimit {
+		delete(s.rules, s.removed[0])
+		s.removed = slices.Delete(s.removed, 0, 1)
+	}
 	if s.queue.release(active) {
 		s.sendDue()
 		s.wake()
 	}
 }
 
-// RuleCounters tells what a rule has done so far, also after Remove. It
-// returns false for a name that Impair never gave out.
+// RuleCounters tells what a rule has done so far, also for a while after
+// Remove. It returns false for a name that Impair never gave out, and for one
+// that was removed long ago.
 func (s *Switch) RuleCounters(id RuleID) (RuleCounters, bool) {
 	unlock := s.lock()
 	defer unlock()

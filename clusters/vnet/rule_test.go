@@ -178,12 +178,13 @@ func TestLargeSegmentsAreTakenApart(t *testing.T) {
 	}{
 		{"nothing", Impairment{}, 1, RuleCounters{Matched: 10}},
 		{"cut", Impairment{Cut: true}, 0, RuleCounters{Matched: 10, Dropped: 10}},
-		{"delay", Impairment{Delay: time.Second}, 1, RuleCounters{Matched: 10, Delayed: 10}},
+		{"delay", Impairment{Delay: time.Second}, 1, RuleCounters{Matched: 10, Delayed: 10, Held: 10, HeldFor: 10 * time.Second}},
 		{"duplicate", Impairment{Duplicate: 1}, 20, RuleCounters{Matched: 10, Duplicated: 10}},
 		{"loss", Impairment{Loss: 1}, 0, RuleCounters{Matched: 10, Dropped: 10}},
-		{"rate", Impairment{Rate: 1e9}, 10, RuleCounters{Matched: 10, Delayed: 10}},
+		{"rate", Impairment{Rate: 1e9}, 10, RuleCounters{Matched: 10, Delayed: 10, Held: 10,
+			HeldFor: 55 * 1502 * 8 * time.Nanosecond}},
 		{"corrupt", Impairment{Corrupt: 1}, 10, RuleCounters{Matched: 10, Corrupted: 10}},
-		{"reorder", Impairment{Reorder: 1}, 10, RuleCounters{Matched: 10, Reordered: 10, Delayed: 10}},
+		{"reorder", Impairment{Reorder: 1}, 10, RuleCounters{Matched: 10, Reordered: 10, Delayed: 10, Held: 10, HeldFor: 10 * reorderHold}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := newDesk(t, 0, "a", "b")

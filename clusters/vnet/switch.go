@@ -44,6 +44,7 @@ type Switch struct {
 	addresses map[address]*party
 	rules     map[RuleID]*rule
 	lastRule  RuleID
+	removed   []RuleID // those in rules that are out of force, the oldest first
 	queue     queue
 
 	// Scratch space of the packet path.
@@ -141,13 +142,7 @@ func (s *Switch) Parties() []string {
 // LinkCounters returns the counters of one directed link. They are all zero
 // where nothing was ever sent, or a name is unknown.
 func (s *Switch) LinkCounters(from, to string) LinkCounters {
-	unlock := s.lock()
-	defer unlock()
-	f, t := s.known(from), s.known(to)
-	if f == nil || t == nil {
-		return LinkCounters{}
-	}
-	return s.link(f, t).counters
+	return s.Link(from, to).LinkCounters
 }
 
 // LinkStatus is the state of one directed link.
@@ -159,26 +154,37 @@ type LinkStatus struct {
 	Rules []RuleID
 }
 
+// Link returns the state of one directed link. It is empty where nothing was
+// ever sent, or a name is unknown.
+func (s *Switch) Link(from, to string) LinkStatus {
+	unlock := s.lock()
+	defer unlock()
+	f, t := s.known(from), s.known(to)
+	if f == nil || t == nil {
+		return LinkStatus{From: from, To: to}
+	}
+	return s.link(f, t).status()
+}
+
+func (l *link) status() LinkStatus {
+	status := LinkStatus{From: l.from.name, To: l.to.name, LinkCounters: l.counters}
+	for _, r := range l.rules {
+		status.Rules = append(status.Rules, r.rule.id)
+	}
+	return status
+}
+
 // Links returns the state of every link that ever carried a packet or has a
 // rule, all at one moment, ordered by names.
 func (s *Switch) Links() []LinkStatus {
 	unlock := s.lock()
 	defer unlock()
-	ids := make(map[*rule]RuleID)
-	for id, r := range s.rules {
-		ids[r] = id
-	}
 	var all []LinkStatus
 	for _, row := range s.links {
 		for _, l := range row {
-			if l == nil || (l.counters == LinkCounters{} && len(l.rules) == 0) {
-				continue
+			if l != nil && (l.counters != LinkCounters{} || len(l.rules) > 0) {
+				all = append(all, l.status())
 			}
-			status := LinkStatus{From: l.from.name, To: l.to.name, LinkCounters: l.counters}
-			for _, r := range l.rules {
-				status.Rules = append(status.Rules, ids[r.rule])
-			}
-			all = append(all, status)
 		}
 	}
 	slices.SortFunc(all, func(a, b LinkStatus) int {

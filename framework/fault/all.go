@@ -8,7 +8,30 @@ import (
 
 // All returns every fault, sorted by name.
 func All() []Fault {
-	return []Fault{CPUPressure, CrashLoop, Freeze, Isolate, IsolateEtcd, Kill, MemoryPressure, MoveLeader, PowerOff, Reboot, Restart, Stop}
+	return []Fault{
+		Bandwidth,
+		BlackHole,
+		Corrupt,
+		CPUPressure,
+		CrashLoop,
+		Cut,
+		Duplicate,
+		Freeze,
+		Isolate,
+		IsolateEtcd,
+		Kill,
+		Latency,
+		Loss,
+		MemoryPressure,
+		MoveLeader,
+		PowerOff,
+		Reboot,
+		Reorder,
+		Reset,
+		Restart,
+		Split,
+		Stop,
+	}
 }
 
 // ByName returns the fault of that name, and whether there is one.

@@ -98,22 +98,30 @@ func get(ctx context.Context, e framework.Entrance, path string) (body []byte, s
 // only sent again after a second; a new attempt gets through sooner.
 const dialLimit = 500 * time.Millisecond
 
-// freshTransport returns a transport that shares no connection, which those of
-// client-go do.
+// freshTransport returns a transport that uses a connection once.
 func freshTransport(config *rest.Config) (http.RoundTripper, error) {
-	base := config.Transport
+	transport, _, err := ownTransport(config, false)
+	return transport, err
+}
+
+// ownTransport returns a transport that shares no connection, which those of
+// client-go do, and how to close those that it keeps.
+func ownTransport(config *rest.Config, keep bool) (transport http.RoundTripper, closeIdle func(), err error) {
+	base, closeIdle := config.Transport, func() {}
 	if base == nil {
 		tls, err := rest.TLSConfigFor(config)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		dial := config.Dial
 		if dial == nil {
 			dial = (&net.Dialer{Timeout: dialLimit}).DialContext
 		}
-		base = &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, DisableKeepAlives: true}
+		own := &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, DisableKeepAlives: !keep}
+		base, closeIdle = own, own.CloseIdleConnections
 	}
-	return rest.HTTPWrappersForConfig(config, base)
+	transport, err = rest.HTTPWrappersForConfig(config, base)
+	return transport, closeIdle, err
 }
 
 // all looks whether several looks hold, one after the other.

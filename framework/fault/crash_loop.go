@@ -78,13 +78,13 @@ func (f crashLoop) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 		return notInjected(t, "%s was in a crash loop already", t.String()), nil
 	}
 	return attempt{
-		target: t,
-		what:   "crash loop of " + t.String(),
-		ask:    func(ctx context.Context) error { return looper.CrashLoop(ctx, t.Component, after, p.TTL) },
-		effect: proc.killedTwice(old),
-		undo:   func(ctx context.Context) error { return looper.EndCrashLoop(ctx, t.Component) },
-		healed: proc.orHeld(all(proc.outlives(after+outliveMargin), proc.runs)),
-		limit:  2*after + backOffLimit,
+		target:   t,
+		what:     "crash loop of " + t.String(),
+		ask:      func(ctx context.Context) error { return looper.CrashLoop(ctx, t.Component, after, p.TTL) },
+		effect:   proc.killedTwice(old),
+		undo:     func(ctx context.Context) error { return looper.EndCrashLoop(ctx, t.Component) },
+		healed:   proc.orHeld(all(proc.outlives(after+outliveMargin), proc.runs)),
+		patience: 2*after + backOffLimit,
 	}.injection(ctx)
 }
 

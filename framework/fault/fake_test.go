@@ -31,6 +31,8 @@ type fakeCluster struct {
 	asked  int // calls that ask for a fault
 	// onCut is told which links a cut begins and ends on.
 	onCut func(links []framework.Link, begins bool)
+	// late is added to what impaired packets are held for.
+	late time.Duration
 }
 
 // fakeNode has all abilities of a node.
@@ -48,11 +50,6 @@ type fakeProcess struct {
 	framework.Process
 	hold       *time.Timer
 	crashAfter time.Duration
-}
-
-type fakeCut struct {
-	links        []framework.Link
-	began, ended time.Time
 }
 
 // watcherPause is how long the fake process watcher takes for a restart.
@@ -229,79 +226,4 @@ func (n *fakeNode) Process(_ context.Context, c framework.Component) (framework.
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
 	return n.processes[c].Process, nil
-}
-
-func (c *fakeCluster) Parties() []string {
-	return append(nodeNames(c.Nodes()), "balancer", "workers", "harness")
-}
-
-func (c *fakeCluster) Impair(_ context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ask() && imp.Cut {
-		x := &fakeCut{links: links, began: time.Now()}
-		c.cuts = append(c.cuts, x)
-		c.later(ttl, func() { c.restore(x) })
-		if c.onCut != nil {
-			c.onCut(links, true)
-		}
-	} else {
-		c.cuts = append(c.cuts, &fakeCut{})
-	}
-	return string(rune('a' + len(c.cuts) - 1)), c.refuses
-}
-
-func (c *fakeCluster) cut(handle string) *fakeCut { return c.cuts[handle[0]-'a'] }
-
-func (c *fakeCluster) restore(x *fakeCut) {
-	if x.began.IsZero() || !x.ended.IsZero() {
-		return
-	}
-	x.ended = time.Now()
-	if c.onCut != nil {
-		c.onCut(x.links, false)
-	}
-}
-
-func (c *fakeCluster) Restore(_ context.Context, handle string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.stubborn {
-		c.restore(c.cut(handle))
-	}
-	return nil
-}
-
-// ImpairmentCounters counts one packet a millisecond on each cut link whose
-// sender is on, the receiver being off or not.
-func (c *fakeCluster) ImpairmentCounters(_ context.Context, handle string) (framework.LinkCounters, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	x := c.cut(handle)
-	end := x.ended
-	if end.IsZero() {
-		end = time.Now()
-	}
-	var n framework.LinkCounters
-	for _, l := range x.links {
-		if !c.isOff(l.From) {
-			n.Dropped += uint64(end.Sub(x.began) / time.Millisecond)
-		}
-	}
-	n.Matched = n.Dropped
-	return n, nil
-}
-
-func (c *fakeCluster) isOff(party string) bool {
-	i := slices.IndexFunc(c.nodes, func(n *fakeNode) bool { return n.name == party })
-	return i >= 0 && c.nodes[i].off
-}
-
-// severed tells whether packets between two parties are dropped.
-func (c *fakeCluster) severed(a, b string, port uint16) bool {
-	return slices.ContainsFunc(c.cuts, func(x *fakeCut) bool {
-		return !x.began.IsZero() && x.ended.IsZero() && slices.ContainsFunc(x.links, func(l framework.Link) bool {
-			return (l.From == a && l.To == b || l.From == b && l.To == a) && (len(l.Ports) == 0 || slices.Contains(l.Ports, port))
-		})
-	})
 }

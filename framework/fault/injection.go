@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -110,12 +111,12 @@ type attempt struct {
 	effect look // holds when the fault took effect
 	undo   func(context.Context) error
 	healed look // holds when it is healed
+	// patience is how long to wait for the effect; 0 means effectLimit.
+	patience time.Duration
 	// ttl is for faults that the provider does not undo by itself: this
 	// process does, when it is over. The process of a cluster that outlives
 	// its command is that of the cluster. 0 means that the provider does it.
 	ttl time.Duration
-	// limit is how long the effect may take to show; 0 means effectLimit.
-	limit time.Duration
 }
 
 // inject asks for the fault, waits for its effect and returns the injection.
@@ -136,11 +137,7 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 	if a.ttl > 0 {
 		i.deadMan = time.AfterFunc(a.ttl-time.Since(called), i.expire)
 	}
-	limit := a.limit
-	if limit == 0 {
-		limit = effectLimit
-	}
-	i.proof = prove(ctx, called, limit, a.effect)
+	i.proof = prove(ctx, called, cmp.Or(a.patience, effectLimit), a.effect)
 	return i, nil
 }
 

@@ -18,55 +18,67 @@ func (isolate) Name() string { return "isolate" }
 
 func (isolate) Doc() Doc {
 	return Doc{
-		Summary: "cuts every link between a node and all other parties, in both directions, without a word to either side",
-		Targets: []string{"node"},
-		Params: map[string]string{"keep": "parties whose links stay whole, separated by commas, such as harness; default none. " +
-			"Proofs are read through the provider and, where they need the network, after healing"},
+		Summary: "cuts every link between a node, or the nodes of a zone, and all other parties, in both directions, without a word to either side; the nodes of a zone still reach each other",
+		Targets: []string{"node", "zone"},
+		Params: map[string]string{
+			"keep": "parties whose links stay whole, separated by commas, such as harness; default none. " +
+				"Proofs are read through the provider and, where they need the network, after healing",
+			"flap": flapDoc,
+		},
 		Needs:   []string{"NetworkFaulter", "PowerSwitch or ProcessReporter"},
 		Example: "node/leader keep=harness",
 	}
 }
 
 func (f isolate) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.cut(c, t, p)
+	_, err := f.impairment(c, t, p)
 	return err
 }
 
 func (f isolate) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	cut, err := f.cut(c, t, p)
+	x, err := f.impairment(c, t, p)
 	if err != nil {
 		return nil, err
 	}
-	return cut.inject(ctx)
+	return x.inject(ctx)
 }
 
-func (f isolate) cut(c framework.Cluster, t Target, p Params) (*cut, error) {
+func (f isolate) impairment(c framework.Cluster, t Target, p Params) (*impairment, error) {
 	if err := checkParams(f, p); err != nil {
 		return nil, err
 	}
-	n, err := wholeNode(f, c, t)
+	nodes, err := wholeNodes(f, c, t)
 	if err != nil {
 		return nil, err
 	}
-	cut, err := newCut(f, c, n, t, p)
+	var ends []party
+	for _, n := range nodes {
+		e, err := nodeParty(f, n, n.Components())
+		if err != nil {
+			return nil, err
+		}
+		ends = append(ends, e)
+	}
+	x, err := newImpairment(f, c, t, p, ends)
 	if err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(slices.Clone(cut.network.Parties()), func(party string) bool { return party == n.Name() })
+	x.asked, x.shows = framework.Impairment{Cut: true}, drops
+	if x.asked.FlapOn, x.asked.FlapOff, err = flapParam(f, p); err != nil {
+		return nil, err
+	}
+	own := nodeNames(nodes)
+	others := slices.DeleteFunc(slices.Clone(x.network.Parties()), func(party string) bool { return slices.Contains(own, party) })
 	keep, err := f.keep(p, others)
 	if err != nil {
 		return nil, err
 	}
-	for _, party := range others {
-		if !slices.Contains(keep, party) {
-			cut.links = append(cut.links, framework.Link{From: n.Name(), To: party}, framework.Link{From: party, To: n.Name()})
-		}
-	}
-	if len(cut.links) == 0 {
+	cut := slices.DeleteFunc(slices.Clone(others), func(party string) bool { return slices.Contains(keep, party) })
+	if len(cut) == 0 {
 		return nil, fmt.Errorf("fault isolate: keep=%s leaves nothing to cut: leave out at least one of %s", p.Values["keep"], strings.Join(others, ", "))
 	}
-	cut.components = n.Components()
-	return cut, nil
+	x.links = linksBetween(own, cut, "both", nil)
+	return x, nil
 }
 
 func (f isolate) keep(p Params, others []string) ([]string, error) {

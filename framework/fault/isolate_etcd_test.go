@@ -74,7 +74,7 @@ func TestIsolateEtcdCheck(t *testing.T) {
 		"node":       {wholeTarget("node-1"), Params{TTL: ttl}, "takes an etcd member"},
 		"elsewhere":  {component("node-7", framework.Etcd), Params{TTL: ttl}, "node-1, node-2, node-3"},
 		"no TTL":     {component("node-1", framework.Etcd), Params{}, "time to live"},
-		"parameter":  {component("node-1", framework.Etcd), Params{TTL: ttl, Values: map[string]string{"keep": ""}}, "takes none"},
+		"parameter":  {component("node-1", framework.Etcd), Params{TTL: ttl, Values: map[string]string{"keep": ""}}, "it takes flap"},
 	} {
 		if err := IsolateEtcd.Check(c, refused.target, refused.params); err == nil || !strings.Contains(err.Error(), refused.want) {
 			t.Errorf("%s: %v", name, err)

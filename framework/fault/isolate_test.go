@@ -20,11 +20,11 @@ func TestIsolate(t *testing.T) {
 
 func TestIsolateLinks(t *testing.T) {
 	c := newFake(framework.APIServer)
-	x, err := isolate{}.cut(c, wholeTarget("node-2"), Params{TTL: ttl, Values: map[string]string{"keep": "harness, workers"}})
+	x, err := isolate{}.impairment(c, wholeTarget("node-2"), Params{TTL: ttl, Values: map[string]string{"keep": "harness, workers"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.cuts = []*fakeCut{{links: x.links, began: time.Now()}}
+	c.cuts = []*fakeCut{{links: x.links, is: x.asked, began: time.Now()}}
 	for _, party := range c.Parties() {
 		want := party != "node-2" && party != "harness" && party != "workers"
 		if got := c.severed("node-2", party, 1); got != want {
@@ -94,6 +94,31 @@ func TestIsolateNothingToReach(t *testing.T) {
 		i := proofs{fault: Isolate, target: wholeTarget("node-2")}.inject(t, c)
 		if healed, err := i.Heal(t.Context()); err != nil || healed.Proven {
 			t.Errorf("%+v, %v", healed, err)
+		}
+	})
+}
+
+// The nodes of a zone are cut off together, and still see each other.
+func TestIsolateZone(t *testing.T) {
+	zone := Target{Asked: "zone/b", Nodes: []string{"node-2", "node-3"}}
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		time.Sleep(time.Minute)
+		i := proofs{fault: Isolate, target: zone}.inject(t, c)
+		if !i.Proof().Proven || !c.severed("node-1", "node-2", 1) || !c.severed("harness", "node-3", 1) || c.severed("node-2", "node-3", 1) {
+			t.Errorf("%+v", i.Proof())
+		}
+		c.stubborn = true
+		if healed, err := i.Heal(t.Context()); err != nil || healed.Proven {
+			t.Errorf("%+v, %v", healed, err)
+		}
+		c.stubborn = false
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || !strings.Contains(healed.What, "node-2") || !strings.Contains(healed.What, "node-3") {
+			t.Errorf("%+v, %v", healed, err)
+		}
+		c.nodes[2].power(false)
+		if i := (proofs{fault: Isolate, target: zone}).inject(t, c); i.Proof().Proven || !strings.Contains(i.Proof().What, "node-3 is powered off") {
+			t.Errorf("%+v", i.Proof())
 		}
 	})
 }

@@ -57,8 +57,8 @@ func press(ctx context.Context, f Fault, c framework.Cluster, t Target, want fra
 				}
 				return b.presser.Relieve(ctx, b.handle)
 			},
-			healed: b.relieved,
-			limit:  pressLimit,
+			healed:   b.relieved,
+			patience: pressLimit,
 		}})
 	}
 	return onNodes(ctx, t, shares)

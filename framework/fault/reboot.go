@@ -83,10 +83,10 @@ func (f reboot) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 				}
 				return o.power.PowerOff(ctx, off)
 			},
-			effect: o.rebooted(before),
-			undo:   o.power.PowerOn,
-			healed: all(o.back, o.complete(before)),
-			limit:  off + bootLimit,
+			effect:   o.rebooted(before),
+			undo:     o.power.PowerOn,
+			healed:   all(o.back, o.complete(before)),
+			patience: off + bootLimit,
 		}})
 	}
 	return onNodes(ctx, t, shares)

@@ -85,8 +85,8 @@ func (f restart) Inject(ctx context.Context, c framework.Cluster, t Target, p Pa
 			held, seen := e.replaced(old)(ctx)
 			return held, fmt.Sprintf("%s, %s: %s", t.String(), id(old), seen)
 		},
-		undo:   start,
-		healed: all(e.replaced(old), e.runs),
-		limit:  restartedLimit,
+		undo:     start,
+		healed:   all(e.replaced(old), e.runs),
+		patience: restartedLimit,
 	}.injection(ctx)
 }

@@ -58,7 +58,7 @@ func together(t Target, parts []attempt) attempt {
 		what = append(what, p.what)
 		effects, healed = append(effects, p.effect), append(healed, p.healed)
 		asks, undos = append(asks, p.ask), append(undos, p.undo)
-		a.ttl, a.limit = max(a.ttl, p.ttl), max(a.limit, p.limit)
+		a.ttl, a.patience = max(a.ttl, p.ttl), max(a.patience, p.patience)
 	}
 	a.what = strings.Join(what, ", ")
 	a.ask, a.undo = atOnce(asks), atOnce(undos)

@@ -1,0 +1,265 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// impairment puts one impairment on some links of a target and proves it. All
+// faults of the network are made of it.
+type impairment struct {
+	cluster framework.Cluster
+	target  Target
+	fault   string
+	network framework.NetworkFaulter
+	asked   framework.Impairment
+	links   []framework.Link
+	ttl     time.Duration
+	// ends are the parties that the fault is done to. They must be alive: what
+	// is sent to a dead one would be counted all the same.
+	ends []party
+	// shows tells whether the impairment's own counters show its effect.
+	shows func(asked framework.Impairment, n framework.LinkCounters) (bool, string)
+}
+
+// party is a host on the network that a fault is done to.
+type party struct {
+	name string
+	// components take part in the traffic that is impaired.
+	components []framework.Component
+	// power and reporter tell whether the party is alive; they may be nil.
+	power    framework.PowerSwitch
+	reporter framework.ProcessReporter
+}
+
+func newImpairment(f Fault, c framework.Cluster, t Target, p Params, ends []party) (*impairment, error) {
+	what := "fault " + f.Name()
+	network, err := ability[framework.NetworkFaulter](c, "cluster "+c.Name(), what)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range ends {
+		if !slices.Contains(network.Parties(), e.name) {
+			return nil, fmt.Errorf("%s: %s is not on the provider's network, whose parties are %s", what, e.name, listed(network.Parties()))
+		}
+	}
+	return &impairment{cluster: c, target: t, fault: f.Name(), network: network, ttl: p.TTL, ends: ends}, nil
+}
+
+// nodeParty returns a node as a party of which some components matter.
+func nodeParty(f Fault, n framework.Node, components []framework.Component) (party, error) {
+	p := party{name: n.Name(), components: components}
+	p.power, _ = n.(framework.PowerSwitch)
+	p.reporter, _ = n.(framework.ProcessReporter)
+	if p.power == nil && p.reporter == nil {
+		return p, &MissingAbility{Ability: "PowerSwitch or ProcessReporter", Of: "node " + n.Name(), For: "fault " + f.Name()}
+	}
+	return p, nil
+}
+
+// trafficLimit is how long an injection waits for the first packet that it
+// impairs: longer than the simulated nodes are silent for.
+const trafficLimit = 15 * time.Second
+
+func (x *impairment) inject(ctx context.Context) (Injection, error) {
+	if dead, err := x.dead(ctx); err != nil {
+		return nil, fmt.Errorf("%s of %s: asking whether it is alive before the fault: %w", x.fault, x.target.String(), err)
+	} else if dead != "" {
+		return notInjected(x.target, "%s, so that impairing its links changes nothing", dead), nil
+	}
+	var handle string
+	ask := func(ctx context.Context) (err error) {
+		handle, err = x.network.Impair(ctx, x.links, x.asked, x.ttl)
+		return err
+	}
+	restore := func(ctx context.Context) error {
+		if handle == "" {
+			return nil // Impair refused, so there is nothing to restore
+		}
+		return x.network.Restore(ctx, handle)
+	}
+	reach := x.reach()
+	stop := x.knock(ctx)
+	i, err := attempt{
+		target:   x.target,
+		what:     x.fault + " of " + x.target.String(),
+		ask:      ask,
+		effect:   func(ctx context.Context) (bool, string) { return x.acts(ctx, handle) },
+		patience: trafficLimit,
+		undo:     restore,
+		healed:   func(ctx context.Context) (bool, string) { return x.passes(ctx, handle, reach) },
+	}.inject(ctx)
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	// A node that died in the meantime was not impaired but dead.
+	if !i.proof.Proven {
+		return i, nil
+	}
+	if dead, err := x.dead(ctx); err != nil {
+		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but whether the target is alive cannot be told: %v", i.proof.What, err)
+	} else if dead != "" {
+		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but %s", i.proof.What, dead)
+	}
+	return i, nil
+}
+
+// knock sends packets from the harness along the links that are its own, where
+// nobody else may send any, until stop is called. Impairments of established
+// connections need one that is there before they are.
+func (x *impairment) knock(ctx context.Context) (stop func()) {
+	knockers := x.knockers()
+	if x.asked.Established {
+		var opening sync.WaitGroup
+		for _, k := range knockers {
+			opening.Go(func() { k.knock(ctx) })
+		}
+		opening.Wait()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for _, k := range knockers {
+		all.Go(func() {
+			defer k.close()
+			for ctx.Err() == nil {
+				k.knock(ctx)
+				select {
+				case <-ctx.Done():
+				case <-time.After(knockPause):
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// dead says in words that an end takes no part in any traffic; empty means that
+// all are alive, as far as the provider can tell.
+func (x *impairment) dead(ctx context.Context) (string, error) {
+	for _, e := range x.ends {
+		if dead, err := e.dead(ctx); dead != "" || err != nil {
+			return dead, err
+		}
+	}
+	return "", nil
+}
+
+func (e party) dead(ctx context.Context) (string, error) {
+	if e.power != nil {
+		on, err := e.power.Powered(ctx)
+		if err != nil {
+			return "", err
+		}
+		if !on {
+			return fmt.Sprintf("node %s is powered off", e.name), nil
+		}
+	}
+	if e.reporter == nil {
+		return "", nil
+	}
+	for _, c := range e.components {
+		now, err := e.reporter.Process(ctx, c)
+		if err != nil {
+			return "", err
+		}
+		if !ended(now) {
+			return "", nil
+		}
+	}
+	return fmt.Sprintf("%s runs no process of %v", e.name, e.components), nil
+}
+
+// acts looks whether the impairment has done something to a packet.
+func (x *impairment) acts(ctx context.Context, handle string) (bool, string) {
+	n, err := x.network.ImpairmentCounters(ctx, handle)
+	if err != nil {
+		return false, fmt.Sprintf("the counters of the impairment cannot be read: %v", err)
+	}
+	held, seen := x.shows(x.asked, n)
+	return held, fmt.Sprintf("%s on the %d links of %s, of %d that came", seen, len(x.links), x.target.String(), n.Matched)
+}
+
+// quiet is how far apart two readings of a counter must be at least to show
+// that it no longer rises.
+const quiet = 20 * time.Millisecond
+
+// passes looks whether packets pass again: while somebody exchanges packets
+// with the ends, the counters of the impairment stand still; and no link has
+// it on it any more, where the provider can tell.
+func (x *impairment) passes(ctx context.Context, handle string, reach look) (bool, string) {
+	before, err := x.network.ImpairmentCounters(ctx, handle)
+	if err != nil {
+		return false, fmt.Sprintf("the counters of the impairment cannot be read: %v", err)
+	}
+	began := time.Now()
+	held, exchanged := reach(ctx)
+	if !held {
+		return false, exchanged
+	}
+	select {
+	case <-time.After(quiet - time.Since(began)):
+	case <-ctx.Done():
+		return false, "there was no time left to see whether packets are still impaired"
+	}
+	after, err := x.network.ImpairmentCounters(ctx, handle)
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("the counters of the impairment cannot be read: %v", err)
+	case after.Dropped != before.Dropped:
+		return false, fmt.Sprintf("packets are still dropped on the links of %s: %d, then %d", x.target.String(), before.Dropped, after.Dropped)
+	case after != before:
+		return false, fmt.Sprintf("packets are still impaired on the links of %s: %d, then %d", x.target.String(), before.Matched, after.Matched)
+	}
+	if left, err := x.left(ctx, handle); err != nil {
+		return false, fmt.Sprintf("whether the links are whole cannot be told: %v", err)
+	} else if left != "" {
+		return false, left
+	}
+	return true, fmt.Sprintf("%s; none impaired after the %d before healing", exchanged, after.Matched)
+}
+
+// left says in words on which link the impairment still is.
+func (x *impairment) left(ctx context.Context, handle string) (string, error) {
+	reporter, ok := x.cluster.(framework.LinkReporter)
+	if !ok {
+		return "", nil
+	}
+	for _, l := range x.links {
+		state, err := reporter.LinkState(ctx, l.From, l.To)
+		if err != nil {
+			return "", err
+		}
+		if slices.Contains(state.Impairments, handle) {
+			return fmt.Sprintf("impairment %s is still on the link from %s to %s", handle, l.From, l.To), nil
+		}
+	}
+	return "", nil
+}
+
+// check refuses an impairment without links, and one of whose healing there
+// could be no proof.
+func (x *impairment) check() error {
+	if len(x.links) == 0 {
+		return errors.New("there is no link between the target and its peers")
+	}
+	_, reports := x.cluster.(framework.LinkReporter)
+	if !reports && slices.ContainsFunc(x.ends, func(e party) bool { return e.name == framework.WorkersHost }) {
+		return &MissingAbility{Ability: "LinkReporter", Of: "cluster " + x.cluster.Name(), For: "fault " + x.fault + " on " + framework.WorkersHost}
+	}
+	return nil
+}
+
+// drops shows that packets were dropped.
+func drops(_ framework.Impairment, n framework.LinkCounters) (bool, string) {
+	return n.Dropped > 0, fmt.Sprintf("%d packets dropped", n.Dropped)
+}

@@ -1,0 +1,253 @@
+package fault
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// linkFaults are all faults made of linkFault, with parameters and what they
+// ask for.
+var linkFaults = []struct {
+	fault  Fault
+	params map[string]string
+	asks   framework.Impairment
+}{
+	{Bandwidth, nil, framework.Impairment{Rate: 10e6}},
+	{Bandwidth, map[string]string{"rate": "512Ki"}, framework.Impairment{Rate: 512 << 10}},
+	{BlackHole, nil, framework.Impairment{Cut: true}},
+	{BlackHole, map[string]string{"established": "true"}, framework.Impairment{Cut: true, Established: true}},
+	{Corrupt, nil, framework.Impairment{Corrupt: 0.01}},
+	{Cut, nil, framework.Impairment{Cut: true}},
+	{Cut, map[string]string{"flap": "1s/500ms"}, framework.Impairment{Cut: true, FlapOn: time.Second, FlapOff: 500 * time.Millisecond}},
+	{Duplicate, map[string]string{"share": "50%"}, framework.Impairment{Duplicate: 0.5}},
+	{Latency, nil, framework.Impairment{Delay: 20 * time.Millisecond, Distribution: "uniform"}},
+	{Latency, map[string]string{"delay": "50ms", "jitter": "10ms", "distribution": "normal"},
+		framework.Impairment{Delay: 50 * time.Millisecond, Jitter: 10 * time.Millisecond, Distribution: "normal"}},
+	{Loss, map[string]string{"share": "1"}, framework.Impairment{Loss: 1}},
+	{Reorder, nil, framework.Impairment{Reorder: 0.1}},
+	{Reset, nil, framework.Impairment{Reset: true}},
+	{Reset, map[string]string{"established": "true"}, framework.Impairment{Reset: true, Established: true}},
+}
+
+func TestLinkFaults(t *testing.T) {
+	for _, tc := range linkFaults {
+		name := tc.fault.Name()
+		for k, v := range tc.params {
+			name += " " + k + "=" + v
+		}
+		t.Run(name, func(t *testing.T) {
+			proofs{
+				fault:   tc.fault,
+				target:  wholeTarget("node-2"),
+				params:  tc.params,
+				broken:  (*fakeCluster).impaired,
+				already: func(c *fakeCluster) { c.nodes[1].power(false) },
+			}.run(t)
+			c := newFake(framework.APIServer)
+			x, err := tc.fault.(*linkFault).impairment(c, wholeTarget("node-2"), Params{TTL: ttl, Values: tc.params})
+			if err != nil || x.asked != tc.asks {
+				t.Errorf("asks for %+v, want %+v (%v)", x.asked, tc.asks, err)
+			}
+		})
+	}
+}
+
+func TestLinksOfATarget(t *testing.T) {
+	c := reportingCluster{newFake(framework.APIServer, framework.Etcd)}
+	zone := Target{Asked: "zone/b", Nodes: []string{"node-2", "node-3"}}
+	etcd, api := component("node-1", framework.Etcd), component("node-1", framework.APIServer)
+	balancer := Target{Asked: "balancer", Host: "balancer", Component: framework.LoadBalancer}
+	workers := Target{Asked: "workers", Host: "workers"}
+	for _, tc := range []struct {
+		name   string
+		target Target
+		params map[string]string
+		want   []string
+		ports  []uint16
+	}{
+		{"node", wholeTarget("node-1"), nil, []string{
+			"node-1>balancer", "node-1>harness", "node-1>node-2", "node-1>node-3", "node-1>workers",
+			"balancer>node-1", "harness>node-1", "node-2>node-1", "node-3>node-1", "workers>node-1"}, nil},
+		{"in", wholeTarget("node-1"), map[string]string{"direction": "in", "peer": "node-2, harness"},
+			[]string{"harness>node-1", "node-2>node-1"}, nil},
+		{"out, by number", wholeTarget("node-1"), map[string]string{"direction": "out", "peer": "2,node/3,node-2"},
+			[]string{"node-1>node-2", "node-1>node-3"}, nil},
+		{"zone as a peer", wholeTarget("node-1"), map[string]string{"direction": "out", "peer": "zone/b"},
+			[]string{"node-1>node-2", "node-1>node-3"}, nil},
+		{"zone", zone, map[string]string{"direction": "out", "peer": "1,workers"},
+			[]string{"node-2>node-1", "node-3>node-1", "node-2>workers", "node-3>workers"}, nil},
+		{"etcd", etcd, map[string]string{"peer": "2", "direction": "out"}, []string{"node-1>node-2"}, []uint16{2380, 2379}},
+		{"API server", api, map[string]string{"peer": "balancer", "direction": "in"}, []string{"balancer>node-1"}, []uint16{6443}},
+		{"etcd, all ports", etcd, map[string]string{"peer": "2", "direction": "out", "port": "all"}, []string{"node-1>node-2"}, nil},
+		{"ports", workers, map[string]string{"peer": "balancer", "direction": "out", "port": "apiserver, etcd-peer,8404"},
+			[]string{"workers>balancer"}, []uint16{6443, 2380, 8404}},
+		{"balancer", balancer, map[string]string{"peer": "zone/a"}, []string{"balancer>node-1", "node-1>balancer"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			x, err := Cut.(*linkFault).impairment(c, tc.target, Params{TTL: ttl, Values: tc.params})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, l := range x.links {
+				got = append(got, l.From+">"+l.To)
+				if !slices.Equal(l.Ports, tc.ports) {
+					t.Errorf("ports %v, want %v", l.Ports, tc.ports)
+				}
+			}
+			slices.Sort(got)
+			slices.Sort(tc.want)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("links %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestLinkFaultsRefuse(t *testing.T) {
+	c := newFake(framework.APIServer, framework.Scheduler)
+	node := wholeTarget("node-1")
+	for _, tc := range []struct {
+		fault  Fault
+		target Target
+		values map[string]string
+		want   string
+	}{
+		{Latency, node, map[string]string{"delay": "-20ms"}, "from 100µs to 1m"},
+		{Latency, node, map[string]string{"delay": "20"}, "such as 20ms"},
+		{Latency, node, map[string]string{"jitter": "2h"}, "from 0s to 1m"},
+		{Latency, node, map[string]string{"distribution": "cauchy"}, "uniform, normal, pareto"},
+		{Loss, node, map[string]string{"share": "130%"}, "up to 100%"},
+		{Loss, node, map[string]string{"share": "0"}, "above 0%"},
+		{Duplicate, node, map[string]string{"share": "NaN"}, "up to 100%"},
+		{Reorder, node, map[string]string{"share": "often"}, "up to 100%"},
+		{Corrupt, node, map[string]string{"share": "-1%"}, "above 0%"},
+		{Bandwidth, node, map[string]string{"rate": "10"}, "such as 10M"},
+		{Bandwidth, node, map[string]string{"rate": "fast"}, "such as 10M"},
+		{BlackHole, node, map[string]string{"established": "maybe"}, "true or false"},
+		{Reset, node, map[string]string{"established": "1"}, "true or false"},
+		{Cut, node, map[string]string{"direction": "up"}, "both, in, out"},
+		{Cut, node, map[string]string{"peer": "node-1"}, "node-2, node-3, balancer"},
+		{Cut, node, map[string]string{"peer": "zone/a"}, "none of them"},
+		{Cut, node, map[string]string{"peer": "4"}, "none of them"},
+		{Cut, node, map[string]string{"peer": "node-2,"}, "none of them"},
+		{Cut, node, map[string]string{"port": "http"}, "etcd-peer, etcd-client, apiserver"},
+		{Cut, node, map[string]string{"port": "70000"}, "from 1 to 65535"},
+		{Cut, node, map[string]string{"port": "0"}, "from 1 to 65535"},
+		{Cut, node, map[string]string{"flap": "1s"}, "such as 1s/500ms"},
+		{Cut, node, map[string]string{"flap": "1s/1ns"}, "from 10ms"},
+		{Cut, node, map[string]string{"flap": "-1s/1s"}, "from 10ms"},
+		{Cut, node, map[string]string{"share": "1"}, "it takes direction, flap, peer, port"},
+		{Cut, component("node-1", framework.Scheduler), nil, "speaks to nobody across the network"},
+		{Cut, component("node-1", framework.NodeAgent), nil, "speaks to nobody across the network"},
+		{Cut, component("node-1", framework.Etcd), nil, "does not run etcd"},
+		{Cut, wholeTarget("node-7"), nil, "node-1, node-2, node-3"},
+		{Cut, Target{Asked: "moon", Host: "moon"}, nil, "whose parties are node-1"},
+		{Isolate, node, map[string]string{"flap": "x/y"}, "such as 1s/500ms"},
+		{Split, node, map[string]string{"flap": "x/y"}, "such as 1s/500ms"},
+	} {
+		p := Params{TTL: ttl, Values: tc.values}
+		if err := tc.fault.Check(c, tc.target, p); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s %v: %v, want words %q", tc.fault.Name(), tc.values, err, tc.want)
+		}
+	}
+	var missing *MissingAbility
+	workers := Target{Asked: "workers", Host: "workers"}
+	if err := Cut.Check(c, workers, Params{TTL: ttl}); !errors.As(err, &missing) || missing.Ability != "LinkReporter" {
+		t.Errorf("workers without a report about links: %v", err)
+	}
+	if err := Cut.Check(reportingCluster{c}, workers, Params{TTL: ttl}); err != nil {
+		t.Errorf("workers: %v", err)
+	}
+	if c.asked != 0 {
+		t.Errorf("asked %d times", c.asked)
+	}
+}
+
+// Delays that are too short are no proof, whatever the counter of packets says.
+func TestLatencyTooShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		c.late = -5 * time.Millisecond
+		i := proofs{fault: Latency, target: wholeTarget("node-2")}.inject(t, c)
+		if i.Proof().Proven || !strings.Contains(i.Proof().What, "15ms on average, 20ms") {
+			t.Errorf("%+v", i.Proof())
+		}
+		c.late = 3 * time.Millisecond
+		i = proofs{fault: Latency, target: wholeTarget("node-2")}.inject(t, c)
+		if !i.Proof().Proven || !strings.Contains(i.Proof().What, "23ms on average, 20ms") {
+			t.Errorf("%+v", i.Proof())
+		}
+	})
+}
+
+// Hosts that nobody can ask prove their healing by packets that get through,
+// and by links without the impairment.
+func TestLinksOfTheWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := reportingCluster{newFake(framework.APIServer)}
+		workers := Target{Asked: "workers", Host: "workers"}
+		i, err := Cut.Inject(t.Context(), c, workers, Params{TTL: ttl})
+		if err != nil || !i.Proof().Proven || !reflect.DeepEqual(i.Target(), workers) {
+			t.Fatalf("%v, %v", i, err)
+		}
+		c.stubborn = true
+		if healed, err := i.Heal(t.Context()); err != nil || healed.Proven {
+			t.Errorf("healed by nothing: %+v, %v", healed, err)
+		}
+		c.stubborn = false
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || !strings.Contains(healed.What, "delivered") {
+			t.Errorf("%+v, %v", healed, err)
+		}
+	})
+}
+
+// Where the provider can tell, a link that still has the impairment on it is no
+// proof of healing, even if it impairs nothing just now.
+func TestImpairmentLeftOnALink(t *testing.T) {
+	c := reportingCluster{newFake(framework.APIServer)}
+	x, err := Loss.(*linkFault).impairment(c, wholeTarget("node-2"), Params{TTL: ttl, Values: map[string]string{"peer": "harness"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle, err := c.Impair(t.Context(), x.links[1:], x.asked, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := x.left(t.Context(), handle); err != nil || !strings.Contains(left, "still on the link from harness to node-2") {
+		t.Errorf("%q, %v", left, err)
+	}
+	if err := c.Restore(t.Context(), handle); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := x.left(t.Context(), handle); err != nil || left != "" {
+		t.Errorf("%q, %v", left, err)
+	}
+}
+
+// Several impairments on the same links, each healed alone.
+func TestOverlappingImpairments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		time.Sleep(time.Minute)
+		var all []Injection
+		for _, f := range []Fault{Latency, Cut, Loss, Isolate} {
+			all = append(all, proofs{fault: f, target: wholeTarget("node-2"), params: nil}.inject(t, c))
+		}
+		for _, at := range []int{1, 3, 0, 2} {
+			if healed, err := all[at].Heal(t.Context()); err != nil || healed.Proven != (at != 1) {
+				t.Errorf("%d: %+v, %v", at, healed, err) // behind the isolation, nothing shows that the cut is gone
+			}
+		}
+		if healed, err := all[1].Heal(t.Context()); err != nil || !healed.Proven || c.impaired() {
+			t.Errorf("%+v, %v", healed, err)
+		}
+	})
+}

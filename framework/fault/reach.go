@@ -1,0 +1,182 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// carries tells whether packets of a port are impaired.
+func (x *impairment) carries(ports ...uint16) bool {
+	return slices.ContainsFunc(x.links, func(l framework.Link) bool {
+		return len(l.Ports) == 0 || slices.ContainsFunc(ports, func(p uint16) bool { return slices.Contains(l.Ports, p) })
+	})
+}
+
+// reach returns how to see that packets get through to the ends and back. A
+// member's linearizable read needs its peers, and /readyz the harness and etcd.
+// Where there is nothing to ask, the links themselves must carry packets.
+func (x *impairment) reach() look {
+	_, hasEtcd := x.cluster.(framework.EtcdAccess)
+	etcd, api := x.carries(etcdPeerPort, etcdClientPort), x.carries(apiServerPort)
+	if !etcd && !api { // a port of something else, so both show that links are whole
+		etcd, api = true, true
+	}
+	entrance := func(e framework.Entrance) look {
+		return func(ctx context.Context) (bool, string) { return ready(ctx, e) }
+	}
+	var looks []look
+	for _, p := range x.ends {
+		if p.name == framework.HarnessHost {
+			for _, e := range x.cluster.Entrances() {
+				if x.touches(hostOf(e)) {
+					looks = append(looks, entrance(e))
+				}
+			}
+			continue
+		}
+		if hasEtcd && etcd && slices.Contains(p.components, framework.Etcd) {
+			looks = append(looks, func(ctx context.Context) (bool, string) { return etcdReads(ctx, x.cluster, p.name) })
+		}
+		for _, e := range x.cluster.Entrances() {
+			serves := slices.Contains(p.components, framework.APIServer) || slices.Contains(p.components, framework.LoadBalancer)
+			if api && serves && hostOf(e) == p.name {
+				looks = append(looks, entrance(e))
+			}
+		}
+	}
+	if len(looks) > 0 {
+		return all(looks...)
+	}
+	if reporter, ok := x.cluster.(framework.LinkReporter); ok {
+		return x.delivers(reporter)
+	}
+	return func(context.Context) (bool, string) {
+		return false, fmt.Sprintf("%s offers nothing that could be reached to show that packets pass", x.target.String())
+	}
+}
+
+// touches tells whether a party is on one of the links.
+func (x *impairment) touches(name string) bool {
+	return slices.ContainsFunc(x.links, func(l framework.Link) bool { return l.From == name || l.To == name })
+}
+
+// hostOf returns the party on which an entrance is.
+func hostOf(e framework.Entrance) string {
+	if e.Kind == framework.EntranceBalancer {
+		return framework.BalancerHost
+	}
+	return e.Node
+}
+
+// delivers returns how to see that the links carry packets: more of them have
+// been delivered than when it was first asked.
+func (x *impairment) delivers(reporter framework.LinkReporter) look {
+	first, asked := uint64(0), false
+	return func(ctx context.Context) (bool, string) {
+		now := uint64(0)
+		for _, l := range x.links {
+			state, err := reporter.LinkState(ctx, l.From, l.To)
+			if err != nil {
+				return false, err.Error()
+			}
+			now += state.Delivered
+		}
+		if !asked {
+			first, asked = now, true
+		}
+		return now > first, fmt.Sprintf("%d packets delivered on the %d links of %s since it was healed", now-first, len(x.links), x.target.String())
+	}
+}
+
+// Limits of one packet that the harness sends so that there is one to count.
+const (
+	knockLimit = 250 * time.Millisecond
+	knockPause = 10 * time.Millisecond
+)
+
+// knocker sends packets to one party on a connection that it keeps.
+type knocker struct {
+	knock func(context.Context) // sends, and waits for an answer no longer than knockLimit
+	close func()
+}
+
+// knockers returns one for each party to which a link of the harness leads.
+func (x *impairment) knockers() []knocker {
+	var knockers []knocker
+	if !x.touches(framework.HarnessHost) {
+		return nil
+	}
+	for _, name := range x.network.Parties() {
+		if !slices.ContainsFunc(x.links, func(l framework.Link) bool {
+			return l.From == name && l.To == framework.HarnessHost || l.To == name && l.From == framework.HarnessHost
+		}) {
+			continue
+		}
+		entrances := x.cluster.Entrances()
+		i := slices.IndexFunc(entrances, func(e framework.Entrance) bool { return hostOf(e) == name })
+		var k knocker
+		var err error
+		switch {
+		case i >= 0 && x.carries(apiServerPort):
+			k, err = knockAPI(entrances[i])
+		case x.carries(etcdClientPort):
+			k, err = knockEtcd(x.cluster, name)
+		default:
+			continue
+		}
+		if err == nil { // without it there is a packet less to count, no more
+			knockers = append(knockers, k)
+		}
+	}
+	return knockers
+}
+
+func knockAPI(e framework.Entrance) (knocker, error) {
+	config := rest.CopyConfig(e.Config)
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return knocker{}, err
+	}
+	transport, closeIdle, err := ownTransport(config, true)
+	if err != nil {
+		return knocker{}, err
+	}
+	return knocker{
+		close: closeIdle,
+		knock: func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, knockLimit)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("/livez/ping").String(), nil)
+			if err != nil {
+				return
+			}
+			if resp, err := transport.RoundTrip(req); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+		},
+	}, nil
+}
+
+func knockEtcd(c framework.Cluster, node string) (knocker, error) {
+	m, err := openMember(c, node)
+	if err != nil {
+		return knocker{}, err
+	}
+	return knocker{
+		close: func() { _ = m.client.Close() },
+		knock: func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, knockLimit)
+			defer cancel()
+			_, _ = m.status(ctx)
+		},
+	}, nil
+}

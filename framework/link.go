@@ -1,0 +1,21 @@
+package framework
+
+import "context"
+
+// LinkReporter is the ability of a cluster to tell what passes on a link, and
+// what is in its way.
+type LinkReporter interface {
+	// LinkState returns the state of the link between two parties now.
+	LinkState(ctx context.Context, from, to string) (LinkState, error)
+}
+
+// LinkState is the state of one direction between two parties.
+type LinkState struct {
+	// Delivered packets were handed to the receiver, Dropped ones went lost for
+	// whatever reason, since the cluster was made.
+	Delivered uint64 `json:"delivered"`
+	Dropped   uint64 `json:"dropped"`
+	// Impairments are the handles of those that are on the link, on however
+	// few of its ports.
+	Impairments []string `json:"impairments,omitempty"`
+}
