@@ -129,9 +129,15 @@ func TestClusterFaultsOutliveHarness(t *testing.T) {
 			ended := make(chan struct{})
 			go func() { _ = cmd.Wait(); close(ended) }()
 			began := time.Now()
-			for deadline := time.Now().Add(faultHealLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			running := true
+			for running {
 				if _, there := c.history()[id]; there {
 					break
+				}
+				select {
+				case <-ended:
+					running = false
+				case <-time.After(5 * time.Millisecond):
 				}
 			}
 			_ = cmd.Process.Kill()

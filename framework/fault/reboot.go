@@ -35,7 +35,7 @@ func (reboot) Doc() Doc {
 		Params: map[string]string{"off": fmt.Sprintf("how long power is off: a duration from %s to %s, shorter than the time to live; default %s",
 			offLow, offHigh, offUnset)},
 		Needs:   []string{"PowerSwitch", "ProcessReporter"},
-		Example: "node/2 off=5s",
+		Example: "node/2 off=2s",
 	}
 }
 
