@@ -80,7 +80,7 @@ func (m *machine) powerOn(ctx context.Context) error {
 
 func (m *machine) boot(ctx context.Context) error {
 	// What a machine keeps in memory only is gone after a power cut.
-	for _, f := range []string{m.config.State, m.config.Exits, m.config.Socket} {
+	for _, f := range []string{m.config.State, m.config.State + clockStateSuffix, m.config.Exits, m.config.Socket} {
 		if err := os.Remove(f); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("clearing the agent's state: %w", err)
 		}

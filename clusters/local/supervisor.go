@@ -135,7 +135,7 @@ func (s *supervisor) runOnce() error {
 	defer log.Close()
 	cmd := &exec.Cmd{Path: s.spec.Path, Args: s.spec.Args, Env: append(os.Environ(), s.spec.Env...), Dir: s.spec.Dir,
 		Stdout: log, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
-	if err := cmd.Start(); err != nil {
+	if err := s.a.clocks.start(s.spec.Name, cmd); err != nil {
 		return fmt.Errorf("starting it: %w", err)
 	}
 	_, ticks, _ := procStat(cmd.Process.Pid)
@@ -150,6 +150,10 @@ func (s *supervisor) runOnce() error {
 		st.PID, st.StartTicks, st.Started = cmd.Process.Pid, ticks, time.Now()
 		st.ThawAt = time.Time{}
 	})
+	s.a.clocks.settle(s.spec.Name, cmd.Process.Pid)
+	// Waiting for its status would also take note of stops by ptrace, which
+	// are for the one who traces it.
+	awaitEnd(cmd.Process.Pid)
 	_ = cmd.Wait() // how it ended is in ProcessState
 	s.ended(cmd.ProcessState.String())
 	return nil
@@ -182,21 +186,28 @@ func (s *supervisor) adopt(saved savedState) bool {
 // the machine's first process, which notes its end.
 func (s *supervisor) awaitAdopted() {
 	pid := s.pid
-	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-		for {
-			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
-			if err != unix.EINTR {
-				break
-			}
-		}
-		_ = unix.Close(fd)
-	}
+	s.a.clocks.settle(s.spec.Name, pid)
+	awaitEnd(pid)
 	// The end is noted just after it can be seen.
 	how := s.exitOf(pid)
 	for deadline := time.Now().Add(time.Second); how == unknownExit && time.Now().Before(deadline); how = s.exitOf(pid) {
 		time.Sleep(time.Millisecond)
 	}
 	s.ended(how)
+}
+
+// awaitEnd returns when a process has ended, and leaves its status where it is.
+func awaitEnd(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); err != unix.EINTR {
+			return
+		}
+	}
 }
 
 const unknownExit = "unknown"

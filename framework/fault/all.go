@@ -4,7 +4,8 @@ import "slices"
 
 // All returns every fault, sorted by name.
 func All() []Fault {
-	return []Fault{Freeze, Isolate, IsolateEtcd, Kill, MoveLeader, PowerOff, Stop}
+	return []Fault{AuthorityRotated, CertExpired, CertWrongNames, ClockDrift, ClockJump, Freeze, Isolate, IsolateEtcd, Kill,
+		MoveLeader, PowerOff, Stop}
 }
 
 // ByName returns the fault of that name, and whether there is one.

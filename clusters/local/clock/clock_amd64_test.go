@@ -199,8 +199,8 @@ func apply(t testing.TB, pid int, s Shift) {
 func TestApply(t *testing.T) {
 	p := run(t, 2, plainly)
 	p.wants(Shift{})
-	first, _, _ := p.ask()
 	began := time.Now()
+	first, _, _ := p.ask()
 	for _, s := range []Shift{
 		{Offset: time.Minute}, {Offset: -time.Minute}, {Offset: 10 * 365 * 24 * time.Hour}, {Offset: -10 * 365 * 24 * time.Hour},
 		{Offset: time.Nanosecond}, {Drift: 0.001, Base: time.Now()}, {Drift: 0.5, Base: time.Now()}, {Drift: -0.5, Base: time.Now()},

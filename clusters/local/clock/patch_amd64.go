@@ -154,7 +154,7 @@ func (p *patcher) write(pid int, all []*tracee, to Shift) (bool, error) {
 	defer mem.Close()
 	var writer int
 	for _, t := range all {
-		busy, err := t.in(mem, changes)
+		busy, err := t.in(pid, mem, changes)
 		if busy || err != nil {
 			return false, err
 		}
@@ -199,7 +199,11 @@ func Apply(pid int, s Shift) error {
 	if err != nil {
 		return err
 	}
+	if now, err := Read(pid); err == nil && now.constants() == s.constants() {
+		return nil
+	}
 	for deadline := time.Now().Add(applyLimit); ; time.Sleep(500 * time.Microsecond) {
+		inTime := time.Now().Before(deadline)
 		var done bool
 		err := onOwnThread(func() error {
 			all, err := halt(pid)
@@ -210,11 +214,12 @@ func Apply(pid int, s Shift) error {
 			return err
 		})
 		switch {
+		case errors.Is(err, errNoVDSO) && inTime:
 		case err != nil:
 			return fmt.Errorf("shifting the clock of process %d: %w", pid, err)
 		case done:
 			return nil
-		case time.Now().After(deadline):
+		case !inTime:
 			return fmt.Errorf("shifting the clock of process %d: for %s one of its threads was always reading the clock", pid, applyLimit)
 		}
 	}
@@ -252,7 +257,7 @@ func Start(cmd *exec.Cmd, s Shift) error {
 		// not to get.
 		pid := cmd.Process.Pid
 		t := &tracee{tid: pid}
-		there, err := t.await(pid, time.Now().Add(startLimit))
+		there, err := t.await(pid, false, time.Now().Add(startLimit))
 		if !there && err == nil {
 			return nil // it was killed, which its parent will learn
 		}
@@ -313,7 +318,7 @@ var Supported = sync.OnceValue(func() error {
 		defer cmd.Process.Kill()
 		pid := cmd.Process.Pid
 		t := &tracee{tid: pid}
-		if there, err := t.await(pid, time.Now().Add(startLimit)); !there {
+		if there, err := t.await(pid, false, time.Now().Add(startLimit)); !there {
 			return fmt.Errorf("tracing a process of one's own (ptrace): it did not stop: %v", err)
 		}
 		p, err := thisMachine()
@@ -330,6 +335,9 @@ var Supported = sync.OnceValue(func() error {
 	})
 })
 
+// errNoVDSO is what is seen of a process that is about to execute a program.
+var errNoVDSO = errors.New("it has no vDSO")
+
 // vdsoOf returns the address of a process's vDSO.
 func vdsoOf(pid int) (uint64, error) {
 	b, err := os.ReadFile(procFile(pid, "auxv"))
@@ -341,7 +349,7 @@ func vdsoOf(pid int) (uint64, error) {
 			return binary.LittleEndian.Uint64(b[8:]), nil
 		}
 	}
-	return 0, fmt.Errorf("process %d has no vDSO", pid)
+	return 0, fmt.Errorf("process %d: %w", pid, errNoVDSO)
 }
 
 func readMemory(pid int, s span) ([]byte, error) {

@@ -85,7 +85,7 @@ func halt(pid int) (all []*tracee, err error) {
 			break
 		}
 		for _, t := range fresh {
-			there, err := t.await(pid, deadline)
+			there, err := t.await(pid, true, deadline)
 			if err != nil {
 				return all, err
 			}
@@ -100,8 +100,9 @@ func halt(pid int) (all []*tracee, err error) {
 	return all, nil
 }
 
-// await returns when the thread does not run any more, and whether it is there.
-func (t *tracee) await(pid int, deadline time.Time) (there bool, err error) {
+// await returns when the thread is in a stop of ptrace, or where that is allowed
+// blocked in the kernel, and whether it is there.
+func (t *tracee) await(pid int, orBlocked bool, deadline time.Time) (there bool, err error) {
 	began := time.Now()
 	for {
 		status, stopped, err := stopOf(t.tid)
@@ -124,7 +125,7 @@ func (t *tracee) await(pid int, deadline time.Time) (there bool, err error) {
 		switch state := threadState(pid, t.tid); {
 		case !alive(state):
 			return false, nil
-		case state == 'D' && time.Since(began) > blockedAfter:
+		case orBlocked && state == 'D' && time.Since(began) > blockedAfter:
 			if t.pc, t.sp, err = whereBlocked(pid, t.tid); err == nil {
 				return true, nil
 			}
@@ -150,11 +151,16 @@ func release(all []*tracee) {
 // as Go has it. That is where a return to interrupted code is noted.
 const stackDepth = 32 << 10
 
-// in tells whether a thread is, or will return to, somewhere in the ranges. A
-// word on the stack that only looks so counts too.
-func (t *tracee) in(mem *os.File, ranges []span) (bool, error) {
+// in tells whether a thread is, or will return to, somewhere in the ranges. In a
+// signal handler a word on the stack that only looks so counts too. Outside of
+// one nothing on the stack leads there, since the functions call no other; what
+// lies there from earlier handlers must not count.
+func (t *tracee) in(pid int, mem *os.File, ranges []span) (bool, error) {
 	if slices.ContainsFunc(ranges, func(s span) bool { return s.holds(t.pc) }) {
 		return true, nil
+	}
+	if handling, err := blocksSignals(pid, t.tid); !handling || err != nil {
+		return false, err
 	}
 	stack := make([]byte, stackDepth)
 	n, err := mem.ReadAt(stack, int64(t.sp&^7))
@@ -168,6 +174,22 @@ func (t *tracee) in(mem *os.File, ranges []span) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// blocksSignals tells whether any signal is blocked in a thread, as the one is
+// that a handler was called for.
+func blocksSignals(pid, tid int) (bool, error) {
+	b, err := os.ReadFile(procFile(pid, "task", strconv.Itoa(tid), "status"))
+	if err != nil {
+		return false, fmt.Errorf("reading which signals thread %d blocks: %w", tid, err)
+	}
+	_, rest, _ := strings.Cut(string(b), "\nSigBlk:\t")
+	mask, _, _ := strings.Cut(rest, "\n")
+	blocked, err := strconv.ParseUint(mask, 16, 64)
+	if err != nil {
+		return false, fmt.Errorf("reading which signals thread %d blocks: %w", tid, err)
+	}
+	return blocked != 0, nil
 }
 
 // span is a range of addresses, first included and end not.
