@@ -217,10 +217,10 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	if !m.with.none() {
 		seen := m.without
 		m.forget()
-		return false, fmt.Sprintf("the dates of %s are %s to %s ahead, not %s", m.component, round(seen.low), round(seen.high), round(m.apart(time.Now())))
+		return false, fmt.Sprintf("the dates of %s are %s, not %s", m.component, seen, round(m.apart(time.Now())))
 	}
 	if !m.without.none() {
-		return true, fmt.Sprintf("the dates of %s are %s to %s ahead", m.component, round(m.without.low), round(m.without.high))
+		return true, fmt.Sprintf("the dates of %s are %s", m.component, m.without)
 	}
 	// A drift shows in dates only later. Until then its memory must do.
 	if m.shift.Offset != 0 || math.Abs(m.shift.Drift)*float64(effectLimit/2) >= float64(visible) {
@@ -264,7 +264,7 @@ func (m *movedClock) back(ctx context.Context) (bool, string) {
 	apart := m.apart(now)
 	switch {
 	case !m.without.none():
-		return false, fmt.Sprintf("the dates of %s are %s to %s from where they should be", m.component, round(m.without.low), round(m.without.high))
+		return false, fmt.Sprintf("the dates of %s are still %s", m.component, m.without)
 	case apart.Abs() >= visible && m.with.none():
 		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is moved no more", m.component)
 	case len(r.Shifts) > 0:
@@ -272,7 +272,5 @@ func (m *movedClock) back(ctx context.Context) (bool, string) {
 	}
 	return true, fmt.Sprintf("the dates of %s agree with the harness's clock, and its code for reading clocks is the kernel's", m.component)
 }
-
-func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
 func ppm(drift float64) string { return fmt.Sprintf("%.6gppm", drift*1e6) }

@@ -67,4 +67,13 @@ func (r *residue) add(low, high time.Duration) {
 const dateSlack = 20 * time.Millisecond
 
 // none tells whether there may be no difference.
-func (r *residue) none() bool { return r.low <= dateSlack && r.high >= -dateSlack }
+func (r residue) none() bool { return r.low <= dateSlack && r.high >= -dateSlack }
+
+func (r residue) String() string {
+	if r.low > r.high {
+		return "such that the clock does not go as fast as the harness's"
+	}
+	return fmt.Sprintf("%s to %s ahead", round(r.low), round(r.high))
+}
+
+func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
