@@ -188,7 +188,7 @@ func testClocks(t *testing.T, c *Cluster) {
 }
 
 // processes names all processes of a node for good.
-func processes(t *testing.T, n *node) string {
+func processes(t testing.TB, n *node) string {
 	t.Helper()
 	var all strings.Builder
 	for _, c := range n.Components() {

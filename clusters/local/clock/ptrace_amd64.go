@@ -50,6 +50,9 @@ type tracee struct {
 // stopLimit is how long stopping the threads of a process may take.
 const stopLimit = time.Second
 
+// errNotStopped is what is seen of a thread that gets no processor.
+var errNotStopped = errors.New("it did not stop in time")
+
 // blockedAfter is how long a thread may take to stop before it is looked at
 // whether it waits for a disk.
 const blockedAfter = 2 * time.Millisecond
@@ -131,7 +134,7 @@ func (t *tracee) await(pid int, orBlocked bool, deadline time.Time) (there bool,
 			}
 		}
 		if time.Now().After(deadline) {
-			return false, fmt.Errorf("thread %d of process %d did not stop in time", t.tid, pid)
+			return false, fmt.Errorf("thread %d of process %d: %w", t.tid, pid, errNotStopped)
 		}
 		time.Sleep(20 * time.Microsecond)
 	}
