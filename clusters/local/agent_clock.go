@@ -156,16 +156,16 @@ func (c *clocks) settleAll(names []framework.Component) error {
 		}
 		want, _ := c.of(name)
 		err := clock.Apply(pid, want)
-		if err != nil && !ended(gone) {
+		if err != nil && !endsSoon(gone) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// ended tells whether a process ends. Its supervisor learns it only after it did,
+// endsSoon tells whether a process ends. Its supervisor learns it only after it did,
 // which takes a moment.
-func ended(gone <-chan struct{}) bool {
+func endsSoon(gone <-chan struct{}) bool {
 	select {
 	case <-gone:
 		return true

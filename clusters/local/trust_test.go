@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// inject injects a fault into a target and wants its effect proven.
-func inject(t *testing.T, c *Cluster, f fault.Fault, target string, ttl time.Duration, values map[string]string) fault.Injection {
+// provenInjection injects a fault into a target and wants its effect proven.
+func provenInjection(t *testing.T, c *Cluster, f fault.Fault, target string, ttl time.Duration, values map[string]string) fault.Injection {
 	t.Helper()
 	resolved, err := fault.Resolve(t.Context(), c, target)
 	if err != nil {
@@ -36,8 +36,8 @@ func inject(t *testing.T, c *Cluster, f fault.Fault, target string, ttl time.Dur
 	return in
 }
 
-// heal heals a fault and wants that proven.
-func heal(t *testing.T, in fault.Injection) {
+// provenHealing heals a fault and wants that proven.
+func provenHealing(t *testing.T, in fault.Injection) {
 	t.Helper()
 	proof, err := in.Heal(t.Context())
 	if err != nil || !proof.Proven {
@@ -83,13 +83,13 @@ func testCertificates(t *testing.T, c *Cluster) {
 	for _, f := range []fault.Fault{fault.CertExpired, fault.CertWrongNames, fault.AuthorityRotated} {
 		for _, target := range []string{"apiserver/2", "etcd/2"} {
 			t.Run(f.Name()+" of "+target, func(t *testing.T) {
-				heal(t, inject(t, c, f, target, time.Hour, nil))
+				provenHealing(t, provenInjection(t, c, f, target, time.Hour, nil))
 			})
 		}
 	}
 	t.Run("overlapping", func(t *testing.T) {
-		first := inject(t, c, fault.CertExpired, "etcd/2", time.Hour, nil)
-		second := inject(t, c, fault.CertWrongNames, "apiserver/2", time.Hour, nil)
+		first := provenInjection(t, c, fault.CertExpired, "etcd/2", time.Hour, nil)
+		second := provenInjection(t, c, fault.CertWrongNames, "apiserver/2", time.Hour, nil)
 		target, err := fault.Resolve(t.Context(), c, "etcd/2")
 		if err != nil {
 			t.Fatal(err)
@@ -98,11 +98,11 @@ func testCertificates(t *testing.T, c *Cluster) {
 		if err != nil || again.Proof().Proven {
 			t.Errorf("bad certificates in place of bad certificates: %+v, %v", again, err)
 		}
-		heal(t, first)
-		heal(t, second)
+		provenHealing(t, first)
+		provenHealing(t, second)
 	})
 	t.Run("for a time, across a power cut", func(t *testing.T) {
-		inject(t, c, fault.CertExpired, "etcd/2", 4*time.Second, nil)
+		provenInjection(t, c, fault.CertExpired, "etcd/2", 4*time.Second, nil)
 		if err := n.PowerOff(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func testClocks(t *testing.T, c *Cluster) {
 	} {
 		t.Run(fmt.Sprintf("%s of %s %v", x.fault.Name(), x.target, x.values), func(t *testing.T) {
 			before := processes(t, n)
-			heal(t, inject(t, c, x.fault, x.target, time.Hour, x.values))
+			provenHealing(t, provenInjection(t, c, x.fault, x.target, time.Hour, x.values))
 			if after := processes(t, n); after != before {
 				t.Errorf("processes were %s, and now are %s", before, after)
 			}
@@ -138,8 +138,8 @@ func testClocks(t *testing.T, c *Cluster) {
 	}
 
 	t.Run("overlapping, with a restart of the component and one of the agent", func(t *testing.T) {
-		jump := inject(t, c, fault.ClockJump, "node/3", time.Hour, map[string]string{"offset": "-90s"})
-		drift := inject(t, c, fault.ClockDrift, "scheduler/3", time.Hour, map[string]string{"rate": "-10%"})
+		jump := provenInjection(t, c, fault.ClockJump, "node/3", time.Hour, map[string]string{"offset": "-90s"})
+		drift := provenInjection(t, c, fault.ClockDrift, "scheduler/3", time.Hour, map[string]string{"rate": "-10%"})
 		killAgent(t, c, n)
 		if err := n.Kill(t.Context(), framework.Scheduler, 0); err != nil {
 			t.Fatal(err)
@@ -148,12 +148,12 @@ func testClocks(t *testing.T, c *Cluster) {
 			r, err := n.ReadClock(t.Context(), framework.Scheduler)
 			return err == nil && r.Offset < -80*time.Second && r.Drift < -0.09 && len(r.Shifts) == 2
 		})
-		heal(t, jump)
-		heal(t, drift)
+		provenHealing(t, jump)
+		provenHealing(t, drift)
 	})
 
 	t.Run("for a time, with nobody to heal it", func(t *testing.T) {
-		inject(t, c, fault.ClockJump, "node/3", 3*time.Second, map[string]string{"offset": "60s"})
+		provenInjection(t, c, fault.ClockJump, "node/3", 3*time.Second, map[string]string{"offset": "60s"})
 		killAgent(t, c, n)
 		for _, name := range n.Components() {
 			eventually(t, 30*time.Second, string(name)+" has the kernel's own code", func() bool {
@@ -164,7 +164,7 @@ func testClocks(t *testing.T, c *Cluster) {
 	})
 
 	t.Run("a power cut ends it", func(t *testing.T) {
-		in := inject(t, c, fault.ClockJump, "etcd/3", time.Hour, map[string]string{"offset": "60s"})
+		in := provenInjection(t, c, fault.ClockJump, "etcd/3", time.Hour, map[string]string{"offset": "60s"})
 		if err := n.PowerOff(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func testClocks(t *testing.T, c *Cluster) {
 		if err := n.PowerOn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		heal(t, in)
+		provenHealing(t, in)
 	})
 
 	t.Run("refused", func(t *testing.T) {

@@ -99,7 +99,7 @@ func (f *badCertificate) Inject(ctx context.Context, c framework.Cluster, t Targ
 func (x *certificates) good(ctx context.Context) (bool, string) {
 	return x.each(ctx, func(e framework.ServingEndpoint, chain []*x509.Certificate) (bool, string) {
 		for _, name := range e.Names {
-			if err := verify(e, chain, name, nil); err != nil {
+			if err := verifyChain(e, chain, name, nil); err != nil {
 				return false, fmt.Sprintf("serves with a certificate that does not verify: %v", err)
 			}
 		}
@@ -113,14 +113,14 @@ func (x *certificates) bad(ctx context.Context) (bool, string) {
 	return x.each(ctx, func(e framework.ServingEndpoint, chain []*x509.Certificate) (bool, string) {
 		var words error
 		for _, name := range e.Names {
-			err := verify(e, chain, name, nil)
+			err := verifyChain(e, chain, name, nil)
 			if err == nil {
 				return false, fmt.Sprintf("serves with a certificate that verifies for %s", name)
 			}
 			if !x.is(err) {
 				return false, fmt.Sprintf("serves with a certificate that fails in another way: %v", err)
 			}
-			if err := verify(e, chain, name, x.forgive); err != nil {
+			if err := verifyChain(e, chain, name, x.forgive); err != nil {
 				return false, fmt.Sprintf("serves with a certificate that fails in more than one way: %v", err)
 			}
 			words = err
@@ -181,9 +181,9 @@ func dialEndpoint(ctx context.Context, e framework.ServingEndpoint) (net.Conn, e
 	return dial(ctx, "tcp", e.Address)
 }
 
-// verify verifies what an endpoint serves with as a client does that calls it by
-// a name, but for what forgive lifts.
-func verify(e framework.ServingEndpoint, chain []*x509.Certificate, name string, forgive func(*x509.Certificate, *x509.VerifyOptions)) error {
+// verifyChain verifies what an endpoint serves with as a client does that calls
+// it by a name, but for what forgive lifts.
+func verifyChain(e framework.ServingEndpoint, chain []*x509.Certificate, name string, forgive func(*x509.Certificate, *x509.VerifyOptions)) error {
 	o := x509.VerifyOptions{Roots: e.TLS.RootCAs, DNSName: name, Intermediates: x509.NewCertPool()}
 	for _, c := range chain[1:] {
 		o.Intermediates.AddCert(c)

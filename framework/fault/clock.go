@@ -185,9 +185,9 @@ func (m *movedClock) otherwise(t time.Time) time.Duration {
 	return m.other.Offset + time.Duration(m.other.Drift*float64(t.Sub(m.then)))
 }
 
-// visible is what dates show for sure: they come to the second, and the moment of
-// its change is known to within two answers.
-const visible = 250 * time.Millisecond
+// visibleShift is what dates show for sure: they come to the second, and the
+// moment of its change is known to within two answers.
+const visibleShift = 250 * time.Millisecond
 
 // ask gets one more answer into the residues.
 func (m *movedClock) ask(ctx context.Context) error {
@@ -217,13 +217,13 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	if !m.with.none() {
 		seen := m.without
 		m.forget()
-		return false, fmt.Sprintf("the dates of %s are %s, not %s", m.component, seen, round(m.apart(time.Now())))
+		return false, fmt.Sprintf("the dates of %s are %s, not %s", m.component, seen, toMillisecond(m.apart(time.Now())))
 	}
 	if !m.without.none() {
 		return true, fmt.Sprintf("the dates of %s are %s", m.component, m.without)
 	}
 	// A drift shows in dates only later. Until then its memory must do.
-	if m.shift.Offset != 0 || math.Abs(m.shift.Drift)*float64(effectLimit/2) >= float64(visible) {
+	if m.shift.Offset != 0 || math.Abs(m.shift.Drift)*float64(effectLimit/2) >= float64(visibleShift) {
 		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is moved", m.component)
 	}
 	r, err := m.shifter.ReadClock(ctx, m.component)
@@ -265,7 +265,7 @@ func (m *movedClock) back(ctx context.Context) (bool, string) {
 	switch {
 	case !m.without.none():
 		return false, fmt.Sprintf("the dates of %s are still %s", m.component, m.without)
-	case apart.Abs() >= visible && m.with.none():
+	case apart.Abs() >= visibleShift && m.with.none():
 		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is moved no more", m.component)
 	case len(r.Shifts) > 0:
 		return true, fmt.Sprintf("the dates of %s agree with the %d shifts that are left", m.component, len(r.Shifts))

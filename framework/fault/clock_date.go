@@ -73,7 +73,7 @@ func (r residue) String() string {
 	if r.low > r.high {
 		return "such that the clock does not go as fast as the harness's"
 	}
-	return fmt.Sprintf("%s to %s ahead", round(r.low), round(r.high))
+	return fmt.Sprintf("%s to %s ahead", toMillisecond(r.low), toMillisecond(r.high))
 }
 
-func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+func toMillisecond(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

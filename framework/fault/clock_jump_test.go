@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// stopAll leaves a node without a process.
-func stopAll(n *fakeNode) {
+// leaveSilent leaves a node without a process.
+func leaveSilent(n *fakeNode) {
 	for _, p := range n.processes {
 		p.PID, p.State = 0, ""
 	}
@@ -23,7 +23,7 @@ func testClockFault(t *testing.T, f Fault, values map[string]string) {
 			proofs{
 				fault: f, target: target, params: values,
 				broken:  func(c *fakeCluster) bool { return len(c.nodes[2].trust.shifts) > 0 },
-				already: func(c *fakeCluster) { stopAll(c.nodes[2]) },
+				already: func(c *fakeCluster) { leaveSilent(c.nodes[2]) },
 			}.run(t)
 		})
 	}

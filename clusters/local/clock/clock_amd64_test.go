@@ -27,9 +27,21 @@ import (
 // many threads as it says, all the time, and once more for each line it is sent.
 const loadEnv = "HOLDFAST_CLOCK_LOAD"
 
+// applyEnv makes a copy of the test binary a program that shifts the clock of the
+// process it names, and gives it back the real one, until it is killed.
+const applyEnv = "HOLDFAST_CLOCK_APPLY"
+
 func TestMain(m *testing.M) {
 	if n, err := strconv.Atoi(os.Getenv(loadEnv)); err == nil {
 		tellTime(n)
+	}
+	if pid, err := strconv.Atoi(os.Getenv(applyEnv)); err == nil {
+		for i := 1; ; i++ {
+			if err := Apply(pid, Shift{Offset: time.Duration(i%2) * time.Hour}); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -45,6 +57,8 @@ type told struct {
 }
 
 func tellTime(load int) {
+	// Where only a process's ancestors may trace it, others may trace this one.
+	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0)
 	var reads atomic.Uint64
 	var wrong atomic.Pointer[string]
 	start := time.Now()
@@ -295,6 +309,31 @@ func TestStress(t *testing.T) {
 	}
 	if last, _, _ := p.ask(); last.Reads < 1000 {
 		t.Errorf("only %d reads", last.Reads)
+	}
+}
+
+// TestTracerKilled kills whoever shifts a clock at any moment of it: the program
+// must run on, with one clock or the other, and be none the worse for it.
+func TestTracerKilled(t *testing.T) {
+	p := run(t, 4, plainly)
+	for range 40 {
+		cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"clock"}, Env: append(os.Environ(), applyEnv+"="+strconv.Itoa(p.pid)), Stderr: os.Stderr}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(20+rand.IntN(40)) * time.Millisecond)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		var ended *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &ended) || ended.Exited() {
+			t.Fatalf("it did not shift the clock until it was killed: %v", err)
+		}
+		if _, low, high := p.ask(); high < -time.Second || low > time.Second && high < time.Hour-time.Second || low > time.Hour+time.Second {
+			t.Fatalf("shifted by %s to %s, which is neither nothing nor an hour", low, high)
+		}
+		apply(t, p.pid, Shift{})
+		p.wants(Shift{})
 	}
 }
 
