@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -373,82 +372,8 @@ func eventually(t *testing.T, what string, good func() bool) {
 	}
 }
 
-func TestStub(t *testing.T) {
-	s, err := loadStub()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d bytes", len(s.code))
-	c := constants{base: -1, rate: math.MinInt64, offset: 42}
-	code := s.with(c)
-	if got, err := s.constantsOf(code); err != nil || got != c {
-		t.Errorf("read back: %+v, %v", got, err)
-	}
-	code[0]++
-	if _, err := s.constantsOf(code); err == nil {
-		t.Error("other code was taken for ours")
-	}
-}
-
 func seedVDSO(f *testing.F) {
 	if m, err := thisMachine(); err == nil {
 		f.Add(m.bytes)
 	}
-}
-
-// FuzzStub checks that any constants survive, and that the arithmetic of shifts
-// agrees with math/big's, but for what does not fit 64 bits.
-func FuzzStub(f *testing.F) {
-	f.Add(int64(1), int64(-1), int64(1<<62))
-	s, err := loadStub()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, base, rate, offset int64) {
-		c := constants{base: base, rate: rate, offset: offset}
-		if got, err := s.constantsOf(s.with(c)); err != nil || got != c {
-			t.Fatalf("read back: %+v, %v", got, err)
-		}
-		now := time.Unix(1_700_000_000, 0)
-		want := new(big.Int).Mul(big.NewInt(now.UnixNano()-base), big.NewInt(rate))
-		want.Rsh(want, 32).Add(want, big.NewInt(offset))
-		low64 := new(big.Int).And(want, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
-		if got := c.at(now); got != time.Duration(low64) {
-			t.Errorf("%+v at %s: %d, want %d", c, now, got, int64(low64))
-		}
-	})
-}
-
-func BenchmarkApply(b *testing.B) {
-	p := run(b, 2, plainly)
-	for b.Loop() {
-		apply(b, p.pid, Shift{Offset: time.Hour})
-		apply(b, p.pid, Shift{})
-	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(2*b.N), "µs/change")
-}
-
-// BenchmarkNow compares the cost of time.Now in a program with the real clock
-// and a shifted one.
-func BenchmarkNow(b *testing.B) {
-	p := run(b, 1, plainly)
-	cost := func() float64 {
-		from, _, _ := p.ask()
-		time.Sleep(200 * time.Millisecond)
-		to, _, _ := p.ask()
-		return float64(to.Monotonic-from.Monotonic) / float64(to.Reads-from.Reads)
-	}
-	var plain, shifted float64
-	n := 0.0
-	for b.Loop() {
-		plain += cost()
-		apply(b, p.pid, Shift{Offset: time.Hour})
-		shifted += cost()
-		apply(b, p.pid, Shift{})
-		n++
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(plain/n, "ns/plain")
-	b.ReportMetric(shifted/n, "ns/shifted")
-	b.ReportMetric(shifted/plain, "ratio")
 }

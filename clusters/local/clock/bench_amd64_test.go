@@ -1,0 +1,40 @@
+package clock
+
+import (
+	"testing"
+	"time"
+)
+
+func BenchmarkApply(b *testing.B) {
+	p := run(b, 2, plainly)
+	for b.Loop() {
+		apply(b, p.pid, Shift{Offset: time.Hour})
+		apply(b, p.pid, Shift{})
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(2*b.N), "µs/change")
+}
+
+// BenchmarkNow compares the cost of time.Now in a program with the real clock
+// and a shifted one.
+func BenchmarkNow(b *testing.B) {
+	p := run(b, 1, plainly)
+	cost := func() float64 {
+		from, _, _ := p.ask()
+		time.Sleep(200 * time.Millisecond)
+		to, _, _ := p.ask()
+		return float64(to.Monotonic-from.Monotonic) / float64(to.Reads-from.Reads)
+	}
+	var plain, shifted float64
+	n := 0.0
+	for b.Loop() {
+		plain += cost()
+		apply(b, p.pid, Shift{Offset: time.Hour})
+		shifted += cost()
+		apply(b, p.pid, Shift{})
+		n++
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(plain/n, "ns/plain")
+	b.ReportMetric(shifted/n, "ns/shifted")
+	b.ReportMetric(shifted/plain, "ratio")
+}
