@@ -45,12 +45,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// askCost is the line that asks for the cost of time.Now too.
+const askCost = "cost"
+
 // told is what the program answers.
 type told struct {
 	Wall      int64 // time.Now
 	TimeOfDay int64 // gettimeofday
 	Monotonic int64 // since it started
 	Reads     uint64
+	// Cost is that of one time.Now, in nanoseconds, if it was asked for.
+	Cost float64
 	// Wrong says what no clock may do, if it did.
 	Wrong string
 }
@@ -100,6 +105,13 @@ func tellTime(load int) {
 		_ = syscall.Gettimeofday(&tv)
 		now := time.Now()
 		t := told{Wall: now.UnixNano(), TimeOfDay: tv.Nano(), Monotonic: int64(now.Sub(start)), Reads: reads.Load()}
+		if in.Text() == askCost {
+			const calls = 100_000
+			for range calls {
+				_ = time.Now()
+			}
+			t.Cost = float64(time.Since(now)) / calls
+		}
 		if w := wrong.Load(); w != nil {
 			t.Wrong = *w
 		}
