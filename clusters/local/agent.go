@@ -44,6 +44,7 @@ type componentSpec struct {
 type agent struct {
 	cfg         agentConfig
 	supervisors map[framework.Component]*supervisor
+	clocks      *clocks
 
 	mu    sync.Mutex
 	state map[framework.Component]*savedState // guarded by mu
@@ -81,6 +82,9 @@ func runAgent(args []string) error {
 		if err := json.Unmarshal(b, &a.state); err != nil {
 			return fmt.Errorf("reading the agent's state %s: %w", a.cfg.State, err)
 		}
+	}
+	if a.clocks, err = newClocks(a); err != nil {
+		return err
 	}
 	for _, spec := range a.cfg.Components {
 		if a.state[spec.Name] == nil {
@@ -133,7 +137,7 @@ type agentRequest struct {
 }
 
 // ServeHTTP answers GET /processes and POST /kill, /stop, /start, /freeze,
-// /thaw, /crash-loop, /end-crash-loop and /press.
+// /thaw, /crash-loop, /end-crash-loop and /press, and what clocks.serve does.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.URL.Path == "/processes" {
 		var all []framework.Process
@@ -141,6 +145,9 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			all = append(all, a.supervisors[spec.Name].process())
 		}
 		_ = json.NewEncoder(w).Encode(all)
+		return
+	}
+	if a.clocks.serve(w, r) {
 		return
 	}
 	var req agentRequest

@@ -60,7 +60,7 @@ func eventually(t *testing.T, limit time.Duration, what string, good func() bool
 	}
 }
 
-func process(t *testing.T, n framework.Node, c framework.Component) framework.Process {
+func process(t testing.TB, n framework.Node, c framework.Component) framework.Process {
 	t.Helper()
 	p, err := n.(framework.ProcessReporter).Process(t.Context(), c)
 	if err != nil {

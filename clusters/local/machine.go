@@ -71,7 +71,7 @@ func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, hosts
 
 func (m *machine) boot(ctx context.Context) error {
 	// What a machine keeps in memory only is gone after a power cut.
-	for _, f := range []string{m.config.State, m.config.Exits, m.config.Socket, m.agentHold()} {
+	for _, f := range []string{m.config.State, m.config.State + clockStateSuffix, m.config.Exits, m.config.Socket, m.agentHold()} {
 		if err := os.Remove(f); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("clearing the agent's state: %w", err)
 		}

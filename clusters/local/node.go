@@ -17,8 +17,10 @@ import (
 type node struct {
 	processes
 	loaded
+	cluster *Cluster
 	spec    clusters.Node
 	machine *machine
+	spoilt  spoilt
 }
 
 var (
@@ -32,7 +34,14 @@ var (
 	_ framework.Presser         = (*node)(nil)
 	_ framework.PowerSwitch     = (*node)(nil)
 	_ framework.Zoner           = (*node)(nil)
+
+	_ framework.EndpointLister     = (*node)(nil)
+	_ framework.CertificateFaulter = (*node)(nil)
+	_ framework.ClockShifter       = (*node)(nil)
 )
+
+// pkiDir holds a node's certificates, below its machine's directory.
+const pkiDir = "pki"
 
 // makeNode writes the node's certificates and configuration.
 func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []component.Member) (*node, error) {
@@ -40,13 +49,13 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 	if err != nil {
 		return nil, err
 	}
-	pkiDir := filepath.Join(m.dir, "pki")
+	files := filepath.Join(m.dir, pkiDir)
 	server := component.APIServerURL(addr.Addr())
-	if err := c.pki.WriteNode(pkiDir, spec.Name, server, []netip.Addr{addr.Addr()}, nil); err != nil {
+	if err := c.pki.WriteNode(files, spec.Name, server, []netip.Addr{addr.Addr()}, nil); err != nil {
 		return nil, err
 	}
 	commands := component.Commands(component.Node{
-		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: pkiDir,
+		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: files,
 		Config: filepath.Join(m.dir, "config"), Data: filepath.Join(m.dir, "etcd"), Logs: m.logs,
 		Members: members, ExtraArgs: spec.ExtraArgs,
 	})
@@ -76,7 +85,7 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 		}
 		m.config.Components = append(m.config.Components, cs)
 	}
-	return &node{processes: processesOf(m), loaded: loaded{m}, spec: spec, machine: m}, nil
+	return &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m}, nil
 }
 
 // Name implements framework.Node.

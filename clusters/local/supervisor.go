@@ -143,6 +143,10 @@ func (s *supervisor) runOnce() error {
 	if err := s.begin(cmd); err != nil {
 		return err
 	}
+	s.a.clocks.settle(s.spec.Name, cmd.Process.Pid)
+	// Waiting for its status would also take note of stops by ptrace, which
+	// are for the one who traces it.
+	awaitEnd(cmd.Process.Pid)
 	_ = cmd.Wait() // how it ended is in ProcessState
 	s.ended(cmd.ProcessState.String())
 	return nil
@@ -150,12 +154,15 @@ func (s *supervisor) runOnce() error {
 
 // begin starts the process, unless the component is held down.
 func (s *supervisor) begin(cmd *exec.Cmd) error {
+	// Before this one's own lock, since clocks ask for processes.
+	s.a.clocks.mu.Lock()
+	defer s.a.clocks.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held() {
 		return errHeld
 	}
-	if err := cmd.Start(); err != nil {
+	if err := s.a.clocks.start(s.spec.Name, cmd); err != nil {
 		return fmt.Errorf("starting it: %w", err)
 	}
 	_, ticks, _ := procStat(cmd.Process.Pid)
@@ -216,21 +223,28 @@ func (s *supervisor) adopt(saved savedState) bool {
 // the machine's first process, which notes its end.
 func (s *supervisor) awaitAdopted() {
 	pid, _ := s.current()
-	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-		for {
-			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
-			if err != unix.EINTR {
-				break
-			}
-		}
-		_ = unix.Close(fd)
-	}
+	s.a.clocks.settle(s.spec.Name, pid)
+	awaitEnd(pid)
 	// The end is noted just after it can be seen.
 	how := s.exitOf(pid)
 	for deadline := time.Now().Add(time.Second); how == unknownExit && time.Now().Before(deadline); how = s.exitOf(pid) {
 		time.Sleep(time.Millisecond)
 	}
 	s.ended(how)
+}
+
+// awaitEnd returns when a process has ended, and leaves its status where it is.
+func awaitEnd(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); err != unix.EINTR {
+			return
+		}
+	}
 }
 
 const unknownExit = "unknown"

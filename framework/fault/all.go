@@ -9,8 +9,13 @@ import (
 // All returns every fault, sorted by name.
 func All() []Fault {
 	return []Fault{
+		AuthorityRotated,
 		Bandwidth,
 		BlackHole,
+		CertExpired,
+		CertWrongNames,
+		ClockDrift,
+		ClockJump,
 		Corrupt,
 		CPUPressure,
 		CrashLoop,

@@ -16,9 +16,13 @@ type MissingAbility struct {
 	Ability string // such as "Killer"
 	Of      string // who lacks it, such as "node node-2"
 	For     string // what needs it, such as "fault kill"
+	Why     string // it is missing, where that depends on more than the provider
 }
 
 func (e *MissingAbility) Error() string {
+	if e.Why != "" {
+		return fmt.Sprintf("%s needs the ability %s, which %s does not have: %s", e.For, e.Ability, e.Of, e.Why)
+	}
 	return fmt.Sprintf("%s needs the ability %s, which %s does not have with this provider", e.For, e.Ability, e.Of)
 }
 

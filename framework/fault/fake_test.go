@@ -44,6 +44,7 @@ type fakeNode struct {
 	processes map[framework.Component]*fakeProcess
 	pids      int
 	loads     map[string]*fakeLoad
+	trust     fakeTrust
 }
 
 type fakeProcess struct {

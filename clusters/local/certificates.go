@@ -1,0 +1,124 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// spoilt keeps the own certificates of a node's components while defective ones
+// are in their place. The files are on the machine's disk and the timers in the
+// process of the cluster, so both outlive a power cut.
+type spoilt struct {
+	mu         sync.Mutex
+	components map[framework.Component]*spoiltFiles // guarded by mu
+}
+
+type spoiltFiles struct {
+	own   map[string][]byte // by path
+	timer *time.Timer
+}
+
+// servingCertificates are the files that a component serves with.
+func servingCertificates(c framework.Component) []string {
+	switch c {
+	case framework.APIServer:
+		return []string{pki.APIServerCert}
+	case framework.Etcd:
+		return []string{pki.EtcdServerCert, pki.EtcdPeerCert}
+	}
+	return nil
+}
+
+// SpoilCertificates implements framework.CertificateFaulter.
+func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
+	names := servingCertificates(c)
+	if len(names) == 0 {
+		return fmt.Errorf("certificates of %s cannot be spoilt: only those of %s and %s", c, framework.APIServer, framework.Etcd)
+	}
+	if ttl <= 0 {
+		return fmt.Errorf("defective certificates need a time to live above zero, not %s", ttl)
+	}
+	n.spoilt.mu.Lock()
+	defer n.spoilt.mu.Unlock()
+	if n.spoilt.components[c] != nil {
+		return fmt.Errorf("the certificates of %s on %s are spoilt already", c, n.Name())
+	}
+	files, bad := &spoiltFiles{own: map[string][]byte{}}, map[string][]byte{}
+	for _, name := range names {
+		path := filepath.Join(n.machine.dir, pkiDir, name)
+		own, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("reading a certificate of %s on %s: %w", c, n.Name(), err)
+		}
+		if bad[path], err = n.cluster.pki.Defective(name, own, d); err != nil {
+			return err
+		}
+		files.own[path] = own
+	}
+	if err := replaceAll(bad); err != nil {
+		return errors.Join(fmt.Errorf("spoiling the certificates of %s on %s: %w", c, n.Name(), err), replaceAll(files.own))
+	}
+	files.timer = time.AfterFunc(ttl, func() { n.restoreInTime(c, files) })
+	if n.spoilt.components == nil {
+		n.spoilt.components = map[framework.Component]*spoiltFiles{}
+	}
+	n.spoilt.components[c] = files
+	return nil
+}
+
+// RestoreCertificates implements framework.CertificateFaulter.
+func (n *node) RestoreCertificates(_ context.Context, c framework.Component) error {
+	n.spoilt.mu.Lock()
+	defer n.spoilt.mu.Unlock()
+	return n.restore(c, n.spoilt.components[c])
+}
+
+// restore puts the files back if they are still the ones to put back. The
+// caller holds the lock.
+func (n *node) restore(c framework.Component, files *spoiltFiles) error {
+	if files == nil || n.spoilt.components[c] != files {
+		return nil
+	}
+	if err := replaceAll(files.own); err != nil {
+		return fmt.Errorf("restoring the certificates of %s on %s: %w", c, n.Name(), err)
+	}
+	files.timer.Stop()
+	delete(n.spoilt.components, c)
+	return nil
+}
+
+// restoreInTime restores when the time to live is over, and again until it
+// works, as on a disk that is full for the moment.
+func (n *node) restoreInTime(c framework.Component, files *spoiltFiles) {
+	n.spoilt.mu.Lock()
+	defer n.spoilt.mu.Unlock()
+	err := n.restore(c, files)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return // with the machine's directory the cluster is gone
+	}
+	fmt.Fprintf(os.Stderr, "holdfast: %v; trying again\n", err)
+	files.timer.Reset(time.Second)
+}
+
+// replaceAll writes files so that whoever reads one finds the old or the new.
+func replaceAll(files map[string][]byte) error {
+	for path, b := range files {
+		tmp := path + ".new"
+		if err := os.WriteFile(tmp, b, 0o600); err != nil {
+			return err
+		}
+		if err := os.Rename(tmp, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+package fault
+
+import (
+	"crypto/x509"
+	"errors"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// AuthorityRotated makes a component serve with a certificate of a new authority
+// that its clients do not trust yet.
+var AuthorityRotated Fault = &badCertificate{
+	name:    "authority-rotated",
+	summary: "makes a component serve with a certificate of a new authority, before anybody was told to trust that one",
+	defect:  framework.CertificateUntrusted,
+	is: func(err error) bool {
+		var unknown x509.UnknownAuthorityError
+		return errors.As(err, &unknown)
+	},
+	forgive: func(leaf *x509.Certificate, o *x509.VerifyOptions) {
+		o.Roots = x509.NewCertPool()
+		o.Roots.AddCert(leaf)
+	},
+}

@@ -1,0 +1,196 @@
+package fault
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// badCertificate makes a component serve with certificates that its clients must
+// refuse.
+type badCertificate struct {
+	name    string
+	summary string
+	defect  framework.CertificateDefect
+	// is tells whether that defect is what made verifying it fail.
+	is func(err error) bool
+	// forgive makes the defect not matter: all else must verify.
+	forgive func(leaf *x509.Certificate, o *x509.VerifyOptions)
+}
+
+func (f *badCertificate) Name() string { return f.name }
+
+func (f *badCertificate) Doc() Doc {
+	return Doc{
+		Summary: f.summary + "; connections that are open stay, new ones are refused by clients that verify",
+		Targets: []string{"etcd", "apiserver"},
+		Needs:   []string{"CertificateFaulter", "EndpointLister", "EtcdAccess (for etcd)"},
+		Example: "apiserver/2",
+	}
+}
+
+func (f *badCertificate) Check(c framework.Cluster, t Target, p Params) error {
+	_, err := f.parts(c, t, p)
+	return err
+}
+
+// certificates are those of one component.
+type certificates struct {
+	*badCertificate
+	cluster   framework.Cluster
+	target    Target
+	faulter   framework.CertificateFaulter
+	endpoints []framework.ServingEndpoint
+}
+
+func (f *badCertificate) parts(c framework.Cluster, t Target, p Params) (*certificates, error) {
+	if err := checkParams(f, p); err != nil {
+		return nil, err
+	}
+	if t.Component != framework.Etcd && t.Component != framework.APIServer {
+		return nil, fmt.Errorf("fault %s: target %s: it takes an etcd member or an API server, such as etcd/leader or apiserver/2", f.name, t.Asked)
+	}
+	holder, of, err := componentHolder(f, c, t)
+	if err != nil {
+		return nil, err
+	}
+	x := &certificates{badCertificate: f, cluster: c, target: t}
+	what := "fault " + f.name
+	if x.faulter, err = ability[framework.CertificateFaulter](holder, of, what); err != nil {
+		return nil, err
+	}
+	lister, err := ability[framework.EndpointLister](holder, of, what)
+	if err != nil {
+		return nil, err
+	}
+	if x.endpoints, err = lister.ServingEndpoints(t.Component); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if t.Component == framework.Etcd {
+		_, err = ability[framework.EtcdAccess](c, "cluster "+c.Name(), what+" on etcd")
+	}
+	return x, err
+}
+
+func (f *badCertificate) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	x, err := f.parts(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	if good, seen := x.good(ctx); !good {
+		return notInjected(t, "%s, so that a bad certificate would show nothing", seen), nil
+	}
+	return attempt{
+		target: t,
+		what:   f.name + " of " + t.String(),
+		ask:    func(ctx context.Context) error { return x.faulter.SpoilCertificates(ctx, t.Component, f.defect, p.TTL) },
+		effect: x.bad,
+		undo:   func(ctx context.Context) error { return x.faulter.RestoreCertificates(ctx, t.Component) },
+		healed: all(x.good, x.answers),
+	}.injection(ctx)
+}
+
+// good looks whether every endpoint serves with a certificate that verifies.
+func (x *certificates) good(ctx context.Context) (bool, string) {
+	return x.each(ctx, func(e framework.ServingEndpoint, chain []*x509.Certificate) (bool, string) {
+		for _, name := range e.Names {
+			if err := verifyChain(e, chain, name, nil); err != nil {
+				return false, fmt.Sprintf("serves with a certificate that does not verify: %v", err)
+			}
+		}
+		return true, fmt.Sprintf("serves with a certificate that verifies for %s (serial %x)", strings.Join(e.Names, ", "), chain[0].SerialNumber)
+	})
+}
+
+// bad looks whether every endpoint serves with a certificate that has the defect
+// and no other.
+func (x *certificates) bad(ctx context.Context) (bool, string) {
+	return x.each(ctx, func(e framework.ServingEndpoint, chain []*x509.Certificate) (bool, string) {
+		var words error
+		for _, name := range e.Names {
+			err := verifyChain(e, chain, name, nil)
+			if err == nil {
+				return false, fmt.Sprintf("serves with a certificate that verifies for %s", name)
+			}
+			if !x.is(err) {
+				return false, fmt.Sprintf("serves with a certificate that fails in another way: %v", err)
+			}
+			if err := verifyChain(e, chain, name, x.forgive); err != nil {
+				return false, fmt.Sprintf("serves with a certificate that fails in more than one way: %v", err)
+			}
+			words = err
+		}
+		return true, fmt.Sprintf("serves with a certificate that clients refuse: %v", words)
+	})
+}
+
+// each looks at what every endpoint serves with.
+func (x *certificates) each(ctx context.Context, l func(framework.ServingEndpoint, []*x509.Certificate) (bool, string)) (bool, string) {
+	var words []string
+	for _, e := range x.endpoints {
+		chain, err := handshake(ctx, e)
+		if err != nil {
+			return false, fmt.Sprintf("%s gives no certificate on its %s port: %v", x.target.String(), e.Name, err)
+		}
+		held, seen := l(e, chain)
+		words = append(words, fmt.Sprintf("%s on its %s port %s", x.target.String(), e.Name, seen))
+		if !held {
+			return false, words[len(words)-1]
+		}
+	}
+	return true, strings.Join(words, "; ")
+}
+
+// answers looks whether the component serves clients that verify it.
+func (x *certificates) answers(ctx context.Context) (bool, string) {
+	answer, err := componentAnswers(x.cluster, x.target.Node, x.target.Component)
+	if err != nil {
+		return false, err.Error()
+	}
+	return answer(ctx)
+}
+
+// handshake returns the certificates that an endpoint serves with, unverified.
+func handshake(ctx context.Context, e framework.ServingEndpoint) ([]*x509.Certificate, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	conn, err := dialEndpoint(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	config := e.TLS.Clone()
+	config.InsecureSkipVerify = true // what is to be seen is what does not verify
+	client := tls.Client(conn, config)
+	if err := client.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return client.ConnectionState().PeerCertificates, nil
+}
+
+func dialEndpoint(ctx context.Context, e framework.ServingEndpoint) (net.Conn, error) {
+	dial := e.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialLimit}).DialContext
+	}
+	return dial(ctx, "tcp", e.Address)
+}
+
+// verifyChain verifies what an endpoint serves with as a client does that calls
+// it by a name, but for what forgive lifts.
+func verifyChain(e framework.ServingEndpoint, chain []*x509.Certificate, name string, forgive func(*x509.Certificate, *x509.VerifyOptions)) error {
+	o := x509.VerifyOptions{Roots: e.TLS.RootCAs, DNSName: name, Intermediates: x509.NewCertPool()}
+	for _, c := range chain[1:] {
+		o.Intermediates.AddCert(c)
+	}
+	if forgive != nil {
+		forgive(chain[0], &o)
+	}
+	_, err := chain[0].Verify(o)
+	return err
+}

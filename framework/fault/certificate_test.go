@@ -1,0 +1,43 @@
+package fault
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func testBadCertificate(t *testing.T, f Fault, defect framework.CertificateDefect) {
+	target := component("node-2", framework.APIServer)
+	for name, already := range map[string]func(*fakeNode){
+		"not running": func(n *fakeNode) { p := n.processes[framework.APIServer]; p.PID, p.State = 0, "" },
+		"spoilt": func(n *fakeNode) {
+			n.trust.defects = map[framework.Component]framework.CertificateDefect{framework.APIServer: framework.CertificateUntrusted}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proofs{
+				fault: f, target: target,
+				broken:  func(c *fakeCluster) bool { return c.nodes[1].trust.defects[framework.APIServer] != "" },
+				already: func(c *fakeCluster) { already(c.nodes[1]) },
+			}.run(t)
+		})
+	}
+	for _, other := range []framework.CertificateDefect{framework.CertificateExpired, framework.CertificateWrongNames, framework.CertificateUntrusted} {
+		if other == defect {
+			continue
+		}
+		inBubble(t, "another defect, "+string(other)+", is no proof", func(t *testing.T, c *fakeCluster) {
+			c.nodes[1].trust.insteadOf = map[framework.CertificateDefect]framework.CertificateDefect{defect: other}
+			i, err := f.Inject(t.Context(), c, target, Params{TTL: ttl})
+			if err != nil || i.Proof().Proven || !strings.Contains(i.Proof().What, "in another way") {
+				t.Fatalf("%+v, %v", i.Proof(), err)
+			}
+		})
+	}
+	inBubble(t, "only what serves with files", func(t *testing.T, c *fakeCluster) {
+		if err := f.Check(c, component("node-2", framework.Scheduler), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "apiserver/2") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -1,0 +1,276 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// clockShift moves the clocks of one component of a node, or of all of them. It
+// is shown by the dates of the components' own answers, which know nothing of how
+// the clock was moved.
+type clockShift struct {
+	fault    string
+	target   Target
+	shift    framework.ClockShift
+	ttl      time.Duration
+	shifter  framework.ClockShifter
+	reporter framework.ProcessReporter
+	clocks   []*movedClock
+
+	handle string
+	began  time.Time
+}
+
+// movedClock is the clock of one component.
+type movedClock struct {
+	*clockShift
+	component framework.Component
+	endpoint  framework.ServingEndpoint
+	// other is how it is moved apart from this fault, as of then.
+	other framework.ClockReading
+	then  time.Time
+	// with and without are how far its answers are from what they should be
+	// if this fault is in force, and if it is not.
+	with, without residue
+}
+
+// newClockShift finds what the fault needs. Its shift is still to be set.
+func newClockShift(f Fault, c framework.Cluster, t Target, p Params) (*clockShift, error) {
+	if err := checkParams(f, p); err != nil {
+		return nil, err
+	}
+	var holder any
+	var of string
+	var err error
+	components := []framework.Component{t.Component}
+	if t.Component != "" {
+		holder, of, err = componentHolder(f, c, t)
+	} else {
+		var n framework.Node
+		if n, err = wholeNode(f, c, t); err == nil {
+			holder, of, components = n, "node "+n.Name(), n.Components()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	what := "fault " + f.Name()
+	x := &clockShift{fault: f.Name(), target: t, ttl: p.TTL}
+	if x.shifter, err = ability[framework.ClockShifter](holder, of, what); err != nil {
+		return nil, err
+	}
+	if x.reporter, err = ability[framework.ProcessReporter](holder, of, what); err != nil {
+		return nil, err
+	}
+	lister, err := ability[framework.EndpointLister](holder, of, what)
+	if err != nil {
+		return nil, err
+	}
+	if why := x.shifter.ClockSupport(); why != nil {
+		return nil, &MissingAbility{Ability: "ClockShifter", Of: of, For: what, Why: why.Error()}
+	}
+	for _, component := range components {
+		endpoints, err := lister.ServingEndpoints(component)
+		i := slices.IndexFunc(endpoints, func(e framework.ServingEndpoint) bool { return e.Path != "" })
+		if err == nil && i < 0 {
+			err = errors.New("it serves no HTTP")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: target %s: %s cannot be asked for the time: %w", what, t.Asked, component, err)
+		}
+		x.clocks = append(x.clocks, &movedClock{clockShift: x, component: component, endpoint: endpoints[i]})
+	}
+	return x, nil
+}
+
+// inject moves the clocks of the components that answer; one that does not run
+// gets the moved clock when it starts, and shows nothing.
+func (x *clockShift) inject(ctx context.Context) (Injection, error) {
+	components := make([]framework.Component, len(x.clocks))
+	var asked []*movedClock
+	var silent []string
+	for i, m := range x.clocks {
+		components[i] = m.component
+		why, err := m.before(ctx)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s of %s: looking at its clock before the fault: %w", x.fault, x.target.String(), err)
+		case why != "":
+			silent = append(silent, why)
+		default:
+			asked = append(asked, m)
+		}
+	}
+	if len(asked) == 0 {
+		return notInjected(x.target, "%s", strings.Join(silent, "; ")), nil
+	}
+	x.clocks = asked
+	return attempt{
+		target: x.target,
+		what:   x.fault + " of " + x.target.String(),
+		ask: func(ctx context.Context) (err error) {
+			x.began = time.Now()
+			x.handle, err = x.shifter.ShiftClock(ctx, components, x.shift, x.ttl)
+			return err
+		},
+		effect: x.each((*movedClock).moved),
+		undo: func(ctx context.Context) error {
+			if x.handle == "" {
+				return nil // it was refused, so there is nothing to undo
+			}
+			for _, m := range x.clocks {
+				m.forget()
+			}
+			return x.shifter.UnshiftClock(ctx, x.handle)
+		},
+		healed: x.each((*movedClock).back),
+	}.injection(ctx)
+}
+
+// each looks at all clocks, at each one in every round: what their answers tell
+// adds up.
+func (x *clockShift) each(l func(*movedClock, context.Context) (bool, string)) look {
+	return func(ctx context.Context) (bool, string) {
+		all := true
+		var good, bad []string
+		for _, m := range x.clocks {
+			held, seen := l(m, ctx)
+			if all = all && held; held {
+				good = append(good, seen)
+			} else {
+				bad = append(bad, seen)
+			}
+		}
+		if !all {
+			return false, strings.Join(bad, "; ")
+		}
+		return true, strings.Join(good, "; ")
+	}
+}
+
+// before notes how the clock is moved already. It says why the component cannot
+// show any more, where that is so.
+func (m *movedClock) before(ctx context.Context) (why string, err error) {
+	p, err := m.reporter.Process(ctx, m.component)
+	switch {
+	case err != nil:
+		return "", err
+	case ended(p):
+		return fmt.Sprintf("%s does not run", m.component), nil
+	case stopped(p):
+		return fmt.Sprintf("%s is in state %s", m.component, p.State), nil
+	}
+	if _, _, err := dateOf(ctx, m.endpoint); err != nil {
+		return fmt.Sprintf("%s does not tell the time: %v", m.component, err), nil
+	}
+	m.other, err = m.shifter.ReadClock(ctx, m.component)
+	m.then = time.Now()
+	return "", err
+}
+
+// apart is how far this fault alone moves the clock by a time.
+func (m *movedClock) apart(t time.Time) time.Duration {
+	return m.shift.Offset + time.Duration(m.shift.Drift*float64(t.Sub(m.began)))
+}
+
+// otherwise is how far the clock is moved by a time without this fault.
+func (m *movedClock) otherwise(t time.Time) time.Duration {
+	return m.other.Offset + time.Duration(m.other.Drift*float64(t.Sub(m.then)))
+}
+
+// visibleShift is what dates show for sure: they come to the second, and the
+// moment of its change is known to within two answers.
+const visibleShift = 250 * time.Millisecond
+
+// ask gets one more answer into the residues.
+func (m *movedClock) ask(ctx context.Context) error {
+	low, high, err := dateOf(ctx, m.endpoint)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	low, high = low-m.otherwise(now), high-m.otherwise(now)
+	m.without.add(low, high)
+	m.with.add(low-m.apart(now), high-m.apart(now))
+	return nil
+}
+
+// forget starts again with the answers.
+func (m *movedClock) forget() { m.with, m.without = residue{}, residue{} }
+
+// moved looks whether the clock is moved as it should be.
+func (m *movedClock) moved(ctx context.Context) (bool, string) {
+	err := m.ask(ctx)
+	if m.shift.Offset.Abs() > time.Minute && refusedAsExpired(err) {
+		return true, fmt.Sprintf("%s refuses a valid client certificate as expired or not yet valid", m.component)
+	}
+	if err != nil {
+		return false, fmt.Sprintf("%s does not tell the time: %v", m.component, err)
+	}
+	if !m.with.none() {
+		seen := m.without
+		m.forget()
+		return false, fmt.Sprintf("the dates of %s are %s, not %s", m.component, seen, toMillisecond(m.apart(time.Now())))
+	}
+	if !m.without.none() {
+		return true, fmt.Sprintf("the dates of %s are %s", m.component, m.without)
+	}
+	// A drift shows in dates only later. Until then its memory must do.
+	if m.shift.Offset != 0 || math.Abs(m.shift.Drift)*float64(effectLimit/2) >= float64(visibleShift) {
+		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is moved", m.component)
+	}
+	r, err := m.shifter.ReadClock(ctx, m.component)
+	if err != nil {
+		return false, err.Error()
+	}
+	gains := r.Drift - m.other.Drift
+	if r.Untouched || math.Abs(gains-m.shift.Drift) > 1e-8 {
+		return false, fmt.Sprintf("the memory of %s says that its clock gains %s", m.component, ppm(gains))
+	}
+	return true, fmt.Sprintf("the memory of %s says that its clock gains %s, which its dates cannot show so soon; they agree with it", m.component, ppm(gains))
+}
+
+// back looks whether the clock is as it would be without this fault.
+func (m *movedClock) back(ctx context.Context) (bool, string) {
+	p, err := m.reporter.Process(ctx, m.component)
+	if err != nil || ended(p) {
+		return false, fmt.Sprintf("%s does not run, or cannot be asked for: %v", m.component, err)
+	}
+	r, err := m.shifter.ReadClock(ctx, m.component)
+	now := time.Now()
+	switch {
+	case err != nil:
+		return false, err.Error()
+	case slices.Contains(r.Shifts, m.handle):
+		return false, fmt.Sprintf("the clock of %s is still moved", m.component)
+	case len(r.Shifts) == 0 && !r.Untouched:
+		return false, fmt.Sprintf("the code of %s for reading clocks is not the kernel's", m.component)
+	}
+	// Other faults may have come or gone.
+	if was := m.otherwise(now); (was-r.Offset).Abs() > dateSlack || m.without.any && !m.without.none() {
+		m.forget()
+	}
+	m.other, m.then = r, now
+	if err := m.ask(ctx); err != nil {
+		return false, fmt.Sprintf("%s does not tell the time: %v", m.component, err)
+	}
+	apart := m.apart(now)
+	switch {
+	case !m.without.none():
+		return false, fmt.Sprintf("the dates of %s are still %s", m.component, m.without)
+	case apart.Abs() >= visibleShift && m.with.none():
+		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is moved no more", m.component)
+	case len(r.Shifts) > 0:
+		return true, fmt.Sprintf("the dates of %s agree with the %d shifts that are left", m.component, len(r.Shifts))
+	}
+	return true, fmt.Sprintf("the dates of %s agree with the harness's clock, and its code for reading clocks is the kernel's", m.component)
+}
+
+func ppm(drift float64) string { return fmt.Sprintf("%.6gppm", drift*1e6) }
