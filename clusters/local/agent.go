@@ -59,6 +59,8 @@ type savedState struct {
 	LastExit   string    `json:"lastExit,omitempty"`
 	HoldUntil  time.Time `json:"holdUntil,omitzero"`
 	ThawAt     time.Time `json:"thawAt,omitzero"`
+	// Etcd is what is to be done with an etcd member's data.
+	Etcd *etcdOrder `json:"etcd,omitempty"`
 }
 
 func runAgent(args []string) error {
@@ -133,6 +135,10 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			all = append(all, a.supervisors[spec.Name].process())
 		}
 		_ = json.NewEncoder(w).Encode(all)
+		return
+	}
+	if r.URL.Path == "/etcd" {
+		a.serveEtcd(w, r)
 		return
 	}
 	var req agentRequest

@@ -4,7 +4,10 @@ import "slices"
 
 // All returns every fault, sorted by name.
 func All() []Fault {
-	return []Fault{Freeze, Isolate, IsolateEtcd, Kill, MoveLeader, PowerOff, Stop}
+	return []Fault{
+		Alarm, Compact, Defragment, FillQuota, Freeze, Isolate, IsolateEtcd, Kill, MoveLeader, PowerOff,
+		RemoveMember, RestoreSnapshot, Stop,
+	}
 }
 
 // ByName returns the fault of that name, and whether there is one.

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -108,6 +109,8 @@ type attempt struct {
 	what   string // for errors, such as "kill of etcd on node-2"
 	ask    func(context.Context) error
 	effect look // holds when the fault took effect
+	// within is how long the effect may take; effectLimit if 0.
+	within time.Duration
 	undo   func(context.Context) error
 	healed look // holds when it is healed
 	// ttl is for faults that the provider does not undo by itself: this
@@ -134,7 +137,7 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 	if a.ttl > 0 {
 		i.deadMan = time.AfterFunc(a.ttl-time.Since(called), i.expire)
 	}
-	i.proof = prove(ctx, called, effectLimit, a.effect)
+	i.proof = prove(ctx, called, cmp.Or(a.within, effectLimit), a.effect)
 	return i, nil
 }
 
