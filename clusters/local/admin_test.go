@@ -83,6 +83,12 @@ func TestAdministration(t *testing.T) {
 		{"alarm CORRUPT", fault.Alarm, "etcd/leader", values("type=CORRUPT")},
 		{"fill-quota", fault.FillQuota, "etcd/any", values()},
 		{"remove-member", fault.RemoveMember, "etcd/leader", values()},
+		{"lease-delete", fault.LeaseDelete, "kcm/active", values()},
+		{"lease-steal", fault.LeaseSteal, "scheduler/active", values()},
+		{"lease-steal without renewal", fault.LeaseSteal, "kcm/active", values("renew=false")},
+		{"overload", fault.Overload, "apiserver/2", values()},
+		{"webhook-hang", fault.WebhookHang, "apiserver/1", values("timeout=2s")},
+		{"webhook-hang that is ignored", fault.WebhookHang, "apiserver/any", values("timeout=1s", "failurePolicy=Ignore", "namespace=default")},
 		{"restore-snapshot", fault.RestoreSnapshot, "etcd/any", values("age=1s", "writes=5")},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -5,8 +5,8 @@ import "slices"
 // All returns every fault, sorted by name.
 func All() []Fault {
 	return []Fault{
-		Alarm, Compact, Defragment, FillQuota, Freeze, Isolate, IsolateEtcd, Kill, MoveLeader, PowerOff,
-		RemoveMember, RestoreSnapshot, Stop,
+		Alarm, Compact, Defragment, FillQuota, Freeze, Isolate, IsolateEtcd, Kill, LeaseDelete, LeaseSteal, MoveLeader,
+		Overload, PowerOff, RemoveMember, RestoreSnapshot, Stop, WebhookHang,
 	}
 }
 

@@ -27,7 +27,9 @@ func (defragment) Doc() Doc {
 	}
 }
 
-func (f defragment) Check(c framework.Cluster, t Target, p Params) error { return checkEtcd(f, c, t, p) }
+func (f defragment) Check(c framework.Cluster, t Target, p Params) error {
+	return checkEtcd(f, c, t, p)
+}
 
 func (f defragment) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
 	if err := f.Check(c, t, p); err != nil {

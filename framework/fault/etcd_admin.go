@@ -107,7 +107,9 @@ func (all members) alarms(ctx context.Context) (found []*pb.AlarmMember, err err
 }
 
 // refusedWith tells whether etcd answered with this error.
-func refusedWith(err, refusal error) bool { return err != nil && errors.Is(rpctypes.Error(err), refusal) }
+func refusedWith(err, refusal error) bool {
+	return err != nil && errors.Is(rpctypes.Error(err), refusal)
+}
 
 // probeKey is written by proofs; it is no key of Kubernetes.
 const probeKey = "holdfast/probe"

@@ -111,7 +111,9 @@ func (f fillQuota) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 			seen := fmt.Sprintf("after %s were written etcd lists the alarms [%s]", mebibytes(written), alarmWords(list))
 			return all.refuse(ctx, rpctypes.ErrNoSpace, slices.ContainsFunc(list, noSpace), seen)
 		},
-		undo: func(ctx context.Context) error { return onMembers(c, func(all members) error { return all.makeSpace(ctx, written) }) },
+		undo: func(ctx context.Context) error {
+			return onMembers(c, func(all members) error { return all.makeSpace(ctx, written) })
+		},
 		healed: func(ctx context.Context) (held bool, seen string) {
 			err := onMembers(c, func(all members) error {
 				list, err := all.alarms(ctx)
@@ -172,14 +174,27 @@ func (all members) makeSpace(ctx context.Context, written int64) error {
 	}
 	var problems []error
 	for _, m := range all {
-		// Only one member was waited for to compact its database.
-		await(ctx, tryLimit, func(ctx context.Context) (bool, string) {
-			s, err := m.status(ctx)
-			return err == nil && s.DbSize-s.DbSizeInUse > written/2, ""
-		})
-		if err := m.defragment(ctx); err != nil {
+		if err := m.shrink(ctx, written/2); err != nil {
 			problems = append(problems, fmt.Errorf("defragmenting etcd on %s: %w", m.node, err))
 		}
 	}
 	return errors.Join(append(problems, all.disarm(ctx, 0, pb.AlarmType_NOSPACE))...)
+}
+
+// shrink defragments a member until its database is smaller by this much, or
+// was small before. Only one member was waited for to compact its database:
+// another may still have to.
+func (m member) shrink(ctx context.Context, by int64) error {
+	before, err := m.status(ctx)
+	if err != nil {
+		return err
+	}
+	await(ctx, undoLimit, func(ctx context.Context) (bool, string) {
+		var now *clientv3.StatusResponse
+		if err = m.defragment(ctx); err == nil {
+			now, err = m.status(ctx)
+		}
+		return err != nil || now.DbSize <= max(before.DbSize-by, by), ""
+	})
+	return err
 }

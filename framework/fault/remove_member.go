@@ -87,6 +87,7 @@ func (f removeMember) Inject(ctx context.Context, c framework.Cluster, t Target,
 			serves, said := etcdReads(ctx, c, t.Node)
 			return !serves, seen + "; " + said
 		},
+		within: 2 * moveLimit, // a member that does not serve may not answer either
 		undo: func(ctx context.Context) error {
 			return onMembers(c, func(all members) error {
 				return rejoin(ctx, all.without(t.Node), operator, t.Node, removed.PeerURLs)
