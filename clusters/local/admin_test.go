@@ -1,9 +1,12 @@
 package local
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -96,4 +99,87 @@ func TestAdministration(t *testing.T) {
 			whole(t, c)
 		})
 	}
+
+	// Nobody heals these, and nothing of them may be left.
+	for _, x := range []struct {
+		name   string
+		fault  fault.Fault
+		target string
+		params fault.Params
+		ttl    time.Duration
+		over   func() bool
+	}{
+		{"alarm", fault.Alarm, "etcd/any", values(), time.Second, func() bool { return etcdTakes(t, c, "node-1") }},
+		{"remove-member", fault.RemoveMember, "etcd/follower", values(), 5 * time.Second, func() bool {
+			return etcdTakes(t, c, "node-1") && etcdTakes(t, c, "node-2") && etcdTakes(t, c, "node-3")
+		}},
+		{"lease-steal", fault.LeaseSteal, "kcm/active", values(), time.Second, func() bool {
+			return !strings.Contains(stored(t, c, "/registry/leases/kube-system/kube-controller-manager"), "holdfast-stranger")
+		}},
+		{"overload", fault.Overload, "apiserver/1", values("concurrency=50", "rate=2000"), 3 * time.Second, func() bool {
+			return stored(t, c, "/registry/clusterroles/holdfast") == ""
+		}},
+		{"webhook-hang", fault.WebhookHang, "apiserver/3", values("timeout=1s"), 3 * time.Second, func() bool {
+			return stored(t, c, "/registry/validatingwebhookconfigurations/") == ""
+		}},
+	} {
+		t.Run(x.name+" left alone", func(t *testing.T) {
+			x.params.TTL = x.ttl
+			on, err := fault.Resolve(t.Context(), c, x.target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := x.fault.Inject(t.Context(), c, on, x.params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(i.Proof().What) // on a slow machine the time may be over before the proof
+			eventually(t, time.Minute, "nothing of it is left", x.over)
+			whole(t, c)
+		})
+	}
+}
+
+// etcdTakes tells whether a member takes a write.
+func etcdTakes(t *testing.T, c *Cluster, node string) bool {
+	t.Helper()
+	return withEtcd(t, c, node, func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.Put(ctx, "test", "")
+		return err
+	}) == nil
+}
+
+// stored returns the values of all keys with a prefix.
+func stored(t *testing.T, c *Cluster, prefix string) string {
+	t.Helper()
+	var values strings.Builder
+	err := withEtcd(t, c, "node-1", func(ctx context.Context, client *clientv3.Client) error {
+		answer, err := client.Get(ctx, prefix, clientv3.WithPrefix())
+		if err == nil {
+			for _, kv := range answer.Kvs {
+				values.Write(kv.Value)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return values.String()
+}
+
+func withEtcd(t *testing.T, c *Cluster, node string, do func(context.Context, *clientv3.Client) error) error {
+	t.Helper()
+	config, err := c.EtcdConfig(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	return do(ctx, client)
 }

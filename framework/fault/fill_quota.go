@@ -189,7 +189,7 @@ func (m member) shrink(ctx context.Context, by int64) error {
 	if err != nil {
 		return err
 	}
-	await(ctx, undoLimit, func(ctx context.Context) (bool, string) {
+	await(ctx, healLimit/2, func(ctx context.Context) (bool, string) {
 		var now *clientv3.StatusResponse
 		if err = m.defragment(ctx); err == nil {
 			now, err = m.status(ctx)

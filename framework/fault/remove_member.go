@@ -70,7 +70,7 @@ func (f removeMember) Inject(ctx context.Context, c framework.Cluster, t Target,
 		target: t,
 		what:   fmt.Sprintf("removing etcd on %s from the members", t.Node),
 		ask: func(ctx context.Context) error {
-			return others.first(ctx, func(ctx context.Context, m member) error {
+			return others.insist(ctx, func(ctx context.Context, m member) error {
 				_, err := m.client.MemberRemove(ctx, removed.ID)
 				return err
 			})
@@ -128,27 +128,32 @@ func rejoin(ctx context.Context, others members, operator framework.EtcdOperator
 		return nil
 	}
 	if at < 0 {
-		// The others refuse while one of them is not connected to the rest,
-		// so that this may have to wait for another fault's end.
-		var refused error
-		_, held, _ := await(ctx, healLimit/2, func(ctx context.Context) (bool, string) {
-			refused = others.first(ctx, func(ctx context.Context, m member) error {
-				answer, err := m.client.MemberAdd(ctx, urls)
-				if err == nil {
-					list = answer.Members
-				}
-				return err
-			})
-			return refused == nil, ""
+		err := others.insist(ctx, func(ctx context.Context, m member) error {
+			answer, err := m.client.MemberAdd(ctx, urls)
+			if err == nil {
+				list = answer.Members
+			}
+			return err
 		})
-		if !held {
-			return fmt.Errorf("adding the member with peer URL %s: %w", strings.Join(urls, ","), refused)
+		if err != nil {
+			return fmt.Errorf("adding the member with peer URL %s: %w", strings.Join(urls, ","), err)
 		}
 	}
 	if err := operator.RejoinEtcd(ctx, peersOf(list, node)); err != nil {
 		return fmt.Errorf("starting the member that was added: %w", err)
 	}
 	return nil
+}
+
+// insist is first, again and again for a while: members refuse to change their
+// list while one of them has not been connected to the rest for 5 seconds.
+func (all members) insist(ctx context.Context, ask func(context.Context, member) error) error {
+	var refused error
+	await(ctx, healLimit/2, func(ctx context.Context) (bool, string) {
+		refused = all.first(ctx, ask)
+		return refused == nil, ""
+	})
+	return refused
 }
 
 func memberWords(list []*pb.Member) string {
