@@ -63,7 +63,7 @@ const longTTL = 5 * time.Minute
 // TestAdministration does to one cluster what its administrators could.
 func TestAdministration(t *testing.T) {
 	c := newCluster(t, func(s *clusters.Cluster) {
-		s.Spec.Workers = 0
+		s.Spec.Workers = 1
 		s.Spec.ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"quota-backend-bytes": "67108864"}}
 	})
 	values := func(pairs ...string) fault.Params {
@@ -92,6 +92,10 @@ func TestAdministration(t *testing.T) {
 		{"overload", fault.Overload, "apiserver/2", values()},
 		{"webhook-hang", fault.WebhookHang, "apiserver/1", values("timeout=2s")},
 		{"webhook-hang that is ignored", fault.WebhookHang, "apiserver/any", values("timeout=1s", "failurePolicy=Ignore", "namespace=default")},
+		{"dns-wrong", fault.DNSWrong, "harness", values()},
+		{"dns-wrong address", fault.DNSWrong, "node/2", values("names=node-3", "address=10.77.0.99")},
+		{"dns-slow", fault.DNSSlow, "workers", values("delay=300ms")},
+		{"dns-dead", fault.DNSDead, "node/1", values()},
 		{"restore-snapshot", fault.RestoreSnapshot, "etcd/any", values("age=1s", "writes=5")},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -99,6 +103,55 @@ func TestAdministration(t *testing.T) {
 			whole(t, c)
 		})
 	}
+
+	t.Run("several at once, the first healed first", func(t *testing.T) {
+		all := []fault.Injection{
+			inject(t, c, fault.DNSSlow, "node/1", values("delay=100ms")),
+			inject(t, c, fault.LeaseSteal, "kcm/active", values()),
+			inject(t, c, fault.WebhookHang, "apiserver/2", values("timeout=1s", "failurePolicy=Ignore")),
+			inject(t, c, fault.DNSWrong, "node/2", values()),
+			inject(t, c, fault.LeaseDelete, "scheduler/active", values()),
+		}
+		for _, i := range all {
+			heal(t, i)
+		}
+		whole(t, c)
+	})
+
+	t.Run("healed without an API server", func(t *testing.T) {
+		all := []fault.Injection{
+			inject(t, c, fault.LeaseSteal, "scheduler/active", values()),
+			inject(t, c, fault.WebhookHang, "apiserver/1", values("timeout=1s")),
+			inject(t, c, fault.Overload, "apiserver/2", values()),
+		}
+		var down []fault.Injection
+		for _, target := range []string{"apiserver/1", "apiserver/2", "apiserver/3"} {
+			down = append(down, inject(t, c, fault.Kill, target, values()))
+		}
+		for _, i := range all {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			if proof, err := i.Heal(ctx); err != nil {
+				t.Errorf("healing needs an API server: %v", err)
+			} else {
+				t.Log(proof.What)
+			}
+			cancel()
+		}
+		for prefix, unwanted := range map[string]string{
+			"/registry/leases/kube-system/kube-scheduler":     "holdfast-stranger",
+			"/registry/validatingwebhookconfigurations/":      "holdfast",
+			"/registry/clusterrolebindings/holdfast-overload": "holdfast",
+			"/registry/clusterroles/holdfast-overload":        "holdfast",
+		} {
+			if got := stored(t, c, prefix); strings.Contains(got, unwanted) {
+				t.Errorf("%s is left: %q", prefix, got)
+			}
+		}
+		for _, i := range append(down, all...) {
+			heal(t, i)
+		}
+		whole(t, c)
+	})
 
 	// Nobody heals these, and nothing of them may be left.
 	for _, x := range []struct {
@@ -109,6 +162,10 @@ func TestAdministration(t *testing.T) {
 		ttl    time.Duration
 		over   func() bool
 	}{
+		{"dns-dead", fault.DNSDead, "workers", values(), 3 * time.Second, func() bool {
+			l, err := c.LookUp(t.Context(), "workers", "node-1")
+			return err == nil && l.Problem == ""
+		}},
 		{"alarm", fault.Alarm, "etcd/any", values(), time.Second, func() bool { return etcdTakes(t, c, "node-1") }},
 		{"remove-member", fault.RemoveMember, "etcd/follower", values(), 5 * time.Second, func() bool {
 			return etcdTakes(t, c, "node-1") && etcdTakes(t, c, "node-2") && etcdTakes(t, c, "node-3")
@@ -141,7 +198,7 @@ func TestAdministration(t *testing.T) {
 }
 
 // etcdTakes tells whether a member takes a write.
-func etcdTakes(t *testing.T, c *Cluster, node string) bool {
+func etcdTakes(t testing.TB, c *Cluster, node string) bool {
 	t.Helper()
 	return withEtcd(t, c, node, func(ctx context.Context, client *clientv3.Client) error {
 		_, err := client.Put(ctx, "test", "")
@@ -168,7 +225,7 @@ func stored(t *testing.T, c *Cluster, prefix string) string {
 	return values.String()
 }
 
-func withEtcd(t *testing.T, c *Cluster, node string, do func(context.Context, *clientv3.Client) error) error {
+func withEtcd(t testing.TB, c *Cluster, node string, do func(context.Context, *clientv3.Client) error) error {
 	t.Helper()
 	config, err := c.EtcdConfig(node)
 	if err != nil {

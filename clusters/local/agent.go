@@ -137,6 +137,10 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(all)
 		return
 	}
+	if r.Method == http.MethodGet && r.URL.Path == "/lookup" {
+		a.serveLookup(w, r)
+		return
+	}
 	if r.URL.Path == "/etcd" {
 		a.serveEtcd(w, r)
 		return

@@ -5,7 +5,7 @@ import "slices"
 // All returns every fault, sorted by name.
 func All() []Fault {
 	return []Fault{
-		Alarm, Compact, Defragment, FillQuota, Freeze, Isolate, IsolateEtcd, Kill, LeaseDelete, LeaseSteal, MoveLeader,
+		Alarm, Compact, Defragment, DNSDead, DNSSlow, DNSWrong, FillQuota, Freeze, Isolate, IsolateEtcd, Kill, LeaseDelete, LeaseSteal, MoveLeader,
 		Overload, PowerOff, RemoveMember, RestoreSnapshot, Stop, WebhookHang,
 	}
 }

@@ -30,7 +30,8 @@ type fakeCluster struct {
 	leases map[string]*coordinationv1.Lease
 	asked  int // calls that ask for a fault
 	// onCut is told which links a cut begins and ends on.
-	onCut func(links []framework.Link, begins bool)
+	onCut  func(links []framework.Link, begins bool)
+	astray []framework.NameDisturbance
 }
 
 // fakeNode has all abilities of a node.
