@@ -107,10 +107,10 @@ func TestAdministration(t *testing.T) {
 	t.Run("several at once, the first healed first", func(t *testing.T) {
 		all := []fault.Injection{
 			inject(t, c, fault.DNSSlow, "node/1", values("delay=100ms")),
-			inject(t, c, fault.LeaseSteal, "kcm/active", values()),
+			inject(t, c, fault.LeaseSteal, "kcm/1", values()),
 			inject(t, c, fault.WebhookHang, "apiserver/2", values("timeout=1s", "failurePolicy=Ignore")),
 			inject(t, c, fault.DNSWrong, "node/2", values()),
-			inject(t, c, fault.LeaseDelete, "scheduler/active", values()),
+			inject(t, c, fault.LeaseDelete, "scheduler/1", values()),
 		}
 		for _, i := range all {
 			heal(t, i)
@@ -120,7 +120,7 @@ func TestAdministration(t *testing.T) {
 
 	t.Run("healed without an API server", func(t *testing.T) {
 		all := []fault.Injection{
-			inject(t, c, fault.LeaseSteal, "scheduler/active", values()),
+			inject(t, c, fault.LeaseSteal, "scheduler/1", values()),
 			inject(t, c, fault.WebhookHang, "apiserver/1", values("timeout=1s")),
 			inject(t, c, fault.Overload, "apiserver/2", values()),
 		}
