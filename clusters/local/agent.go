@@ -64,6 +64,8 @@ type savedState struct {
 	// start to the kill.
 	CrashUntil time.Time     `json:"crashUntil,omitzero"`
 	CrashAfter time.Duration `json:"crashAfter,omitzero"`
+	// Etcd is what is to be done with an etcd member's data.
+	Etcd *etcdOrder `json:"etcd,omitempty"`
 }
 
 func runAgent(args []string) error {
@@ -148,6 +150,14 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if a.clocks.serve(w, r) {
+		return
+	}
+	if r.Method == http.MethodGet && r.URL.Path == "/lookup" {
+		a.serveLookup(w, r)
+		return
+	}
+	if r.URL.Path == "/etcd" {
+		a.serveEtcd(w, r)
 		return
 	}
 	var req agentRequest

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -67,8 +66,8 @@ type Cluster struct {
 	sw        *vnet.Switch
 	backend   string // the kind of device that joins the machines
 	dir       string
-	onDisk    bool // DataDir is this cluster's
-	hosts     string
+	onDisk    bool        // DataDir is this cluster's
+	names     *nameServer // nil where machines cannot have one
 	nodes     []*node
 	balancer  *machine // nil without one
 	workers   *machine // nil without simulated nodes
@@ -169,16 +168,35 @@ func (c *Cluster) startNetwork() error {
 		return fmt.Errorf("joining the harness to the network: %w", err)
 	}
 	c.backend = string(port.Backend())
-	var hosts strings.Builder
-	fmt.Fprintf(&hosts, "127.0.0.1 localhost\n::1 localhost\n%s %s\n", host(harnessHost).Addr(), framework.HarnessHost)
-	for i := range c.spec.Spec.Nodes {
-		fmt.Fprintf(&hosts, "%s %s\n", nodeAddress(i).Addr(), c.spec.Node(i).Name)
+	if err := c.startNames(); err != nil || c.names == nil {
+		return err
 	}
+	for _, h := range c.known() {
+		c.names.add(h.name, h.addr)
+	}
+	return nil
+}
+
+// knownHost is a name that machines can look up.
+type knownHost struct {
+	name string
+	addr netip.Addr
+}
+
+// known returns all names of the cluster, the balancer's own first.
+func (c *Cluster) known() []knownHost {
+	var all []knownHost
 	if c.spec.Spec.LoadBalancer.Kind != clusters.BalancerNone {
-		fmt.Fprintf(&hosts, "%s %s %s\n", host(balancerHost).Addr(), framework.BalancerHost, pki.BalancerName(c.spec.Metadata.Name))
+		balancer := host(balancerHost).Addr()
+		all = append(all, knownHost{pki.BalancerName(c.Name()), balancer}, knownHost{framework.BalancerHost, balancer})
 	}
-	c.hosts = filepath.Join(c.dir, "hosts")
-	return os.WriteFile(c.hosts, []byte(hosts.String()), 0o644)
+	for i := range c.spec.Spec.Nodes {
+		all = append(all, knownHost{c.spec.Node(i).Name, nodeAddress(i).Addr()})
+	}
+	if c.spec.Spec.Workers > 0 {
+		all = append(all, knownHost{framework.WorkersHost, host(workersHost).Addr()})
+	}
+	return append(all, knownHost{framework.HarnessHost, host(harnessHost).Addr()})
 }
 
 // makeMachines writes certificates and configurations of all machines. None is
@@ -273,7 +291,17 @@ func (c *Cluster) newMachine(name string, addr netip.Prefix) (*machine, error) {
 	if c.spec.Spec.Data == clusters.DataDisk {
 		dir = filepath.Join(c.o.DataDir, name)
 	}
-	return newMachine(name, addr, c.sw, dir, run, c.hosts, filepath.Join(c.o.Dir, "logs", name))
+	m, err := newMachine(name, addr, c.sw, dir, run, filepath.Join(c.o.Dir, "logs", name))
+	if err != nil {
+		return nil, err
+	}
+	if m.hosts, err = c.hostsFile(name, addr.Addr(), run); err != nil {
+		return nil, fmt.Errorf("writing the hosts file of %s: %w", name, err)
+	}
+	if c.names != nil {
+		m.nameServer = host(harnessHost).Addr().String()
+	}
+	return m, nil
 }
 
 func (c *Cluster) machines() []*machine {
@@ -357,6 +385,9 @@ func (c *Cluster) Close(context.Context) error {
 			wg.Go(m.close)
 		}
 		wg.Wait()
+		if c.names != nil {
+			c.names.close()
+		}
 		if c.sw != nil {
 			err = c.sw.Close()
 		}

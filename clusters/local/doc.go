@@ -10,6 +10,9 @@
 // everything else, and as no interface leads out of the sandbox no packet
 // leaves it.
 //
+// The sandbox's first process also serves names: machines know only themselves
+// from /etc/hosts and ask it for all else.
+//
 // Inside a sandbox, Create makes a cluster. Up, List and Open manage clusters
 // that outlive the command that made them.
 //

@@ -3,8 +3,10 @@ package local
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
@@ -58,7 +60,8 @@ func (c *Cluster) makeBalancer() error {
 }
 
 // makeWorkers configures kwok, which simulates the worker nodes, on a machine
-// of its own. It reaches the API through the balancer where there is one.
+// of its own. It reaches the API through the balancer where there is one, by
+// its name where names can be looked up.
 func (c *Cluster) makeWorkers() error {
 	m, err := c.newMachine(framework.WorkersHost, host(workersHost))
 	if err != nil {
@@ -68,7 +71,11 @@ func (c *Cluster) makeWorkers() error {
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := c.pki.Kubeconfig(pki.Kwok(), c.entrances[0].Config.Host)
+	server := c.entrances[0].Config.Host
+	if c.names != nil && c.entrances[0].Kind == framework.EntranceBalancer {
+		server = "https://" + net.JoinHostPort(pki.BalancerName(c.Name()), strconv.Itoa(component.APIServerPort))
+	}
+	kubeconfig, err := c.pki.Kubeconfig(pki.Kwok(), server)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ type initConfig struct {
 	Hostname string `json:"hostname"`
 	// Hosts is a file that takes the place of /etc/hosts.
 	Hosts string `json:"hosts"`
+	// NameServer is the address of the machine's name server; empty for none.
+	NameServer string `json:"nameServer,omitempty"`
 	// AgentConfig is the file with the agentConfig.
 	AgentConfig string `json:"agentConfig"`
 	// AgentHold is the file that keeps the agent down; see held.
@@ -143,12 +145,14 @@ func setUpMachine(cfg initConfig) error {
 	if err := bindOver(cfg.Hosts, "/etc/hosts"); err != nil {
 		return err
 	}
-	// A machine has no name server: names come from /etc/hosts alone.
-	empty := filepath.Join(filepath.Dir(cfg.Exits), "resolv.conf")
-	if err := os.WriteFile(empty, nil, 0o644); err != nil {
-		return fmt.Errorf("writing an empty resolv.conf: %w", err)
+	resolv, text := filepath.Join(filepath.Dir(cfg.Exits), "resolv.conf"), ""
+	if cfg.NameServer != "" {
+		text = fmt.Sprintf(resolvConf, cfg.NameServer)
 	}
-	return bindOver(empty, "/etc/resolv.conf")
+	if err := os.WriteFile(resolv, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("writing resolv.conf: %w", err)
+	}
+	return bindOver(resolv, "/etc/resolv.conf")
 }
 
 // exitWords says how a process ended, as os.ProcessState does.

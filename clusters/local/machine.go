@@ -20,13 +20,16 @@ import (
 // machine is a host of the cluster: a child process in network, PID, UTS, IPC
 // and mount namespaces of its own, with a port on the switch.
 type machine struct {
-	name   string
-	addr   netip.Prefix
-	sw     *vnet.Switch
-	dir    string // the machine's disk; it outlives a power cut
-	run    string // what only the living machine needs: sockets, the agent's state
-	hosts  string
-	logs   string
+	name  string
+	addr  netip.Prefix
+	sw    *vnet.Switch
+	dir   string // the machine's disk; it outlives a power cut
+	run   string // what only the living machine needs: sockets, the agent's state
+	hosts string // its /etc/hosts
+	logs  string
+	// nameServer is the address of the one it asks; empty for none.
+	nameServer string
+
 	config agentConfig
 	agent  *agentClient
 
@@ -52,13 +55,13 @@ type life struct {
 // agentUp is how long a machine may take from power-on until its agent answers.
 const agentUp = 30 * time.Second
 
-func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, hosts, logs string) (*machine, error) {
+func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, logs string) (*machine, error) {
 	for _, d := range []string{dir, run, logs} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, fmt.Errorf("making a directory for machine %s: %w", name, err)
 		}
 	}
-	m := &machine{name: name, addr: addr, sw: sw, dir: dir, run: run, hosts: hosts, logs: logs, cancel: func() {}}
+	m := &machine{name: name, addr: addr, sw: sw, dir: dir, run: run, logs: logs, cancel: func() {}}
 	m.config = agentConfig{
 		Socket: filepath.Join(run, "agent.sock"),
 		State:  filepath.Join(run, "agent.state"),
@@ -118,7 +121,9 @@ func (m *machine) boot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("joining the network: %w", err)
 	}
-	if err := json.NewEncoder(w).Encode(initConfig{Hostname: m.name, Hosts: m.hosts, AgentConfig: configPath, AgentHold: m.agentHold(), Exits: m.config.Exits}); err != nil {
+	config := initConfig{Hostname: m.name, Hosts: m.hosts, NameServer: m.nameServer, AgentConfig: configPath,
+		AgentHold: m.agentHold(), Exits: m.config.Exits}
+	if err := json.NewEncoder(w).Encode(config); err != nil {
 		return fmt.Errorf("telling its first process what to do: %w", err)
 	}
 	if err := m.awaitAgent(ctx, l); err != nil {

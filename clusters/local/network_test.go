@@ -1,7 +1,6 @@
 package local
 
 import (
-	"context"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -20,33 +19,7 @@ func injectFault(t *testing.T, c *Cluster, name, target string, values map[strin
 	if !ok {
 		t.Fatalf("there is no fault %s", name)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	resolved, err := fault.Resolve(ctx, c, target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := f.Inject(ctx, c, resolved, fault.Params{TTL: ttl, Values: values})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := i.Proof()
-	if !p.Proven {
-		t.Errorf("%s of %s %v has no proof of effect: %s", name, target, values, p.What)
-	}
-	t.Logf("in force after %s: %s", p.Effect.Sub(p.Called).Round(10*time.Microsecond), p.What)
-	return i
-}
-
-func healFault(t *testing.T, i fault.Injection) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	p, err := i.Heal(ctx)
-	if err != nil || !p.Proven {
-		t.Errorf("no proof of healing: %s, %v", p.What, err)
-	}
-	t.Logf("healed after %s: %s", p.Effect.Sub(p.Called).Round(10*time.Microsecond), p.What)
+	return inject(t, c, f, target, fault.Params{TTL: ttl, Values: values})
 }
 
 // wholeLinks checks that no link has an impairment and no packet waits.
@@ -102,7 +75,7 @@ func TestNetworkFaults(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			i := injectFault(t, c, tc.fault, tc.target, tc.values, time.Minute)
-			healFault(t, i)
+			heal(t, i)
 			wholeLinks(t, c)
 		})
 	}
@@ -134,7 +107,7 @@ func TestNetworkFaults(t *testing.T) {
 			injectFault(t, c, "cut", "node/2", map[string]string{"peer": "workers,balancer"}, time.Minute),
 		}
 		for _, at := range rand.Perm(len(all)) {
-			healFault(t, all[at])
+			heal(t, all[at])
 		}
 		wholeLinks(t, c)
 	})

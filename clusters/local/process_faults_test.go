@@ -15,44 +15,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// inject injects a fault, written as on a command line, and wants its proof.
-func inject(t *testing.T, c *Cluster, f fault.Fault, target string, ttl time.Duration, params ...string) fault.Injection {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	t.Cleanup(cancel)
-	resolved, err := fault.Resolve(ctx, c, target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := fault.Params{TTL: ttl, Values: map[string]string{}}
-	for _, param := range params {
-		name, value, _ := strings.Cut(param, "=")
-		p.Values[name] = value
-	}
-	if err := f.Check(c, resolved, p); err != nil {
-		t.Fatal(err)
-	}
-	i, err := f.Inject(ctx, c, resolved, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proof := i.Proof()
-	t.Logf("%s of %s after %s: %s", f.Name(), target, proof.Effect.Sub(proof.Called), proof.What)
-	if !proof.Proven {
-		t.Fatal("it has no proof of effect")
-	}
-	return i
-}
-
-func heal(t *testing.T, i fault.Injection) {
-	t.Helper()
-	healed, err := i.Heal(t.Context())
-	t.Logf("healed after %s: %s", healed.Effect.Sub(healed.Called), healed.What)
-	if err != nil || !healed.Proven {
-		t.Fatalf("it has no proof of healing: %v", err)
-	}
-}
-
 // TestProcessFaults injects every fault on processes and machines into one
 // cluster.
 func TestProcessFaults(t *testing.T) {
@@ -100,7 +62,7 @@ func testHealed(t *testing.T, c *Cluster) {
 		{fault.MemoryPressure, "zone/b", []string{"size=64Mi"}},
 	} {
 		t.Run(strings.Join(append([]string{tt.fault.Name(), tt.target}, tt.params...), " "), func(t *testing.T) {
-			i := inject(t, c, tt.fault, tt.target, time.Hour, tt.params...)
+			i := injectFor(t, c, tt.fault, tt.target, time.Hour, tt.params...)
 			if down := tt.fault == fault.Kill || tt.fault == fault.Stop || tt.fault == fault.Freeze; down && tt.target == "balancer" && ready(t, c, "balancer") {
 				t.Error("the balancer answers")
 			}
@@ -117,7 +79,7 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 	for _, component := range n.Components() {
 		before[component] = process(t, n, component)
 	}
-	i := inject(t, c, fault.Kill, "agent/2", time.Hour)
+	i := injectFor(t, c, fault.Kill, "agent/2", time.Hour)
 	if p := process(t, n, framework.NodeAgent); p.PID != 0 || !p.Held || p.LastExit != "signal: killed" {
 		t.Errorf("the agent is not held down: %+v", p)
 	}
@@ -150,7 +112,7 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 		}
 	}
 
-	i = inject(t, c, fault.Freeze, "agent/2", time.Hour)
+	i = injectFor(t, c, fault.Freeze, "agent/2", time.Hour)
 	if p := process(t, n, framework.NodeAgent); p.State != "T" {
 		t.Errorf("the agent is not frozen: %+v", p)
 	}
@@ -168,14 +130,14 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 // testOverlapping heals faults that overlap one by one, in an order of their own.
 func testOverlapping(t *testing.T, c *Cluster) {
 	injections := []fault.Injection{
-		inject(t, c, fault.CPUPressure, "zone/b", time.Hour, "workers=1"),
-		inject(t, c, fault.MemoryPressure, "node/2", time.Hour, "size=64Mi"),
-		inject(t, c, fault.MemoryPressure, "node/2", time.Hour, "size=80Mi"),
-		inject(t, c, fault.Kill, "scheduler/2", time.Hour),
-		inject(t, c, fault.CrashLoop, "kcm/2", time.Hour, "after=0s"),
-		inject(t, c, fault.Freeze, "agent/3", time.Hour),
-		inject(t, c, fault.Restart, "agent/2", time.Hour, "signal=KILL"),
-		inject(t, c, fault.Freeze, "kwok", time.Hour),
+		injectFor(t, c, fault.CPUPressure, "zone/b", time.Hour, "workers=1"),
+		injectFor(t, c, fault.MemoryPressure, "node/2", time.Hour, "size=64Mi"),
+		injectFor(t, c, fault.MemoryPressure, "node/2", time.Hour, "size=80Mi"),
+		injectFor(t, c, fault.Kill, "scheduler/2", time.Hour),
+		injectFor(t, c, fault.CrashLoop, "kcm/2", time.Hour, "after=0s"),
+		injectFor(t, c, fault.Freeze, "agent/3", time.Hour),
+		injectFor(t, c, fault.Restart, "agent/2", time.Hour, "signal=KILL"),
+		injectFor(t, c, fault.Freeze, "kwok", time.Hour),
 	}
 	// The agent's successor has kept what was in force.
 	eventually(t, 10*time.Second, "the agent answers", func() bool {
@@ -198,25 +160,25 @@ func testOverlapping(t *testing.T, c *Cluster) {
 // take a while to show live longer.
 func testDeadMan(t *testing.T, c *Cluster) {
 	const short, long = 3 * time.Second, 10 * time.Second
-	inject(t, c, fault.CPUPressure, "zone/b", long, "workers=1")
-	inject(t, c, fault.MemoryPressure, "node/1", long, "size=64Mi")
-	inject(t, c, fault.CrashLoop, "scheduler/3", long, "after=0s")
-	inject(t, c, fault.Kill, "balancer", short)
-	inject(t, c, fault.Freeze, "kwok", short)
-	inject(t, c, fault.Kill, "agent/1", short)
-	inject(t, c, fault.Freeze, "agent/2", short)
-	inject(t, c, fault.CrashLoop, "agent/3", short, "after=0s")
+	injectFor(t, c, fault.CPUPressure, "zone/b", long, "workers=1")
+	injectFor(t, c, fault.MemoryPressure, "node/1", long, "size=64Mi")
+	injectFor(t, c, fault.CrashLoop, "scheduler/3", long, "after=0s")
+	injectFor(t, c, fault.Kill, "balancer", short)
+	injectFor(t, c, fault.Freeze, "kwok", short)
+	injectFor(t, c, fault.Kill, "agent/1", short)
+	injectFor(t, c, fault.Freeze, "agent/2", short)
+	injectFor(t, c, fault.CrashLoop, "agent/3", short, "after=0s")
 	eventually(t, 90*time.Second, "everything is as before", func() bool { return scathed(t, c) == "" })
 }
 
 func testPower(t *testing.T, c *Cluster) {
-	heal(t, inject(t, c, fault.PowerOff, "zone/b", time.Hour))
-	heal(t, inject(t, c, fault.Reboot, "node/3", time.Hour, "off=100ms"))
-	heal(t, inject(t, c, fault.Reboot, "zone/b", time.Hour, "off=100ms"))
+	heal(t, injectFor(t, c, fault.PowerOff, "zone/b", time.Hour))
+	heal(t, injectFor(t, c, fault.Reboot, "node/3", time.Hour, "off=100ms"))
+	heal(t, injectFor(t, c, fault.Reboot, "zone/b", time.Hour, "off=100ms"))
 
 	t.Run("a load ends with its machine", func(t *testing.T) {
-		i := inject(t, c, fault.CPUPressure, "node/1", time.Hour, "workers=1")
-		heal(t, inject(t, c, fault.Reboot, "node/1", time.Hour, "off=100ms"))
+		i := injectFor(t, c, fault.CPUPressure, "node/1", time.Hour, "workers=1")
+		heal(t, injectFor(t, c, fault.Reboot, "node/1", time.Hour, "off=100ms"))
 		heal(t, i)
 	})
 	m := c.nodes[2].machine

@@ -133,12 +133,16 @@ func (s *supervisor) awaitHold() (was bool) {
 
 // runOnce starts the component and returns when it has ended.
 func (s *supervisor) runOnce() error {
+	args, err := s.arguments()
+	if err != nil {
+		return err
+	}
 	log, err := os.OpenFile(s.spec.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return fmt.Errorf("opening its log: %w", err)
 	}
 	defer log.Close()
-	cmd := &exec.Cmd{Path: s.spec.Path, Args: s.spec.Args, Env: append(os.Environ(), s.spec.Env...), Dir: s.spec.Dir,
+	cmd := &exec.Cmd{Path: s.spec.Path, Args: args, Env: append(os.Environ(), s.spec.Env...), Dir: s.spec.Dir,
 		Stdout: log, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := s.begin(cmd); err != nil {
 		return err

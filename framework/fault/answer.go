@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -65,11 +66,21 @@ func ready(ctx context.Context, e framework.Entrance) (bool, string) {
 	return true, fmt.Sprintf("/readyz through entrance %s answers 200", e.Name)
 }
 
-// get reads a path through an entrance on a connection of its own: one that
+// get reads a path through an entrance, as send does.
+func get(ctx context.Context, e framework.Entrance, path string) (body []byte, status int, err error) {
+	return send(ctx, e, http.MethodGet, path, nil)
+}
+
+// send makes a request through an entrance on a connection of its own: one that
 // other clients keep may have died with the fault, and says nothing about the
 // server.
-func get(ctx context.Context, e framework.Entrance, path string) (body []byte, status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+func send(ctx context.Context, e framework.Entrance, method, path string, object []byte) (body []byte, status int, err error) {
+	return sendFor(ctx, tryLimit, e, method, path, object)
+}
+
+// sendFor is send with another limit for the answer.
+func sendFor(ctx context.Context, limit time.Duration, e framework.Entrance, method, path string, object []byte) (body []byte, status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	config := rest.CopyConfig(e.Config)
 	base, _, err := rest.DefaultServerUrlFor(config)
@@ -80,11 +91,17 @@ func get(ctx context.Context, e framework.Entrance, path string) (body []byte, s
 	if err != nil {
 		return nil, 0, fmt.Errorf("credentials of entrance %s: %w", e.Name, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(path).String(), nil)
+	path, query, _ := strings.Cut(path, "?")
+	url := base.JoinPath(path)
+	url.RawQuery = query
+	req, err := http.NewRequestWithContext(ctx, method, url.String(), bytes.NewReader(object))
 	if err != nil {
 		return nil, 0, err
 	}
 	req.Header.Set("Accept", "application/json")
+	if object != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return nil, 0, err

@@ -28,8 +28,8 @@ type etcdCluster struct {
 	members []*embed.Etcd
 }
 
-// startEtcd starts three members on loopback.
-func startEtcd(t *testing.T) *etcdCluster {
+// startEtcd starts three members on loopback, each with a changed configuration.
+func startEtcd(t *testing.T, changes ...func(*embed.Config)) *etcdCluster {
 	t.Helper()
 	c := &etcdCluster{fakeCluster: newFake(framework.Etcd, framework.APIServer)}
 	urls := freeURLs(t, 6)
@@ -46,6 +46,9 @@ func startEtcd(t *testing.T) *etcdCluster {
 		config.InitialCluster = strings.Join(initial, ",")
 		config.TickMs, config.ElectionMs = 20, 200
 		config.UnsafeNoFsync = true
+		for _, change := range changes {
+			change(config)
+		}
 		config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 		member, err := embed.StartEtcd(config)
 		if err != nil {

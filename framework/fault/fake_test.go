@@ -32,7 +32,8 @@ type fakeCluster struct {
 	// onCut is told which links a cut begins and ends on.
 	onCut func(links []framework.Link, begins bool)
 	// late is added to what impaired packets are held for.
-	late time.Duration
+	late   time.Duration
+	astray []framework.NameDisturbance
 }
 
 // fakeNode has all abilities of a node.

@@ -1,0 +1,255 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// nameTTL is how long answers may be kept, in seconds. Names of a cluster under
+// test may change at any time.
+const nameTTL = 1
+
+// resolvConf makes programs on a machine ask the name server, and soon again
+// where it does not answer.
+const resolvConf = "nameserver %s\noptions timeout:1 attempts:2\n"
+
+// nameServer answers the machines' questions for names, on the harness's
+// address. It makes mistakes when asked to.
+type nameServer struct {
+	servers []*dns.Server
+	order   []string // of names
+	closed  chan struct{}
+
+	mu     sync.Mutex
+	names  map[string]netip.Addr // guarded by mu
+	faults []*nameFault          // guarded by mu
+	next   int                   // guarded by mu
+}
+
+type nameFault struct {
+	framework.NameDisturbance
+	handle string
+	hosts  []netip.Addr
+	timer  *time.Timer
+}
+
+func startNameServer(on netip.Addr) (*nameServer, error) {
+	s := &nameServer{names: map[string]netip.Addr{}, closed: make(chan struct{})}
+	for _, network := range []string{"udp", "tcp"} {
+		up, failed := make(chan struct{}), make(chan error, 1)
+		server := &dns.Server{Addr: netip.AddrPortFrom(on, 53).String(), Net: network, Handler: s, NotifyStartedFunc: func() { close(up) }}
+		go func() { failed <- server.ListenAndServe() }()
+		select {
+		case <-up:
+			s.servers = append(s.servers, server)
+		case err := <-failed:
+			s.close()
+			return nil, fmt.Errorf("serving names on %s: %w", on, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *nameServer) close() {
+	close(s.closed)
+	for _, server := range s.servers {
+		_ = server.Shutdown()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.faults {
+		f.timer.Stop()
+	}
+}
+
+func (s *nameServer) add(name string, addr netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[name] = addr
+	s.order = append(s.order, name)
+}
+
+// ServeDNS implements dns.Handler.
+func (s *nameServer) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
+	answer := new(dns.Msg)
+	answer.SetReply(question)
+	answer.Authoritative = true
+	if len(question.Question) != 1 {
+		answer.Rcode = dns.RcodeFormatError
+		_ = w.WriteMsg(answer)
+		return
+	}
+	q := question.Question[0]
+	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
+	var from netip.Addr
+	if a, err := netip.ParseAddrPort(w.RemoteAddr().String()); err == nil {
+		from = a.Addr().Unmap()
+	}
+	addr, d := s.look(from, name)
+	if d.Silent {
+		return
+	}
+	if d.Delay > 0 {
+		timer := time.NewTimer(d.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-s.closed:
+			return
+		}
+	}
+	switch {
+	case !addr.IsValid():
+		answer.Rcode = dns.RcodeNameError
+	case q.Qtype == dns.TypeA:
+		answer.Answer = []dns.RR{&dns.A{A: addr.AsSlice(),
+			Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: nameTTL}}}
+	}
+	_ = w.WriteMsg(answer)
+}
+
+// look returns what a host is to be told about a name, and how.
+func (s *nameServer) look(from netip.Addr, name string) (netip.Addr, framework.NameDisturbance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	addr := s.names[name]
+	var all framework.NameDisturbance
+	for _, f := range s.faults {
+		if !slices.Contains(f.hosts, from) || len(f.Names) > 0 && !slices.Contains(f.Names, name) {
+			continue
+		}
+		all.Silent = all.Silent || f.Silent
+		all.Delay += f.Delay
+		switch {
+		case f.NotFound:
+			addr = netip.Addr{}
+		case f.Address.IsValid():
+			addr = f.Address
+		}
+	}
+	return addr, all
+}
+
+func (s *nameServer) disturb(hosts []netip.Addr, d framework.NameDisturbance, ttl time.Duration) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	f := &nameFault{NameDisturbance: d, handle: strconv.Itoa(s.next), hosts: hosts}
+	f.timer = time.AfterFunc(ttl, func() { s.restore(f.handle) })
+	s.faults = append(s.faults, f)
+	return f.handle
+}
+
+func (s *nameServer) restore(handle string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = slices.DeleteFunc(s.faults, func(f *nameFault) bool {
+		if f.handle == handle {
+			f.timer.Stop()
+		}
+		return f.handle == handle
+	})
+}
+
+var _ framework.NameServiceFaulter = (*Cluster)(nil)
+
+// startNames starts the name server. A system without /etc/resolv.conf has
+// nothing that a machine's own could be mounted over: its machines then know
+// each other from /etc/hosts alone.
+func (c *Cluster) startNames() error {
+	if _, err := filepath.EvalSymlinks("/etc/resolv.conf"); err != nil {
+		return nil
+	}
+	var err error
+	c.names, err = startNameServer(host(harnessHost).Addr())
+	return err
+}
+
+// hostsFile writes the /etc/hosts of a machine: itself, and all others only
+// where there is no name server. It returns its path.
+func (c *Cluster) hostsFile(name string, addr netip.Addr, dir string) (string, error) {
+	text := "127.0.0.1 localhost\n::1 localhost\n"
+	if c.names != nil {
+		text += fmt.Sprintf("%s %s\n", addr, name)
+	} else {
+		for _, h := range c.known() {
+			text += fmt.Sprintf("%s %s\n", h.addr, h.name)
+		}
+	}
+	file := filepath.Join(dir, "hosts")
+	return file, os.WriteFile(file, []byte(text), 0o644)
+}
+
+var errNoNames = errors.New("this system has no /etc/resolv.conf, so that the cluster's machines have no name server")
+
+// Names implements framework.NameServiceFaulter.
+func (c *Cluster) Names() []string {
+	if c.names == nil {
+		return nil
+	}
+	return slices.Clone(c.names.order)
+}
+
+// DisturbNames implements framework.NameServiceFaulter.
+func (c *Cluster) DisturbNames(_ context.Context, hosts []string, d framework.NameDisturbance, ttl time.Duration) (string, error) {
+	if c.names == nil {
+		return "", errNoNames
+	}
+	if ttl <= 0 {
+		return "", fmt.Errorf("a disturbance of names needs a time to live above zero, not %s", ttl)
+	}
+	if d.Delay < 0 {
+		return "", fmt.Errorf("answers cannot be held back for %s", d.Delay)
+	}
+	var from []netip.Addr
+	for _, name := range hosts {
+		m, err := c.machine(name)
+		if err != nil {
+			return "", err
+		}
+		from = append(from, m.addr.Addr())
+	}
+	return c.names.disturb(from, d, ttl), nil
+}
+
+// RestoreNames implements framework.NameServiceFaulter.
+func (c *Cluster) RestoreNames(_ context.Context, handle string) error {
+	if c.names == nil {
+		return errNoNames
+	}
+	c.names.restore(handle)
+	return nil
+}
+
+// LookUp implements framework.NameServiceFaulter.
+func (c *Cluster) LookUp(ctx context.Context, hostName, name string) (framework.Lookup, error) {
+	m, err := c.machine(hostName)
+	if err != nil {
+		return framework.Lookup{}, err
+	}
+	return m.agent.lookUp(ctx, name)
+}
+
+func (c *Cluster) machine(name string) (*machine, error) {
+	var names []string
+	for _, m := range c.machines() {
+		if m.name == name {
+			return m, nil
+		}
+		names = append(names, m.name)
+	}
+	return nil, fmt.Errorf("cluster %s has no machine %q; it has %s", c.Name(), name, strings.Join(names, ", "))
+}

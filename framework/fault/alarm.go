@@ -1,0 +1,180 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Alarm raises an alarm of etcd without a reason.
+var Alarm Fault = alarm{}
+
+type alarm struct{}
+
+func (alarm) Name() string { return "alarm" }
+
+func (alarm) Doc() Doc {
+	return Doc{
+		Summary: "raises an alarm in the name of an etcd member: with NOSPACE no member takes writes, with CORRUPT none takes reads either",
+		Targets: []string{"etcd"},
+		Params:  map[string]string{"type": "NOSPACE (default) or CORRUPT"},
+		Needs:   []string{"EtcdAccess"},
+		Example: "etcd/follower type=NOSPACE",
+	}
+}
+
+func (f alarm) Check(c framework.Cluster, t Target, p Params) error {
+	_, err := f.alarmType(c, t, p)
+	return err
+}
+
+func (f alarm) alarmType(c framework.Cluster, t Target, p Params) (pb.AlarmType, error) {
+	if err := checkEtcd(f, c, t, p); err != nil {
+		return 0, err
+	}
+	name, err := choiceParam(f, p, "type", pb.AlarmType_NOSPACE.String(), pb.AlarmType_CORRUPT.String())
+	return pb.AlarmType(pb.AlarmType_value[name]), err
+}
+
+func (f alarm) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	kind, err := f.alarmType(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	all, err := openMembers(c)
+	if err != nil {
+		return nil, fmt.Errorf("fault alarm: %w", err)
+	}
+	defer all.close()
+	m := all[slices.IndexFunc(all, func(m member) bool { return m.node == t.Node })]
+	status, err := m.status(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("fault alarm: before the fault: %w", err)
+	}
+	id := status.Header.MemberId
+	raised := func(ctx context.Context, all members) (bool, []*pb.AlarmMember, error) {
+		list, err := all.alarms(ctx)
+		return slices.ContainsFunc(list, func(a *pb.AlarmMember) bool { return a.MemberID == id && a.Alarm == kind }), list, err
+	}
+	switch already, _, err := raised(ctx, all); {
+	case err != nil:
+		return nil, fmt.Errorf("fault alarm: before the fault: %w", err)
+	case already:
+		return notInjected(t, "alarm %s of etcd on %s was raised already", kind, t.Node), nil
+	}
+	refusal := rpctypes.ErrNoSpace
+	if kind == pb.AlarmType_CORRUPT {
+		refusal = rpctypes.ErrCorrupt
+	}
+	return attempt{
+		target: t,
+		what:   fmt.Sprintf("raising alarm %s of etcd on %s", kind, t.Node),
+		ask: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, moveLimit)
+			defer cancel()
+			_, err := pb.NewMaintenanceClient(m.client.ActiveConnection()).Alarm(ctx,
+				&pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: kind})
+			return err
+		},
+		// The list is that of the others where there are any, and what the
+		// alarm is for must happen.
+		effect: func(ctx context.Context) (bool, string) {
+			held, list, err := raised(ctx, slices.Concat(all.without(t.Node), members{m}))
+			if err != nil {
+				return false, err.Error()
+			}
+			seen := fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
+			return all.refuse(ctx, refusal, held, seen)
+		},
+		undo: func(ctx context.Context) error {
+			return onMembers(c, func(all members) error { return all.disarm(ctx, id, kind) })
+		},
+		healed: func(ctx context.Context) (held bool, seen string) {
+			err := onMembers(c, func(all members) error {
+				still, list, err := raised(ctx, all)
+				if err != nil {
+					return err
+				}
+				if still || len(list) > 0 {
+					// Others may have alarms of their own in force.
+					held, seen = !still, fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
+					return nil
+				}
+				held, seen = etcdWrites(ctx, c, t.Node)
+				seen = "etcd lists no alarm; " + seen
+				return nil
+			})
+			if err != nil {
+				return false, err.Error()
+			}
+			return held, seen
+		},
+		ttl: p.TTL,
+	}.injection(ctx)
+}
+
+// refuse looks whether a member refuses a write with this error, besides what
+// was seen before.
+func (all members) refuse(ctx context.Context, refusal error, held bool, seen string) (bool, string) {
+	var got error
+	err := all.first(ctx, func(ctx context.Context, m member) error {
+		_, err := m.client.Put(ctx, probeKey, "")
+		if err == nil || refusedWith(err, refusal) {
+			got = err
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		got = err
+	}
+	if got == nil {
+		_ = all.first(ctx, func(ctx context.Context, m member) error {
+			_, err := m.client.Delete(ctx, probeKey)
+			return err
+		})
+		return false, seen + ", but it takes a write"
+	}
+	return held && refusedWith(got, refusal), fmt.Sprintf("%s, and to a write: %v", seen, got)
+}
+
+// disarm takes back an alarm of a member; 0 stands for every member. It does
+// nothing where there is none.
+func (all members) disarm(ctx context.Context, id uint64, kind pb.AlarmType) error {
+	list, err := all.alarms(ctx)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, a := range list {
+		if a.Alarm != kind || id != 0 && a.MemberID != id {
+			continue
+		}
+		err := all.first(ctx, func(ctx context.Context, m member) error {
+			_, err := m.client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: a.MemberID, Alarm: a.Alarm})
+			return err
+		})
+		if err != nil {
+			problems = append(problems, fmt.Errorf("disarming alarm %s of member %x: %w", a.Alarm, a.MemberID, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func alarmWords(list []*pb.AlarmMember) string {
+	var words string
+	for i, a := range list {
+		if i > 0 {
+			words += ", "
+		}
+		words += fmt.Sprintf("%s of member %x", a.Alarm, a.MemberID)
+	}
+	return words
+}

@@ -1,0 +1,204 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// checkEtcd refuses what is no fault of an etcd member.
+func checkEtcd(f Fault, c framework.Cluster, t Target, p Params) error {
+	if err := checkParams(f, p); err != nil {
+		return err
+	}
+	if t.Component != framework.Etcd {
+		return fmt.Errorf("fault %s: target %s is not etcd: it takes an etcd member, such as etcd/leader or etcd/2", f.Name(), t.Asked)
+	}
+	if _, _, err := componentHolder(f, c, t); err != nil {
+		return err
+	}
+	_, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), "fault "+f.Name())
+	return err
+}
+
+// onMember does something with a client of the member on a node.
+func onMember(c framework.Cluster, node string, do func(member) error) error {
+	m, err := openMember(c, node)
+	if err != nil {
+		return err
+	}
+	defer m.client.Close()
+	return do(m)
+}
+
+// onMembers does something with clients of all members.
+func onMembers(c framework.Cluster, do func(members) error) error {
+	all, err := openMembers(c)
+	if err != nil {
+		return err
+	}
+	defer all.close()
+	return do(all)
+}
+
+// without returns the members on other nodes than this one.
+func (all members) without(node string) members {
+	return slices.DeleteFunc(slices.Clone(all), func(m member) bool { return m.node == node })
+}
+
+// first asks one member after the other until one does what is asked.
+func (all members) first(ctx context.Context, ask func(context.Context, member) error) error {
+	var problems []error
+	for _, m := range all {
+		err := func() error {
+			ctx, cancel := context.WithTimeout(ctx, tryLimit)
+			defer cancel()
+			return ask(ctx, m)
+		}()
+		if err == nil {
+			return nil
+		}
+		problems = append(problems, fmt.Errorf("etcd on %s: %w", m.node, err))
+	}
+	return errors.Join(problems...)
+}
+
+// list returns the members of the cluster as the first one that answers knows
+// them. The list is as new as any write.
+func (all members) list(ctx context.Context) (found []*pb.Member, err error) {
+	err = all.first(ctx, func(ctx context.Context, m member) error {
+		answer, err := m.client.MemberList(ctx)
+		if err == nil {
+			found = answer.Members
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the members: %w", err)
+	}
+	return found, nil
+}
+
+// alarms returns the alarms in force as the first member that answers knows
+// them.
+func (all members) alarms(ctx context.Context) (found []*pb.AlarmMember, err error) {
+	err = all.first(ctx, func(ctx context.Context, m member) error {
+		answer, err := m.client.AlarmList(ctx)
+		if err == nil {
+			found = answer.Alarms
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the alarms: %w", err)
+	}
+	return found, nil
+}
+
+// refusedWith tells whether etcd answered with this error.
+func refusedWith(err, refusal error) bool {
+	return err != nil && errors.Is(rpctypes.Error(err), refusal)
+}
+
+// probeKey is written by proofs; it is no key of Kubernetes.
+const probeKey = "holdfast/probe"
+
+// etcdWrites looks whether the member on a node takes a write.
+func etcdWrites(ctx context.Context, c framework.Cluster, node string) (bool, string) {
+	err := onMember(c, node, func(m member) error {
+		ctx, cancel := context.WithTimeout(ctx, tryLimit)
+		defer cancel()
+		if _, err := m.client.Put(ctx, probeKey, ""); err != nil {
+			return err
+		}
+		_, err := m.client.Delete(ctx, probeKey)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Sprintf("a write to etcd on %s: %v", node, err)
+	}
+	return true, fmt.Sprintf("etcd on %s takes a write", node)
+}
+
+// metric reads one sample, without labels, from the metrics that a member
+// serves on its client port.
+func (m member) metric(ctx context.Context, access framework.EtcdAccess, name string) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	config, err := access.EtcdConfig(m.node)
+	if err != nil {
+		return 0, err
+	}
+	url := config.Endpoints[0]
+	if !strings.Contains(url, "://") {
+		url = "http://" + url
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	transport := &http.Transport{TLSClientConfig: config.TLS, DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, fmt.Errorf("metrics of etcd on %s: %w", m.node, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 8<<20))
+	if err != nil {
+		return 0, fmt.Errorf("metrics of etcd on %s: %w", m.node, err)
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("metrics of etcd on %s (status %d) have no %s", m.node, resp.StatusCode, name)
+}
+
+// nothingToUndo completes an attempt whose effect is not to be taken back:
+// what it did is part of what etcd is for.
+func (a attempt) nothingToUndo(why string) attempt {
+	a.undo = func(context.Context) error { return nil }
+	a.healed = func(context.Context) (bool, string) { return true, "there is nothing to undo: " + why }
+	return a
+}
+
+// peersOf turns a list of members into what a member is started with. A member
+// that never started has no name; unnamed gives it one.
+func peersOf(list []*pb.Member, unnamed string) []framework.EtcdPeer {
+	var peers []framework.EtcdPeer
+	for _, m := range list {
+		p := framework.EtcdPeer{Name: m.Name, URLs: m.PeerURLs}
+		if p.Name == "" {
+			p.Name = unnamed
+		}
+		peers = append(peers, p)
+	}
+	return peers
+}
+
+// mebibytes writes a size for people.
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// putLarge writes a value and tells whether the member refused it for lack of
+// space.
+func putLarge(ctx context.Context, client *clientv3.Client, key string, value []byte) (full bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, moveLimit)
+	defer cancel()
+	_, err = client.Put(ctx, key, string(value))
+	if refusedWith(err, rpctypes.ErrNoSpace) {
+		return true, nil
+	}
+	return false, err
+}

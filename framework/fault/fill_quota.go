@@ -1,0 +1,200 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// FillQuota fills etcd's database until it takes no more writes.
+var FillQuota Fault = fillQuota{}
+
+type fillQuota struct{}
+
+const (
+	// fillPrefix begins the keys with which the database is filled; it is no
+	// prefix of Kubernetes.
+	fillPrefix = "holdfast/fill/"
+	// quotaMetric is the quota as etcd before 3.6 tells it.
+	quotaMetric = "etcd_server_quota_backend_bytes"
+)
+
+func (fillQuota) Name() string { return "fill-quota" }
+
+func (fillQuota) Doc() Doc {
+	return Doc{
+		Summary: "writes values to an etcd member until its database is as large as its quota and it raises the alarm NOSPACE; healing deletes them, compacts, defragments every member and disarms the alarm",
+		Targets: []string{"etcd"},
+		Params: map[string]string{
+			"max":   "largest quota to fill, in bytes, 16Mi to 8Gi; default 256Mi. etcd's default quota is 2Gi: set quota-backend-bytes in the cluster's extraArgs for etcd",
+			"value": "size of each value, in bytes, 1Ki to 1Mi; default 512Ki",
+		},
+		Needs:   []string{"EtcdAccess"},
+		Example: "etcd/any max=256Mi",
+	}
+}
+
+func (f fillQuota) Check(c framework.Cluster, t Target, p Params) error {
+	_, _, err := f.params(c, t, p)
+	return err
+}
+
+func (f fillQuota) params(c framework.Cluster, t Target, p Params) (most, value int64, err error) {
+	if err = checkEtcd(f, c, t, p); err != nil {
+		return
+	}
+	if most, err = sizeParam(f, p, "max", 256<<20, 16<<20, 8<<30); err != nil {
+		return
+	}
+	value, err = sizeParam(f, p, "value", 512<<10, 1<<10, 1<<20)
+	return
+}
+
+func (f fillQuota) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	most, value, err := f.params(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	access, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), "fault fill-quota")
+	if err != nil {
+		return nil, err
+	}
+	all, err := openMembers(c)
+	if err != nil {
+		return nil, fmt.Errorf("fault fill-quota: %w", err)
+	}
+	defer all.close()
+	m := all[slices.IndexFunc(all, func(m member) bool { return m.node == t.Node })]
+	quota, err := m.quota(ctx, access)
+	if err != nil {
+		return nil, fmt.Errorf("fault fill-quota: asking for the quota of etcd on %s: %w", t.Node, err)
+	}
+	if quota > most {
+		return nil, fmt.Errorf("fault fill-quota: etcd on %s has a quota of %s and max=%s is the most that is filled: "+
+			"set quota-backend-bytes in the extraArgs of etcd in the cluster file, for example to %d, or raise max", t.Node, mebibytes(quota), mebibytes(most), 64<<20)
+	}
+	noSpace := func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE }
+	switch list, err := all.alarms(ctx); {
+	case err != nil:
+		return nil, fmt.Errorf("fault fill-quota: before the fault: %w", err)
+	case slices.ContainsFunc(list, noSpace):
+		return notInjected(t, "etcd had an alarm already: %s", alarmWords(list)), nil
+	}
+	written := int64(0)
+	return attempt{
+		target: t,
+		what:   fmt.Sprintf("filling the quota of etcd on %s (%s)", t.Node, mebibytes(quota)),
+		ask: func(ctx context.Context) error {
+			bytes := make([]byte, value)
+			for n := 0; written < 2*quota; n++ {
+				full, err := putLarge(ctx, m.client, fillPrefix+strconv.Itoa(n), bytes)
+				if full || err != nil {
+					return err
+				}
+				written += value
+			}
+			return nil // without the alarm there is no proof
+		},
+		effect: func(ctx context.Context) (bool, string) {
+			list, err := all.alarms(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			seen := fmt.Sprintf("after %s were written etcd lists the alarms [%s]", mebibytes(written), alarmWords(list))
+			return all.refuse(ctx, rpctypes.ErrNoSpace, slices.ContainsFunc(list, noSpace), seen)
+		},
+		undo: func(ctx context.Context) error {
+			return onMembers(c, func(all members) error { return all.makeSpace(ctx, written) })
+		},
+		healed: func(ctx context.Context) (held bool, seen string) {
+			err := onMembers(c, func(all members) error {
+				list, err := all.alarms(ctx)
+				if slices.ContainsFunc(list, noSpace) {
+					seen = fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
+				} else if err == nil {
+					held, seen = etcdWrites(ctx, c, t.Node)
+					seen = "etcd lists no alarm NOSPACE; " + seen
+				}
+				return err
+			})
+			if err != nil {
+				return false, err.Error()
+			}
+			return held, seen
+		},
+		ttl: p.TTL,
+	}.injection(ctx)
+}
+
+// quota returns the size that the member's database may have.
+func (m member) quota(ctx context.Context, access framework.EtcdAccess) (int64, error) {
+	s, err := m.status(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if s.DbSizeQuota > 0 {
+		return s.DbSizeQuota, nil
+	}
+	bytes, err := m.metric(ctx, access, quotaMetric)
+	return int64(bytes), err
+}
+
+// makeSpace deletes what the fault wrote and gives the space back on every
+// member. A member that keeps a large database would raise the alarm again, so
+// that none may be left out.
+func (all members) makeSpace(ctx context.Context, written int64) error {
+	var revision int64
+	err := all.first(ctx, func(ctx context.Context, m member) error {
+		deleted, err := m.client.Delete(ctx, fillPrefix, clientv3.WithPrefix())
+		if err == nil {
+			revision = deleted.Header.Revision
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("deleting the keys %s*: %w", fillPrefix, err)
+	}
+	err = all.first(ctx, func(ctx context.Context, m member) error {
+		_, err := m.client.Compact(ctx, revision, clientv3.WithCompactPhysical())
+		if refusedWith(err, rpctypes.ErrCompacted) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("compacting to revision %d: %w", revision, err)
+	}
+	var problems []error
+	for _, m := range all {
+		if err := m.shrink(ctx, written/2); err != nil {
+			problems = append(problems, fmt.Errorf("defragmenting etcd on %s: %w", m.node, err))
+		}
+	}
+	return errors.Join(append(problems, all.disarm(ctx, 0, pb.AlarmType_NOSPACE))...)
+}
+
+// shrink defragments a member until its database is smaller by this much, or
+// was small before. Only one member was waited for to compact its database:
+// another may still have to.
+func (m member) shrink(ctx context.Context, by int64) error {
+	before, err := m.status(ctx)
+	if err != nil {
+		return err
+	}
+	await(ctx, healLimit/2, func(ctx context.Context) (bool, string) {
+		var now *clientv3.StatusResponse
+		if err = m.defragment(ctx); err == nil {
+			now, err = m.status(ctx)
+		}
+		return err != nil || now.DbSize <= max(before.DbSize-by, by), ""
+	})
+	return err
+}

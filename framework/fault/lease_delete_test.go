@@ -1,0 +1,33 @@
+package fault
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func TestLeaseDelete(t *testing.T) {
+	t.Parallel()
+	c := newAPI(t)
+	target := component("node-1", framework.ControllerManager)
+	if i, err := LeaseDelete.Inject(t.Context(), c, target, Params{TTL: ttl}); err != nil || i.Proof().Proven {
+		t.Errorf("a lease that is not there was deleted: %v, %v", i, err)
+	}
+	c.candidate(t)
+	c.swallow(http.MethodDelete)
+	if i, err := LeaseDelete.Inject(soon(t), c, target, Params{TTL: ttl}); err != nil || i.Proof().Proven {
+		t.Errorf("a lease that was not deleted is proven gone: %v, %v", i, err)
+	}
+	c.hookAll(nil)
+	i, err := LeaseDelete.Inject(t.Context(), c, target, Params{TTL: ttl})
+	if err != nil || !i.Proof().Proven {
+		t.Fatalf("%v, %v", i, err)
+	}
+	t.Log(i.Proof().What)
+	healed, err := i.Heal(t.Context())
+	if err != nil || !healed.Proven {
+		t.Fatalf("%+v, %v", healed, err)
+	}
+	t.Log(healed.What)
+}

@@ -1,0 +1,162 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// LeaseSteal takes the lease of an elected component over.
+var LeaseSteal Fault = leaseSteal{}
+
+type leaseSteal struct{}
+
+// stranger is the holder that no instance knows.
+const stranger = "holdfast-stranger"
+
+func (leaseSteal) Name() string { return "lease-steal" }
+
+func (leaseSteal) Doc() Doc {
+	return Doc{
+		Summary: "takes the lease of an elected component over in the name of a stranger, so that no instance is active; healing gives it up",
+		Targets: []string{"kcm", "scheduler"},
+		Params:  map[string]string{"renew": "true (default): the stranger renews the lease until healed or until the time to live is over; false: it takes the lease once, and the lease runs out by itself"},
+		Needs:   []string{"an entrance; EtcdAccess to give the lease up at once where no API server answers"},
+		Example: "kcm/active renew=true",
+	}
+}
+
+func (f leaseSteal) Check(c framework.Cluster, t Target, p Params) error {
+	_, _, err := f.params(c, t, p)
+	return err
+}
+
+func (f leaseSteal) params(c framework.Cluster, t Target, p Params) (l leaseObject, renew bool, err error) {
+	if l, err = leaseOf(f, c, t, p); err != nil {
+		return
+	}
+	if len(c.Entrances()) == 0 {
+		return l, false, fmt.Errorf("fault lease-steal: cluster %s has no entrance", c.Name())
+	}
+	choice, err := choiceParam(f, p, "renew", "true", "false")
+	return l, choice == "true", err
+}
+
+// theft is a stranger that holds a lease.
+type theft struct {
+	lease leaseObject
+	stop  context.CancelFunc
+	done  chan struct{} // closed when the stranger has stopped to renew
+}
+
+func (f leaseSteal) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	l, renew, err := f.params(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	old, err := l.get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("fault lease-steal: reading lease kube-system/%s before the fault: %w", l.name, err)
+	}
+	holder := text(old.Spec.HolderIdentity)
+	if holder == stranger {
+		return notInjected(t, "lease kube-system/%s was a stranger's already", l.name), nil
+	}
+	renewing, stop := context.WithTimeout(context.WithoutCancel(ctx), p.TTL)
+	x := &theft{lease: l, stop: stop, done: make(chan struct{})}
+	close(x.done)
+	return attempt{
+		target: t,
+		what:   "stealing lease kube-system/" + l.name,
+		ask: func(ctx context.Context) error {
+			if err := l.change(ctx, take); err != nil {
+				return err
+			}
+			if renew {
+				x.done = make(chan struct{})
+				go x.renew(renewing, old)
+			}
+			return nil
+		},
+		effect: func(ctx context.Context) (bool, string) {
+			now, how, err := l.read(ctx)
+			if err != nil {
+				return false, fmt.Sprintf("lease kube-system/%s %s: %v", l.name, how, err)
+			}
+			got := text(now.Spec.HolderIdentity)
+			return got == stranger, fmt.Sprintf("the holder of lease kube-system/%s %s is %s, %s before", l.name, how, got, holder)
+		},
+		undo:   x.giveUp,
+		healed: l.held(func(now *coordinationv1.Lease) bool { return text(now.Spec.HolderIdentity) == stranger }),
+		ttl:    p.TTL,
+	}.injection(ctx)
+}
+
+// take makes the stranger the holder.
+func take(l *coordinationv1.Lease) error {
+	now, name, transitions := metav1.NowMicro(), stranger, int32(1)
+	if l.Spec.LeaseTransitions != nil {
+		transitions += *l.Spec.LeaseTransitions
+	}
+	l.Spec.HolderIdentity, l.Spec.LeaseTransitions = &name, &transitions
+	l.Spec.AcquireTime, l.Spec.RenewTime = &now, &now
+	return nil
+}
+
+var errNotStranger = errors.New("the stranger does not hold it")
+
+// renew renews the lease, several times in its duration.
+func (x *theft) renew(ctx context.Context, old *coordinationv1.Lease) {
+	defer close(x.done)
+	every := 2 * time.Second
+	if seconds := old.Spec.LeaseDurationSeconds; seconds != nil && *seconds > 0 {
+		every = time.Duration(*seconds) * time.Second / 5
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := x.lease.change(ctx, func(l *coordinationv1.Lease) error {
+			if text(l.Spec.HolderIdentity) != stranger {
+				return errNotStranger
+			}
+			now := metav1.NowMicro()
+			l.Spec.RenewTime = &now
+			return nil
+		})
+		if errors.Is(err, errNotStranger) || errors.Is(err, errGone) {
+			return // others have it: it is theirs
+		}
+	}
+}
+
+// giveUp leaves the lease without a holder, as an instance does that ends in
+// order. Where neither the API nor etcd answers, it runs out by itself.
+func (x *theft) giveUp(ctx context.Context) error {
+	x.stop()
+	<-x.done
+	release := func(l *coordinationv1.Lease) error {
+		if text(l.Spec.HolderIdentity) != stranger {
+			return errNotStranger
+		}
+		now, nobody, second := metav1.NowMicro(), "", int32(1)
+		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = &nobody, &second
+		l.Spec.AcquireTime, l.Spec.RenewTime = &now, &now
+		return nil
+	}
+	err := x.lease.change(ctx, release)
+	if _, ok := x.lease.cluster.(framework.EtcdAccess); ok && !errors.Is(err, errNotStranger) && !answered(err) {
+		_ = x.lease.changeStored(ctx, release)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// namesTargets are the targets that the faults of the name service share.
+var namesTargets = []string{"node", "zone", "workers", "balancer (its machine)", "harness (where the name server is): every host"}
+
+const namesParam = "comma-separated names; default every name"
+
+// misleading is a name service that leads hosts astray.
+type misleading struct {
+	target  Target
+	ttl     time.Duration
+	faulter framework.NameServiceFaulter
+	hosts   []string
+	ask     map[string]string // by host, the name that proofs look up on it
+	disturb framework.NameDisturbance
+	// led tells whether a lookup went as the fault wants it.
+	led func(framework.Lookup) bool
+}
+
+// newMisleading reads what the faults share.
+func newMisleading(f Fault, c framework.Cluster, t Target, p Params) (*misleading, error) {
+	if err := checkParams(f, p); err != nil {
+		return nil, err
+	}
+	m := &misleading{target: t, ttl: p.TTL, ask: map[string]string{}}
+	switch {
+	case t.Host == framework.HarnessHost:
+		m.hosts = nodeNames(c.Nodes())
+		if net, ok := c.(framework.NetworkFaulter); ok {
+			m.hosts = slices.DeleteFunc(slices.Clone(net.Parties()), func(h string) bool { return h == framework.HarnessHost })
+		}
+	case t.Host == framework.WorkersHost && t.Component == "", t.Host == framework.BalancerHost:
+		m.hosts = []string{t.Host}
+	default:
+		nodes, err := wholeNodes(f, c, t)
+		if err != nil {
+			return nil, err
+		}
+		m.hosts = nodeNames(nodes)
+	}
+	var err error
+	if m.faulter, err = ability[framework.NameServiceFaulter](c, "cluster "+c.Name(), "fault "+f.Name()); err != nil {
+		return nil, err
+	}
+	known := m.faulter.Names()
+	if len(known) == 0 {
+		return nil, &MissingAbility{Ability: "NameServiceFaulter", Of: "cluster " + c.Name() + ", whose machines have no name server", For: "fault " + f.Name()}
+	}
+	if text := p.Values["names"]; text != "" {
+		m.disturb.Names = strings.Split(text, ",")
+		for _, name := range m.disturb.Names {
+			if !slices.Contains(known, name) {
+				return nil, badParam(f, p, "names", "names of %s, separated by commas", strings.Join(known, ", "))
+			}
+		}
+		known = m.disturb.Names
+	}
+	for _, h := range m.hosts {
+		// A host knows its own name without the service.
+		i := slices.IndexFunc(known, func(name string) bool { return name != h })
+		if i < 0 {
+			return nil, fmt.Errorf("fault %s: host %s does not ask for its own name: name another one in names", f.Name(), h)
+		}
+		m.ask[h] = known[i]
+	}
+	return m, nil
+}
+
+// lookUp looks names up on all hosts at once. A host that cannot be asked, such
+// as one without power, is left out of what it returns.
+func (m *misleading) lookUp(ctx context.Context) (map[string]framework.Lookup, error) {
+	ctx, cancel := context.WithTimeout(ctx, moveLimit)
+	defer cancel()
+	var mu sync.Mutex
+	found := map[string]framework.Lookup{}
+	var problems []error
+	var g sync.WaitGroup
+	for h, name := range m.ask {
+		g.Go(func() {
+			l, err := m.faulter.LookUp(ctx, h, name)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				problems = append(problems, err)
+				return
+			}
+			found[h] = l
+		})
+	}
+	g.Wait()
+	if len(found) == 0 {
+		return nil, errors.Join(problems...)
+	}
+	return found, nil
+}
+
+// words says how lookups went.
+func (m *misleading) words(found map[string]framework.Lookup) string {
+	var all []string
+	for _, h := range slices.Sorted(maps.Keys(found)) {
+		l := found[h]
+		outcome := l.Problem
+		for _, a := range l.Addresses {
+			outcome += " " + a.String()
+		}
+		all = append(all, fmt.Sprintf("looking up %s on %s: %s after %s", m.ask[h], h, strings.TrimSpace(outcome), l.Took.Round(time.Millisecond)))
+	}
+	return strings.Join(all, "; ")
+}
+
+func (m *misleading) inject(ctx context.Context, what string) (Injection, error) {
+	before, err := m.lookUp(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: before the fault: %w", what, err)
+	}
+	for h, l := range before {
+		if l.Problem != "" || m.led(l) {
+			return notInjected(m.target, "names were astray already: %s", m.words(map[string]framework.Lookup{h: l})), nil
+		}
+	}
+	handle := ""
+	return attempt{
+		target: m.target,
+		what:   what,
+		ask: func(ctx context.Context) (err error) {
+			handle, err = m.faulter.DisturbNames(ctx, m.hosts, m.disturb, m.ttl)
+			return err
+		},
+		effect: func(ctx context.Context) (bool, string) {
+			found, err := m.lookUp(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			for h := range before {
+				if l, ok := found[h]; !ok || !m.led(l) {
+					return false, m.words(found)
+				}
+			}
+			return true, m.words(found)
+		},
+		patience: 2 * moveLimit, // a lookup may have to give up first
+		undo: func(ctx context.Context) error {
+			if handle == "" {
+				return nil // it was refused
+			}
+			return m.faulter.RestoreNames(ctx, handle)
+		},
+		healed: func(ctx context.Context) (bool, string) {
+			found, err := m.lookUp(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			for _, l := range found {
+				if l.Problem != "" || m.led(l) {
+					return false, m.words(found)
+				}
+			}
+			return true, m.words(found)
+		},
+	}.injection(ctx)
+}
+
+// notFound tells whether the name service denied that there is such a name.
+func notFound(l framework.Lookup) bool { return strings.Contains(l.Problem, "no such host") }
+
+// gaveUp tells whether there was no answer in the time that resolvers wait.
+func gaveUp(l framework.Lookup) bool { return l.Problem != "" && !notFound(l) }

@@ -1,0 +1,37 @@
+package fault
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func TestNamesCheck(t *testing.T) {
+	c := newFake()
+	for name, bad := range map[string]struct {
+		fault Fault
+		value string
+		want  string
+	}{
+		"address": {DNSWrong, "there", "NXDOMAIN"},
+		"delay":   {DNSSlow, "-1s", "10ms to 30s"},
+		"names":   {DNSDead, "api.fake,nobody", "api.fake, node-1"},
+	} {
+		err := bad.fault.Check(c, wholeTarget("node-1"), Params{TTL: ttl, Values: map[string]string{name: bad.value}})
+		if err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%s=%s: %v", name, bad.value, err)
+		}
+	}
+	for _, target := range []Target{{Asked: "workers", Host: "workers"}, {Asked: "harness", Host: "harness"}, {Asked: "zone/b", Nodes: []string{"node-2", "node-3"}}} {
+		if err := DNSDead.Check(c, target, Params{TTL: ttl}); err != nil {
+			t.Errorf("%s: %v", target.Asked, err)
+		}
+	}
+	if err := DNSDead.Check(c, wholeTarget("node-1"), Params{TTL: ttl, Values: map[string]string{"names": "node-1"}}); err == nil {
+		t.Error("a host's own name: accepted")
+	}
+	if err := DNSDead.Check(c, component("node-1", framework.Etcd), Params{TTL: ttl}); err == nil {
+		t.Error("a component: accepted")
+	}
+}

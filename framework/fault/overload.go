@@ -1,0 +1,297 @@
+package fault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Overload asks more of an API server than it can do.
+var Overload Fault = overload{}
+
+type overload struct{}
+
+const (
+	// overloadUser is the client: an ordinary user, since administrators are
+	// exempt from priority and fairness.
+	overloadUser = "holdfast-overload"
+	// overloadPath is what is listed: some hundred KiB in any cluster, which
+	// the API server has to encode and, as is asked for, to compress.
+	overloadPath = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	rbacPath     = "/apis/rbac.authorization.k8s.io/v1/"
+	levelHeader  = "X-Kubernetes-Pf-Prioritylevel-Uid"
+)
+
+func (overload) Name() string { return "overload" }
+
+func (overload) Doc() Doc {
+	return Doc{
+		Summary: "has an ordinary user, to whom priority and fairness applies, list all cluster roles of an API server over and over, from many clients at once",
+		Targets: []string{"apiserver"},
+		Params: map[string]string{
+			"concurrency": "number of requests at once, 1 to 5000; default 600",
+			"rate":        "most requests a second of all of them together, 1 to 100000; default as many as are answered",
+		},
+		Needs:   []string{"an entrance to the API server; EtcdAccess to take the user's role away where no API server answers"},
+		Example: "apiserver/any concurrency=600",
+	}
+}
+
+func (f overload) Check(c framework.Cluster, t Target, p Params) error {
+	_, err := f.crowd(c, t, p)
+	return err
+}
+
+// crowd is a user with many clients.
+type crowd struct {
+	cluster     framework.Cluster
+	entrance    framework.Entrance
+	name        string // of role and binding
+	concurrency int
+	rate        int // 0 for no limit
+	level       string
+	before      levelState
+
+	client *http.Client
+	answer sync.WaitGroup
+	stop   context.CancelFunc
+	// Answers so far.
+	served, rejected atomic.Int64
+}
+
+func (f overload) crowd(c framework.Cluster, t Target, p Params) (*crowd, error) {
+	if err := checkParams(f, p); err != nil {
+		return nil, err
+	}
+	if t.Component != framework.APIServer {
+		return nil, fmt.Errorf("fault overload: target %s is not an API server: it takes one, such as apiserver/any", t.Asked)
+	}
+	if _, _, err := componentHolder(f, c, t); err != nil {
+		return nil, err
+	}
+	o := &crowd{cluster: c, name: "holdfast-overload-" + strconv.FormatInt(time.Now().UnixNano(), 36)}
+	var ok bool
+	if o.entrance, ok = entranceOf(c, t.Node, framework.APIServer); !ok {
+		return nil, fmt.Errorf("fault overload: cluster %s names no entrance to the API server on %s", c.Name(), t.Node)
+	}
+	var err error
+	if o.concurrency, err = intParam(f, p, "concurrency", 600, 1, 5000); err != nil {
+		return nil, err
+	}
+	o.rate, err = intParam(f, p, "rate", 0, 1, 100_000)
+	return o, err
+}
+
+func (f overload) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	o, err := f.crowd(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.connect(); err != nil {
+		return nil, fmt.Errorf("fault overload: %w", err)
+	}
+	if o.level, err = o.findLevel(ctx); err != nil {
+		return nil, fmt.Errorf("fault overload: finding the priority level of user %s: %w", overloadUser, err)
+	}
+	if o.before, err = o.state(ctx); err != nil {
+		return nil, fmt.Errorf("fault overload: before the fault: %w", err)
+	}
+	if o.before.waiting > 0 {
+		return notInjected(t, "requests of priority level %s were waiting already: %s", o.level, o.before), nil
+	}
+	running, stop := context.WithTimeout(context.WithoutCancel(ctx), p.TTL)
+	o.stop = stop
+	return attempt{
+		target: t,
+		what:   "overloading " + t.String(),
+		ask: func(ctx context.Context) error {
+			if err := o.grant(ctx); err != nil {
+				return err
+			}
+			o.run(running)
+			return nil
+		},
+		effect:   o.queued,
+		patience: healLimit / 2, // what it asks is overloaded
+		undo:     o.end,
+		healed:   o.calm,
+		ttl:      p.TTL,
+	}.injection(ctx)
+}
+
+// connect makes the client: with the user's name and with connections that no
+// other traffic shares.
+func (o *crowd) connect() error {
+	config := rest.CopyConfig(o.entrance.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: overloadUser}
+	base := config.Transport
+	if base == nil {
+		tls, err := rest.TLSConfigFor(config)
+		if err != nil {
+			return fmt.Errorf("credentials of entrance %s: %w", o.entrance.Name, err)
+		}
+		dial := config.Dial
+		if dial == nil {
+			dial = (&net.Dialer{Timeout: tryLimit}).DialContext
+		}
+		base = &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}
+	}
+	rt, err := rest.HTTPWrappersForConfig(config, base)
+	o.client = &http.Client{Transport: rt, Timeout: healLimit}
+	return err
+}
+
+// ask lists once, and throws the answer away.
+func (o *crowd) ask(ctx context.Context) (*http.Response, error) {
+	base, _, err := rest.DefaultServerUrlFor(o.entrance.Config)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(overloadPath).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	// Asked for outright, it is left to the server alone to compress.
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Accept-Encoding", "gzip")
+	resp, err := o.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp, err
+}
+
+// findLevel returns the priority level in which the user's requests are.
+func (o *crowd) findLevel(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, moveLimit)
+	defer cancel()
+	resp, err := o.ask(ctx)
+	if err != nil {
+		return "", err
+	}
+	uid := resp.Header.Get(levelHeader)
+	body, err := throughAny(ctx, o.cluster, http.MethodGet, "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", nil)
+	if err != nil {
+		return "", err
+	}
+	var levels flowcontrolv1.PriorityLevelConfigurationList
+	if err := json.Unmarshal(body, &levels); err != nil {
+		return "", err
+	}
+	for _, l := range levels.Items {
+		if string(l.UID) == uid && uid != "" {
+			if l.Spec.Type == flowcontrolv1.PriorityLevelEnablementExempt {
+				return "", fmt.Errorf("it is %s, which is exempt: the user would take the place of everybody", l.Name)
+			}
+			return l.Name, nil
+		}
+	}
+	return "", fmt.Errorf("the API server's answer names priority level %q, which is none of %d", uid, len(levels.Items))
+}
+
+// grant lets the user list.
+func (o *crowd) grant(ctx context.Context) error {
+	role := &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: o.name},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"list"}}}}
+	binding := &rbacv1.ClusterRoleBinding{TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"}, ObjectMeta: metav1.ObjectMeta{Name: o.name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: o.name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: overloadUser}}}
+	for resource, object := range map[string]any{"clusterroles": role, "clusterrolebindings": binding} {
+		body, err := json.Marshal(object)
+		if err == nil {
+			_, err = throughAny(ctx, o.cluster, http.MethodPost, rbacPath+resource, body)
+		}
+		if err != nil {
+			return fmt.Errorf("making %s %s: %w", resource, o.name, err)
+		}
+	}
+	return nil
+}
+
+// run starts the clients.
+func (o *crowd) run(ctx context.Context) {
+	var ticks <-chan time.Time
+	if o.rate > 0 {
+		ticker := time.NewTicker(time.Second / time.Duration(o.rate))
+		context.AfterFunc(ctx, ticker.Stop)
+		ticks = ticker.C
+	}
+	for range o.concurrency {
+		o.answer.Go(func() {
+			for ctx.Err() == nil {
+				if ticks != nil {
+					select {
+					case <-ticks:
+					case <-ctx.Done():
+						return
+					}
+				}
+				resp, err := o.ask(ctx)
+				switch {
+				case err == nil && resp.StatusCode == http.StatusOK:
+					o.served.Add(1)
+					continue
+				case err == nil && resp.StatusCode == http.StatusTooManyRequests:
+					o.rejected.Add(1)
+				}
+				// A server that refuses must not be asked without pause: it
+				// is the clients that would be overloaded.
+				select {
+				case <-ctx.Done():
+				case <-time.After(longestPause):
+				}
+			}
+		})
+	}
+}
+
+// end stops the clients and takes the user's role away.
+func (o *crowd) end(ctx context.Context) error {
+	o.stop()
+	o.answer.Wait()
+	o.client.CloseIdleConnections()
+	return errors.Join(
+		remove(ctx, o.cluster, rbacPath+"clusterrolebindings/"+o.name, "clusterrolebindings/"+o.name),
+		remove(ctx, o.cluster, rbacPath+"clusterroles/"+o.name, "clusterroles/"+o.name))
+}
+
+// queued looks whether requests of the user's level wait or are refused.
+func (o *crowd) queued(ctx context.Context) (bool, string) {
+	now, err := o.state(ctx)
+	if err != nil {
+		return false, err.Error()
+	}
+	grew := now.dispatched > o.before.dispatched
+	return grew && (now.waiting > 0 || now.refused > o.before.refused),
+		fmt.Sprintf("%s; %s before; the clients had %d answers and %d refusals (429)", now, o.before, o.served.Load(), o.rejected.Load())
+}
+
+// calm looks whether nothing waits any more.
+func (o *crowd) calm(ctx context.Context) (bool, string) {
+	up, said := ready(ctx, o.entrance)
+	if !up {
+		return false, said
+	}
+	now, err := o.state(ctx)
+	if err != nil {
+		return false, err.Error()
+	}
+	return now.waiting == 0 && now.executing == 0, now.String() + "; " + said
+}

@@ -1,0 +1,114 @@
+package fault
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// fairness is an API server that serves two requests of ordinary users at once.
+type fairness struct {
+	mu         sync.Mutex
+	waiting    int
+	dispatched int
+	exempt     bool
+	inert      bool // it serves everybody at once
+	seats      chan struct{}
+}
+
+func (f *fairness) add(waiting, dispatched int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting += waiting
+	f.dispatched += dispatched
+}
+
+func (f *fairness) answer(w http.ResponseWriter, r *http.Request) bool {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/prioritylevelconfigurations"):
+		kind := "Limited"
+		if f.exempt {
+			kind = "Exempt"
+		}
+		fmt.Fprintf(w, `{"items":[{"metadata":{"name":"ordinary","uid":"u-1"},"spec":{"type":%q}}]}`, kind)
+	case strings.HasSuffix(r.URL.Path, "/dump_priority_levels"):
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		fmt.Fprintf(w, "PriorityLevelName, ActiveQueues, WaitingRequests, ExecutingRequests, DispatchedRequests, RejectedRequests\n"+
+			"exempt,            <none>,       <none>,          <none>,            <none>,             <none>\n"+
+			"ordinary,          1,            %d,              %d,                %d,                 0\n", f.waiting, len(f.seats), f.dispatched)
+	case r.URL.Path == overloadPath && r.Method == http.MethodGet:
+		if r.Header.Get("Impersonate-User") != overloadUser {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		w.Header().Set(levelHeader, "u-1")
+		if f.inert {
+			f.add(0, 1)
+			return true
+		}
+		f.add(1, 0)
+		select {
+		case f.seats <- struct{}{}:
+			f.add(-1, 1)
+			time.Sleep(2 * time.Millisecond)
+			<-f.seats
+		case <-r.Context().Done():
+			f.add(-1, 0)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func TestOverload(t *testing.T) {
+	t.Parallel()
+	c := newAPI(t)
+	f := &fairness{seats: make(chan struct{}, 2), inert: true}
+	c.hookAll(f.answer)
+	target := component("node-2", framework.APIServer)
+	p := Params{TTL: ttl, Values: map[string]string{"concurrency": "20", "rate": "10000"}}
+	i, err := Overload.Inject(soon(t), c, target, p)
+	if err != nil || i.Proof().Proven {
+		t.Fatalf("an API server that serves everybody is proven overloaded: %v, %v", i, err)
+	}
+	if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+		t.Fatalf("%+v, %v", healed, err)
+	}
+	f.inert = false
+	if i, err = Overload.Inject(t.Context(), c, target, p); err != nil || !i.Proof().Proven {
+		t.Fatalf("%v, %v", i, err)
+	}
+	t.Log(i.Proof().What)
+	f.add(1, 0) // one request waits for ever
+	if healed, err := i.Heal(soon(t)); err != nil || healed.Proven {
+		t.Errorf("an API server where requests wait is proven healed: %+v, %v", healed, err)
+	}
+	f.add(-1, 0)
+	healed, err := i.Heal(t.Context())
+	if err != nil || !healed.Proven {
+		t.Fatalf("%+v, %v", healed, err)
+	}
+	t.Log(healed.What)
+	if posts, deletes := c.Server(0).Count(http.MethodPost), c.Server(0).Count(http.MethodDelete); deletes < posts {
+		t.Errorf("%d objects were made and %d deletions asked for", posts, deletes)
+	}
+	f.exempt = true
+	if _, err := Overload.Inject(t.Context(), c, target, p); err == nil || !strings.Contains(err.Error(), "exempt") {
+		t.Errorf("an exempt client: %v", err)
+	}
+	for name, value := range map[string]string{"concurrency": "0", "rate": "-1"} {
+		if err := Overload.Check(c, target, Params{TTL: ttl, Values: map[string]string{name: value}}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+	if err := Overload.Check(c, wholeTarget("node-1"), Params{TTL: ttl}); err == nil {
+		t.Error("a whole node: accepted")
+	}
+}

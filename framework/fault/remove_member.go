@@ -1,0 +1,169 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// RemoveMember removes an etcd member behind the cluster's back.
+var RemoveMember Fault = removeMember{}
+
+type removeMember struct{}
+
+func (removeMember) Name() string { return "remove-member" }
+
+func (removeMember) Doc() Doc {
+	return Doc{
+		Summary: "removes an etcd member from the list of members, upon which it ends; healing adds it again with the same peer URL and without its old data",
+		Targets: []string{"etcd"},
+		Needs:   []string{"EtcdAccess", "EtcdOperator"},
+		Example: "etcd/follower",
+	}
+}
+
+func (f removeMember) Check(c framework.Cluster, t Target, p Params) error {
+	_, err := f.operator(c, t, p)
+	return err
+}
+
+func (f removeMember) operator(c framework.Cluster, t Target, p Params) (framework.EtcdOperator, error) {
+	if err := checkEtcd(f, c, t, p); err != nil {
+		return nil, err
+	}
+	if all := nodesWith(c, framework.Etcd); len(all) < 3 {
+		return nil, fmt.Errorf("fault remove-member: cluster %s has %d etcd members: it takes 3 or more, so that a majority is left to add the member again", c.Name(), len(all))
+	}
+	n, err := node(c, t)
+	if err != nil {
+		return nil, err
+	}
+	return ability[framework.EtcdOperator](n, "node "+n.Name(), "fault remove-member")
+}
+
+func (f removeMember) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	operator, err := f.operator(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	all, err := openMembers(c)
+	if err != nil {
+		return nil, fmt.Errorf("fault remove-member: %w", err)
+	}
+	defer all.close()
+	others := all.without(t.Node)
+	list, err := others.list(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("fault remove-member: before the fault: %w", err)
+	}
+	at := slices.IndexFunc(list, func(m *pb.Member) bool { return m.Name == t.Node })
+	if at < 0 {
+		return notInjected(t, "etcd on %s was no member already: %s", t.Node, memberWords(list)), nil
+	}
+	removed := list[at]
+	return attempt{
+		target: t,
+		what:   fmt.Sprintf("removing etcd on %s from the members", t.Node),
+		ask: func(ctx context.Context) error {
+			return others.insist(ctx, func(ctx context.Context, m member) error {
+				_, err := m.client.MemberRemove(ctx, removed.ID)
+				return err
+			})
+		},
+		effect: func(ctx context.Context) (bool, string) {
+			list, err := others.list(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			seen := "the members are " + memberWords(list)
+			if slices.ContainsFunc(list, func(m *pb.Member) bool { return m.ID == removed.ID }) {
+				return false, seen
+			}
+			serves, said := etcdReads(ctx, c, t.Node)
+			return !serves, seen + "; " + said
+		},
+		patience: 2 * moveLimit, // a member that does not serve may not answer either
+		undo: func(ctx context.Context) error {
+			return onMembers(c, func(all members) error {
+				return rejoin(ctx, all.without(t.Node), operator, t.Node, removed.PeerURLs)
+			})
+		},
+		healed: func(ctx context.Context) (held bool, seen string) {
+			err := onMembers(c, func(all members) error {
+				list, err := all.without(t.Node).list(ctx)
+				if err != nil {
+					return err
+				}
+				seen = "the members are " + memberWords(list)
+				if !slices.ContainsFunc(list, func(m *pb.Member) bool { return m.Name == t.Node }) {
+					return nil
+				}
+				serves, said := etcdReads(ctx, c, t.Node)
+				held, seen = serves, seen+"; "+said
+				return nil
+			})
+			if err != nil {
+				return false, err.Error()
+			}
+			return held, seen
+		},
+		ttl: p.TTL,
+	}.injection(ctx)
+}
+
+// rejoin adds the member on a node again, empty. It does nothing where a member
+// of that peer URL is there and has started.
+func rejoin(ctx context.Context, others members, operator framework.EtcdOperator, node string, urls []string) error {
+	list, err := others.list(ctx)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(list, func(m *pb.Member) bool { return slices.Equal(m.PeerURLs, urls) })
+	if at >= 0 && list[at].Name != "" {
+		return nil
+	}
+	if at < 0 {
+		err := others.insist(ctx, func(ctx context.Context, m member) error {
+			answer, err := m.client.MemberAdd(ctx, urls)
+			if err == nil {
+				list = answer.Members
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("adding the member with peer URL %s: %w", strings.Join(urls, ","), err)
+		}
+	}
+	if err := operator.RejoinEtcd(ctx, peersOf(list, node)); err != nil {
+		return fmt.Errorf("starting the member that was added: %w", err)
+	}
+	return nil
+}
+
+// insist is first, again and again for a while: members refuse to change their
+// list while one of them has not been connected to the rest for 5 seconds.
+func (all members) insist(ctx context.Context, ask func(context.Context, member) error) error {
+	var refused error
+	await(ctx, healLimit/2, func(ctx context.Context) (bool, string) {
+		refused = all.first(ctx, ask)
+		return refused == nil, ""
+	})
+	return refused
+}
+
+func memberWords(list []*pb.Member) string {
+	var words []string
+	for _, m := range list {
+		name := m.Name
+		if name == "" {
+			name = "(not started)"
+		}
+		words = append(words, fmt.Sprintf("%s %x", name, m.ID))
+	}
+	return strings.Join(words, ", ")
+}

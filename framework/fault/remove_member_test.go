@@ -1,0 +1,39 @@
+package fault
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRemoveMember(t *testing.T) {
+	t.Parallel()
+	c := operateEtcd(t)
+	target := c.resolve(t, "etcd/leader")
+	removes := func(method string, _ any) bool { return method == "MemberRemove" }
+	i, err := RemoveMember.Inject(soon(t), numbEtcd{c, removes}, target, Params{TTL: ttl})
+	if err != nil || i.Proof().Proven {
+		t.Fatalf("a member that was not removed is proven gone: %v, %v", i, err)
+	}
+	i, err = RemoveMember.Inject(t.Context(), c, target, Params{TTL: ttl})
+	if err != nil || !i.Proof().Proven {
+		t.Fatalf("%v, %v", i, err)
+	}
+	t.Log(i.Proof().What)
+	if again, err := RemoveMember.Inject(t.Context(), c, target, Params{TTL: ttl}); err != nil || again.Proof().Proven || !strings.Contains(again.Proof().What, "no member already") {
+		t.Errorf("removed twice: %v, %v", again, err)
+	}
+	c.numb = true
+	short, cancel := withTimeout(t, 5*time.Second)
+	defer cancel()
+	if healed, err := i.Heal(short); err == nil && healed.Proven {
+		t.Errorf("a member that was added and not started is proven healed: %+v", healed)
+	}
+	c.numb = false
+	// It is a member without data now, which healing has to start.
+	healed, err := i.Heal(t.Context())
+	if err != nil || !healed.Proven || c.numbs == 0 {
+		t.Fatalf("%+v, %v, %d orders ignored", healed, err, c.numbs)
+	}
+	t.Log(healed.What)
+}

@@ -1,0 +1,251 @@
+package fault
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// What follows reads and writes objects of Kubernetes through any API server
+// or, where none answers, in etcd, since healing must not need an API server.
+
+// registry begins the keys of Kubernetes in etcd, unless its API servers were
+// told otherwise.
+const registry = "/registry/"
+
+var (
+	// errGone says that there is no such object, which is an answer.
+	errGone = errors.New("there is no such object")
+	// errConflict says that the object was changed by others in between.
+	errConflict = errors.New("it was changed in between")
+)
+
+// refusedError is an answer of an API server that is no success.
+type refusedError struct {
+	status int
+	body   string
+}
+
+func (e *refusedError) Error() string { return fmt.Sprintf("status %d: %.200s", e.status, e.body) }
+
+// throughAny makes a request of the API through the first entrance that
+// answers. Other answers than a success are errors: errGone, errConflict or a
+// *refusedError. Any other error says that no entrance answered.
+func throughAny(ctx context.Context, c framework.Cluster, method, path string, object []byte) ([]byte, error) {
+	var problems []error
+	for _, e := range c.Entrances() {
+		body, status, err := send(ctx, e, method, path, object)
+		switch {
+		case err == nil && status == http.StatusNotFound:
+			return nil, errGone
+		case err == nil && status == http.StatusConflict:
+			return nil, errConflict
+		case err == nil && status/100 == 2:
+			return body, nil
+		case err == nil && status < http.StatusInternalServerError && status != http.StatusTooManyRequests:
+			return nil, &refusedError{status, string(body)}
+		case err == nil:
+			err = &refusedError{status, string(body)}
+		}
+		problems = append(problems, fmt.Errorf("through entrance %s: %w", e.Name, err))
+	}
+	if len(problems) == 0 {
+		return nil, errors.New("the cluster has no entrance")
+	}
+	return nil, errors.Join(problems...)
+}
+
+// answered tells whether an API server had the last word.
+func answered(err error) bool {
+	var refused *refusedError
+	return err == nil || errors.Is(err, errGone) || errors.Is(err, errConflict) ||
+		errors.As(err, &refused) && refused.status < http.StatusInternalServerError
+}
+
+// remove deletes an object through the API or, where no API server does it, its
+// key in etcd. It does nothing where there is none.
+func remove(ctx context.Context, c framework.Cluster, path, key string) error {
+	_, err := throughAny(ctx, c, http.MethodDelete, path, nil)
+	if err == nil || errors.Is(err, errGone) {
+		return nil
+	}
+	if _, ok := c.(framework.EtcdAccess); !ok {
+		return fmt.Errorf("deleting %s: %w", path, err)
+	}
+	inEtcd := onMembers(c, func(all members) error {
+		return all.first(ctx, func(ctx context.Context, m member) error {
+			_, err := m.client.Delete(ctx, registry+key)
+			return err
+		})
+	})
+	if inEtcd != nil {
+		return fmt.Errorf("deleting %s: %w; and its key in etcd: %w", path, err, inEtcd)
+	}
+	return nil
+}
+
+// leaseObject is a lease of kube-system.
+type leaseObject struct {
+	cluster framework.Cluster
+	name    string
+}
+
+func (l leaseObject) path() string {
+	return "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + l.name
+}
+
+func (l leaseObject) key() string { return "leases/kube-system/" + l.name }
+
+// read returns the lease as etcd has it or, where the provider gives no access
+// to etcd or no member answers, as the API has it; errGone if there is none.
+func (l leaseObject) read(ctx context.Context) (*coordinationv1.Lease, string, error) {
+	if _, ok := l.cluster.(framework.EtcdAccess); ok {
+		lease, _, err := l.stored(ctx)
+		if err == nil || errors.Is(err, errGone) {
+			return lease, "in etcd", err
+		}
+	}
+	lease, err := l.get(ctx)
+	return lease, "through the API", err
+}
+
+// get returns the lease as the API has it.
+func (l leaseObject) get(ctx context.Context) (*coordinationv1.Lease, error) {
+	body, err := throughAny(ctx, l.cluster, http.MethodGet, l.path(), nil)
+	if err != nil {
+		return nil, err
+	}
+	var lease coordinationv1.Lease
+	if err := json.Unmarshal(body, &lease); err != nil {
+		return nil, fmt.Errorf("lease kube-system/%s: %w", l.name, err)
+	}
+	return &lease, nil
+}
+
+// change changes the lease through the API, again where others were faster. The
+// function may refuse with an error.
+func (l leaseObject) change(ctx context.Context, change func(*coordinationv1.Lease) error) error {
+	for {
+		lease, err := l.get(ctx)
+		if err != nil {
+			return err
+		}
+		if err := change(lease); err != nil {
+			return err
+		}
+		body, err := json.Marshal(lease)
+		if err != nil {
+			return err
+		}
+		if _, err = throughAny(ctx, l.cluster, http.MethodPut, l.path(), body); !errors.Is(err, errConflict) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// stored returns the lease as etcd has it, and at which revision.
+func (l leaseObject) stored(ctx context.Context) (lease *coordinationv1.Lease, revision int64, err error) {
+	err = onMembers(l.cluster, func(all members) error {
+		var answer *clientv3.GetResponse
+		err := all.first(ctx, func(ctx context.Context, m member) (err error) {
+			answer, err = m.client.Get(ctx, registry+l.key())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(answer.Kvs) == 0 {
+			return errGone
+		}
+		lease, revision = &coordinationv1.Lease{}, answer.Kvs[0].ModRevision
+		_, _, err = leaseCodec().Decode(answer.Kvs[0].Value, nil, lease)
+		return err
+	})
+	return lease, revision, err
+}
+
+// changeStored is change in etcd itself.
+func (l leaseObject) changeStored(ctx context.Context, change func(*coordinationv1.Lease) error) error {
+	lease, revision, err := l.stored(ctx)
+	if err != nil {
+		return err
+	}
+	if err := change(lease); err != nil {
+		return err
+	}
+	lease.APIVersion, lease.Kind = coordinationv1.SchemeGroupVersion.String(), "Lease"
+	var value bytes.Buffer
+	if err := leaseCodec().Encode(lease, &value); err != nil {
+		return err
+	}
+	return onMembers(l.cluster, func(all members) error {
+		return all.first(ctx, func(ctx context.Context, m member) error {
+			key := registry + l.key()
+			_, err := m.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
+				Then(clientv3.OpPut(key, value.String())).Commit()
+			return err
+		})
+	})
+}
+
+// leaseCodec writes leases as API servers do.
+func leaseCodec() *protobuf.Serializer {
+	scheme := runtime.NewScheme()
+	_ = coordinationv1.AddToScheme(scheme) // fails for a type registered twice only
+	return protobuf.NewSerializer(scheme, scheme)
+}
+
+// held looks whether somebody other than a stranger holds the lease and renews
+// it.
+func (l leaseObject) held(besides func(*coordinationv1.Lease) bool) look {
+	var first *coordinationv1.Lease
+	return func(ctx context.Context) (bool, string) {
+		lease, how, err := l.read(ctx)
+		name := "lease kube-system/" + l.name
+		if err != nil {
+			return false, fmt.Sprintf("%s %s: %v", name, how, err)
+		}
+		holder := text(lease.Spec.HolderIdentity)
+		if holder == "" || lease.Spec.RenewTime == nil || besides(lease) {
+			first = nil
+			return false, fmt.Sprintf("%s %s has the holder %q", name, how, holder)
+		}
+		if first == nil || text(first.Spec.HolderIdentity) != holder {
+			first = lease
+		}
+		renewed := !lease.Spec.RenewTime.Equal(first.Spec.RenewTime)
+		return renewed, fmt.Sprintf("%s %s is held by %s, who renewed it at %s", name, how, holder, lease.Spec.RenewTime.Format("15:04:05.000"))
+	}
+}
+
+// leaseOf returns the lease of the elected component that a fault is for.
+func leaseOf(f Fault, c framework.Cluster, t Target, p Params) (leaseObject, error) {
+	if err := checkParams(f, p); err != nil {
+		return leaseObject{}, err
+	}
+	var elected []string
+	for _, k := range kinds() {
+		if k.lease == "" {
+			continue
+		}
+		elected = append(elected, k.names[0]+"/active")
+		if k.component == t.Component && t.Component != "" {
+			if _, _, err := componentHolder(f, c, t); err != nil {
+				return leaseObject{}, err
+			}
+			return leaseObject{c, k.lease}, nil
+		}
+	}
+	return leaseObject{}, fmt.Errorf("fault %s: target %s has no lease of kube-system: it takes %s", f.Name(), t.Asked, strings.Join(elected, " or "))
+}

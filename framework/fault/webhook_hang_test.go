@@ -1,0 +1,101 @@
+package fault
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+// admission does what API servers do with webhooks.
+type admission struct {
+	mu    sync.Mutex
+	hooks map[string]admissionregistrationv1.ValidatingWebhook
+	inert bool // registrations are accepted and forgotten; so are deletions
+}
+
+func (a *admission) answer(w http.ResponseWriter, r *http.Request) bool {
+	body, _ := io.ReadAll(r.Body)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case strings.HasPrefix(r.URL.Path, webhooksPath):
+		var config admissionregistrationv1.ValidatingWebhookConfiguration
+		if r.Method == http.MethodPost && !a.inert && json.Unmarshal(body, &config) == nil {
+			a.hooks[config.Name] = config.Webhooks[0]
+		} else if !a.inert {
+			delete(a.hooks, strings.TrimPrefix(r.URL.Path, webhooksPath+"/"))
+		}
+	case r.Method == http.MethodPost:
+		for _, h := range a.hooks {
+			pool := x509.NewCertPool()
+			pool.AppendCertsFromPEM(h.ClientConfig.CABundle)
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+			err := callWebhook(context.Background(), client, *h.ClientConfig.URL, time.Duration(*h.TimeoutSeconds)*time.Second)
+			if err != nil && *h.FailurePolicy == admissionregistrationv1.Fail {
+				apitest.Fail(w, http.StatusInternalServerError, "InternalError", "failed calling webhook "+h.Name+": "+err.Error())
+				return true
+			}
+		}
+	default:
+		return false
+	}
+	_, _ = w.Write([]byte("{}"))
+	return true
+}
+
+func TestWebhookHang(t *testing.T) {
+	t.Parallel()
+	c := newAPI(t)
+	a := &admission{hooks: map[string]admissionregistrationv1.ValidatingWebhook{}, inert: true}
+	c.hookAll(a.answer)
+	target := component("node-2", framework.APIServer)
+	if i, err := WebhookHang.Inject(soon(t), c, target, Params{TTL: ttl, Values: map[string]string{"timeout": "1s"}}); err != nil || i.Proof().Proven {
+		t.Fatalf("a webhook that nobody knows is proven to hang: %v, %v", i, err)
+	}
+	a.inert = false
+	for _, policy := range []string{"Ignore", "Fail"} {
+		p := Params{TTL: ttl, Values: map[string]string{"timeout": "1s", "failurePolicy": policy, "namespace": "default"}}
+		i, err := WebhookHang.Inject(t.Context(), c, target, p)
+		if err != nil || !i.Proof().Proven {
+			t.Fatalf("%s: %v, %v", policy, i, err)
+		}
+		t.Log(i.Proof().What)
+		if policy == "Fail" {
+			if again, err := WebhookHang.Inject(t.Context(), c, target, p); err != nil || again.Proof().Proven {
+				t.Errorf("a second webhook is proven: %v, %v", again, err)
+			}
+		}
+		a.inert = true
+		if healed, err := i.Heal(soon(t)); err != nil || healed.Proven {
+			t.Errorf("%s: a webhook that is still asked is proven healed: %+v, %v", policy, healed, err)
+		}
+		a.inert = false
+		healed, err := i.Heal(t.Context())
+		if err != nil || !healed.Proven || !strings.Contains(healed.What, "node-1, node-2, node-3") {
+			t.Fatalf("%s: %+v, %v", policy, healed, err)
+		}
+	}
+	for name, value := range map[string]string{"timeout": "31s", "failurePolicy": "Maybe", "resources": "pods", "namespace": "A B"} {
+		if err := WebhookHang.Check(c, target, Params{TTL: ttl, Values: map[string]string{name: value}}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+	if err := WebhookHang.Check(c, target, Params{TTL: ttl, Values: map[string]string{"timeout": "1500ms"}}); err == nil {
+		t.Error("timeout=1500ms: accepted")
+	}
+	if err := WebhookHang.Check(c, wholeTarget("node-1"), Params{TTL: ttl}); err == nil {
+		t.Error("a whole node: accepted")
+	}
+}
