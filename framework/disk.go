@@ -28,10 +28,13 @@ type DiskFaulter interface {
 type DiskDamager interface {
 	// FlipDisk inverts bytes of a file behind etcd's back, until RestoreDisk
 	// or until ttl has passed. Bytes that were written again meanwhile stay.
+	// Where some of them are flipped already it does nothing, and there is no
+	// handle.
 	FlipDisk(ctx context.Context, f DiskFlip, ttl time.Duration) (DiskFlipped, error)
 	// WipeDisk puts an empty disk into the place of the one that is there,
 	// until RestoreDisk or until ttl has passed, when the old one comes back
 	// as it was. Files that are open across either change fail with EIO.
+	// Where it is wiped already it does nothing, and there is no handle.
 	WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error)
 	// ReadDisk reads a file of the member's data as the member would, past
 	// the page cache. The name is relative to the data directory.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
@@ -69,6 +70,7 @@ type Cluster struct {
 	workers   *machine // nil without simulated nodes
 	entrances []framework.Entrance
 	etcdTLS   clientv3.Config
+	disks     []*disk.Process
 
 	impair    impairments
 	closeOnce sync.Once
@@ -271,6 +273,9 @@ func (c *Cluster) Nodes() []framework.Node {
 	nodes := make([]framework.Node, len(c.nodes))
 	for i, n := range c.nodes {
 		nodes[i] = n
+		if n.machine.disk != nil {
+			nodes[i] = diskNode{n}
+		}
 	}
 	return nodes
 }
@@ -319,8 +324,9 @@ func (c *Cluster) Close(context.Context) error {
 			wg.Go(m.close)
 		}
 		wg.Wait()
+		err = c.stopDisks()
 		if c.sw != nil {
-			err = c.sw.Close()
+			err = errors.Join(err, c.sw.Close())
 		}
 		if c.dir != "" {
 			err = errors.Join(err, os.RemoveAll(c.dir))

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 )
 
@@ -28,6 +29,7 @@ type machine struct {
 	logs   string
 	config agentConfig
 	agent  *agentClient
+	disk   *disk.Process // nil where etcd's data pass through nothing
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd // nil while the machine is off
@@ -148,12 +150,18 @@ func (m *machine) awaitAgent(ctx context.Context) error {
 
 // powerOff pulls the plug. Power comes back after ttl, or never if it is 0.
 func (m *machine) powerOff(ttl time.Duration) error {
+	return m.cutPower(ttl, func() error { return nil })
+}
+
+// cutPower pulls the plug, and does something to the disk that was left.
+func (m *machine) cutPower(ttl time.Duration, then func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.cmd == nil {
 		return fmt.Errorf("machine %s is off already", m.name)
 	}
 	m.pullPlug()
+	err := then()
 	if ttl > 0 {
 		m.timer = time.AfterFunc(ttl, func() {
 			if err := m.powerOn(context.Background()); err != nil {
@@ -161,19 +169,21 @@ func (m *machine) powerOff(ttl time.Duration) error {
 			}
 		})
 	}
-	return nil
+	return err
 }
 
 // pullPlug ends the machine. The network goes first and the device last:
 // otherwise peers would get FIN or RST from a machine that is supposed to be
 // silent, from the dying processes or from the namespace that outlives them.
+// The disk stops at the same moment, so that the dying write nothing more.
 func (m *machine) pullPlug() {
 	if m.port != nil {
 		m.port.Unplug()
 	}
 	if m.cmd != nil {
+		defer m.freezeDisk()()
 		_ = m.cmd.Process.Kill()
-		<-m.ended
+		m.awaitEnd()
 		m.cmd = nil
 	}
 	if m.port != nil {

@@ -38,6 +38,12 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 	if err != nil {
 		return nil, err
 	}
+	data := filepath.Join(m.dir, "etcd")
+	if spec.Disk == clusters.DiskFUSE {
+		if data, err = c.makeDisk(m, data); err != nil {
+			return nil, err
+		}
+	}
 	pkiDir := filepath.Join(m.dir, "pki")
 	server := component.APIServerURL(addr.Addr())
 	if err := c.pki.WriteNode(pkiDir, spec.Name, server, []netip.Addr{addr.Addr()}, nil); err != nil {
@@ -45,7 +51,7 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 	}
 	commands := component.Commands(component.Node{
 		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: pkiDir,
-		Config: filepath.Join(m.dir, "config"), Data: filepath.Join(m.dir, "etcd"), Logs: m.logs,
+		Config: filepath.Join(m.dir, "config"), Data: data, Logs: m.logs,
 		Members: members, ExtraArgs: spec.ExtraArgs,
 	})
 	for _, cmd := range commands {

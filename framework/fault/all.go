@@ -4,7 +4,7 @@ import "slices"
 
 // All returns every fault, sorted by name.
 func All() []Fault {
-	return []Fault{Freeze, Isolate, IsolateEtcd, Kill, MoveLeader, PowerOff, Stop}
+	return []Fault{DiskError, DiskFlip, DiskFull, DiskLie, DiskSlow, DiskWipe, Freeze, Isolate, IsolateEtcd, Kill, MoveLeader, PowerOff, Stop}
 }
 
 // ByName returns the fault of that name, and whether there is one.

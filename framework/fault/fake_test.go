@@ -41,6 +41,7 @@ type fakeNode struct {
 	off       bool
 	processes map[framework.Component]*fakeProcess
 	pids      int
+	disk      fakeDisk
 }
 
 type fakeProcess struct {

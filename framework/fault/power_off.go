@@ -20,6 +20,7 @@ func (powerOff) Doc() Doc {
 	return Doc{
 		Summary: "pulls the plug of a node: everything on it ends, and its peers get neither FIN nor RST",
 		Targets: []string{"node"},
+		Params:  map[string]string{"unsynced": unsyncedDoc},
 		Needs:   []string{"PowerSwitch", "ProcessReporter, unless the node has an entrance"},
 		Example: "node/leader",
 	}
@@ -30,6 +31,7 @@ type outage struct {
 	cluster  framework.Cluster
 	node     framework.Node
 	power    framework.PowerSwitch
+	plug     *plug
 	reporter framework.ProcessReporter // nil where the node has none
 	entrance *framework.Entrance       // nil where the node has none
 }
@@ -49,6 +51,9 @@ func (f powerOff) outage(c framework.Cluster, t Target, p Params) (*outage, erro
 	}
 	o := &outage{cluster: c, node: n}
 	if o.power, err = ability[framework.PowerSwitch](n, "node "+n.Name(), "fault power-off"); err != nil {
+		return nil, err
+	}
+	if o.plug, err = newPlug(f, n, p, o.power); err != nil {
 		return nil, err
 	}
 	o.reporter, _ = n.(framework.ProcessReporter)
@@ -77,8 +82,8 @@ func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 	return attempt{
 		target: t,
 		what:   "power-off of node " + t.Node,
-		ask:    func(ctx context.Context) error { return o.power.PowerOff(ctx, p.TTL) },
-		effect: o.dark,
+		ask:    func(ctx context.Context) error { return o.plug.off(ctx, p.TTL) },
+		effect: o.plug.told(o.dark),
 		undo:   o.power.PowerOn,
 		healed: o.back,
 	}.injection(ctx)

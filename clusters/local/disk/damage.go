@@ -33,8 +33,12 @@ func (n *node) overwritten(off, end int64) {
 // maxFlip bounds how much is flipped at once.
 const maxFlip = 1 << 20
 
+// errFlipped says that some of the bytes are inverted already.
+var errFlipped = errors.New("flipped already")
+
 // Flip inverts bytes of a file for ttl, or until Restore. The pattern of its
-// name is relative to the mount.
+// name is relative to the mount. Where some of them are flipped already it does
+// nothing, and there is no handle.
 func (d *Disk) Flip(what framework.DiskFlip, ttl time.Duration) (framework.DiskFlipped, error) {
 	var done framework.DiskFlipped
 	if what.Bytes < 1 || what.Bytes > maxFlip {
@@ -45,11 +49,15 @@ func (d *Disk) Flip(what framework.DiskFlip, ttl time.Duration) (framework.DiskF
 		return done, err
 	}
 	f := &flip{off: what.Offset}
-	if err := d.fs.alone(n, func() error { return n.invert(f, what.Bytes) }); err != nil {
+	err = d.fs.alone(n, func() error { return n.invert(f, what.Bytes) })
+	done = framework.DiskFlipped{File: n.relative(), Offset: f.off, Was: slices.Clone(f.was)}
+	if err == errFlipped {
+		return done, nil
+	}
+	if err != nil {
 		return done, fmt.Errorf("flipping bytes of %s: %w", n.relative(), err)
 	}
 	d.fs.tell([]*node{n}, nil)
-	done = framework.DiskFlipped{File: n.relative(), Offset: f.off, Was: slices.Clone(f.was)}
 	done.Handle, err = d.add(&fault{end: func() error { return d.unflip(n, f, what.Keep) }}, ttl)
 	if err != nil {
 		return done, errors.Join(err, d.unflip(n, f, false))
@@ -101,6 +109,11 @@ func (n *node) invert(f *flip, bytes int) error {
 	if f.off+int64(bytes) > n.size {
 		return fmt.Errorf("it has %d bytes: there are no %d at offset %d", n.size, bytes, f.off)
 	}
+	for _, other := range n.flips {
+		if f.off < other.off+int64(len(other.was)) && other.off < f.off+int64(bytes) {
+			return errFlipped
+		}
+	}
 	f.was, f.over = make([]byte, bytes), make([]bool, bytes)
 	if _, err := unix.Pread(n.fd, f.was, f.off); err != nil {
 		return err
@@ -116,25 +129,20 @@ func (n *node) invert(f *flip, bytes int) error {
 	return nil
 }
 
-// unflip inverts those bytes again that were not written since, and leaves them
-// where keep is set. A flip of what is flipped already cancels out, in any order.
+// unflip puts those bytes back that were not written since, and leaves them where
+// keep is set.
 func (d *Disk) unflip(n *node, f *flip, keep bool) error {
 	err := d.fs.alone(n, func() error {
 		n.flips = slices.DeleteFunc(n.flips, func(other *flip) bool { return other == f })
 		if keep {
 			return nil
 		}
-		b := make([]byte, 1)
 		for i := range f.was {
 			at := f.off + int64(i)
 			if f.over[i] || at >= n.size {
 				continue
 			}
-			if _, err := unix.Pread(n.fd, b, at); err != nil {
-				return err
-			}
-			b[0] = ^b[0]
-			if _, err := unix.Pwrite(n.fd, b, at); err != nil {
+			if _, err := unix.Pwrite(n.fd, f.was[i:i+1], at); err != nil {
 				return err
 			}
 		}
@@ -147,8 +155,12 @@ func (d *Disk) unflip(n *node, f *flip, keep bool) error {
 	return err
 }
 
+// errWiped says that the disk is an empty one already.
+var errWiped = errors.New("wiped already")
+
 // Wipe puts an empty disk into the place of the one that is there, for ttl or
-// until Restore, which brings the old one back as it was.
+// until Restore, which brings the old one back as it was. Where that was done
+// already it does nothing, and there is no handle.
 func (d *Disk) Wipe(ttl time.Duration) (handle string, err error) {
 	if ttl <= 0 {
 		return "", errNoTTL
@@ -158,7 +170,7 @@ func (d *Disk) Wipe(ttl time.Duration) (handle string, err error) {
 	}
 	err = d.swap(func(data string) error {
 		if d.wiped != nil {
-			return errors.New("it is wiped already")
+			return errWiped
 		}
 		aside := filepath.Join(d.cfg.Backing, "aside")
 		if err := os.Rename(data, aside); err != nil {
@@ -172,6 +184,9 @@ func (d *Disk) Wipe(ttl time.Duration) (handle string, err error) {
 		d.fs.tree = d.fs.newTree(data)
 		return nil
 	})
+	if err == errWiped {
+		return "", nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("wiping the disk: %w", err)
 	}

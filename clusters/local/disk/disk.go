@@ -258,3 +258,13 @@ func (d *Disk) Unsynced(file string) bool {
 	}
 	return false
 }
+
+// Available tells what keeps a disk from being mounted, if anything does: the
+// device that FUSE needs may be missing, or closed to the user.
+func Available() error {
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("FUSE cannot be used: %w", err)
+	}
+	return f.Close()
+}

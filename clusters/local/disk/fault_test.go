@@ -215,12 +215,15 @@ func TestFlip(t *testing.T) {
 	if one.File != "d/e/db" || one.Offset != 4 || string(one.Was) != "ef" || text() != "abcd??gh" {
 		t.Errorf("flipped %+v: %s", one, text())
 	}
-	two := flip(framework.DiskFlip{File: "d/e/db", Offset: 5, Bytes: 2})
-	if text() != "abcd?f?h" {
-		t.Errorf("flipped twice: %s", text())
+	if again := flip(framework.DiskFlip{File: "d/e/db", Offset: 5, Bytes: 2}); again.Handle != "" || text() != "abcd??gh" {
+		t.Errorf("flipped again: %+v: %s", again, text())
+	}
+	two := flip(framework.DiskFlip{File: "d/e/db", Offset: 6, Bytes: 1})
+	if text() != "abcd???h" {
+		t.Errorf("flipped beside it: %s", text())
 	}
 	restore(t, p, one.Handle)
-	if text() != "abcde??h" {
+	if text() != "abcdef?h" {
 		t.Errorf("the first one taken back: %s", text())
 	}
 	step(t, p.Mount(), "write d/e/db 6 X")
@@ -267,8 +270,8 @@ func TestWipe(t *testing.T) {
 	if _, err := f.WriteAt([]byte("x"), 0); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a file of the disk that is gone: %v", err)
 	}
-	if _, err := p.Wipe(t.Context(), time.Minute); err == nil {
-		t.Error("wiped twice")
+	if again, err := p.Wipe(t.Context(), time.Minute); again != "" || err != nil {
+		t.Errorf("wiped twice: %q, %v", again, err)
 	}
 	step(t, p.Mount(), "mkdir d")
 	step(t, p.Mount(), "write d/a 0 other")
