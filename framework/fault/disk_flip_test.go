@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ func TestDiskFlip(t *testing.T) {
 	for name, already := range map[string]func(*fakeCluster){
 		"no member": noEtcd,
 		"flipped already": func(c *fakeCluster) {
-			_, _ = c.nodes[1].FlipDisk(nil, framework.DiskFlip{File: boltFile, Bytes: 3}, ttl)
+			_, _ = c.nodes[1].FlipDisk(context.TODO(), framework.DiskFlip{File: boltFile, Bytes: 3}, ttl)
 			c.asked = 0
 		},
 	} {

@@ -18,7 +18,7 @@ func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, _ *fuse.Open
 	if status != fuse.OK {
 		return status
 	}
-	return errno(n.acquire(fs.pathOf(n)))
+	return fuse.ToStatus(n.acquire(fs.pathOf(n)))
 }
 
 func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
@@ -41,7 +41,7 @@ func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) 
 	}
 	got, err := unix.Pread(n.fd, buf[:in.Size], int64(in.Offset))
 	if err != nil {
-		return nil, errno(err)
+		return nil, fuse.ToStatus(err)
 	}
 	return fuse.ReadResultData(buf[:got]), fuse.OK
 }
@@ -57,7 +57,7 @@ func (fs *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byt
 	}
 	wrote, err := n.write(data, int64(in.Offset))
 	if err != nil {
-		return 0, errno(err)
+		return 0, fuse.ToStatus(err)
 	}
 	return uint32(wrote), fuse.OK
 }
@@ -71,7 +71,7 @@ func (fs *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fu
 	if status != fuse.OK {
 		return status
 	}
-	return errno(n.allocate(in.Mode, int64(in.Offset), int64(in.Length)))
+	return fuse.ToStatus(n.allocate(in.Mode, int64(in.Offset), int64(in.Length)))
 }
 
 // dataOnly is the flag of a sync request that comes from fdatasync.
@@ -88,7 +88,7 @@ func (fs *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Statu
 		return status
 	}
 	if err := n.sync(in.FsyncFlags&dataOnly != 0); err != nil {
-		return errno(err)
+		return fuse.ToStatus(err)
 	}
 	fs.commit(n)
 	return fuse.OK
@@ -106,11 +106,11 @@ func (fs *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.St
 	}
 	fd, err := unix.Open(fs.pathOf(n), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return errno(err)
+		return fuse.ToStatus(err)
 	}
 	defer unix.Close(fd)
 	if err := unix.Fsync(fd); err != nil {
-		return errno(err)
+		return fuse.ToStatus(err)
 	}
 	fs.commit(n)
 	return fuse.OK

@@ -1,7 +1,7 @@
 package disk
 
 import (
-	"errors"
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -361,17 +361,6 @@ func (fs *fileSystem) everything() (all []*node, names []staleName) {
 			names = append(names, staleName{n.parent.kernelID(), n.name})
 		}
 	}
-	slices.SortFunc(all, func(a, b *node) int { return int(int64(a.id) - int64(b.id)) })
+	slices.SortFunc(all, func(a, b *node) int { return cmp.Compare(a.id, b.id) })
 	return all, names
-}
-
-func errno(err error) fuse.Status {
-	var e syscall.Errno
-	if err == nil {
-		return fuse.OK
-	}
-	if errors.As(err, &e) {
-		return fuse.Status(e)
-	}
-	return fuse.EIO
 }

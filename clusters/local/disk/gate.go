@@ -223,10 +223,9 @@ func dying(thread uint32) bool {
 // out are done.
 func (g *gate) freeze() {
 	thawed := make(chan struct{})
-	if g.frozen.CompareAndSwap(nil, &thawed) {
-		g.busy.Lock() // wait for those inside
-		g.busy.Unlock()
-	}
+	g.frozen.CompareAndSwap(nil, &thawed)
+	g.busy.Lock() // which waits for those inside
+	defer g.busy.Unlock()
 }
 
 func (g *gate) thaw() {

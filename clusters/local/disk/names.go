@@ -32,18 +32,18 @@ func (fs *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name str
 		path := filepath.Join(parent.path(), name)
 		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, in.Mode)
 		if err != nil {
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		// Somebody else's umask is in the mode already.
 		_ = unix.Fchmod(fd, in.Mode&0o7777)
 		n := fs.newNode(parent, name, false)
 		if err := fs.made(n, path, &in.InHeader, &out.EntryOut); err != nil {
 			_ = unix.Close(fd)
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return errno(n.adopt(fd))
+		return fuse.ToStatus(n.adopt(fd))
 	})
 }
 
@@ -51,10 +51,10 @@ func (fs *fileSystem) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name strin
 	return fs.changeNames(caller{cancel, in.Pid}, opWrite, in.NodeId, func(parent *node) fuse.Status {
 		path := filepath.Join(parent.path(), name)
 		if err := unix.Mkdir(path, in.Mode); err != nil {
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		_ = unix.Chmod(path, in.Mode&0o7777)
-		return errno(fs.made(fs.newNode(parent, name, true), path, &in.InHeader, out))
+		return fuse.ToStatus(fs.made(fs.newNode(parent, name, true), path, &in.InHeader, out))
 	})
 }
 
@@ -92,11 +92,11 @@ func (fs *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name stri
 	return fs.changeNames(caller{cancel, h.Pid}, opChange, h.NodeId, func(parent *node) fuse.Status {
 		n, err := fs.child(parent, name)
 		if err != nil {
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		back, final, err := fs.remove(n)
 		if err != nil {
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		fs.journal.add(change{nodes: []*node{parent, n}, undo: back, final: final})
 		return fuse.OK
@@ -129,14 +129,14 @@ func (fs *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name strin
 	return fs.changeNames(caller{cancel, h.Pid}, opChange, h.NodeId, func(parent *node) fuse.Status {
 		n, err := fs.child(parent, name)
 		if err != nil {
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		if err := empty(n.path()); err != nil {
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		back, final, err := fs.remove(n)
 		if err != nil {
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		fs.journal.add(change{nodes: []*node{parent, n}, undo: back, final: final})
 		return fuse.OK
@@ -162,7 +162,7 @@ func (fs *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName,
 		}
 		n, err := fs.child(from, oldName)
 		if err != nil {
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		c := change{nodes: []*node{from, to, n}}
 		back := func() error { return nil }
@@ -170,7 +170,7 @@ func (fs *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName,
 		switch {
 		case err == syscall.ENOENT:
 		case err != nil:
-			return errno(err)
+			return fuse.ToStatus(err)
 		case in.Flags&unix.RENAME_NOREPLACE != 0:
 			return fuse.Status(syscall.EEXIST)
 		case replaced == n:
@@ -178,17 +178,17 @@ func (fs *fileSystem) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName,
 		default:
 			if replaced.dir {
 				if err := empty(replaced.path()); err != nil {
-					return errno(err)
+					return fuse.ToStatus(err)
 				}
 			}
 			if back, c.final, err = fs.remove(replaced); err != nil {
-				return errno(err)
+				return fuse.ToStatus(err)
 			}
 			c.nodes = append(c.nodes, replaced)
 		}
 		if err := os.Rename(n.path(), filepath.Join(to.path(), newName)); err != nil {
 			_ = back()
-			return errno(err)
+			return fuse.ToStatus(err)
 		}
 		n.detach()
 		n.attach(to, newName)
