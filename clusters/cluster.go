@@ -50,6 +50,8 @@ type Spec struct {
 	ExtraArgs ExtraArgs `json:"extraArgs,omitempty"`
 	// Data says where the nodes keep their data.
 	Data Data `json:"data"`
+	// Disk is what etcd's data pass through on every node.
+	Disk Disk `json:"disk"`
 }
 
 // NodeSpec is what is special about one control-plane node. Its zero value is
@@ -62,6 +64,8 @@ type NodeSpec struct {
 	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
 	EtcdVersion       string    `json:"etcdVersion,omitempty"`
 	ExtraArgs         ExtraArgs `json:"extraArgs,omitempty"`
+	// Disk is as in Spec, for this node alone.
+	Disk Disk `json:"disk,omitempty"`
 }
 
 // ExtraArgs are command-line arguments by component and by flag, the flag
@@ -129,6 +133,17 @@ const (
 	DataDisk   Data = "disk"   // the disk that holds the cluster's state
 )
 
+// Disk is what etcd's data pass through on their way to where they are kept.
+type Disk string
+
+const (
+	// DiskNone is nothing: faults of the disk are not applicable.
+	DiskNone Disk = "none"
+	// DiskFUSE is a file system of holdfast's own that can fail. It costs
+	// etcd some tens of microseconds for each write and each sync.
+	DiskFUSE Disk = "fuse"
+)
+
 // Default returns the cluster that one gets without a file: three nodes, the
 // built-in balancer and two simulated workers.
 func Default() *Cluster {
@@ -150,6 +165,7 @@ func Default() *Cluster {
 			},
 			Workers: 2,
 			Data:    DataMemory,
+			Disk:    DiskNone,
 		},
 	}
 }
@@ -173,6 +189,7 @@ type Node struct {
 	EtcdVersion       string
 	// ExtraArgs are the cluster's and the node's, merged.
 	ExtraArgs ExtraArgs
+	Disk      Disk
 }
 
 // Node returns the node with index i, from 0 to len(c.Spec.Nodes)-1.
@@ -185,6 +202,7 @@ func (c *Cluster) Node(i int) Node {
 		KubernetesVersion: spec.KubernetesVersion,
 		EtcdVersion:       spec.EtcdVersion,
 		ExtraArgs:         c.Spec.ExtraArgs.Merge(spec.ExtraArgs),
+		Disk:              spec.Disk,
 	}
 	if node.Name == "" {
 		node.Name = NodeName(i)
@@ -197,6 +215,9 @@ func (c *Cluster) Node(i int) Node {
 	}
 	if node.EtcdVersion == "" {
 		node.EtcdVersion = c.Spec.EtcdVersion
+	}
+	if node.Disk == "" {
+		node.Disk = c.Spec.Disk
 	}
 	return node
 }

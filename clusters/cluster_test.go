@@ -47,15 +47,18 @@ func TestFullFile(t *testing.T) {
 	if c.Metadata.Name != "demo" || c.Spec.Workers != 5 || c.Spec.Data != DataDisk || c.Spec.LoadBalancer.Kind != BalancerHAProxy {
 		t.Errorf("it is %+v", c)
 	}
-	for i, want := range []struct{ name, kubernetes, etcd, reconciler, inflight string }{
-		{"node-1", "v1.37.1", "", "", "800"},
-		{"node-2", "v1.36.3", "v3.6.5", "", "800"},
-		{"odd-one", "v1.37.1", "", "none", "100"},
+	for i, want := range []struct {
+		name, kubernetes, etcd, reconciler, inflight string
+		disk                                         Disk
+	}{
+		{"node-1", "v1.37.1", "", "", "800", DiskFUSE},
+		{"node-2", "v1.36.3", "v3.6.5", "", "800", DiskNone},
+		{"odd-one", "v1.37.1", "", "none", "100", DiskFUSE},
 	} {
 		n := c.Node(i)
 		flags := n.ExtraArgs[framework.APIServer]
 		if n.Index != i || n.Name != want.name || n.KubernetesVersion != want.kubernetes || n.EtcdVersion != want.etcd ||
-			flags["endpoint-reconciler-type"] != want.reconciler || flags["max-requests-inflight"] != want.inflight {
+			flags["endpoint-reconciler-type"] != want.reconciler || flags["max-requests-inflight"] != want.inflight || n.Disk != want.disk {
 			t.Errorf("node %d is %+v, want %+v", i, n, want)
 		}
 		if value, ok := flags["feature-gates"]; !ok || value != "" {
@@ -134,10 +137,10 @@ func TestRefused(t *testing.T) {
 		{"no kind", "apiVersion: holdfast.dev/v1alpha1", []string{"f.yaml:1: kind is missing"}},
 		{"another kind", "apiVersion: v1\nkind: Pod", []string{`f.yaml:1: apiVersion is "v1": want holdfast.dev/v1alpha1`, `f.yaml:2: kind is "Pod": want Cluster`}},
 		{"two documents", header + "---\n" + header, []string{"f.yaml:3: a second document"}},
-		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, workers, extraArgs, data"}},
+		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, workers, extraArgs, data, disk"}},
 		{"unknown field, deep", spec + "  loadBalancer:\n    healthCheck:\n      port: 1", []string{"f.yaml:6: unknown field spec.loadBalancer.healthCheck.port: allowed are disabled, interval, timeout, fall, rise"}},
 		{"zone that is no name", spec + "  nodes:\n  - zone: A b", []string{`spec.nodes[0].zone is "A b"`}},
-		{"unknown field of a node", spec + "  nodes:\n  - rack: a", []string{"f.yaml:5: unknown field spec.nodes[0].rack: allowed are name, zone, kubernetesVersion, etcdVersion, extraArgs"}},
+		{"unknown field of a node", spec + "  nodes:\n  - rack: a", []string{"f.yaml:5: unknown field spec.nodes[0].rack: allowed are name, zone, kubernetesVersion, etcdVersion, extraArgs, disk"}},
 		{"twice", spec + "  workers: 1\n  workers: 2", []string{"f.yaml:5: spec.workers is given twice: the first is on line 4"}},
 		{"all at once", spec + "  workers: many\n  data: tape\n  colour: red", []string{"f.yaml:4: spec.workers", "f.yaml:6: unknown field spec.colour"}},
 		{"even number", spec + "  nodes: 4", []string{"f.yaml:4: spec.nodes asks for 4 control-plane nodes: want 1, 3, 5 or 7"}},
@@ -158,6 +161,8 @@ func TestRefused(t *testing.T) {
 		{"disabled", spec + "  loadBalancer: {healthCheck: {disabled: yes please}}", []string{"want true or false"}},
 		{"workers", spec + "  workers: -1", []string{"f.yaml:4: spec.workers is -1: want 0 to 1000"}},
 		{"data", spec + "  data: tape", []string{`f.yaml:4: spec.data is "tape": want memory or disk`}},
+		{"disk", spec + "  disk: floppy", []string{`f.yaml:4: spec.disk is "floppy": want none or fuse`}},
+		{"disk of a node", spec + "  nodes:\n  - disk: true", []string{`f.yaml:5: spec.nodes[0].disk is "true": want none or fuse`}},
 		{"component", spec + "  extraArgs:\n    kubelet: {v: 5}", []string{"f.yaml:5: spec.extraArgs.kubelet", "allowed are etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok"}},
 		{"component of a node", spec + "  nodes:\n  - extraArgs:\n      kwok: {v: 5}", []string{"f.yaml:6: spec.nodes[0].extraArgs.kwok", "allowed are etcd, kube-apiserver, kube-controller-manager, kube-scheduler"}},
 		{"dashes", spec + "  extraArgs:\n    etcd:\n      --name: x", []string{"f.yaml:6: spec.extraArgs.etcd.--name is no name of a flag"}},

@@ -13,6 +13,7 @@
 //	  etcdVersion: ""             # empty: the etcd inside holdfast
 //	  workers: 2                  # nodes simulated with kwok
 //	  data: memory                # or disk
+//	  disk: none                  # or fuse: disks under etcd that can fail
 //	  loadBalancer:
 //	    kind: builtin             # builtin, haproxy, none
 //	    healthCheck:

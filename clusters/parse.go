@@ -95,6 +95,7 @@ func (d *decoder) spec(node *yaml.Node, path string, s *Spec) {
 		{"workers", d.integer(&s.Workers)},
 		{"extraArgs", func(node *yaml.Node, path string) { s.ExtraArgs = d.extraArgs(node, path) }},
 		{"data", d.text((*string)(&s.Data))},
+		{"disk", d.text((*string)(&s.Disk))},
 	})
 }
 
@@ -116,6 +117,7 @@ func (d *decoder) nodes(node *yaml.Node, path string, s *Spec) {
 				{"kubernetesVersion", d.version(&spec.KubernetesVersion)},
 				{"etcdVersion", d.version(&spec.EtcdVersion)},
 				{"extraArgs", func(node *yaml.Node, path string) { spec.ExtraArgs = d.extraArgs(node, path) }},
+				{"disk", d.text((*string)(&spec.Disk))},
 			})
 		}
 	default:

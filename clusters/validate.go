@@ -88,6 +88,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	if s.Data != DataMemory && s.Data != DataDisk {
 		v.problem("spec.data", "is %q: want %s or %s", s.Data, DataMemory, DataDisk)
 	}
+	v.disk("spec.disk", s.Disk)
 	v.extraArgs("spec.extraArgs", s.ExtraArgs, perCluster)
 	v.nodes(c)
 	if len(v.found) == 0 {
@@ -129,6 +130,15 @@ func (v *validator) nodes(c *Cluster) {
 		v.version(path+".kubernetesVersion", spec.KubernetesVersion, true)
 		v.version(path+".etcdVersion", spec.EtcdVersion, true)
 		v.extraArgs(path+".extraArgs", spec.ExtraArgs, perNode)
+		if spec.Disk != "" {
+			v.disk(path+".disk", spec.Disk)
+		}
+	}
+}
+
+func (v *validator) disk(path string, d Disk) {
+	if d != DiskNone && d != DiskFUSE {
+		v.problem(path, "is %q: want %s or %s", d, DiskNone, DiskFUSE)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
@@ -73,6 +74,7 @@ type Cluster struct {
 	workers   *machine // nil without simulated nodes
 	entrances []framework.Entrance
 	etcdTLS   clientv3.Config
+	disks     []*disk.Process
 
 	impair    impairments
 	closeOnce sync.Once
@@ -337,6 +339,9 @@ func (c *Cluster) Nodes() []framework.Node {
 	nodes := make([]framework.Node, len(c.nodes))
 	for i, n := range c.nodes {
 		nodes[i] = n
+		if n.machine.disk != nil {
+			nodes[i] = diskNode{n}
+		}
 	}
 	return nodes
 }
@@ -388,8 +393,9 @@ func (c *Cluster) Close(context.Context) error {
 		if c.names != nil {
 			c.names.close()
 		}
+		err = c.stopDisks()
 		if c.sw != nil {
-			err = c.sw.Close()
+			err = errors.Join(err, c.sw.Close())
 		}
 		if c.dir != "" {
 			err = errors.Join(err, os.RemoveAll(c.dir))

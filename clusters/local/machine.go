@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 )
 
@@ -32,6 +33,7 @@ type machine struct {
 
 	config agentConfig
 	agent  *agentClient
+	disk   *disk.Process // nil where etcd's data pass through nothing
 
 	// life is nil while the machine is off. Reading it blocks nobody.
 	life atomic.Pointer[life]

@@ -49,6 +49,12 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 	if err != nil {
 		return nil, err
 	}
+	data := filepath.Join(m.dir, "etcd")
+	if spec.Disk == clusters.DiskFUSE {
+		if data, err = c.makeDisk(m, data); err != nil {
+			return nil, err
+		}
+	}
 	files := filepath.Join(m.dir, pkiDir)
 	server := component.APIServerURL(addr.Addr())
 	if err := c.pki.WriteNode(files, spec.Name, server, []netip.Addr{addr.Addr()}, nil); err != nil {
@@ -56,7 +62,7 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 	}
 	commands := component.Commands(component.Node{
 		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: files,
-		Config: filepath.Join(m.dir, "config"), Data: filepath.Join(m.dir, "etcd"), Logs: m.logs,
+		Config: filepath.Join(m.dir, "config"), Data: data, Logs: m.logs,
 		Members: members, ExtraArgs: spec.ExtraArgs,
 	})
 	for _, cmd := range commands {

@@ -38,6 +38,11 @@ func (m *machine) start(ctx context.Context) error {
 
 // powerOff pulls the plug. Power comes back after ttl, or never if it is 0.
 func (m *machine) powerOff(ttl time.Duration) error {
+	return m.cutPower(ttl, func() error { return nil })
+}
+
+// cutPower pulls the plug, and does something to the disk that was left.
+func (m *machine) cutPower(ttl time.Duration, then func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.powered() {
@@ -45,12 +50,13 @@ func (m *machine) powerOff(ttl time.Duration) error {
 	}
 	m.cancel()
 	m.pullPlug()
+	err := then()
 	if ttl > 0 {
 		var ctx context.Context
 		ctx, m.cancel = context.WithCancel(context.Background())
 		go m.powerReturns(ctx, ttl)
 	}
-	return nil
+	return err
 }
 
 // Pauses between two attempts to bring power back.
@@ -89,13 +95,15 @@ func (m *machine) powerReturns(ctx context.Context, ttl time.Duration) {
 // pullPlug ends the machine. The network goes first and the device last:
 // otherwise peers would get FIN or RST from a machine that is supposed to be
 // silent, from the dying processes or from the namespace that outlives them.
+// The disk stops at the same moment, so that the dying write nothing more.
 func (m *machine) pullPlug() {
 	if m.port != nil {
 		m.port.Unplug()
 	}
 	if l := m.life.Load(); l != nil {
+		defer m.freezeDisk()()
 		_ = l.first.Kill()
-		<-l.ended
+		m.awaitEnd(l)
 		m.life.Store(nil)
 	}
 	if m.port != nil {

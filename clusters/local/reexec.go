@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 )
 
 // sandboxEnv marks the environment of a process that is to become the first
@@ -29,6 +30,7 @@ const (
 	roleKeeper   = "holdfast-keeper"
 	roleServer   = "holdfast-server"
 	roleLoad     = "holdfast-load"
+	roleDisk     = "holdfast-disk"
 )
 
 // sandbox is the sandbox that this process is the first process of, nil
@@ -53,6 +55,8 @@ func Main() {
 		os.Exit(balancer.Main(os.Args[1:]))
 	case roleLoad:
 		exitOn(role, runLoad(os.Args[1:]))
+	case roleDisk:
+		exitOn(role, disk.Serve(os.Args[1:]))
 	case roleKeeper:
 		exitOn(role, runKeeper(os.Args[1:]))
 	}

@@ -14,8 +14,8 @@ import (
 // clusterFlags are the flags that describe a cluster, for every command that
 // makes one.
 type clusterFlags struct {
-	file, provider, name, kubernetes, etcd, balancer, data string
-	nodes                                                  int
+	file, provider, name, kubernetes, etcd, balancer, data, disk string
+	nodes                                                        int
 }
 
 func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
@@ -28,6 +28,7 @@ func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags.StringVar(&f.etcd, "etcd", "", "etcd version; default the one built in, "+release.EmbeddedEtcd)
 	flags.StringVar(&f.balancer, "lb", "", "load balancer: builtin, haproxy or none")
 	flags.StringVar(&f.data, "data", "", "where the nodes keep their data: memory or disk (default memory)")
+	flags.StringVar(&f.disk, "disk", "", "what etcd's data pass through: fuse, for faults of the disk, or none")
 }
 
 // cluster returns the cluster that the flags describe, checked.
@@ -70,6 +71,9 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	}
 	if f.data != "" {
 		spec.Spec.Data = clusters.Data(f.data)
+	}
+	if f.disk != "" {
+		spec.Spec.Disk = clusters.Disk(f.disk)
 	}
 	if err := spec.Validate(); err != nil {
 		return nil, exitWith(exitUsage, err)

@@ -46,6 +46,7 @@ type fakeNode struct {
 	pids      int
 	loads     map[string]*fakeLoad
 	trust     fakeTrust
+	disk      fakeDisk
 }
 
 type fakeProcess struct {

@@ -20,6 +20,7 @@ func (powerOff) Doc() Doc {
 	return Doc{
 		Summary: "pulls the plug of a node, or of all nodes of a zone at once: everything on it ends, and its peers get neither FIN nor RST",
 		Targets: []string{"node", "zone"},
+		Params:  map[string]string{"unsynced": unsyncedDoc},
 		Needs:   []string{"PowerSwitch", "ProcessReporter, unless the node has an entrance"},
 		Example: "node/leader",
 	}
@@ -35,27 +36,41 @@ type outage struct {
 }
 
 func (f powerOff) Check(c framework.Cluster, t Target, p Params) error {
-	if err := checkParams(f, p); err != nil {
-		return err
-	}
-	_, err := outages(f, c, t)
+	_, _, err := f.outages(c, t, p)
 	return err
 }
 
-func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	if err := f.Check(c, t, p); err != nil {
-		return nil, err
+// outages returns all nodes that lose power, and how each is to lose it.
+func (f powerOff) outages(c framework.Cluster, t Target, p Params) ([]*outage, []*plug, error) {
+	if err := checkParams(f, p); err != nil {
+		return nil, nil, err
 	}
 	all, err := outages(f, c, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	var plugs []*plug
+	for _, o := range all {
+		plug, err := newPlug(f, o.node, p, o.power)
+		if err != nil {
+			return nil, nil, err
+		}
+		plugs = append(plugs, plug)
+	}
+	return all, plugs, nil
+}
+
+func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	all, plugs, err := f.outages(c, t, p)
 	if err != nil {
 		return nil, err
 	}
 	var shares []share
-	for _, o := range all {
+	for i, o := range all {
 		shares = append(shares, share{o.node, attempt{
 			what:   "power-off of node " + o.node.Name(),
-			ask:    func(ctx context.Context) error { return o.power.PowerOff(ctx, p.TTL) },
-			effect: o.dark,
+			ask:    func(ctx context.Context) error { return plugs[i].off(ctx, p.TTL) },
+			effect: plugs[i].told(o.dark),
 			undo:   o.power.PowerOn,
 			healed: o.back,
 		}})

@@ -42,7 +42,7 @@ func (p proofs) run(t *testing.T) {
 	bubble := func(name string, f func(*testing.T, *fakeCluster)) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newFake(framework.APIServer, framework.ControllerManager, framework.Scheduler)
+				c := newFake(framework.APIServer, framework.ControllerManager, framework.Scheduler, framework.Etcd)
 				time.Sleep(time.Minute)
 				f(t, c)
 			})

@@ -1,0 +1,134 @@
+package disk
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Requests on the data of files.
+
+func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
+	if _, status := fs.enter(caller{cancel, in.Pid}, opLook, 0); status != fuse.OK {
+		return status
+	}
+	defer fs.leave()
+	n, status := fs.node(in.NodeId)
+	if status != fuse.OK {
+		return status
+	}
+	return fuse.ToStatus(n.acquire(fs.pathOf(n)))
+}
+
+func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	fs.names.Lock()
+	defer fs.names.Unlock()
+	if n := fs.nodes[in.NodeId]; n != nil { // of any tree
+		n.release()
+		fs.reap(n)
+	}
+}
+
+func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	if _, status := fs.enter(caller{cancel, in.Pid}, opRead, 0); status != fuse.OK {
+		return nil, status
+	}
+	defer fs.leave()
+	n, status := fs.node(in.NodeId)
+	if status != fuse.OK {
+		return nil, status
+	}
+	got, err := unix.Pread(n.fd, buf[:in.Size], int64(in.Offset))
+	if err != nil {
+		return nil, fuse.ToStatus(err)
+	}
+	return fuse.ReadResultData(buf[:got]), fuse.OK
+}
+
+func (fs *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	if _, status := fs.enter(caller{cancel, in.Pid}, opWrite, int64(len(data))); status != fuse.OK {
+		return 0, status
+	}
+	defer fs.leave()
+	n, status := fs.node(in.NodeId)
+	if status != fuse.OK {
+		return 0, status
+	}
+	wrote, err := n.write(data, int64(in.Offset))
+	if err != nil {
+		return 0, fuse.ToStatus(err)
+	}
+	return uint32(wrote), fuse.OK
+}
+
+func (fs *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+	if _, status := fs.enter(caller{cancel, in.Pid}, opWrite, int64(in.Length)); status != fuse.OK {
+		return status
+	}
+	defer fs.leave()
+	n, status := fs.node(in.NodeId)
+	if status != fuse.OK {
+		return status
+	}
+	return fuse.ToStatus(n.allocate(in.Mode, int64(in.Offset), int64(in.Length)))
+}
+
+// dataOnly is the flag of a sync request that comes from fdatasync.
+const dataOnly = 1
+
+func (fs *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	lie, status := fs.enter(caller{cancel, in.Pid}, opSync, 0)
+	if status != fuse.OK {
+		return status
+	}
+	defer fs.leave()
+	n, status := fs.node(in.NodeId)
+	if status != fuse.OK || lie {
+		return status
+	}
+	if err := n.sync(in.FsyncFlags&dataOnly != 0); err != nil {
+		return fuse.ToStatus(err)
+	}
+	fs.commit(n)
+	return fuse.OK
+}
+
+func (fs *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	lie, status := fs.enter(caller{cancel, in.Pid}, opSync, 0)
+	if status != fuse.OK {
+		return status
+	}
+	defer fs.leave()
+	n, status := fs.node(in.NodeId)
+	if status != fuse.OK || lie {
+		return status
+	}
+	fd, err := unix.Open(fs.pathOf(n), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fuse.ToStatus(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Fsync(fd); err != nil {
+		return fuse.ToStatus(err)
+	}
+	fs.commit(n)
+	return fuse.OK
+}
+
+// commit makes the changes of names durable that come with a sync of n.
+func (fs *fileSystem) commit(n *node) {
+	fs.names.RLock()
+	concerned := n.changes > 0
+	fs.names.RUnlock()
+	if concerned {
+		fs.names.Lock()
+		fs.journal.commit(n)
+		fs.names.Unlock()
+	}
+}
+
+// Flush is what close asks for; refused once, it is not asked again.
+func (fs *fileSystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status {
+	return fuse.Status(syscall.ENOSYS)
+}

@@ -1,0 +1,270 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Config says where a disk is and what is behind it.
+type Config struct {
+	// Mount is the directory on which the disk is mounted. It must be there.
+	Mount string `json:"mount"`
+	// Backing is the directory that holds the data, in a subdirectory, and
+	// what may have to be undone. It is made where it is missing.
+	Backing string `json:"backing"`
+	// Seed makes what is random repeatable.
+	Seed uint64 `json:"seed"`
+}
+
+// Disk is a mounted disk.
+type Disk struct {
+	cfg    Config
+	fs     *fileSystem
+	server *fuse.Server
+
+	wiped   *tree // what a wipe put aside; guarded by fs.names
+	closing sync.Once
+
+	mu     sync.Mutex // guards what follows
+	last   uint64
+	faults map[string]*fault // by handle; those that are over keep their counters
+}
+
+// fault is a rule, a flip or a wipe, and how it ends.
+type fault struct {
+	rule  *rule // nil for a flip or a wipe
+	end   func() error
+	timer *time.Timer
+
+	mu   sync.Mutex // held while it ends
+	over bool
+}
+
+// Mount mounts a disk and serves it until Close.
+func Mount(cfg Config) (*Disk, error) {
+	data, kept := filepath.Join(cfg.Backing, "data"), filepath.Join(cfg.Backing, "undo")
+	if err := os.RemoveAll(kept); err != nil {
+		return nil, fmt.Errorf("clearing what an earlier disk kept: %w", err)
+	}
+	for _, dir := range []string{data, kept} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("making the directory behind the disk: %w", err)
+		}
+	}
+	fs := &fileSystem{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		gate:          gate{closed: make(chan struct{}), rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
+		nodes:         map[uint64]*node{}, dirs: map[uint64][]fuse.DirEntry{},
+		journal: journal{dir: kept}, lastID: fuse.FUSE_ROOT_ID,
+	}
+	fs.journal.reap = fs.reap
+	fs.tree = fs.newTree(data)
+	server, err := fuse.NewServer(fs, cfg.Mount, &fuse.MountOptions{
+		DirectMountStrict: true, AllowOther: true, Options: []string{"default_permissions"},
+		FsName: "holdfast", Name: "disk",
+		// Only this process changes anything, so the page cache stays valid
+		// until it says otherwise.
+		ExplicitDataCacheControl: true, ExtraCapabilities: fuse.CAP_EXPLICIT_INVAL_DATA,
+		DisableXAttrs: true, DisableReadDirPlus: true, DisableSplice: true,
+		MaxBackground: 64, MaxWrite: 1 << 20, MaxReadAhead: 128 << 10,
+		Logger: log.New(io.Discard, "", 0),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mounting a FUSE file system on %s: %w; `holdfast doctor` tells whether /dev/fuse can be used", cfg.Mount, err)
+	}
+	go server.Serve()
+	if err := server.WaitMount(); err != nil {
+		return nil, fmt.Errorf("waiting for the FUSE file system on %s: %w", cfg.Mount, err)
+	}
+	return &Disk{cfg: cfg, fs: fs, server: server, faults: map[string]*fault{}}, nil
+}
+
+// newTree returns the tree of what is in a directory.
+func (fs *fileSystem) newTree(base string) *tree {
+	fs.lastID++
+	t := &tree{base: base, root: &node{id: fs.lastID, dir: true, fd: -1, children: map[string]*node{}}}
+	t.root.tree = t
+	return t
+}
+
+// Close unmounts the disk, in the mount namespace of this process. Everything
+// that waits is answered, and who still has files open gets errors as soon as
+// the last one of them is closed or this process ends.
+func (d *Disk) Close() error {
+	var err error
+	d.closing.Do(func() {
+		d.mu.Lock()
+		for _, f := range d.faults {
+			if f.timer != nil {
+				f.timer.Stop()
+			}
+		}
+		d.mu.Unlock()
+		close(d.fs.closed)
+		if err = unix.Unmount(d.cfg.Mount, unix.MNT_DETACH); err != nil {
+			err = fmt.Errorf("unmounting %s: %w", d.cfg.Mount, err)
+		}
+	})
+	return err
+}
+
+// Freeze holds up every request until Thaw, and returns when those that were
+// being carried out are done.
+func (d *Disk) Freeze() { d.fs.freeze() }
+
+// Thaw ends Freeze.
+func (d *Disk) Thaw() { d.fs.thaw() }
+
+// Fault makes the disk misbehave for ttl, or until Restore.
+func (d *Disk) Fault(f framework.DiskFault, ttl time.Duration) (handle string, err error) {
+	if f.Error != "" && errnos[f.Error] == 0 {
+		return "", fmt.Errorf("a disk cannot be made to return %s: want EIO or EROFS", f.Error)
+	}
+	if f.Delay < f.Jitter || f.Jitter < 0 || f.Share < 0 || f.Share > 1 || f.Free < 0 {
+		return "", fmt.Errorf("this is no fault of a disk: %+v", f)
+	}
+	r := newRule(f)
+	handle, err = d.add(&fault{rule: r, end: func() error { return d.remove(r) }}, ttl)
+	if err != nil {
+		return "", err
+	}
+	d.setRules(func(rules []*rule) []*rule { return append(rules, r) })
+	if r.covers(opRead) {
+		d.dropCaches() // so that reads come here
+	}
+	return handle, nil
+}
+
+// errNoTTL refuses what would never heal by itself.
+var errNoTTL = errors.New("a fault needs a time to live above zero")
+
+// add notes a fault that ends after ttl.
+func (d *Disk) add(f *fault, ttl time.Duration) (handle string, err error) {
+	if ttl <= 0 {
+		return "", errNoTTL
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last++
+	handle = strconv.FormatUint(d.last, 10)
+	d.faults[handle] = f
+	f.timer = time.AfterFunc(ttl, func() {
+		if err := d.Restore(handle); err != nil {
+			fmt.Fprintf(os.Stderr, "disk on %s: ending fault %s: %v\n", d.cfg.Mount, handle, err)
+		}
+	})
+	return handle, nil
+}
+
+// Restore ends a fault. It does nothing where the fault is over.
+func (d *Disk) Restore(handle string) error {
+	f := d.fault(handle)
+	if f == nil {
+		return fmt.Errorf("this disk has had no fault %q", handle)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.over {
+		return nil
+	}
+	if err := f.end(); err != nil {
+		return err
+	}
+	f.over = true
+	f.timer.Stop()
+	return nil
+}
+
+func (d *Disk) fault(handle string) *fault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.faults[handle]
+}
+
+// Counters tells what a fault has done so far.
+func (d *Disk) Counters(handle string) (framework.DiskCounters, error) {
+	f := d.fault(handle)
+	if f == nil || f.rule == nil {
+		return framework.DiskCounters{}, fmt.Errorf("this disk has had no fault %q that counts", handle)
+	}
+	return f.rule.counters(), nil
+}
+
+func (d *Disk) setRules(change func([]*rule) []*rule) {
+	for {
+		old := d.fs.rules.Load()
+		var rules []*rule
+		if old != nil {
+			rules = slices.Clone(*old)
+		}
+		rules = change(rules)
+		now := &rules
+		if len(rules) == 0 {
+			now = nil
+		}
+		if d.fs.rules.CompareAndSwap(old, now) {
+			return
+		}
+	}
+}
+
+// remove ends a rule.
+func (d *Disk) remove(r *rule) error {
+	d.setRules(func(rules []*rule) []*rule {
+		return slices.DeleteFunc(rules, func(other *rule) bool { return other == r })
+	})
+	select {
+	case <-r.ended:
+	default:
+		close(r.ended)
+	}
+	if r.Lie {
+		return d.syncAll()
+	}
+	return nil
+}
+
+// dropCaches makes the kernel forget all data.
+func (d *Disk) dropCaches() {
+	d.fs.names.RLock()
+	all, _ := d.fs.everything()
+	d.fs.names.RUnlock()
+	d.fs.tell(all, nil)
+}
+
+// Unsynced tells whether a loss of power would take something of a file, whose
+// name is relative to the mount.
+func (d *Disk) Unsynced(file string) bool {
+	d.fs.names.RLock()
+	defer d.fs.names.RUnlock()
+	for _, n := range d.fs.nodes {
+		if n.tree == d.fs.tree && !n.removed() && n.relative() == file {
+			return n.changes > 0 || n.dirty()
+		}
+	}
+	return false
+}
+
+// Available tells what keeps a disk from being mounted, if anything does: the
+// device that FUSE needs may be missing, or closed to the user.
+func Available() error {
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("FUSE cannot be used: %w", err)
+	}
+	return f.Close()
+}

@@ -1,0 +1,158 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Process is a disk that another process serves.
+type Process struct {
+	cfg   ServeConfig
+	http  *http.Client
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// Start runs this program again under the name role, which must call Serve with
+// its arguments, and returns when the disk is mounted. What the process says
+// goes to log.
+func Start(role string, cfg ServeConfig, log *os.File) (*Process, error) {
+	b, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program's own file: %w", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	p := &Process{cfg: cfg, ended: make(chan struct{}), http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", cfg.Socket)
+		},
+	}}}
+	p.cmd = &exec.Cmd{Path: exe, Args: []string{role, string(b)}, Stdout: log, Stderr: log, Env: os.Environ(),
+		ExtraFiles: []*os.File{w}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	err = p.cmd.Start()
+	_ = w.Close()
+	if err != nil {
+		return nil, fmt.Errorf("starting the disk's process: %w", err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	said, err := io.ReadAll(r)
+	if err == nil && string(said) != "\n" {
+		err = errors.New(strings.TrimSpace(string(said)))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the disk's process: %w", err), p.Stop())
+	}
+	return p, nil
+}
+
+// Stop kills the disk's process, upon which whatever waits for the disk gets an
+// error, and unmounts it in the mount namespace of this process.
+func (p *Process) Stop() error {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+	p.http.CloseIdleConnections()
+	_ = os.Remove(p.cfg.Socket)
+	if err := unix.Unmount(p.cfg.Mount, unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+		return fmt.Errorf("unmounting the disk from %s: %w", p.cfg.Mount, err)
+	}
+	return nil
+}
+
+// Mount is where the disk is mounted.
+func (p *Process) Mount() string { return p.cfg.Mount }
+
+func (p *Process) call(ctx context.Context, verb string, r request) (answer, error) {
+	var a answer
+	b, err := json.Marshal(r)
+	if err != nil {
+		return a, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://disk/"+verb, bytes.NewReader(b))
+	if err != nil {
+		return a, err
+	}
+	resp, err := p.http.Do(req)
+	if err != nil {
+		return a, fmt.Errorf("%s of the disk on %s: %w", verb, p.cfg.Mount, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		words, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return a, fmt.Errorf("%s of the disk on %s: %s", verb, p.cfg.Mount, strings.TrimSpace(string(words)))
+	}
+	return a, json.NewDecoder(resp.Body).Decode(&a)
+}
+
+// The methods below are those of Disk.
+
+func (p *Process) Fault(ctx context.Context, f framework.DiskFault, ttl time.Duration) (handle string, err error) {
+	a, err := p.call(ctx, "fault", request{Fault: f, TTL: ttl})
+	return a.Handle, err
+}
+
+func (p *Process) Restore(ctx context.Context, handle string) error {
+	_, err := p.call(ctx, "restore", request{Handle: handle})
+	return err
+}
+
+func (p *Process) Counters(ctx context.Context, handle string) (framework.DiskCounters, error) {
+	a, err := p.call(ctx, "counters", request{Handle: handle})
+	return a.Counters, err
+}
+
+func (p *Process) Flip(ctx context.Context, f framework.DiskFlip, ttl time.Duration) (framework.DiskFlipped, error) {
+	a, err := p.call(ctx, "flip", request{Flip: f, TTL: ttl})
+	return a.Flipped, err
+}
+
+func (p *Process) Wipe(ctx context.Context, ttl time.Duration) (handle string, err error) {
+	a, err := p.call(ctx, "wipe", request{TTL: ttl})
+	return a.Handle, err
+}
+
+func (p *Process) Unsynced(ctx context.Context, file string) (bool, error) {
+	a, err := p.call(ctx, "unsynced", request{File: file})
+	return a.Unsynced, err
+}
+
+func (p *Process) Freeze(ctx context.Context) error {
+	_, err := p.call(ctx, "freeze", request{})
+	return err
+}
+
+func (p *Process) Thaw(ctx context.Context) error {
+	_, err := p.call(ctx, "thaw", request{})
+	return err
+}
+
+func (p *Process) Drop(ctx context.Context) (framework.DiskLoss, error) {
+	a, err := p.call(ctx, "drop", request{})
+	return a.Loss, err
+}

@@ -1,0 +1,199 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local/disk"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// diskNode is a node whose etcd member keeps its data on a disk that can fail.
+// The disk is served by a process outside the machine, and its mount is made
+// before the machine starts, so that the machine has it when it boots.
+type diskNode struct{ *node }
+
+var (
+	_ framework.DiskFaulter = diskNode{}
+	_ framework.DiskDamager = diskNode{}
+	_ framework.PowerLoser  = diskNode{}
+)
+
+// dataDir is etcd's data directory on such a disk. It is not the disk's root,
+// where etcd would complain of the files of probes.
+const dataDir = "etcd"
+
+// makeDisk puts a disk that can fail under a machine and returns where on it
+// etcd is to keep its data. Where the machine of the user has no FUSE, it
+// returns plain: then the node lacks the abilities.
+func (c *Cluster) makeDisk(m *machine, plain string) (data string, err error) {
+	if err := disk.Available(); err != nil {
+		c.o.Progress(fmt.Sprintf("%s gets no disk that can fail: %v; see `holdfast doctor`", m.name, err))
+		return plain, nil
+	}
+	mount := filepath.Join(m.dir, "disk")
+	if err := os.MkdirAll(mount, 0o700); err != nil {
+		return "", fmt.Errorf("making the disk of %s: %w", m.name, err)
+	}
+	log, err := os.OpenFile(filepath.Join(m.logs, "disk.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("opening the log of the disk of %s: %w", m.name, err)
+	}
+	defer log.Close()
+	p, err := disk.Start(roleDisk, disk.ServeConfig{
+		Config: disk.Config{Mount: mount, Backing: mount + ".backing", Seed: c.o.Seed},
+		Socket: filepath.Join(m.run, "disk.sock"),
+	}, log)
+	if err != nil {
+		return "", fmt.Errorf("starting the disk of %s: %w", m.name, err)
+	}
+	c.disks = append(c.disks, p)
+	m.disk = p
+	return filepath.Join(mount, dataDir), nil
+}
+
+// stopDisks ends all disks. The machines must have ended.
+func (c *Cluster) stopDisks() error {
+	errs := make([]error, len(c.disks))
+	var wg sync.WaitGroup
+	for i, p := range c.disks {
+		wg.Go(func() { errs[i] = p.Stop() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// diskLimit is how long a disk's process may take to answer. It answers within
+// a millisecond; one that does not is stuck.
+const diskLimit = 10 * time.Second
+
+// freezeDisk stops the disk's time, as far as there is one, and returns what
+// lets it go on.
+func (m *machine) freezeDisk() (thaw func()) {
+	if m.disk == nil {
+		return func() {}
+	}
+	tell := func(what string, f func(context.Context) error) {
+		ctx, cancel := context.WithTimeout(context.Background(), diskLimit)
+		defer cancel()
+		if err := f(ctx); err != nil {
+			fmt.Fprintf(os.Stderr, "holdfast: %s the disk of %s: %v\n", what, m.name, err)
+		}
+	}
+	tell("freezing", m.disk.Freeze)
+	return func() { tell("thawing", m.disk.Thaw) }
+}
+
+// awaitEnd returns when the machine's processes have ended. A process that waits
+// for a disk which does not answer cannot end, so that disk is given up.
+func (m *machine) awaitEnd(l *life) {
+	if m.disk != nil {
+		select {
+		case <-l.ended:
+			return
+		case <-time.After(diskLimit):
+			fmt.Fprintf(os.Stderr, "holdfast: the disk of %s does not let the machine end and is given up: %v\n", m.name, m.disk.Stop())
+		}
+	}
+	<-l.ended
+}
+
+// FaultDisk implements framework.DiskFaulter.
+func (n diskNode) FaultDisk(ctx context.Context, f framework.DiskFault, ttl time.Duration) (string, error) {
+	return n.machine.disk.Fault(ctx, f, ttl)
+}
+
+// RestoreDisk implements framework.DiskFaulter.
+func (n diskNode) RestoreDisk(ctx context.Context, handle string) error {
+	return n.machine.disk.Restore(ctx, handle)
+}
+
+// DiskCounters implements framework.DiskFaulter.
+func (n diskNode) DiskCounters(ctx context.Context, handle string) (framework.DiskCounters, error) {
+	return n.machine.disk.Counters(ctx, handle)
+}
+
+// ProbeDisk implements framework.DiskFaulter.
+func (n diskNode) ProbeDisk(ctx context.Context) (framework.DiskProbe, error) {
+	return disk.Probe(ctx, n.machine.disk.Mount(), func(file string) (bool, error) { return n.machine.disk.Unsynced(ctx, file) })
+}
+
+// FlipDisk implements framework.DiskDamager.
+func (n diskNode) FlipDisk(ctx context.Context, f framework.DiskFlip, ttl time.Duration) (framework.DiskFlipped, error) {
+	f.File = filepath.Join(dataDir, f.File)
+	done, err := n.machine.disk.Flip(ctx, f, ttl)
+	done.File = strings.TrimPrefix(done.File, dataDir+"/")
+	return done, err
+}
+
+// WipeDisk implements framework.DiskDamager.
+func (n diskNode) WipeDisk(ctx context.Context, ttl time.Duration) (string, error) {
+	return n.machine.disk.Wipe(ctx, ttl)
+}
+
+// ReadDisk implements framework.DiskDamager.
+func (n diskNode) ReadDisk(ctx context.Context, file string, offset int64, bytes int) ([]byte, error) {
+	if !filepath.IsLocal(file) {
+		return nil, fmt.Errorf("%q is not the name of a file in etcd's data directory", file)
+	}
+	return awaitDisk(ctx, func() ([]byte, error) {
+		return disk.ReadFile(filepath.Join(n.machine.disk.Mount(), dataDir, file), offset, bytes)
+	})
+}
+
+// ListDisk implements framework.DiskDamager.
+func (n diskNode) ListDisk(ctx context.Context) ([]string, error) {
+	root := filepath.Join(n.machine.disk.Mount(), dataDir)
+	return awaitDisk(ctx, func() ([]string, error) {
+		var files []string
+		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // removed meanwhile, or a disk that was wiped
+			}
+			if err == nil && e.Type().IsRegular() {
+				name, _ := filepath.Rel(root, path)
+				files = append(files, name)
+			}
+			return err
+		})
+		return files, err
+	})
+}
+
+// PowerLoss implements framework.PowerLoser.
+func (n diskNode) PowerLoss(ctx context.Context, ttl time.Duration) (loss framework.DiskLoss, err error) {
+	err = n.machine.cutPower(ttl, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), diskLimit)
+		defer cancel()
+		loss, err = n.machine.disk.Drop(ctx)
+		return err
+	})
+	return loss, err
+}
+
+// awaitDisk uses a disk without waiting for one that is stuck longer than ctx.
+func awaitDisk[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := f()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, fmt.Errorf("the disk does not answer: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,137 @@
+package framework
+
+import (
+	"context"
+	"time"
+)
+
+// DiskFaulter is the ability of a node to have a bad disk under its etcd
+// member's data.
+type DiskFaulter interface {
+	// FaultDisk makes the disk misbehave until RestoreDisk or until ttl has
+	// passed, and returns a handle for it. Faults add up.
+	FaultDisk(ctx context.Context, f DiskFault, ttl time.Duration) (handle string, err error)
+	// RestoreDisk takes back a fault, a flip or a wipe; it does nothing where
+	// it is gone.
+	RestoreDisk(ctx context.Context, handle string) error
+	// DiskCounters tells what a fault has done so far. They can still be read
+	// after RestoreDisk.
+	DiskCounters(ctx context.Context, handle string) (DiskCounters, error)
+	// ProbeDisk uses the disk as etcd does: it writes a small file, syncs it,
+	// reads it back past the page cache and removes it. What went wrong with
+	// the disk is in the answer; an error means that it was not tried.
+	ProbeDisk(ctx context.Context) (DiskProbe, error)
+}
+
+// DiskDamager is the ability of a node to have the data on the disk under its
+// etcd member damaged. RestoreDisk takes damage back.
+type DiskDamager interface {
+	// FlipDisk inverts bytes of a file behind etcd's back, until RestoreDisk
+	// or until ttl has passed. Bytes that were written again meanwhile stay.
+	// Where some of them are flipped already it does nothing, and there is no
+	// handle.
+	FlipDisk(ctx context.Context, f DiskFlip, ttl time.Duration) (DiskFlipped, error)
+	// WipeDisk puts an empty disk into the place of the one that is there,
+	// until RestoreDisk or until ttl has passed, when the old one comes back
+	// as it was. Files that are open across either change fail with EIO.
+	// Where it is wiped already it does nothing, and there is no handle.
+	WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error)
+	// ReadDisk reads a file of the member's data as the member would, past
+	// the page cache. The name is relative to the data directory.
+	ReadDisk(ctx context.Context, file string, offset int64, n int) ([]byte, error)
+	// ListDisk names the files in the member's data directory, relative to it.
+	ListDisk(ctx context.Context) ([]string, error)
+}
+
+// PowerLoser is the ability of a node to lose power together with everything
+// that its disk had not yet been told to sync.
+type PowerLoser interface {
+	// PowerLoss is PowerOff, after which unsynced changes are undone.
+	PowerLoss(ctx context.Context, ttl time.Duration) (DiskLoss, error)
+}
+
+// DiskOp is a kind of operation on a disk.
+type DiskOp string
+
+const (
+	DiskAll   DiskOp = "all"
+	DiskFsync DiskOp = "fsync" // fsync and fdatasync, of files and directories
+	DiskRead  DiskOp = "read"  // of data that is not in the page cache
+	DiskWrite DiskOp = "write" // of data, sizes and names
+)
+
+// DiskFault is what happens to the operations of a disk.
+type DiskFault struct {
+	// Op is what Delay, Error and Share apply to; empty means all.
+	Op DiskOp `json:"op,omitempty"`
+	// Delay is added to each operation, varied by ± Jitter.
+	Delay  time.Duration `json:"delay,omitempty"`
+	Jitter time.Duration `json:"jitter,omitempty"`
+	// Error is EIO or EROFS, with which Share of the operations fail
+	// (from 0 to 1).
+	Error string  `json:"error,omitempty"`
+	Share float64 `json:"share,omitempty"`
+	// Full makes each write and each allocation fail with ENOSPC once Free
+	// more bytes have been written.
+	Full bool  `json:"full,omitempty"`
+	Free int64 `json:"free,omitempty"`
+	// Lie acknowledges each sync and syncs nothing. What was not synced is
+	// when the fault ends.
+	Lie bool `json:"lie,omitempty"`
+}
+
+// DiskCounters counts operations that a fault has acted on.
+type DiskCounters struct {
+	Matched uint64 `json:"matched"` // those that it could have acted on
+	Delayed uint64 `json:"delayed"`
+	Failed  uint64 `json:"failed"`
+	Lied    uint64 `json:"lied"` // syncs acknowledged and not done
+}
+
+// DiskProbe is what one use of a disk saw.
+type DiskProbe struct {
+	Write, Sync, Read DiskStep
+	// Free is the space that the disk says is left, in bytes.
+	Free int64
+	// Unsynced says that after an acknowledged sync the file was still only
+	// in a cache that a loss of power empties.
+	Unsynced bool
+}
+
+// DiskStep is one operation of a probe.
+type DiskStep struct {
+	// Took is how long the operation took, or has taken so far where it is
+	// not Done.
+	Took time.Duration
+	Done bool
+	// Error is the name of the error it ended with, such as EIO.
+	Error string
+}
+
+// DiskFlip names bytes to be inverted.
+type DiskFlip struct {
+	// File is a pattern, as of path.Match, relative to the member's data
+	// directory. The first file that fits is taken.
+	File string `json:"file"`
+	// Offset of the first byte; negative means half of the file.
+	Offset int64 `json:"offset"`
+	Bytes  int   `json:"bytes"`
+	// Keep leaves the damage in place.
+	Keep bool `json:"keep,omitempty"`
+}
+
+// DiskFlipped is what was inverted.
+type DiskFlipped struct {
+	Handle string `json:"handle"`
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	// Was is what stood there before.
+	Was []byte `json:"was"`
+}
+
+// DiskLoss is what a loss of power took from a disk.
+type DiskLoss struct {
+	Files int   `json:"files"` // with unsynced data
+	Bytes int64 `json:"bytes"` // that were put back to what they were, or cut off
+	Names int   `json:"names"` // creations, renames and removals undone
+}

@@ -1,0 +1,218 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// diskNeeds is what all faults of the disk need.
+const diskNeeds = "DiskFaulter (local provider: disk: fuse in the cluster file, or up --disk fuse)"
+
+// badDisk is the disk under an etcd member, with what the proofs of its faults
+// need.
+type badDisk struct {
+	process
+	disk framework.DiskFaulter
+}
+
+func newBadDisk(f Fault, c framework.Cluster, t Target, p Params) (badDisk, error) {
+	if err := checkParams(f, p); err != nil {
+		return badDisk{}, err
+	}
+	if t.Component != framework.Etcd {
+		return badDisk{}, fmt.Errorf("fault %s: target %s is not etcd: it takes an etcd member, such as etcd/leader or etcd/2", f.Name(), t.Asked)
+	}
+	holder, of, err := componentHolder(f, c, t)
+	if err != nil {
+		return badDisk{}, err
+	}
+	what := "fault " + f.Name()
+	d := badDisk{process: process{cluster: c, target: t}}
+	if d.disk, err = ability[framework.DiskFaulter](holder, of, what); err != nil {
+		return badDisk{}, err
+	}
+	if d.reporter, err = ability[framework.ProcessReporter](holder, of, what); err != nil {
+		return badDisk{}, err
+	}
+	d.power, _ = holder.(framework.PowerSwitch)
+	return d, nil
+}
+
+// evidence looks in a probe and in the fault's counters for the fault's effect.
+type evidence func(framework.DiskProbe, framework.DiskCounters) (shown bool, seen string)
+
+// inject puts a fault on the disk. Its effect is proven by a probe that uses the
+// disk through the same file system as etcd does, and by the counters; healing
+// by a probe that the fault no longer touches, and by a member that runs.
+func (d badDisk) inject(ctx context.Context, f framework.DiskFault, what string, ttl time.Duration, shows evidence) (Injection, error) {
+	if _, absent, err := d.before(ctx); err != nil {
+		return nil, err
+	} else if absent != "" {
+		return notInjected(d.target, "%s, so nothing uses its disk", absent), nil
+	}
+	var handle string
+	return attempt{
+		target: d.target,
+		what:   fmt.Sprintf("%s of %s", what, d.target.String()),
+		ask: func(ctx context.Context) (err error) {
+			handle, err = d.disk.FaultDisk(ctx, f, ttl)
+			return err
+		},
+		effect: func(ctx context.Context) (bool, string) {
+			probe, err := d.probe(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			count, err := d.disk.DiskCounters(ctx, handle)
+			if err != nil {
+				return false, err.Error()
+			}
+			shown, seen := shows(probe, count)
+			return shown, seen + "; " + d.memberNow(ctx)
+		},
+		undo:   func(ctx context.Context) error { return d.restore(ctx, handle) },
+		healed: d.untouched(&handle),
+	}.injection(ctx)
+}
+
+// restore takes a fault back. Without a handle there is none, or its time to
+// live ends it.
+func (d badDisk) restore(ctx context.Context, handle string) error {
+	if handle == "" {
+		return nil
+	}
+	return d.disk.RestoreDisk(ctx, handle)
+}
+
+func (d badDisk) probe(ctx context.Context) (framework.DiskProbe, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	probe, err := d.disk.ProbeDisk(ctx)
+	if err != nil {
+		return probe, fmt.Errorf("probing the disk of %s: %w", d.target.String(), err)
+	}
+	return probe, nil
+}
+
+// othersLimit is how long healing waits for a probe without any errors, before
+// it puts them down to other faults of the same disk.
+const othersLimit = 5 * time.Second
+
+// untouched looks whether a probe passes the fault by: its counters stand still
+// while the disk is used.
+func (d badDisk) untouched(handle *string) look {
+	began := time.Now()
+	var once bool
+	return func(ctx context.Context) (bool, string) {
+		if !once {
+			began, once = time.Now(), true
+		}
+		before, err := d.disk.DiskCounters(ctx, *handle)
+		if err != nil {
+			return false, err.Error()
+		}
+		probe, err := d.probe(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		after, err := d.disk.DiskCounters(ctx, *handle)
+		switch {
+		case err != nil:
+			return false, err.Error()
+		case before != after:
+			return false, fmt.Sprintf("the disk of %s still meets the fault (%d operations, %s)", d.target.String(), after.Matched, probed(probe))
+		}
+		seen := fmt.Sprintf("a probe of the disk passes the fault by (its counter stands at %d): %s", after.Matched, probed(probe))
+		if !sound(probe) {
+			return time.Since(began) > othersLimit, seen + ": other faults of the disk are in force"
+		}
+		held, said := d.memberRuns(ctx)
+		return held, seen + "; " + said
+	}
+}
+
+// memberRuns looks whether the member runs and answers. One that another fault
+// holds down, or whose node is off, need not.
+func (d badDisk) memberRuns(ctx context.Context) (bool, string) {
+	if d.power != nil {
+		if on, err := d.power.Powered(ctx); err == nil && !on {
+			return true, fmt.Sprintf("node %s is powered off", d.target.Node)
+		}
+	}
+	now, err := d.reporter.Process(ctx, d.target.Component)
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("%s cannot be asked for: %v", d.target.String(), err)
+	case now.Held, stopped(now):
+		return true, d.target.String() + " is kept from running by another fault"
+	}
+	if _, ok := d.cluster.(framework.EtcdAccess); ok {
+		return d.runs(ctx)
+	}
+	return !ended(now), fmt.Sprintf("%s runs as %s", d.target.String(), id(now))
+}
+
+// memberNow says what the member does.
+func (d badDisk) memberNow(ctx context.Context) string {
+	now, err := d.reporter.Process(ctx, d.target.Component)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s cannot be asked for: %v", d.target.String(), err)
+	case ended(now):
+		return fmt.Sprintf("%s has ended%s", d.target.String(), lastExit(now))
+	}
+	return fmt.Sprintf("%s runs as %s", d.target.String(), id(now))
+}
+
+// sound tells whether a probe saw no fault but perhaps a delay.
+func sound(p framework.DiskProbe) bool {
+	return !p.Unsynced && !slices.ContainsFunc(steps(p), func(s namedStep) bool { return !s.Done || s.Error != "" })
+}
+
+type namedStep struct {
+	framework.DiskStep
+	name string
+}
+
+func steps(p framework.DiskProbe) []namedStep {
+	return []namedStep{{p.Write, "write"}, {p.Sync, "fdatasync"}, {p.Read, "read"}}
+}
+
+// probed puts a probe into words.
+func probed(p framework.DiskProbe) string {
+	var all []string
+	for _, s := range steps(p) {
+		took := s.Took.Round(10 * time.Microsecond)
+		switch {
+		case s.Error != "":
+			all = append(all, fmt.Sprintf("%s failed with %s", s.name, s.Error))
+		case s.Done:
+			all = append(all, fmt.Sprintf("%s took %s", s.name, took))
+		case s.Took > 0:
+			all = append(all, fmt.Sprintf("%s is unanswered after %s", s.name, took))
+		}
+	}
+	if p.Unsynced {
+		all = append(all, "what was synced is not durable")
+	}
+	return strings.Join(all, ", ")
+}
+
+// diskOps are the values of the parameter op.
+var diskOpDoc = "operations it acts on: fsync (and fdatasync), write, read (what the page cache does not hold) or all"
+
+func diskOpParam(f Fault, p Params, unset framework.DiskOp) (framework.DiskOp, error) {
+	ops := []string{string(unset)}
+	for _, o := range []framework.DiskOp{framework.DiskAll, framework.DiskFsync, framework.DiskRead, framework.DiskWrite} {
+		if o != unset {
+			ops = append(ops, string(o))
+		}
+	}
+	op, err := choiceParam(f, p, "op", ops...)
+	return framework.DiskOp(op), err
+}

@@ -1,0 +1,194 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// DiskWipe takes an etcd member's data away.
+var DiskWipe Fault = diskWipe{}
+
+type diskWipe struct{}
+
+func (diskWipe) Name() string { return "disk-wipe" }
+
+func (diskWipe) Doc() Doc {
+	return Doc{
+		Summary: "kills an etcd member, puts an empty disk into the place of its own and starts it, without its data (a member of a larger cluster refuses to go on, the only one begins anew). Healing kills it again and brings its own disk back with the data that were on it; what was written in between is lost",
+		Targets: []string{"etcd member"},
+		Needs:   []string{diskNeeds, "DiskDamager", "Killer", "Starter", "ProcessReporter"},
+		Example: "etcd/follower",
+	}
+}
+
+type wiped struct {
+	badDisk
+	damager framework.DiskDamager
+	killer  framework.Killer
+	starter framework.Starter
+}
+
+func (f diskWipe) Check(c framework.Cluster, t Target, p Params) error {
+	_, err := f.parts(c, t, p)
+	return err
+}
+
+func (f diskWipe) parts(c framework.Cluster, t Target, p Params) (d wiped, err error) {
+	if d.badDisk, err = newBadDisk(f, c, t, p); err != nil {
+		return
+	}
+	if d.damager, err = damager(f, c, t); err != nil {
+		return
+	}
+	holder, of, err := componentHolder(f, c, t)
+	if err != nil {
+		return d, err
+	}
+	if d.killer, err = ability[framework.Killer](holder, of, "fault "+f.Name()); err != nil {
+		return d, err
+	}
+	d.starter, err = ability[framework.Starter](holder, of, "fault "+f.Name())
+	return d, err
+}
+
+func (f diskWipe) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	d, err := f.parts(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	if _, absent, err := d.before(ctx); err != nil {
+		return nil, err
+	} else if absent != "" {
+		return notInjected(t, "%s, so nothing uses its disk", absent), nil
+	}
+	had, err := d.list(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("fault disk-wipe: before the fault: %w", err)
+	}
+	if len(had) == 0 {
+		return notInjected(t, "%s has no data", t.String()), nil
+	}
+	var w wipe
+	i, err := attempt{
+		target: t,
+		what:   "wiping the disk of " + t.String(),
+		ask: func(ctx context.Context) (err error) {
+			// Held down for as long as the disk is away: the hold is
+			// ended below, and by the node itself should nobody be left.
+			if err := d.killer.Kill(ctx, t.Component, p.TTL); err != nil {
+				return err
+			}
+			w.handle, err = d.damager.WipeDisk(ctx, p.TTL)
+			return err
+		},
+		effect: func(ctx context.Context) (bool, string) { return d.gone(ctx, &w, had) },
+		undo:   func(ctx context.Context) error { return d.unwipe(ctx, &w) },
+		healed: func(ctx context.Context) (bool, string) { return d.back(ctx, had) },
+	}.inject(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if w.handle == "" {
+		return notInjected(t, "the disk of %s is wiped already", t.String()), d.unwipe(ctx, &w)
+	}
+	return i, nil
+}
+
+// wipe is how far a wipe has got.
+type wipe struct {
+	handle  string
+	started bool
+}
+
+func (d wiped) list(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	files, err := d.damager.ListDisk(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the data of %s: %w", d.target.String(), err)
+	}
+	return files, nil
+}
+
+// gone looks whether the data are, while the process that had them has ended,
+// and starts the member again.
+func (d wiped) gone(ctx context.Context, w *wipe, had []string) (bool, string) {
+	if w.handle == "" {
+		return true, "" // nothing was wiped, see Inject
+	}
+	now, err := d.reporter.Process(ctx, d.target.Component)
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("%s cannot be asked for: %v", d.target.String(), err)
+	case !ended(now):
+		return false, fmt.Sprintf("%s still runs as %s", d.target.String(), id(now))
+	}
+	files, err := d.list(ctx)
+	if err != nil {
+		return false, err.Error()
+	}
+	if len(files) > 0 {
+		return false, fmt.Sprintf("%d files are in the data directory of %s, %d before", len(files), d.target.String(), len(had))
+	}
+	if err := d.starter.Start(ctx, d.target.Component); err != nil {
+		return false, fmt.Sprintf("starting %s without its data: %v", d.target.String(), err)
+	}
+	w.started = true
+	return true, fmt.Sprintf("the %d files of %s are gone, and it is started without them", len(had), d.target.String())
+}
+
+// unwipe brings the disk back, under a member that does not run.
+func (d wiped) unwipe(ctx context.Context, w *wipe) error {
+	now, err := d.reporter.Process(ctx, d.target.Component)
+	if err == nil && now.Held && w.started { // by another fault
+		return d.restore(ctx, w.handle)
+	}
+	// It may have ended by itself, which is as good.
+	_ = d.killer.Kill(ctx, d.target.Component, undoLimit)
+	err = d.restore(ctx, w.handle)
+	return errors.Join(err, d.starter.Start(ctx, d.target.Component))
+}
+
+// back looks whether the data are where they were and the member runs on them.
+func (d wiped) back(ctx context.Context, had []string) (bool, string) {
+	files, err := d.list(ctx)
+	if err != nil {
+		return false, err.Error()
+	}
+	// The member may have cut its log since; the database has one name.
+	var missing []string
+	for _, f := range had {
+		if path.Base(f) == "db" && !contains(files, f) {
+			missing = append(missing, f)
+		}
+	}
+	if len(missing) > 0 || len(files) < len(had)/2 {
+		return false, fmt.Sprintf("%d files are in the data directory of %s, %d before; missing are %s", len(files), d.target.String(), len(had), strings.Join(missing, ", "))
+	}
+	held, said := d.memberRuns(ctx)
+	return held, fmt.Sprintf("%d files are in the data directory of %s, as %d before; %s", len(files), d.target.String(), len(had), said)
+}
+
+// damager returns the ability to damage the disk of a target.
+func damager(f Fault, c framework.Cluster, t Target) (framework.DiskDamager, error) {
+	holder, of, err := componentHolder(f, c, t)
+	if err != nil {
+		return nil, err
+	}
+	return ability[framework.DiskDamager](holder, of, "fault "+f.Name())
+}
+
+func contains(files []string, name string) bool { return slices.Contains(files, name) }
+
+// localPattern tells whether a pattern is well formed and stays below the
+// directory that it is relative to.
+func localPattern(pattern string) bool {
+	_, err := path.Match(pattern, "")
+	return err == nil && !path.IsAbs(pattern) && !slices.Contains(strings.Split(pattern, "/"), "..")
+}

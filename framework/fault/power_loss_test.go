@@ -1,0 +1,62 @@
+package fault
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func TestPowerLoss(t *testing.T) {
+	proofs{
+		fault:   PowerOff,
+		target:  wholeTarget("node-2"),
+		params:  map[string]string{"unsynced": "drop"},
+		broken:  func(c *fakeCluster) bool { return c.nodes[1].off },
+		already: func(c *fakeCluster) { c.nodes[1].power(false) },
+	}.run(t)
+	for unsynced, losses := range map[string]int{"": 0, "keep": 0, "drop": 1} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newFake(framework.Etcd, framework.APIServer)
+			time.Sleep(time.Minute)
+			i, err := PowerOff.Inject(t.Context(), c, wholeTarget("node-2"), Params{TTL: ttl, Values: map[string]string{"unsynced": unsynced}})
+			if err != nil || !i.Proof().Proven || c.nodes[1].disk.lost != losses {
+				t.Fatalf("unsynced=%s: %v, %v; lost %d times", unsynced, i, err, c.nodes[1].disk.lost)
+			}
+			if told := strings.Contains(i.Proof().What, "forgot unsynced changes of 1 files (2 bytes) and of 3 names"); told != (losses > 0) {
+				t.Errorf("unsynced=%s: %s", unsynced, i.Proof().What)
+			}
+		})
+	}
+	c := newFake(framework.APIServer)
+	if err := PowerOff.Check(c, wholeTarget("node-1"), Params{TTL: ttl, Values: map[string]string{"unsynced": "maybe"}}); err == nil || !strings.Contains(err.Error(), "one of keep, drop") {
+		t.Errorf("unsynced=maybe: %v", err)
+	}
+	var missing *MissingAbility
+	if err := PowerOff.Check(plainDisks{c}, wholeTarget("node-1"), Params{TTL: ttl, Values: map[string]string{"unsynced": "drop"}}); !errors.As(err, &missing) || missing.Ability != "PowerLoser" {
+		t.Errorf("a disk that cannot forget: %v", err)
+	}
+	if err := PowerOff.Check(plainDisks{c}, wholeTarget("node-1"), Params{TTL: ttl}); err != nil {
+		t.Errorf("a disk that need not forget: %v", err)
+	}
+}
+
+// plainDisks has nodes with power switches and disks that cannot fail.
+type plainDisks struct{ *fakeCluster }
+
+type plainNode struct {
+	framework.Node
+	framework.PowerSwitch
+	framework.ProcessReporter
+}
+
+func (c plainDisks) Nodes() []framework.Node {
+	var all []framework.Node
+	for _, n := range c.nodes {
+		all = append(all, plainNode{n, n, n})
+	}
+	return all
+}
