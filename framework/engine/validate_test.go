@@ -49,7 +49,7 @@ func TestValidate(t *testing.T) {
 		"no wait":          {steps(Step{Wait: "0s"}), "timeline[0].wait", "no time at all"},
 		"no ID":            {inject(func(i *Inject) { i.ID = "" }), "timeline[0].inject.as", "no name"},
 		"same ID":          {steps(a, a), "timeline[1].inject.as", "already"},
-		"unknown fault":    {inject(func(i *Inject) { i.Fault = "explode" }), "timeline[0].inject.fault", "want one of freeze,"},
+		"unknown fault":    {inject(func(i *Inject) { i.Fault = "explode" }), "timeline[0].inject.fault", "want one of "},
 		"no target":        {inject(func(i *Inject) { i.Target = "" }), "timeline[0].inject.target", "target"},
 		"bad target":       {inject(func(i *Inject) { i.Target = "etcd/queen!" }), "timeline[0].inject.target", "queen!"},
 		"bad role":         {inject(func(i *Inject) { i.Target = "scheduler/leader" }), "timeline[0].inject.target", "does not fit"},
