@@ -134,6 +134,9 @@ type agentRequest struct {
 	For time.Duration `json:"for"`
 	// After is for a crash loop: the time from each start to the kill.
 	After time.Duration `json:"after,omitzero"`
+	// Until is when the one who asks gives up. An agent that was frozen
+	// finds requests that nobody stands by any more.
+	Until time.Time `json:"until"`
 	// Load is for pressure, which is on no component.
 	Load *loadSpec `json:"load,omitempty"`
 }
@@ -163,6 +166,10 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var req agentRequest
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if time.Now().After(req.Until) {
+		http.Error(w, "the request came too late", http.StatusRequestTimeout)
 		return
 	}
 	if r.URL.Path == "/press" && req.Load != nil {

@@ -15,16 +15,17 @@ import (
 // do tells the agent to do something with a component. All but a stop, which
 // waits for as long as the component takes, is done at once.
 func (c *agentClient) do(ctx context.Context, verb string, req agentRequest) error {
-	b, err := json.Marshal(req)
-	if err != nil {
-		return err
-	}
 	limit := agentLimit
 	if verb == "stop" {
 		limit += stopGrace
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
 	defer cancel()
+	req.Until, _ = ctx.Deadline()
+	b, err := json.Marshal(req)
+	if err != nil {
+		return err
+	}
 	resp, err := c.send(ctx, http.MethodPost, verb, b)
 	if err != nil {
 		what := string(req.Component)

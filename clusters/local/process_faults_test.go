@@ -124,7 +124,15 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 	if err := n.Kill(ctx, framework.Scheduler, 0); err == nil || !strings.Contains(err.Error(), "agent does not answer") {
 		t.Errorf("a frozen agent was told to kill: %v", err)
 	}
+	alive := process(t, n, framework.NodeAgent)
 	heal(t, i)
+	if p := process(t, n, framework.NodeAgent); p.PID != alive.PID || p.StartTicks != alive.StartTicks {
+		t.Errorf("the agent was restarted: %+v, before %+v", p, alive)
+	}
+	// It has now read that it should kill the scheduler, which came too late.
+	if p := process(t, n, framework.Scheduler); p.PID == 0 || p.Restarts != scheduler.Restarts+1 {
+		t.Errorf("the agent did what it was told while it was frozen: %+v", p)
+	}
 }
 
 // testOverlapping heals faults that overlap one by one, in an order of their own.
