@@ -119,7 +119,9 @@ func (x *impairment) knock(ctx context.Context) (stop func()) {
 	if x.asked.Established {
 		var opening sync.WaitGroup
 		for _, k := range knockers {
-			opening.Go(func() { k.knock(ctx) })
+			opening.Go(func() {
+				await(ctx, tryLimit, func(ctx context.Context) (bool, string) { return k.knock(ctx), "" })
+			})
 		}
 		opening.Wait()
 	}

@@ -104,7 +104,8 @@ const (
 
 // knocker sends packets to one party on a connection that it keeps.
 type knocker struct {
-	knock func(context.Context) // sends, and waits for an answer no longer than knockLimit
+	// knock sends, and waits for an answer no longer than knockLimit.
+	knock func(context.Context) (answered bool)
 	close func()
 }
 
@@ -151,17 +152,20 @@ func knockAPI(e framework.Entrance) (knocker, error) {
 	}
 	return knocker{
 		close: closeIdle,
-		knock: func(ctx context.Context) {
+		knock: func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, knockLimit)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("/livez/ping").String(), nil)
 			if err != nil {
-				return
+				return false
 			}
-			if resp, err := transport.RoundTrip(req); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
+			resp, err := transport.RoundTrip(req)
+			if err != nil {
+				return false
 			}
+			_, err = io.Copy(io.Discard, resp.Body) // or the connection is not kept
+			_ = resp.Body.Close()
+			return err == nil
 		},
 	}, nil
 }
@@ -173,10 +177,11 @@ func knockEtcd(c framework.Cluster, node string) (knocker, error) {
 	}
 	return knocker{
 		close: func() { _ = m.client.Close() },
-		knock: func(ctx context.Context) {
+		knock: func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, knockLimit)
 			defer cancel()
-			_, _ = m.status(ctx)
+			_, err := m.status(ctx)
+			return err == nil
 		},
 	}, nil
 }
