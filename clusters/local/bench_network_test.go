@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
@@ -24,17 +26,32 @@ func BenchmarkNetworkFaults(b *testing.B) {
 	var traffic sync.WaitGroup
 	defer traffic.Wait()
 	defer cancel()
-	for range 2 {
-		traffic.Go(func() {
-			for ctx.Err() == nil {
-				conn, err := net.DialTimeout("tcp", hostPort(node.Address(), 6443), 5*time.Millisecond)
-				if err == nil {
-					_ = conn.Close()
-				}
-				time.Sleep(500 * time.Microsecond)
+	// Between the harness and the node, and between the node and its peers.
+	traffic.Go(func() {
+		for ctx.Err() == nil {
+			conn, err := net.DialTimeout("tcp", hostPort(node.Address(), 6443), 5*time.Millisecond)
+			if err == nil {
+				_ = conn.Close()
 			}
-		})
+			time.Sleep(500 * time.Microsecond)
+		}
+	})
+	config, err := c.EtcdConfig(node.Name())
+	if err != nil {
+		b.Fatal(err)
 	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	traffic.Go(func() {
+		for ctx.Err() == nil {
+			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			_, _ = client.Get(short, "health")
+			cancel()
+		}
+	})
 	target := fault.Target{Asked: "node/2", Node: node.Name()}
 	for _, f := range []struct {
 		fault  fault.Fault

@@ -105,6 +105,7 @@ func TestNetworkFaults(t *testing.T) {
 			injectFault(t, c, "loss", "etcd/2", map[string]string{"share": "20%"}, time.Minute),
 			injectFault(t, c, "duplicate", "zone/b", map[string]string{"share": "20%"}, time.Minute),
 			injectFault(t, c, "cut", "node/2", map[string]string{"peer": "workers,balancer"}, time.Minute),
+			injectFault(t, c, "isolate", "node/2", nil, time.Minute),
 		}
 		for _, at := range rand.Perm(len(all)) {
 			heal(t, all[at])

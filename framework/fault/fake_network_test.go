@@ -13,6 +13,7 @@ type fakeCut struct {
 	links        []framework.Link
 	is           framework.Impairment
 	began, ended time.Time
+	still        bool // counts nothing
 }
 
 func (x *fakeCut) inForce() bool { return !x.began.IsZero() && x.ended.IsZero() }
@@ -70,7 +71,7 @@ func (c *fakeCluster) ImpairmentCounters(_ context.Context, handle string) (fram
 	}
 	var n framework.LinkCounters
 	for _, l := range x.links {
-		if !c.isOff(l.From) {
+		if !c.isOff(l.From) && !x.still {
 			n.Matched += uint64(end.Sub(x.began) / time.Millisecond)
 		}
 	}
@@ -114,13 +115,15 @@ func (c *fakeCluster) impaired() bool { return slices.ContainsFunc(c.cuts, (*fak
 // reportingCluster tells about its links as well.
 type reportingCluster struct{ *fakeCluster }
 
-// LinkState counts one packet a millisecond on each link that is not severed.
+// LinkState counts one packet a millisecond on each link.
 func (c reportingCluster) LinkState(_ context.Context, from, to string) (framework.LinkState, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var state framework.LinkState
-	if !c.severed(from, to, 0) {
-		state.Delivered = uint64(time.Now().UnixMilli())
+	if packets := uint64(time.Now().UnixMilli()); c.severed(from, to, 0) {
+		state.Dropped = packets
+	} else {
+		state.Delivered = packets
 	}
 	for i, x := range c.cuts {
 		if x.inForce() && slices.ContainsFunc(x.links, func(l framework.Link) bool { return l.From == from && l.To == to }) {

@@ -119,7 +119,9 @@ func (x *impairment) knock(ctx context.Context) (stop func()) {
 	if x.asked.Established {
 		var opening sync.WaitGroup
 		for _, k := range knockers {
-			opening.Go(func() { k.knock(ctx) })
+			opening.Go(func() {
+				await(ctx, tryLimit, func(ctx context.Context) (bool, string) { return k.knock(ctx), "" })
+			})
 		}
 		opening.Wait()
 	}
@@ -195,21 +197,26 @@ const quiet = 20 * time.Millisecond
 
 // passes looks whether packets pass again: while somebody exchanges packets
 // with the ends, the counters of the impairment stand still; and no link has
-// it on it any more, where the provider can tell.
+// it on it any more, where the provider can tell. Where other impairments are in
+// the way, packets that come and are not counted must do.
 func (x *impairment) passes(ctx context.Context, handle string, reach look) (bool, string) {
 	before, err := x.network.ImpairmentCounters(ctx, handle)
 	if err != nil {
 		return false, fmt.Sprintf("the counters of the impairment cannot be read: %v", err)
 	}
+	linksBefore, reports, err := x.linkStates(ctx)
+	if err != nil {
+		return false, fmt.Sprintf("the state of the links cannot be read: %v", err)
+	}
 	began := time.Now()
 	held, exchanged := reach(ctx)
-	if !held {
+	if !held && !reports {
 		return false, exchanged
 	}
 	select {
 	case <-time.After(quiet - time.Since(began)):
 	case <-ctx.Done():
-		return false, "there was no time left to see whether packets are still impaired"
+		return false, "there was no time left to see whether packets are still impaired; " + exchanged
 	}
 	after, err := x.network.ImpairmentCounters(ctx, handle)
 	switch {
@@ -220,30 +227,45 @@ func (x *impairment) passes(ctx context.Context, handle string, reach look) (boo
 	case after != before:
 		return false, fmt.Sprintf("packets are still impaired on the links of %s: %d, then %d", x.target.String(), before.Matched, after.Matched)
 	}
-	if left, err := x.left(ctx, handle); err != nil {
-		return false, fmt.Sprintf("whether the links are whole cannot be told: %v", err)
-	} else if left != "" {
-		return false, left
+	links, _, err := x.linkStates(ctx)
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("the state of the links cannot be read: %v", err)
+	case slices.Contains(links.impairments, handle):
+		return false, fmt.Sprintf("impairment %s is still on the links of %s", handle, x.target.String())
+	case held:
+	case len(links.impairments) == 0 || links.packets == linksBefore.packets:
+		return false, exchanged
+	default:
+		exchanged = fmt.Sprintf("%d packets came on its links, on which it is no more, but impairments %s are", links.packets-linksBefore.packets, listed(links.impairments))
 	}
 	return true, fmt.Sprintf("%s; none impaired after the %d before healing", exchanged, after.Matched)
 }
 
-// left says in words on which link the impairment still is.
-func (x *impairment) left(ctx context.Context, handle string) (string, error) {
+// linkStates is what the provider tells about all links of an impairment.
+type linkStates struct {
+	packets     uint64 // delivered and dropped
+	impairments []string
+}
+
+// linkStates reads the state of the links; ok is false where the provider
+// cannot tell.
+func (x *impairment) linkStates(ctx context.Context) (all linkStates, ok bool, err error) {
 	reporter, ok := x.cluster.(framework.LinkReporter)
 	if !ok {
-		return "", nil
+		return all, false, nil
 	}
 	for _, l := range x.links {
 		state, err := reporter.LinkState(ctx, l.From, l.To)
 		if err != nil {
-			return "", err
+			return all, true, err
 		}
-		if slices.Contains(state.Impairments, handle) {
-			return fmt.Sprintf("impairment %s is still on the link from %s to %s", handle, l.From, l.To), nil
-		}
+		all.packets += state.Delivered + state.Dropped
+		all.impairments = append(all.impairments, state.Impairments...)
 	}
-	return "", nil
+	slices.Sort(all.impairments)
+	all.impairments = slices.Compact(all.impairments)
+	return all, true, nil
 }
 
 // check refuses an impairment without links, and one of whose healing there

@@ -212,42 +212,48 @@ func TestLinksOfTheWorkers(t *testing.T) {
 // Where the provider can tell, a link that still has the impairment on it is no
 // proof of healing, even if it impairs nothing just now.
 func TestImpairmentLeftOnALink(t *testing.T) {
-	c := reportingCluster{newFake(framework.APIServer)}
-	x, err := Loss.(*linkFault).impairment(c, wholeTarget("node-2"), Params{TTL: ttl, Values: map[string]string{"peer": "harness"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handle, err := c.Impair(t.Context(), x.links[1:], x.asked, ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left, err := x.left(t.Context(), handle); err != nil || !strings.Contains(left, "still on the link from harness to node-2") {
-		t.Errorf("%q, %v", left, err)
-	}
-	if err := c.Restore(t.Context(), handle); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := x.left(t.Context(), handle); err != nil || left != "" {
-		t.Errorf("%q, %v", left, err)
-	}
-}
-
-// Several impairments on the same links, each healed alone.
-func TestOverlappingImpairments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newFake(framework.APIServer)
+		c := reportingCluster{newFake(framework.APIServer)}
 		time.Sleep(time.Minute)
-		var all []Injection
-		for _, f := range []Fault{Latency, Cut, Loss, Isolate} {
-			all = append(all, proofs{fault: f, target: wholeTarget("node-2"), params: nil}.inject(t, c))
+		i, err := Loss.Inject(t.Context(), c, wholeTarget("node-2"), Params{TTL: ttl})
+		if err != nil || !i.Proof().Proven {
+			t.Fatalf("%v, %v", i, err)
 		}
-		for _, at := range []int{1, 3, 0, 2} {
-			if healed, err := all[at].Heal(t.Context()); err != nil || healed.Proven != (at != 1) {
-				t.Errorf("%d: %+v, %v", at, healed, err) // behind the isolation, nothing shows that the cut is gone
-			}
+		c.stubborn = true
+		c.cuts[0].still = true
+		if healed, err := i.Heal(t.Context()); err != nil || healed.Proven || !strings.Contains(healed.What, "impairment a is still on the links") {
+			t.Errorf("%+v, %v", healed, err)
 		}
-		if healed, err := all[1].Heal(t.Context()); err != nil || !healed.Proven || c.impaired() {
+		c.stubborn = false
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
 			t.Errorf("%+v, %v", healed, err)
 		}
 	})
+}
+
+// Several impairments on the same links, each healed alone. Where the provider
+// tells about links, none needs the others to be healed first.
+func TestOverlappingImpairments(t *testing.T) {
+	for _, order := range [][]int{{1, 3, 0, 2}, {3, 1, 2, 0}, {0, 2, 3, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := reportingCluster{newFake(framework.APIServer)}
+			time.Sleep(time.Minute)
+			var all []Injection
+			for _, f := range []Fault{Latency, Cut, Loss, Isolate} {
+				i, err := f.Inject(t.Context(), c, wholeTarget("node-2"), Params{TTL: ttl})
+				if err != nil || !i.Proof().Proven {
+					t.Fatalf("%s: %v, %v", f.Name(), i, err)
+				}
+				all = append(all, i)
+			}
+			for _, at := range order {
+				if healed, err := all[at].Heal(t.Context()); err != nil || !healed.Proven {
+					t.Errorf("%d: %+v, %v", at, healed, err)
+				}
+			}
+			if c.impaired() {
+				t.Error("an impairment is left")
+			}
+		})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -104,7 +105,8 @@ const (
 
 // knocker sends packets to one party on a connection that it keeps.
 type knocker struct {
-	knock func(context.Context) // sends, and waits for an answer no longer than knockLimit
+	// knock sends, and waits for an answer no longer than knockLimit.
+	knock func(context.Context) (answered bool)
 	close func()
 }
 
@@ -151,17 +153,20 @@ func knockAPI(e framework.Entrance) (knocker, error) {
 	}
 	return knocker{
 		close: closeIdle,
-		knock: func(ctx context.Context) {
+		knock: func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, knockLimit)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("/livez/ping").String(), nil)
 			if err != nil {
-				return
+				return false
 			}
-			if resp, err := transport.RoundTrip(req); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
+			resp, err := transport.RoundTrip(req)
+			if err != nil {
+				return false
 			}
+			_, err = io.Copy(io.Discard, resp.Body) // or the connection is not kept
+			_ = resp.Body.Close()
+			return err == nil
 		},
 	}, nil
 }
@@ -173,10 +178,12 @@ func knockEtcd(c framework.Cluster, node string) (knocker, error) {
 	}
 	return knocker{
 		close: func() { _ = m.client.Close() },
-		knock: func(ctx context.Context) {
+		knock: func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, knockLimit)
 			defer cancel()
-			_, _ = m.status(ctx)
+			// Status would dial anew. The member answers this one alone.
+			_, err := m.client.Get(ctx, "health", clientv3.WithSerializable())
+			return err == nil
 		},
 	}, nil
 }
