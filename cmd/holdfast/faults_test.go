@@ -24,6 +24,10 @@ metadata:
   name: faults
 spec:
   nodes: 3
+  disk: fuse
+  extraArgs:
+    etcd:
+      quota-backend-bytes: "67108864"
 `
 
 // manyFaults is how many random faults TestClusterManyFaults injects.
