@@ -22,8 +22,9 @@ type Killer interface {
 
 // Stopper is the ability of a node to end a component gracefully.
 type Stopper interface {
-	// Stop sends SIGTERM and returns when the process has ended. As for
-	// Kill, the watcher leaves the component down for hold.
+	// Stop sends SIGTERM, and SIGKILL after the provider's grace period, and
+	// returns when the process has ended. As for Kill, the watcher leaves the
+	// component down for hold, which counts from that end.
 	Stop(ctx context.Context, c Component, hold time.Duration) error
 }
 

@@ -10,8 +10,9 @@ import (
 )
 
 // stopGrace is how long a component may take to end after SIGTERM before it is
-// killed.
-const stopGrace = 60 * time.Second
+// killed: what the kubelet grants a pod by default (terminationGracePeriodSeconds).
+// An API server with watches open takes from ten seconds to a minute.
+const stopGrace = 30 * time.Second
 
 var (
 	errNotRunning = errors.New("it is not running")
@@ -52,8 +53,14 @@ func (s *supervisor) kill(hold time.Duration) error {
 	return err
 }
 
+// stop ends the component gracefully, if it can. The hold counts from its end,
+// and lasts for as long as that takes besides.
 func (s *supervisor) stop(ctx context.Context, hold time.Duration) error {
-	proc, gone, err := s.signal(syscall.SIGTERM, hold)
+	first := hold
+	if hold > 0 {
+		first += stopGrace
+	}
+	proc, gone, err := s.signal(syscall.SIGTERM, first)
 	if proc == nil {
 		return err
 	}
@@ -61,14 +68,19 @@ func (s *supervisor) stop(ctx context.Context, hold time.Duration) error {
 	defer grace.Stop()
 	select {
 	case <-gone:
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-grace.C:
 		_ = proc.Kill()
 		<-gone
-		return fmt.Errorf("process %d did not end within %s of SIGTERM and was killed", proc.Pid, stopGrace)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hold > 0 && s.held() {
+		s.a.update(s.spec.Name, func(st *savedState) { st.HoldUntil = time.Now().Add(hold) })
+		s.signalWake()
+	}
+	return nil
 }
 
 // start ends a hold, and the back-off of a restart.

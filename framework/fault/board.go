@@ -95,13 +95,14 @@ func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, e
 	if err != nil {
 		return Entry{}, &Refused{err}
 	}
-	called := time.Now()
 	injection, err := f.Inject(ctx, b.cluster, target, p)
 	if err != nil {
 		return Entry{}, err
 	}
+	// A fault that takes long to come about, as a graceful stop may, lasts for
+	// its time all the same.
 	e := &posted{injection: injection, Entry: Entry{Fault: name, Target: injection.Target(), Params: p.Values,
-		Phase: InForce, Expires: called.Add(p.TTL), Effect: injection.Proof()}}
+		Phase: InForce, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}}
 	b.post(e)
 	if !e.Effect.Proven || ctx.Err() != nil {
 		healed, err := b.heal(context.WithoutCancel(ctx), e)

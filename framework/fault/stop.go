@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Stop ends a component gracefully (SIGTERM).
+// Stop ends a component gracefully (SIGTERM, and SIGKILL where it still runs 30 s later, as the kubelet does).
 var Stop Fault = stop{}
 
 type stop struct{}
@@ -15,7 +15,7 @@ func (stop) Name() string { return "stop" }
 
 func (stop) Doc() Doc {
 	return Doc{
-		Summary: "ends a component gracefully (SIGTERM)",
+		Summary: "ends a component gracefully (SIGTERM, and SIGKILL where it still runs 30 s later, as the kubelet does)",
 		Targets: processTargets(),
 		Params:  map[string]string{"restart": restartDoc},
 		Needs:   []string{"Stopper", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},

@@ -47,7 +47,7 @@ func (webhookHang) Doc() Doc {
 			"failurePolicy": "what API servers do then: Fail (default) refuses the request, Ignore allows it",
 		},
 		Needs:   []string{"an entrance; EtcdAccess to take it away where no API server answers"},
-		Example: "apiserver/any timeout=5s failurePolicy=Fail",
+		Example: "apiserver/any timeout=2s failurePolicy=Fail",
 	}
 }
 
@@ -93,6 +93,9 @@ func (f webhookHang) webhook(c framework.Cluster, t Target, p Params) (*hangingW
 	}
 	if w.timeout%time.Second != 0 {
 		return nil, badParam(f, p, "timeout", "whole seconds")
+	}
+	if p.TTL <= w.timeout {
+		return nil, fmt.Errorf("fault webhook-hang: time to live %s: it must be longer than timeout=%s, which is what the proof of effect takes", p.TTL, w.timeout)
 	}
 	resources, err := choiceParam(f, p, "resources", "configmaps", "all")
 	if err != nil {
