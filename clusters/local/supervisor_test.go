@@ -17,6 +17,10 @@ func newSleeper(t *testing.T, dir string, state *savedState) *supervisor {
 	t.Helper()
 	a := &agent{cfg: agentConfig{State: filepath.Join(dir, "state"), Exits: filepath.Join(dir, "exits")},
 		state: map[framework.Component]*savedState{sleeper: state}}
+	var err error
+	if a.clocks, err = newClocks(a); err != nil {
+		t.Fatal(err)
+	}
 	s := newSupervisor(a, componentSpec{Name: sleeper, Path: "/bin/sleep", Args: []string{"sleep", "3600"}, Log: filepath.Join(dir, "log")})
 	t.Cleanup(func() { _ = s.kill(time.Hour) })
 	return s
