@@ -2,62 +2,50 @@ package local
 
 import (
 	"context"
-	"slices"
 	"testing"
-	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// BenchmarkAdministration measures, for faults that are asked of etcd and of
-// the API, the time from the call to the proof of the effect and from the call
-// to heal to the proof of that.
+// BenchmarkAdministration measures, for faults that are asked of etcd, of the API
+// and of the name service, the time from the call to the proof of the effect and
+// from the call to heal to the proof of that. What is proven by a request that
+// times out takes that long.
 func BenchmarkAdministration(b *testing.B) {
-	c := benchCluster(b, 3)
+	c := benchClusterOf(b, func(s *clusters.Cluster) {
+		s.Spec.ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"quota-backend-bytes": "67108864"}}
+	})
 	defer c.Close(context.Background())
 	for _, f := range []struct {
-		fault  fault.Fault
-		target string
+		fault   fault.Fault
+		target  string
+		params  map[string]string
+		samples int
 	}{
-		{fault.Alarm, "etcd/leader"},
-		{fault.Compact, "etcd/leader"},
-		{fault.Defragment, "etcd/leader"},
-		{fault.LeaseDelete, "kcm/1"},
-		{fault.DNSWrong, "node/1"},
-		{fault.LeaseSteal, "scheduler/1"},
+		{fault.Alarm, "etcd/leader", nil, 20},
+		{fault.Compact, "etcd/leader", nil, 20},
+		{fault.Defragment, "etcd/leader", nil, 20},
+		{fault.MoveLeader, "etcd/leader", nil, 10},
+		{fault.FillQuota, "etcd/leader", nil, 3},
+		{fault.RemoveMember, "etcd/follower", nil, 3},
+		{fault.LeaseDelete, "kcm/active", nil, 10},
+		{fault.LeaseSteal, "scheduler/active", nil, 10},
+		{fault.Overload, "apiserver/1", nil, 3},
+		{fault.WebhookHang, "apiserver/1", map[string]string{"timeout": "1s"}, 3},
+		{fault.DNSWrong, "node/1", nil, 20},
+		{fault.DNSSlow, "node/1", map[string]string{"delay": "20ms"}, 20},
+		{fault.DNSDead, "node/1", nil, 3},
+		{fault.RestoreSnapshot, "etcd/leader", map[string]string{"age": "1s"}, 3},
 	} {
 		b.Run(f.fault.Name(), func(b *testing.B) {
-			const samples = 20
-			var took, healed []time.Duration
-			for range samples {
+			benchFault(b, c, f.fault, f.target, f.params, f.samples, func() {
 				// Something must have happened since the last compaction.
 				if !etcdTakes(b, c, "node-1") {
 					b.Fatal("etcd takes no write")
 				}
-				on, err := fault.Resolve(b.Context(), c, f.target)
-				if err != nil {
-					b.Fatal(err)
-				}
-				in, err := f.fault.Inject(b.Context(), c, on, fault.Params{TTL: time.Minute})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if !in.Proof().Proven {
-					b.Fatal(in.Proof().What)
-				}
-				took = append(took, in.Proof().Effect.Sub(in.Proof().Called))
-				p, err := in.Heal(b.Context())
-				if err != nil || !p.Proven {
-					b.Fatal(p.What, err)
-				}
-				healed = append(healed, p.Effect.Sub(p.Called))
-			}
-			b.ReportMetric(0, "ns/op")
-			for unit, all := range map[string][]time.Duration{"inject": took, "heal": healed} {
-				slices.Sort(all)
-				b.ReportMetric(float64(all[len(all)/2].Microseconds()), "p50-"+unit+"-µs")
-				b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "p99-"+unit+"-µs")
-			}
+			})
 		})
 	}
 }

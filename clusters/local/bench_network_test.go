@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"net"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -52,7 +51,6 @@ func BenchmarkNetworkFaults(b *testing.B) {
 			cancel()
 		}
 	})
-	target := fault.Target{Asked: "node/2", Node: node.Name()}
 	for _, f := range []struct {
 		fault  fault.Fault
 		values map[string]string
@@ -61,32 +59,6 @@ func BenchmarkNetworkFaults(b *testing.B) {
 		{fault.Cut, nil}, {fault.Duplicate, map[string]string{"share": "50%"}}, {fault.Isolate, nil}, {fault.Latency, map[string]string{"delay": "1ms"}},
 		{fault.Loss, map[string]string{"share": "50%"}}, {fault.Reorder, map[string]string{"share": "50%"}}, {fault.Reset, nil}, {fault.Split, nil},
 	} {
-		b.Run(f.fault.Name(), func(b *testing.B) {
-			// A fixed number: injecting takes milliseconds, healing up to a second.
-			const samples = 20
-			var effect, heal []time.Duration
-			for range samples {
-				in, err := f.fault.Inject(b.Context(), c, target, fault.Params{TTL: time.Minute, Values: f.values})
-				if err != nil {
-					b.Fatal(err)
-				}
-				p := in.Proof()
-				if !p.Proven {
-					b.Fatal(p.What)
-				}
-				effect = append(effect, p.Effect.Sub(p.Called))
-				p, err = in.Heal(b.Context())
-				if err != nil || !p.Proven {
-					b.Fatal(p.What, err)
-				}
-				heal = append(heal, p.Effect.Sub(p.Called))
-			}
-			b.ReportMetric(0, "ns/op")
-			for name, took := range map[string][]time.Duration{"effect": effect, "heal": heal} {
-				slices.Sort(took)
-				b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, name+"-p50-ms")
-				b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, name+"-p99-ms")
-			}
-		})
+		b.Run(f.fault.Name(), func(b *testing.B) { benchFault(b, c, f.fault, "node/2", f.values, 20) })
 	}
 }

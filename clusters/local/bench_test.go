@@ -14,7 +14,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/release"
-	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
@@ -67,8 +66,13 @@ func memory(b *testing.B) float64 {
 
 func benchCluster(b *testing.B, nodes int) *Cluster {
 	b.Helper()
+	return benchClusterOf(b, func(s *clusters.Cluster) { s.SetNodes(nodes) })
+}
+
+func benchClusterOf(b *testing.B, change func(*clusters.Cluster)) *Cluster {
+	b.Helper()
 	spec := clusters.Default()
-	spec.SetNodes(nodes)
+	change(spec)
 	for _, bin := range Binaries(spec) {
 		if _, err := release.Lookup(bin.Product, bin.Version, release.Options{}); err != nil {
 			b.Skipf("run `holdfast fetch %s %s` first: %v", bin.Product, bin.Version, err)
@@ -118,41 +122,39 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkInject measures the time from the call of a fault to the proof of
-// its effect.
-func BenchmarkInject(b *testing.B) {
-	c := benchCluster(b, 3)
-	defer c.Close(context.Background())
-	for _, f := range []struct {
-		fault  fault.Fault
-		target fault.Target
-	}{
-		{fault.Kill, fault.Target{Node: "node-2", Component: framework.Scheduler}},
-		{fault.Freeze, fault.Target{Node: "node-2", Component: framework.Scheduler}},
-		{fault.IsolateEtcd, fault.Target{Node: "node-2", Component: framework.Etcd}},
-	} {
-		b.Run(f.fault.Name(), func(b *testing.B) {
-			// A fixed number: injecting takes milliseconds, healing seconds.
-			const samples = 30
-			var took []time.Duration
-			for range samples {
-				in, err := f.fault.Inject(b.Context(), c, f.target, fault.Params{TTL: time.Minute})
-				if err != nil {
-					b.Fatal(err)
-				}
-				p := in.Proof()
-				if !p.Proven {
-					b.Fatal(p.What)
-				}
-				took = append(took, p.Effect.Sub(p.Called))
-				if p, err := in.Heal(b.Context()); err != nil || !p.Proven {
-					b.Fatal(p.What, err)
-				}
-			}
-			slices.Sort(took)
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-		})
+// benchFault injects and heals one fault a fixed number of times, since healing can
+// take seconds, and reports the time from the call to the proof of its effect, and
+// from the call of healing to the proof of that. It prepares each time.
+func benchFault(b *testing.B, c *Cluster, f fault.Fault, target string, params map[string]string, samples int, prepare ...func()) {
+	b.Helper()
+	took := map[string][]time.Duration{}
+	note := func(what string, p fault.Proof, err error) {
+		if err != nil || !p.Proven {
+			b.Fatal(what, p.What, err)
+		}
+		took[what] = append(took[what], p.Effect.Sub(p.Called))
+	}
+	for range samples {
+		for _, do := range prepare {
+			do()
+		}
+		on, err := fault.Resolve(b.Context(), c, target)
+		if err != nil {
+			b.Fatal(err)
+		}
+		in, err := f.Inject(b.Context(), c, on, fault.Params{TTL: time.Hour, Values: params})
+		if err != nil {
+			b.Fatal(err)
+		}
+		note("inject", in.Proof(), nil)
+		p, err := in.Heal(b.Context())
+		note("heal", p, err)
+	}
+	b.ReportMetric(0, "ns/op")
+	for what, all := range took {
+		slices.Sort(all)
+		for name, share := range map[string]int{"p50": 50, "p99": 99} {
+			b.ReportMetric(float64(all[len(all)*share/100].Microseconds())/1000, what+"-"+name+"-ms")
+		}
 	}
 }

@@ -2,25 +2,11 @@ package local
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
-
-// latencies are what one fault took, call by call.
-type latencies []time.Duration
-
-func (l *latencies) add(p fault.Proof) { *l = append(*l, p.Effect.Sub(p.Called)) }
-
-func (l latencies) report(b *testing.B, what string) {
-	slices.Sort(l)
-	for name, share := range map[string]int{"p50": 50, "p99": 99} {
-		b.ReportMetric(float64(l[len(l)*share/100].Microseconds()), what+"-"+name+"-µs")
-	}
-}
 
 // BenchmarkProcessFaults measures, for each fault on processes and machines, the
 // time from the call to the proof of its effect and from the call of healing to
@@ -56,30 +42,6 @@ func BenchmarkProcessFaults(b *testing.B) {
 		for k, v := range f.params {
 			name = append(name, k+"-"+v)
 		}
-		b.Run(strings.Join(name, "-"), func(b *testing.B) {
-			target, err := fault.Resolve(b.Context(), c, f.target)
-			if err != nil {
-				b.Fatal(err)
-			}
-			var injected, healed latencies
-			for range f.samples { // a fixed number: healing can take seconds
-				in, err := f.fault.Inject(b.Context(), c, target, fault.Params{TTL: time.Hour, Values: f.params})
-				if err != nil {
-					b.Fatal(err)
-				}
-				p := in.Proof()
-				if !p.Proven {
-					b.Fatal(p.What)
-				}
-				injected.add(p)
-				if p, err = in.Heal(b.Context()); err != nil || !p.Proven {
-					b.Fatal(p.What, err)
-				}
-				healed.add(p)
-			}
-			b.ReportMetric(0, "ns/op")
-			injected.report(b, "inject")
-			healed.report(b, "heal")
-		})
+		b.Run(strings.Join(name, "-"), func(b *testing.B) { benchFault(b, c, f.fault, f.target, f.params, f.samples) })
 	}
 }
