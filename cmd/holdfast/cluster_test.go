@@ -52,18 +52,30 @@ func (c commandLine) command(args ...string) *exec.Cmd {
 // do runs a command, checks its exit code and returns what it printed.
 func (c commandLine) do(code int, args ...string) (stdout, stderr string) {
 	c.t.Helper()
+	stdout, stderr, got := c.execute(args...)
+	if got != code {
+		c.t.Fatalf("holdfast %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
+	}
+	return stdout, stderr
+}
+
+// try runs a command and returns all that it printed and its exit code.
+func (c commandLine) try(args ...string) (output string, code int) {
+	c.t.Helper()
+	stdout, stderr, code := c.execute(args...)
+	return stdout + stderr, code
+}
+
+func (c commandLine) execute(args ...string) (stdout, stderr string, code int) {
+	c.t.Helper()
 	var out, errOut bytes.Buffer
 	cmd := c.command(args...)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		c.t.Fatal(err)
 	}
-	if got := cmd.ProcessState.ExitCode(); got != code {
-		c.t.Fatalf("holdfast %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, &out, &errOut)
-	}
-	return out.String(), errOut.String()
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
 func (c commandLine) status() local.Status {

@@ -186,10 +186,19 @@ func TestClusterManyFaults(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d, %d faults", seed, n)
+	nothing := 0
 	inject := func(f fault.Fault) {
 		target, params, _ := strings.Cut(f.Doc().Example, " ")
-		c.do(exitPass, append([]string{"inject", f.Name(), "--on", target, "--for", "2m"}, strings.Fields(params)...)...)
-		c.do(exitPass, "heal")
+		out, code := c.try(append([]string{"inject", f.Name(), "--on", target, "--for", "2m"}, strings.Fields(params)...)...)
+		switch {
+		case code == exitPass:
+			c.do(exitPass, "heal")
+		case code == exitInconclusive && strings.Contains(out, "nothing was injected"):
+			nothing++ // such as a compaction just after another one
+			t.Log(out)
+		default:
+			t.Fatalf("%s: exit code %d\n%s", f.Name(), code, out)
+		}
 		c.awaitWhole(f.Name())
 	}
 	// What the first of each kind sets up for good is no drift.
@@ -205,6 +214,9 @@ func TestClusterManyFaults(t *testing.T) {
 	}
 	after := c.resources()
 	t.Logf("before %+v, after %+v", before, after)
+	if nothing > n/10 {
+		t.Errorf("%d of %d faults found nothing to do", nothing, n)
+	}
 	if after.descriptors > before.descriptors+20 || after.threads > before.threads+10 || after.mib > before.mib+100 || after.rules != 0 {
 		t.Errorf("the server held %+v before %d faults, and %+v after them", before, n-warm, after)
 	}
