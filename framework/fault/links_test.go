@@ -12,51 +12,28 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// linkFaults are all faults made of linkFault, with parameters and what they
-// ask for.
-var linkFaults = []struct {
-	fault  Fault
-	params map[string]string
-	asks   framework.Impairment
-}{
-	{Bandwidth, nil, framework.Impairment{Rate: 10e6}},
-	{Bandwidth, map[string]string{"rate": "512Ki"}, framework.Impairment{Rate: 512 << 10}},
-	{BlackHole, nil, framework.Impairment{Cut: true}},
-	{BlackHole, map[string]string{"established": "true"}, framework.Impairment{Cut: true, Established: true}},
-	{Corrupt, nil, framework.Impairment{Corrupt: 0.01}},
-	{Cut, nil, framework.Impairment{Cut: true}},
-	{Cut, map[string]string{"flap": "1s/500ms"}, framework.Impairment{Cut: true, FlapOn: time.Second, FlapOff: 500 * time.Millisecond}},
-	{Duplicate, map[string]string{"share": "50%"}, framework.Impairment{Duplicate: 0.5}},
-	{Latency, nil, framework.Impairment{Delay: 20 * time.Millisecond, Distribution: "uniform"}},
-	{Latency, map[string]string{"delay": "50ms", "jitter": "10ms", "distribution": "normal"},
-		framework.Impairment{Delay: 50 * time.Millisecond, Jitter: 10 * time.Millisecond, Distribution: "normal"}},
-	{Loss, map[string]string{"share": "1"}, framework.Impairment{Loss: 1}},
-	{Reorder, nil, framework.Impairment{Reorder: 0.1}},
-	{Reset, nil, framework.Impairment{Reset: true}},
-	{Reset, map[string]string{"established": "true"}, framework.Impairment{Reset: true, Established: true}},
-}
-
-func TestLinkFaults(t *testing.T) {
-	for _, tc := range linkFaults {
-		name := tc.fault.Name()
-		for k, v := range tc.params {
-			name += " " + k + "=" + v
-		}
-		t.Run(name, func(t *testing.T) {
-			proofs{
-				fault:   tc.fault,
-				target:  wholeTarget("node-2"),
-				params:  tc.params,
-				broken:  (*fakeCluster).impaired,
-				already: func(c *fakeCluster) { c.nodes[1].power(false) },
-			}.run(t)
-			c := newFake(framework.APIServer)
-			x, err := tc.fault.(*linkFault).impairment(c, wholeTarget("node-2"), Params{TTL: ttl, Values: tc.params})
-			if err != nil || x.asked != tc.asks {
-				t.Errorf("asks for %+v, want %+v (%v)", x.asked, tc.asks, err)
-			}
-		})
+// proveLinkFault puts a fault made of linkFault to what any fault must stand, and
+// looks what it asks of the network.
+func proveLinkFault(t *testing.T, f Fault, params map[string]string, asks framework.Impairment) {
+	t.Helper()
+	name := "default"
+	for k, v := range params {
+		name = k + "=" + v
 	}
+	t.Run(name, func(t *testing.T) {
+		proofs{
+			fault:   f,
+			target:  wholeTarget("node-2"),
+			params:  params,
+			broken:  (*fakeCluster).impaired,
+			already: func(c *fakeCluster) { c.nodes[1].power(false) },
+		}.run(t)
+		c := newFake(framework.APIServer)
+		x, err := f.(*linkFault).impairment(c, wholeTarget("node-2"), Params{TTL: ttl, Values: params})
+		if err != nil || x.asked != asks {
+			t.Errorf("asks for %+v, want %+v (%v)", x.asked, asks, err)
+		}
+	})
 }
 
 func TestLinksOfATarget(t *testing.T) {
