@@ -18,6 +18,13 @@ type Presser interface {
 	Load(ctx context.Context, handle string) (Load, error)
 }
 
+// HostPresser is the ability of a cluster to do the same to hosts that are no
+// control-plane nodes.
+type HostPresser interface {
+	// PresserOf returns the ability of a host: BalancerHost or WorkersHost.
+	PresserOf(host string) (Presser, error)
+}
+
 // Pressure is what a load process takes.
 type Pressure struct {
 	// Loops is the number of busy loops, each of which would keep one

@@ -92,6 +92,7 @@ var (
 	_ framework.Starter         = (*Cluster)(nil)
 	_ framework.Freezer         = (*Cluster)(nil)
 	_ framework.CrashLooper     = (*Cluster)(nil)
+	_ framework.HostPresser     = (*Cluster)(nil)
 )
 
 // Create makes a cluster and returns when all API servers are ready and both

@@ -120,7 +120,9 @@ func touch(memory []byte) {
 	}
 }
 
-// loaded has the ability to put a machine under load.
+// loaded has the ability to put a machine under load, by a process that lives on
+// it. A cgroup would narrow the pressure down to the machine, but outlives the
+// processes in it: a harness that is killed would leave it behind.
 type loaded struct{ m *machine }
 
 // Press implements framework.Presser.
@@ -134,6 +136,16 @@ func (l loaded) Press(ctx context.Context, p framework.Pressure, ttl time.Durati
 		return "", errors.Join(err, l.Relieve(ctx, spec.Handle))
 	}
 	return spec.Handle, nil
+}
+
+// PresserOf implements framework.HostPresser.
+func (c *Cluster) PresserOf(host string) (framework.Presser, error) {
+	for _, m := range []*machine{c.balancer, c.workers} {
+		if m != nil && m.name == host {
+			return loaded{m}, nil
+		}
+	}
+	return nil, fmt.Errorf("cluster %s has no host %q that could be put under load", c.Name(), host)
 }
 
 // load returns the process of a load, nil where there is none. The machine's

@@ -58,7 +58,9 @@ func testHealed(t *testing.T, c *Cluster) {
 		{fault.Restart, "etcd/follower", []string{"signal=KILL"}},
 		{fault.CrashLoop, "kcm/standby", []string{"after=200ms"}},
 		{fault.CPUPressure, "node/2", []string{"workers=1"}},
-		{fault.MemoryPressure, "node/2", []string{"size=64Mi"}},
+		{fault.CPUPressure, "balancer", []string{"workers=1"}},
+		{fault.MemoryPressure, "etcd/leader", []string{"size=64Mi"}},
+		{fault.MemoryPressure, "kwok", []string{"size=64Mi"}},
 		{fault.MemoryPressure, "zone/b", []string{"size=64Mi"}},
 	} {
 		t.Run(strings.Join(append([]string{tt.fault.Name(), tt.target}, tt.params...), " "), func(t *testing.T) {

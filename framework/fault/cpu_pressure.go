@@ -24,11 +24,11 @@ func (cpuPressure) Name() string { return "cpu-pressure" }
 
 func (cpuPressure) Doc() Doc {
 	return Doc{
-		Summary: "takes processor time from a node, or from all nodes of a zone, by a load process of busy loops at normal priority; " +
+		Summary: "takes processor time from a node, from all nodes of a zone, or from the machine of a component, by a load process of busy loops at normal priority; " +
 			"where nodes share processors, as those of the local provider do, the others feel it too",
-		Targets: []string{"node", "zone"},
+		Targets: pressedTargets(),
 		Params:  map[string]string{"workers": fmt.Sprintf("the number of busy loops on each node: a whole number from 1 to %d; default as many as the node has processors", workersHigh)},
-		Needs:   []string{"Presser"},
+		Needs:   []string{"Presser", "HostPresser (balancer, kwok, workers)"},
 		Example: "node/2 workers=4",
 	}
 }
@@ -60,8 +60,8 @@ func (f cpuPressure) Inject(ctx context.Context, c framework.Cluster, t Target, 
 			if absent != "" {
 				return false, absent
 			}
-			return now.CPUTime >= cpuShown, fmt.Sprintf("load process %d on node %s has taken %s of processor time in %s (no cgroup is used)",
-				now.PID, b.node.Name(), now.CPUTime, time.Since(began).Round(time.Millisecond))
+			return now.CPUTime >= cpuShown, fmt.Sprintf("load process %d on %s has taken %s of processor time in %s (no cgroup is used)",
+				now.PID, b.name, now.CPUTime, time.Since(began).Round(time.Millisecond))
 		}
 	})
 }

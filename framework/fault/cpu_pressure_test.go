@@ -22,6 +22,8 @@ func pressed(f Fault, params map[string]string) map[string]proofs {
 	return map[string]proofs{
 		"node": {fault: f, target: wholeTarget("node-1"), params: params, broken: loaded(0),
 			already: func(c *fakeCluster) { c.nodes[0].power(false) }},
+		"component": {fault: f, target: component("node-1", framework.APIServer), params: params, broken: loaded(0),
+			already: func(c *fakeCluster) { c.nodes[0].power(false) }},
 		"zone": {fault: f, target: zone("b", "node-2", "node-3"), params: params, broken: loaded(1, 2), calls: 2,
 			already: func(c *fakeCluster) { c.nodes[1].power(false); c.nodes[2].power(false) }},
 	}
@@ -45,7 +47,15 @@ func TestCPUPressureCheck(t *testing.T) {
 			t.Errorf("%s: %v", workers, err)
 		}
 	}
-	if err := CPUPressure.Check(c, component("node-1", framework.APIServer), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "zone/b") {
-		t.Errorf("a component: %v", err)
+	for _, refused := range []struct {
+		target Target
+		want   string
+	}{
+		{component("node-1", framework.Etcd), "does not run etcd"},
+		{Target{Asked: "harness", Host: "harness"}, "HostPresser"},
+	} {
+		if err := CPUPressure.Check(c, refused.target, Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), refused.want) {
+			t.Errorf("%s: %v", refused.target, err)
+		}
 	}
 }

@@ -24,12 +24,12 @@ func (memoryPressure) Name() string { return "memory-pressure" }
 
 func (memoryPressure) Doc() Doc {
 	return Doc{
-		Summary: "takes memory from a node, or from all nodes of a zone, by a load process that keeps its pages resident; " +
+		Summary: "takes memory from a node, from all nodes of a zone, or from the machine of a component, by a load process that keeps its pages resident; " +
 			"it is the first that the kernel ends when memory runs out",
-		Targets: []string{"node", "zone"},
+		Targets: pressedTargets(),
 		Params: map[string]string{"size": fmt.Sprintf("the memory taken on each node: a size from %s to %s, at most half of what is available; default %s",
 			quantity(sizeLow), quantity(sizeHigh), quantity(sizeUnset))},
-		Needs:   []string{"Presser"},
+		Needs:   []string{"Presser", "HostPresser (balancer, kwok, workers)"},
 		Example: "node/2 size=512Mi",
 	}
 }
@@ -62,8 +62,8 @@ func (f memoryPressure) Inject(ctx context.Context, c framework.Cluster, t Targe
 			if absent != "" {
 				return false, absent
 			}
-			return now.Anonymous >= size, fmt.Sprintf("load process %d on node %s keeps %s of %s resident (no cgroup is used; oom_score_adj %d)",
-				now.PID, b.node.Name(), quantity(now.Anonymous), quantity(size), now.OOMScoreAdj)
+			return now.Anonymous >= size, fmt.Sprintf("load process %d on %s keeps %s of %s resident (no cgroup is used; oom_score_adj %d)",
+				now.PID, b.name, quantity(now.Anonymous), quantity(size), now.OOMScoreAdj)
 		}
 	})
 }

@@ -12,31 +12,56 @@ import (
 // a machine that may be busy already.
 const pressLimit = 30 * time.Second
 
-// burden is the load process of one node.
+// pressedTargets are what the faults of pressure take. That of a component is felt
+// on the machine that runs it.
+func pressedTargets() []string {
+	return []string{"node", "zone", "component", "balancer", "kwok", "workers"}
+}
+
+// burden is the load process of one machine.
 type burden struct {
-	node    framework.Node
+	name    string         // "node node-2"
+	node    framework.Node // nil for a host that is none
 	presser framework.Presser
 	handle  string // empty until the process was asked for
 }
 
-// burdens returns all nodes that the fault puts under load.
+// burdens returns all machines that the fault puts under load.
 func burdens(f Fault, c framework.Cluster, t Target) ([]*burden, error) {
+	what := "fault " + f.Name()
+	if t.Host != "" {
+		hosts, err := ability[framework.HostPresser](c, "cluster "+c.Name(), what+" on a host that is no node")
+		if err != nil {
+			return nil, err
+		}
+		presser, err := hosts.PresserOf(t.Host)
+		if err != nil {
+			return nil, fmt.Errorf("%s: target %s: %w", what, t.Asked, err)
+		}
+		return []*burden{{name: "host " + t.Host, presser: presser}}, nil
+	}
+	if t.Component != "" {
+		if _, _, err := componentHolder(f, c, t); err != nil {
+			return nil, err
+		}
+		t.Component = ""
+	}
 	nodes, err := wholeNodes(f, c, t)
 	if err != nil {
 		return nil, err
 	}
 	var all []*burden
 	for _, n := range nodes {
-		presser, err := ability[framework.Presser](n, "node "+n.Name(), "fault "+f.Name())
+		presser, err := ability[framework.Presser](n, "node "+n.Name(), what)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &burden{node: n, presser: presser})
+		all = append(all, &burden{name: "node " + n.Name(), node: n, presser: presser})
 	}
 	return all, nil
 }
 
-// press puts all nodes of the target under load. shown tells what shows it.
+// press puts all machines of the target under load. shown tells what shows it.
 func press(ctx context.Context, f Fault, c framework.Cluster, t Target, want framework.Pressure, ttl time.Duration, shown func(*burden) look) (Injection, error) {
 	all, err := burdens(f, c, t)
 	if err != nil {
@@ -45,7 +70,7 @@ func press(ctx context.Context, f Fault, c framework.Cluster, t Target, want fra
 	var shares []share
 	for _, b := range all {
 		shares = append(shares, share{b.node, attempt{
-			what: fmt.Sprintf("%s on node %s", f.Name(), b.node.Name()),
+			what: fmt.Sprintf("%s on %s", f.Name(), b.name),
 			ask: func(ctx context.Context) (err error) {
 				b.handle, err = b.presser.Press(ctx, want, ttl)
 				return err
@@ -69,9 +94,9 @@ func (b *burden) load(ctx context.Context) (now framework.Load, absent string) {
 	now, err := b.presser.Load(ctx, b.handle)
 	switch {
 	case err != nil:
-		return now, fmt.Sprintf("load process %s on node %s cannot be asked for: %v", b.handle, b.node.Name(), err)
+		return now, fmt.Sprintf("load process %s on %s cannot be asked for: %v", b.handle, b.name, err)
 	case now.PID == 0:
-		return now, fmt.Sprintf("there is no load process %s on node %s", b.handle, b.node.Name())
+		return now, fmt.Sprintf("there is no load process %s on %s", b.handle, b.name)
 	}
 	return now, ""
 }
@@ -81,9 +106,9 @@ func (b *burden) relieved(ctx context.Context) (bool, string) {
 	now, err := b.presser.Load(ctx, b.handle)
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("load process %s on node %s cannot be asked for: %v", b.handle, b.node.Name(), err)
+		return false, fmt.Sprintf("load process %s on %s cannot be asked for: %v", b.handle, b.name, err)
 	case now.PID != 0:
-		return false, fmt.Sprintf("load process %s on node %s still runs as process %d (started at tick %d)", b.handle, b.node.Name(), now.PID, now.StartTicks)
+		return false, fmt.Sprintf("load process %s on %s still runs as process %d (started at tick %d)", b.handle, b.name, now.PID, now.StartTicks)
 	}
-	return true, fmt.Sprintf("load process %s on node %s is gone", b.handle, b.node.Name())
+	return true, fmt.Sprintf("load process %s on %s is gone", b.handle, b.name)
 }
