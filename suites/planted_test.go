@@ -3,6 +3,7 @@ package suites
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,13 @@ func TestPlanted(t *testing.T) {
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			results := runOn(t, p.plant, p.scenario)
+			for range 2 {
+				if !starved(results) {
+					break
+				}
+				t.Log("the machine was too busy to say anything: once more")
+				results = runOn(t, p.plant, p.scenario)
+			}
 			for _, r := range results {
 				want, planted := p.want[r.Requirement]
 				if strings.HasPrefix(r.Requirement, "RUN/") {
@@ -68,6 +76,13 @@ func TestPlanted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// starved tells whether an overloaded machine has cost verdicts.
+func starved(results []judge.Result) bool {
+	return slices.ContainsFunc(results, func(r judge.Result) bool {
+		return r.Requirement == "RUN/harness" && r.Verdict == judge.Inconclusive
+	})
 }
 
 // offAndIsolated isolates a member whose node has no power: its fault cannot

@@ -289,8 +289,13 @@ func (s *supervisor) signalWake() {
 }
 
 func (s *supervisor) process() framework.Process {
-	saved := s.a.saved(s.spec.Name)
-	pid, _ := s.current()
+	// A start changes both at once.
+	s.mu.Lock()
+	saved, pid := s.a.saved(s.spec.Name), 0
+	if s.proc != nil {
+		pid = s.proc.Pid
+	}
+	s.mu.Unlock()
 	p := framework.Process{Component: s.spec.Name, PID: pid, Started: saved.Started, Restarts: saved.Restarts,
 		LastExit: saved.LastExit, Held: time.Now().Before(saved.HoldUntil),
 		CrashLooped: time.Now().Before(saved.CrashUntil)}
