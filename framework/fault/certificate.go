@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -92,8 +93,14 @@ func (f *badCertificate) Inject(ctx context.Context, c framework.Cluster, t Targ
 		effect: x.bad,
 		undo:   func(ctx context.Context) error { return x.faulter.RestoreCertificates(ctx, t.Component) },
 		healed: all(x.good, x.answers),
+		// In vain after the time to live.
+		patience: max(effectLimit, min(reloadLimit, p.TTL)),
 	}.injection(ctx)
 }
+
+// reloadLimit is how long a component may serve with the old certificate: an API
+// server that misses the change of the file looks again after a minute.
+const reloadLimit = 70 * time.Second
 
 // good looks whether every endpoint serves with a certificate that verifies.
 func (x *certificates) good(ctx context.Context) (bool, string) {

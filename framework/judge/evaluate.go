@@ -14,8 +14,9 @@ import (
 const starvedFloor = 250 * time.Millisecond
 
 // queueLimit is how many tasks may share a processor for a measured time to
-// count: a cluster at half speed can break a bound that it keeps by itself.
-const queueLimit = 2
+// count: a cluster at a third of its speed can break a bound that it keeps by
+// itself.
+const queueLimit = 3
 
 // Evaluate gives one result for each check of the record, in its order, then
 // one for each of the checks of every run, with the requirements
@@ -191,8 +192,9 @@ func (c *court) excuse(f finding, bound *Bound) finding {
 	if f.verdict != Fail || !f.timed {
 		return f
 	}
-	starved := c.strain(f.from, f.to).starves(lateLimit(bound))
-	if starved == "" {
+	s := c.strain(f.from, f.to)
+	starved := s.starves(lateLimit(bound))
+	if starved == "" || s.late <= lateLimit(bound) && s.outweighed(f.value, bound) {
 		return f
 	}
 	held := f
@@ -230,6 +232,12 @@ func (c *court) strain(from, to record.Nanos) strain {
 		s.queue = sum / float64(n)
 	}
 	return s
+}
+
+// outweighed tells whether a measured time breaks its bound by so much that it would
+// have on a machine of their own for the processes as well.
+func (s strain) outweighed(measured *time.Duration, bound *Bound) bool {
+	return s.known && measured != nil && bound != nil && float64(*measured) > s.queue*float64(bound.Limit)
 }
 
 // lateLimit is how late the harness's timers may be for a time measured against

@@ -136,7 +136,7 @@ func TestRulesForAll(t *testing.T) {
 		{name: "too late, harness starved less than a tenth", want: Fail, says: "still listed", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Late = 2 * time.Second })
 		}},
-		{name: "too late, machine overloaded", want: Inconclusive, says: "the machine was overloaded: 5.0 tasks shared each processor on average, more than 2", story: func() *story {
+		{name: "too late, machine overloaded", want: Inconclusive, says: "the machine was overloaded: 5.0 tasks shared each processor on average, more than 3", story: func() *story {
 			return tooLate().change(func(r *record.Run) {
 				for i := range r.Harness {
 					r.Harness[i].V.Queue = 5
@@ -146,7 +146,7 @@ func TestRulesForAll(t *testing.T) {
 		{name: "too late, machine busy", want: Fail, says: "still listed", story: func() *story {
 			return tooLate().change(func(r *record.Run) {
 				for i := range r.Harness {
-					r.Harness[i].V.Queue = 1.9
+					r.Harness[i].V.Queue = 2.9
 				}
 			})
 		}},
@@ -288,5 +288,28 @@ func TestPure(t *testing.T) {
 				t.Errorf("%s imports %s", f.Name(), path)
 			}
 		}
+	}
+}
+
+// A bound that is broken by more than an overloaded machine can explain is broken.
+func TestOutweighed(t *testing.T) {
+	bound := &Bound{Limit: 4 * time.Second}
+	for _, c := range []struct {
+		queue    float64
+		known    bool
+		measured time.Duration
+		want     bool
+	}{
+		{3.5, true, 16 * time.Second, true},
+		{3.5, true, 14 * time.Second, false},
+		{10, true, 16 * time.Second, false},
+		{3.5, false, 16 * time.Second, false},
+	} {
+		if got := (strain{known: c.known, queue: c.queue}).outweighed(&c.measured, bound); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if (strain{known: true}).outweighed(nil, bound) || (strain{known: true}).outweighed(&bound.Limit, nil) {
+		t.Error("nothing measured, or against nothing, outweighs")
 	}
 }

@@ -96,7 +96,11 @@ func (m *matter) soleHolder(component string) (string, *finding) {
 func (m *matter) noHolder(component string, states int, from, to record.Nanos) finding {
 	acting := instances(m.run, component, to)
 	// Time enough for one retry, before which an election may be under way.
-	limit := m.run.Meta.Settings["P"] + m.run.Meta.Settings["M"]
+	retry, err := ParseBound("P + M", m.run.Meta.Settings)
+	if err != nil {
+		return inconclusive("the check cannot be judged: %v", err)
+	}
+	limit := retry.Limit
 	observed := states > 0
 	for _, l := range m.run.Leases {
 		observed = observed || l.At >= from && l.At <= to
@@ -109,6 +113,8 @@ func (m *matter) noHolder(component string, states int, from, to record.Nanos) f
 	case len(acting) < 2:
 		return inconclusive("%s had no holder for %s, and the record does not show two instances of it running", component, short(time.Duration(to-from)))
 	}
-	return failed("%s must have exactly one active instance: %d instances act (on %s), and for %s no lease said which.",
-		component, len(acting), strings.Join(acting, ", "), short(time.Duration(to-from))).rests(from, to)
+	f := failed("%s must have exactly one active instance: %d instances act (on %s), and for %s no lease said which.",
+		component, len(acting), strings.Join(acting, ", "), short(time.Duration(to-from))).took(time.Duration(to-from)).rests(from, to)
+	f.bound = &retry
+	return f
 }
