@@ -20,26 +20,32 @@ import (
 
 // The conditions that a scenario may wait for.
 const (
-	endpointGone = "endpoint-gone"
-	endpointBack = "endpoint-back"
-	takeover     = "takeover"
-	apiWritable  = "api-writable"
-	steady       = "steady"
+	endpointGone      = "endpoint-gone"
+	endpointBack      = "endpoint-back"
+	endpointsComplete = "endpoints-complete"
+	takeover          = "takeover"
+	apiWritable       = "api-writable"
+	steady            = "steady"
 )
 
 // conditions tells of each condition whether it is about an injection.
 func conditions() map[string]bool {
-	return map[string]bool{endpointGone: true, endpointBack: true, takeover: true, apiWritable: false, steady: false}
+	return map[string]bool{
+		endpointGone: true, endpointBack: true, endpointsComplete: false,
+		takeover: true, apiWritable: false, steady: false,
+	}
 }
 
 // Conditions returns the names of the conditions that a step may wait for:
 //
-//	endpoint-gone  no API server that is not hit lists the address of the
-//	               fault's node in default/kubernetes, Endpoints or EndpointSlice
-//	endpoint-back  every API server that is not hit lists it in both
-//	takeover       the lease of the fault's component is held on another node
-//	api-writable   every API server that is not hit acknowledges a write
-//	steady         the control plane is healthy (see observe.SteadyState)
+//	endpoint-gone       no API server that is not hit lists the address of the
+//	                    fault's node in default/kubernetes, Endpoints or EndpointSlice
+//	endpoint-back       every API server that is not hit lists it in both
+//	endpoints-complete  every API server that is not hit lists the address of
+//	                    each of them in both
+//	takeover            the lease of the fault's component is held on another node
+//	api-writable        every API server that is not hit acknowledges a write
+//	steady              the control plane is healthy (see observe.SteadyState)
 //
 // An API server is hit where a fault is in force on its node.
 func Conditions() []string { return sortedKeys(conditions()) }
@@ -101,7 +107,12 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 			return err
 		}
 		return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
-			return listsAddress(ctx, api, node.Address().String(), u.Condition == endpointBack)
+			return checkListed(ctx, api, []string{node.Address().String()}, u.Condition == endpointBack)
+		})
+	case endpointsComplete:
+		want := r.unhitAddresses()
+		return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
+			return checkListed(ctx, api, want, true)
 		})
 	case takeover:
 		return r.takenOver(ctx, u.Fault)
@@ -133,12 +144,29 @@ func (r *run) faulted(id string) (framework.Node, error) {
 	return nil, fmt.Errorf("injection %s hit no node", id)
 }
 
+// hit returns the nodes on which a fault is in force.
+func (r *run) hit() (nodes []string) {
+	for _, i := range r.unhealed() {
+		nodes = append(nodes, i.node())
+	}
+	return nodes
+}
+
+// unhitAddresses returns the addresses of the nodes with an API server that no
+// fault is in force on.
+func (r *run) unhitAddresses() (addresses []string) {
+	hit := r.hit()
+	for _, n := range r.cluster.Nodes() {
+		if slices.Contains(n.Components(), framework.APIServer) && !slices.Contains(hit, n.Name()) {
+			addresses = append(addresses, n.Address().String())
+		}
+	}
+	return addresses
+}
+
 // everywhere looks through every API server on whose node no fault is in force.
 func (r *run) everywhere(ctx context.Context, look func(context.Context, *client.API) error) error {
-	var hit []string
-	for _, i := range r.unhealed() {
-		hit = append(hit, i.node())
-	}
+	hit := r.hit()
 	g, ctx := errgroup.WithContext(ctx)
 	asked := 0
 	for _, e := range r.cluster.Entrances() {
@@ -176,17 +204,19 @@ func (r *run) api(e framework.Entrance) (*client.API, error) {
 	return api, err
 }
 
-func listsAddress(ctx context.Context, api *client.API, address string, want bool) error {
+// checkListed says how the two objects of the default kubernetes service differ
+// from listing each of the addresses, or none of them.
+func checkListed(ctx context.Context, api *client.API, addresses []string, want bool) error {
 	var endpoints struct {
 		Subsets []struct{ Addresses []struct{ IP string } }
 	}
 	if err := get(ctx, api, "/api/v1/namespaces/default/endpoints/kubernetes", nil, &endpoints); err != nil {
 		return err
 	}
-	inEndpoints := false
+	var inEndpoints []string
 	for _, s := range endpoints.Subsets {
 		for _, a := range s.Addresses {
-			inEndpoints = inEndpoints || a.IP == address
+			inEndpoints = append(inEndpoints, a.IP)
 		}
 	}
 	var slicesOf struct {
@@ -198,14 +228,16 @@ func listsAddress(ctx context.Context, api *client.API, address string, want boo
 	if err := get(ctx, api, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", query, &slicesOf); err != nil {
 		return err
 	}
-	inSlice := false
+	var inSlices []string
 	for _, s := range slicesOf.Items {
 		for _, e := range s.Endpoints {
-			inSlice = inSlice || slices.Contains(e.Addresses, address)
+			inSlices = append(inSlices, e.Addresses...)
 		}
 	}
-	if inEndpoints != want || inSlice != want {
-		return fmt.Errorf("%s listed in Endpoints: %t, in EndpointSlice: %t", address, inEndpoints, inSlice)
+	for _, a := range addresses {
+		if slices.Contains(inEndpoints, a) != want || slices.Contains(inSlices, a) != want {
+			return fmt.Errorf("Endpoints list %v, EndpointSlices list %v; waiting for %s, listed: %t", inEndpoints, inSlices, a, want)
+		}
 	}
 	return nil
 }
