@@ -122,8 +122,8 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// benchFault injects and heals one fault a fixed number of times, since healing can
-// take seconds, and reports the time from the call to the proof of its effect, and
+// benchFault injects and heals one fault, at least the given number of times since
+// healing can take seconds, and reports the time from the call to the proof of its effect, and
 // from the call of healing to the proof of that. It prepares each time.
 func benchFault(b *testing.B, c *Cluster, f fault.Fault, target string, params map[string]string, samples int, prepare ...func()) {
 	b.Helper()
@@ -134,21 +134,23 @@ func benchFault(b *testing.B, c *Cluster, f fault.Fault, target string, params m
 		}
 		took[what] = append(took[what], p.Effect.Sub(p.Called))
 	}
-	for range samples {
-		for _, do := range prepare {
-			do()
+	for b.Loop() {
+		for range samples {
+			for _, do := range prepare {
+				do()
+			}
+			on, err := fault.Resolve(b.Context(), c, target)
+			if err != nil {
+				b.Fatal(err)
+			}
+			in, err := f.Inject(b.Context(), c, on, fault.Params{TTL: time.Hour, Values: params})
+			if err != nil {
+				b.Fatal(err)
+			}
+			note("inject", in.Proof(), nil)
+			p, err := in.Heal(b.Context())
+			note("heal", p, err)
 		}
-		on, err := fault.Resolve(b.Context(), c, target)
-		if err != nil {
-			b.Fatal(err)
-		}
-		in, err := f.Inject(b.Context(), c, on, fault.Params{TTL: time.Hour, Values: params})
-		if err != nil {
-			b.Fatal(err)
-		}
-		note("inject", in.Proof(), nil)
-		p, err := in.Heal(b.Context())
-		note("heal", p, err)
 	}
 	b.ReportMetric(0, "ns/op")
 	for what, all := range took {
