@@ -19,12 +19,11 @@ const starvedFloor = 250 * time.Millisecond
 const queueLimit = 3
 
 // Evaluate gives one result for each check of the record, in its order, then
-// one for each of the checks of every run, with the requirements
-// "RUN/linearizable", "RUN/steady-state", "RUN/one-leader-per-term" and
-// "RUN/harness".
+// one for each of the checks of every run, whose requirement is "RUN/" and the
+// judge's name.
 func Evaluate(run *record.Run) []Result {
 	c := &court{run: run, faults: injections(run)}
-	for _, d := range []definition{linearizable(), steadyState(), oneLeaderPerTerm()} {
+	for _, d := range runWide() {
 		check := record.Check{Requirement: "RUN/" + d.Name, Level: "MUST", Judge: d.Name}
 		m := &matter{run: run, check: check, faults: c.faults}
 		f := d.judge(m)
@@ -45,6 +44,7 @@ func Evaluate(run *record.Run) []Result {
 		bound, f := c.judge(check)
 		c.results = append(c.results, c.result(check, bound, f))
 	}
+	// Last, since it tells how many verdicts the rest cost.
 	harness := record.Check{Requirement: "RUN/harness", Level: "INFO", Judge: "harness"}
 	return append(append(c.results, wide...), c.result(harness, nil, c.harness()))
 }
@@ -53,7 +53,7 @@ func Evaluate(run *record.Run) []Result {
 type court struct {
 	run     *record.Run
 	faults  map[string]*injection
-	common  []finding // linearizable, steady state, one leader per term
+	common  []finding // of the checks of every run
 	results []Result
 	excused int // verdicts that a starved harness has cost
 }
@@ -271,7 +271,7 @@ func (c *court) overrule(f finding) finding {
 		}
 		return finding{
 			verdict: Fail, measured: f.measured, value: f.value, bound: f.bound,
-			sentence: common.sentence, evidence: common.evidence,
+			sentence: common.sentence, evidence: common.evidence, exhibit: common.exhibit,
 		}.shows("on its own it holds: " + f.sentence)
 	}
 	for _, common := range c.common {
@@ -286,7 +286,7 @@ func (c *court) result(check record.Check, bound *Bound, f finding) Result {
 	return Result{
 		Requirement: check.Requirement, Level: check.Level, Scenario: c.run.Meta.Scenario, Judge: check.Judge,
 		Verdict: f.verdict, Bound: bound, Measured: f.measured, MeasuredNanos: f.value,
-		Sentence: f.sentence, Evidence: f.evidence,
+		Sentence: f.sentence, Evidence: f.evidence, Exhibit: f.exhibit,
 	}
 }
 

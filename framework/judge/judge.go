@@ -47,9 +47,10 @@ func definitions() []definition {
 	}
 }
 
-// runWide returns the judges that apply to every record.
+// runWide returns the judges that apply to every record. One that finds nothing to
+// judge, such as watches in a record without any, says NotApplicable.
 func runWide() []definition {
-	return []definition{linearizable(), steadyState(), oneLeaderPerTerm(), harnessHealth()}
+	return []definition{linearizable(), steadyState(), oneLeaderPerTerm()}
 }
 
 // Names returns the names of the judges that a check may name, sorted.
@@ -66,7 +67,7 @@ func Names() []string {
 // apply to every record.
 func Docs() []Doc {
 	var docs []Doc
-	for _, d := range slices.Concat(definitions(), runWide()) {
+	for _, d := range slices.Concat(definitions(), runWide(), []definition{harnessHealth()}) {
 		docs = append(docs, d.Doc)
 	}
 	return docs
@@ -92,6 +93,7 @@ type finding struct {
 	measured string
 	value    *time.Duration
 	evidence []string
+	exhibit  *Exhibit
 	// bound replaces the check's bound in the result where set.
 	bound *Bound
 	// timed marks a failure that rests on a measured time, between from and

@@ -52,7 +52,7 @@ func resum(run string, texts ...string) []byte {
 	return out
 }
 
-const metaText = `{"t":0,"k":"meta","d":{"version":1,"run":"r1"}}`
+const metaText = `{"t":0,"k":"meta","d":{"version":2,"run":"r1"}}`
 
 func TestDamage(t *testing.T) {
 	data := sample(t)
@@ -125,7 +125,7 @@ func TestEveryLengthCounts(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, tt := range []struct{ name, data, want string }{
 		{"empty", "", "line 1: the record is empty"},
-		{"another version", string(resum("r1", `{"t":0,"k":"meta","d":{"version":2,"run":"r1","harness":"v9"}}`)), "format version 2, this program reads version 1"},
+		{"another version", string(resum("r1", `{"t":0,"k":"meta","d":{"version":1,"run":"r1","harness":"v9"}}`)), "format version 1, this program reads version 2"},
 		{"no meta", string(resum("r1", `{"t":0,"k":"op","d":{}}`)), `the first entry is "op"`},
 		{"something else", "hello, world\n", "line 1: the line does not begin"},
 		{"endless line", strings.Repeat("x", maxLine+100<<10), "longer than 16 MiB"},

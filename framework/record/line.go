@@ -59,6 +59,12 @@ func kindOf(v any) (Kind, bool) {
 		return KindPhase, true
 	case Harness, *Harness:
 		return KindHarness, true
+	case List, *List:
+		return KindList, true
+	case Watch, *Watch:
+		return KindWatch, true
+	case Event, *Event:
+		return KindEvent, true
 	}
 	return "", false
 }

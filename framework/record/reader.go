@@ -137,7 +137,8 @@ func (r *Reader) next() (Entry, error) {
 		return Entry{}, r.damage("%v", err)
 	}
 	switch entry.Kind {
-	case KindOp, KindProbe, KindEndpoints, KindLease, KindEtcd, KindProcess, KindFault, KindSteady, KindPhase, KindHarness:
+	case KindOp, KindProbe, KindEndpoints, KindLease, KindEtcd, KindProcess, KindFault, KindSteady, KindPhase, KindHarness,
+		KindList, KindWatch, KindEvent:
 	case KindEnd:
 		r.ended = true
 	case KindMeta:

@@ -25,6 +25,9 @@ type Run struct {
 	Steadies  []Timed[Steady]
 	Phases    []Timed[Phase]
 	Harness   []Timed[Harness]
+	Lists     []Timed[List]
+	Watches   []Timed[Watch]
+	Events    []Timed[Event]
 	// Complete tells whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
@@ -98,6 +101,12 @@ func (run *Run) add(e Entry) error {
 		return gather(&run.Phases, e)
 	case KindHarness:
 		return gather(&run.Harness, e)
+	case KindList:
+		return gather(&run.Lists, e)
+	case KindWatch:
+		return gather(&run.Watches, e)
+	case KindEvent:
+		return gather(&run.Events, e)
 	case KindEnd:
 		return decode(e.Data, &run.End)
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // Version is the version of the record's format. A reader refuses others.
-const Version = 1
+const Version = 2
 
 // Kind tells what an entry holds.
 type Kind string
@@ -23,6 +23,9 @@ const (
 	KindSteady    Kind = "steady"    // Steady
 	KindPhase     Kind = "phase"     // Phase
 	KindHarness   Kind = "harness"   // Harness
+	KindList      Kind = "list"      // List
+	KindWatch     Kind = "watch"     // Watch
+	KindEvent     Kind = "event"     // Event
 	KindEnd       Kind = "end"       // End; the last entry of a complete record
 )
 
@@ -101,9 +104,9 @@ const (
 	OpGet    OpType = "get"
 	OpCreate OpType = "create"
 	OpUpdate OpType = "update" // compare-and-swap on resourceVersion
-	OpDelete OpType = "delete"
-	OpList   OpType = "list"
-	OpPut    OpType = "put" // etcd only
+	OpPatch  OpType = "patch"  // of a key that is there, whatever its version
+	OpDelete OpType = "delete" // compare-and-swap where it has an Expect
+	OpPut    OpType = "put"    // etcd only: there afterwards in any case
 )
 
 // Op is one operation of a client, on one key.
@@ -116,6 +119,14 @@ type Op struct {
 	// (resourceVersion=0) or, for etcd, "linearizable" or "serializable".
 	Consistency string `json:"consistency,omitempty"`
 	Key         string `json:"key"`
+	// Collection is the collection that the key is of; empty for keys that
+	// others change too.
+	Collection string `json:"collection,omitempty"`
+	// Group is the group of the key after the write, or as it was read; see List.
+	Group string `json:"group,omitempty"`
+	// Transaction is common to the operations of one etcd transaction, which
+	// took effect together or not at all.
+	Transaction string `json:"transaction,omitempty"`
 	// Value is what was written, or what a read returned; empty for absent.
 	Value string `json:"value,omitempty"`
 	// Found tells whether a read found the key.
