@@ -130,6 +130,14 @@ func (s *Switch) run(l *loop) {
 	}
 }
 
+// broken tells whether a descriptor is in error still. A socket's error is gone
+// once somebody was told of it, which may have been a write of another port's frame.
+func broken(fd int) bool {
+	poll := []unix.PollFd{{Fd: int32(fd)}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n > 0 && poll[0].Revents != 0
+}
+
 // drain switches the frames that wait on a port, up to a batch of them.
 func (s *Switch) drain(p *Port, events uint32, buf []byte) {
 	for i := range batch {
@@ -138,7 +146,7 @@ func (s *Switch) drain(p *Port, events uint32, buf []byte) {
 		case nil:
 			s.receive(p, buf[:n])
 		case unix.EAGAIN:
-			if i == 0 && events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 {
+			if i == 0 && events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 && broken(p.device.fd()) {
 				s.lose(p, unix.ENODEV)
 			}
 			return

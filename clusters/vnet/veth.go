@@ -77,11 +77,13 @@ func (v *vethSpace) newDevice(c *PortConfig, ns *os.File) (device, error) {
 		if err := h.LinkSetARPOff(link); err != nil {
 			return fmt.Errorf("switch ARP off on near end of device %s: %w", c.Device, err)
 		}
-		if fd, err = openPacketSocket(link.Attrs().Index); err != nil {
-			return fmt.Errorf("near end of device %s: %w", c.Device, err)
-		}
 		if err := h.LinkSetUp(link); err != nil {
 			return fmt.Errorf("bring near end of device %s up: %w", c.Device, err)
+		}
+		// Not before: a socket on a device that is down is in error from the start.
+		// Nothing is missed, since the far end is still down.
+		if fd, err = openPacketSocket(link.Attrs().Index); err != nil {
+			return fmt.Errorf("near end of device %s: %w", c.Device, err)
 		}
 		return nil
 	})
