@@ -3,10 +3,14 @@ package record
 import (
 	"encoding/hex"
 	"hash/crc32"
+	"path/filepath"
 )
 
 // FileName is the name of a record's file in its directory.
 const FileName = "record.jsonl.zst"
+
+// Dir is where a results directory has the record of a scenario.
+func Dir(results, scenario string) string { return filepath.Join(results, "record", scenario) }
 
 const (
 	sumLen = 8 // hex digits of a checksum

@@ -151,6 +151,9 @@ func notEOF(err error, r *Reader) error {
 // Meta returns the record's meta data.
 func (r *Reader) Meta() Meta { return r.meta }
 
+// Path returns the name of the record's file.
+func (r *Reader) Path() string { return r.path }
+
 // Line returns the number of the line that Next returned last.
 func (r *Reader) Line() int { return r.line }
 
@@ -178,7 +181,7 @@ func (r *Reader) next() (Entry, error) {
 		return Entry{}, io.EOF
 	case errors.Is(err, io.EOF):
 		r.line++
-		return Entry{}, r.damage("the record ends here without an end entry: the run was cut short")
+		return Entry{}, r.damage("the record ends here without an end entry: the run was cut short or still goes on")
 	case err != nil:
 		return Entry{}, err
 	case r.ended:
