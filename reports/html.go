@@ -104,7 +104,7 @@ func scenarioNames(in input) []string {
 }
 
 func viewScenario(in input, name string) scenarioView {
-	v := scenarioView{Name: name, Anchor: anchor(name), Record: "record/" + url.PathEscape(name) + "/record.jsonl"}
+	v := scenarioView{Name: name, Anchor: anchor(name), Record: "record/" + url.PathEscape(name) + "/" + record.FileName}
 	for _, r := range in.Results.Results {
 		if r.Scenario == name {
 			v.Results = append(v.Results, r)

@@ -111,7 +111,7 @@ func (env *Env) progress(line string) {
 
 // settle runs a scenario and returns an error unless every requirement passes.
 func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Scenario) error {
-	dir := filepath.Join(env.Dir, "record", s.Metadata.Name)
+	dir := record.Dir(env.Dir, s.Metadata.Name)
 	problem := engine.Run(ctx, c, s.Experiment(), engine.Options{Dir: dir, Run: env.Run, Harness: env.Harness,
 		Provider: env.Provider, Seed: env.Seed, Progress: func(line string) { env.progress("  " + line) }})
 	run, err := record.Read(dir)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // clusterTests turns on the tests that start clusters; `make test` does, once
@@ -216,7 +217,7 @@ func TestClusterRunKilled(t *testing.T) {
 		if !slices.Equal(before, after) {
 			t.Errorf("killed after %s: there was\n%s\nand there is\n%s", moment, strings.Join(before, "\n"), strings.Join(after, "\n"))
 		}
-		records, _ := filepath.Glob(filepath.Join(out, "results", "record", "*", "record.jsonl"))
+		records, _ := filepath.Glob(filepath.Join(out, "results", "record", "*", record.FileName))
 		if len(records) == 0 {
 			t.Logf("killed after %s, before anything was recorded", moment)
 			continue

@@ -20,6 +20,7 @@ func commands() []*cobra.Command {
 		newRunCommand(),
 		newWorkerCommand(),
 		newJudgeCommand(),
+		newRecordCommand(),
 		newReportCommand(),
 		newDiffCommand(),
 		newCatalogCommand(),

@@ -36,7 +36,7 @@ func deriveFrom(p *plan, dir string) (*derived, error) {
 	d := &derived{plan: p, records: map[string]*record.Run{}}
 	for _, s := range p.Scenarios {
 		notFor := s.NotFor(len(p.Cluster.Spec.Nodes))
-		run, err := record.Read(filepath.Join(dir, "record", s.Metadata.Name))
+		run, err := record.Read(record.Dir(dir, s.Metadata.Name))
 		switch {
 		case err == nil && run.Meta.Run != p.Run:
 			d.without(s, judge.Inconclusive, fmt.Sprintf("its record is of another run (%s)", run.Meta.Run))

@@ -42,7 +42,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "mkrecord": mkrecord},
 	})
 }
 

@@ -7,8 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 func sample(t testing.TB) []byte {
@@ -38,6 +41,35 @@ func gatherBytes(data []byte) (*Run, error) {
 	return Gather(r)
 }
 
+// pack makes a whole and sealed file of lines.
+func pack(t testing.TB, plain []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	p, err := newPacker(&out)
+	if err == nil {
+		_, err = p.Write(plain)
+	}
+	if err := errors.Join(err, p.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// unpack returns the lines of a file.
+func unpack(t testing.TB, data []byte) []byte {
+	t.Helper()
+	u, err := newUnpacker(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.dec.Close()
+	plain, err := io.ReadAll(u)
+	if err := errors.Join(err, u.checkSeal()); err != nil {
+		t.Fatal(err)
+	}
+	return plain
+}
+
 func lines(data []byte) [][]byte { return bytes.SplitAfter(bytes.TrimSuffix(data, nil), []byte("\n")) }
 
 // resum gives every line the checksum that its place asks for, as someone who
@@ -55,7 +87,7 @@ func resum(run string, texts ...string) []byte {
 const metaText = `{"t":0,"k":"meta","d":{"version":2,"run":"r1"}}`
 
 func TestDamage(t *testing.T) {
-	data := sample(t)
+	data := unpack(t, sample(t))
 	ls := lines(data) // meta, 4 operations, end, ""
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 	other := lines(resum("run-2", metaText, `{"t":1,"k":"op","d":{"client":"x"}}`))
@@ -88,7 +120,7 @@ func TestDamage(t *testing.T) {
 		{"wrong end", resum("r1", metaText, `{"t":5,"k":"end","d":7}`), 0, "line 2: the entry's data does not fit its kind"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			run, err := gatherBytes(tt.data)
+			run, err := gatherBytes(pack(t, tt.data))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,6 +143,15 @@ func TestEveryBitCounts(t *testing.T) {
 			}
 		}
 	}
+	// What the compression cannot tell, the checksums of the lines do.
+	plain := unpack(t, data)
+	for i := range plain {
+		flipped := bytes.Clone(plain)
+		flipped[i] ^= 1 << (i % 8)
+		if run, err := gatherBytes(pack(t, flipped)); err == nil && run.Complete {
+			t.Fatalf("byte %d of the lines changed: the record still counts as complete", i)
+		}
+	}
 }
 
 func TestEveryLengthCounts(t *testing.T) {
@@ -120,15 +161,147 @@ func TestEveryLengthCounts(t *testing.T) {
 			t.Fatalf("cut to %d bytes: the record still counts as complete", n)
 		}
 	}
+	plain := unpack(t, data)
+	for n := range plain {
+		if run, err := gatherBytes(pack(t, plain[:n])); err == nil && (run.Complete || run.Problem == "") {
+			t.Fatalf("the lines cut to %d bytes: the record still counts as complete", n)
+		}
+	}
+}
+
+// What a file holds besides the lines, and what only looks like a record's file.
+func TestDamagedFile(t *testing.T) {
+	data := sample(t)
+	plain := unpack(t, data)
+	frame := data[:len(data)-sealLen]
+	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+	for _, tt := range []struct {
+		name    string
+		data    []byte
+		ops     int
+		problem string
+	}{
+		{"no seal", frame, 4, "line 6: the file does not end with a seal"},
+		{"half a seal", data[:len(data)-5], 4, "line 6: the file does not end with a seal"},
+		{"seal of another file", join(frame, sealOf(7)), 4, "line 6: the seal does not fit the file's bytes"},
+		{"cut inside the frame", data[:len(data)/2], -1, ""},
+		{"garbage after the end", join(data, []byte("garbage, and more of it")), 4, "line 7: this is no file of holdfast"},
+		{"one byte after the end", join(data, []byte{0}), 4, "line 6: the file does not end with a seal"},
+		{"zeros after the end", join(data, make([]byte, 4096)), 4, "line 7: "},
+		{"an empty skippable frame after the end", join(data, []byte("\x50\x2a\x4d\x18\x00\x00\x00\x00")), 4, "line 6: the file does not end with a seal"},
+		{"an empty record after the end", join(data, pack(t, nil)), 4, "line 6: the seal does not fit"},
+		{"the same record after the end", join(data, data), 4, "line 7: there is an entry after the end entry"},
+		{"lines of another compression level", zstdOf(t, plain, zstd.SpeedBestCompression), 4, "line 6: the file does not end with a seal"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			run, err := gatherBytes(tt.data)
+			if err != nil {
+				if tt.ops < 0 {
+					return
+				}
+				t.Fatal(err)
+			}
+			if run.Complete || !strings.HasPrefix(run.Problem, tt.problem) || tt.ops >= 0 && len(run.Ops) != tt.ops {
+				t.Fatalf("complete %v, %d operations (want %d), problem %q (want %q)",
+					run.Complete, len(run.Ops), tt.ops, run.Problem, tt.problem)
+			}
+		})
+	}
+}
+
+func zstdOf(t testing.TB, plain []byte, level zstd.EncoderLevel, more ...zstd.EOption) []byte {
+	t.Helper()
+	enc, err := zstd.NewWriter(nil, append(more, zstd.WithEncoderLevel(level))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return enc.EncodeAll(plain, nil)
+}
+
+// Small files that stand for much do not fill the memory.
+func TestBombs(t *testing.T) {
+	var bomb bytes.Buffer
+	enc, err := zstd.NewWriter(&bomb, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := resum("r1", metaText)
+	if _, err := enc.Write(first); err != nil {
+		t.Fatal(err)
+	}
+	chunk := bytes.Repeat([]byte{' '}, 1<<20)
+	for range 256 {
+		if _, err := enc.Write(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := enc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wide := zstdOf(t, append(bytes.Clone(first), make([]byte, 32<<20)...), zstd.SpeedFastest, zstd.WithWindowSize(32<<20))
+	for _, tt := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"256 MiB without a line feed", bomb.Bytes(), "line 2: the line is longer than 16 MiB"},
+		{"a window of 32 MiB", wide, "line 1: the compressed data is damaged: window size exceeded"},
+		{"a window of 1 TiB", []byte("\x28\xb5\x2f\xfd\x04\xf0" + strings.Repeat("x", 100)), "line 1: the compressed data is damaged: window size exceeded"},
+		{"16 EiB in one segment", []byte("\x28\xb5\x2f\xfd\xe4" + strings.Repeat("\xff", 100)), "line 1: the compressed data is damaged"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			run, err := gatherBytes(tt.data)
+			runtime.ReadMemStats(&after)
+			said := ""
+			if err != nil {
+				said = err.Error()
+			} else {
+				said = run.Problem
+			}
+			if !strings.Contains(said, tt.want) {
+				t.Errorf("it says %q, want %q", said, tt.want)
+			}
+			// In all, and a line of 16 MiB grows by doubling.
+			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 100 {
+				t.Errorf("%d KiB of file took %d MiB", len(tt.data)>>10, used)
+			}
+		})
+	}
+}
+
+// A record of many lines that all fit is not gathered without a limit.
+func TestGatherLimit(t *testing.T) {
+	for _, tt := range []struct {
+		limit    int64
+		complete bool
+	}{{500, false}, {10000, true}} {
+		r, err := NewReader(bytes.NewReader(sample(t)), "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := gather(r, tt.limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run.Complete != tt.complete || tt.complete != (run.Problem == "") {
+			t.Errorf("limit %d: complete %v, problem %q", tt.limit, run.Complete, run.Problem)
+		}
+	}
 }
 
 func TestRefused(t *testing.T) {
+	packed := func(plain []byte) string { return string(pack(t, plain)) }
 	for _, tt := range []struct{ name, data, want string }{
 		{"empty", "", "line 1: the record is empty"},
-		{"another version", string(resum("r1", `{"t":0,"k":"meta","d":{"version":1,"run":"r1","harness":"v9"}}`)), "format version 1, this program reads version 2"},
-		{"no meta", string(resum("r1", `{"t":0,"k":"op","d":{}}`)), `the first entry is "op"`},
-		{"something else", "hello, world\n", "line 1: the line does not begin"},
-		{"endless line", strings.Repeat("x", maxLine+100<<10), "longer than 16 MiB"},
+		{"no lines", string(pack(t, nil)), "line 1: the record is empty"},
+		{"not compressed", string(resum("r1", metaText)), "line 1: this is no file of holdfast: it is not compressed with zstd"},
+		{"one byte", "\x28", "line 1: the record is empty"},
+		{"another version", packed(resum("r1", `{"t":0,"k":"meta","d":{"version":1,"run":"r1","harness":"v9"}}`)), "format version 1, this program reads version 2"},
+		{"no meta", packed(resum("r1", `{"t":0,"k":"op","d":{}}`)), `the first entry is "op"`},
+		{"something else", packed([]byte("hello, world\n")), "line 1: the line does not begin"},
+		{"endless line", packed(bytes.Repeat([]byte("x"), maxLine+100<<10)), "longer than 16 MiB"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := gatherBytes([]byte(tt.data))
@@ -155,28 +328,4 @@ func TestNextKeepsItsError(t *testing.T) {
 	if _, again := r.Next(); n != 6 || !errors.Is(err, io.EOF) || again != err {
 		t.Fatalf("%d calls, then %v, then %v", n, err, again)
 	}
-}
-
-func FuzzReader(f *testing.F) {
-	data := sample(f)
-	f.Add(data)
-	f.Add(data[:len(data)/2])
-	f.Add(resum("r1", metaText, `{"t":5,"k":"end","d":{}}`))
-	f.Add(resum("r1", metaText, `{"t":5,"k":"lease","d":{"renew":"2026-01-01T00:00:00Z"}}`))
-	f.Add([]byte("00000000 {}\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		run, err := gatherBytes(data)
-		if err != nil {
-			return
-		}
-		if run.Complete == (run.Problem != "") {
-			t.Fatalf("complete %v, problem %q", run.Complete, run.Problem)
-		}
-		// What is complete is so only because its last line is.
-		if run.Complete && len(data) > 0 {
-			if cut, err := gatherBytes(data[:len(data)-1]); err == nil && cut.Complete {
-				t.Fatal("complete without its last byte")
-			}
-		}
-	})
 }

@@ -3,15 +3,22 @@ package record
 import (
 	"encoding/hex"
 	"hash/crc32"
+	"path/filepath"
 )
 
 // FileName is the name of a record's file in its directory.
-const FileName = "record.jsonl"
+const FileName = "record.jsonl.zst"
+
+// Dir is where a results directory has the record of a scenario.
+func Dir(results, scenario string) string { return filepath.Join(results, "record", scenario) }
 
 const (
 	sumLen = 8 // hex digits of a checksum
-	// maxLine bounds what a reader keeps in memory for a line of garbage.
+	// maxLine bounds what a reader keeps in memory for a line. A writer refuses
+	// longer ones.
 	maxLine = 16 << 20
+	// lineExtra is more than what a line holds around the data of its entry.
+	lineExtra = 100
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -34,37 +41,4 @@ func (c chainSum) next(json []byte) chainSum {
 func hexSum(sum uint32) (c chainSum) {
 	hex.Encode(c[:], []byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
 	return c
-}
-
-// kindOf returns the kind of entry that holds a value of v's type.
-func kindOf(v any) (Kind, bool) {
-	switch v.(type) {
-	case Op, *Op:
-		return KindOp, true
-	case Probe, *Probe:
-		return KindProbe, true
-	case Endpoints, *Endpoints:
-		return KindEndpoints, true
-	case Lease, *Lease:
-		return KindLease, true
-	case EtcdStatus, *EtcdStatus:
-		return KindEtcd, true
-	case ProcessState, *ProcessState:
-		return KindProcess, true
-	case Fault, *Fault:
-		return KindFault, true
-	case Steady, *Steady:
-		return KindSteady, true
-	case Phase, *Phase:
-		return KindPhase, true
-	case Harness, *Harness:
-		return KindHarness, true
-	case List, *List:
-		return KindList, true
-	case Watch, *Watch:
-		return KindWatch, true
-	case Event, *Event:
-		return KindEvent, true
-	}
-	return "", false
 }

@@ -3,12 +3,17 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // Damage says where and why a record cannot be trusted any further. What came
@@ -23,10 +28,12 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("record %s, line %d: %s", d.Path, d.Line, d.Reason)
 }
 
-// Reader streams a record.
+// Reader streams a record. What it keeps in memory has a limit, whatever the
+// file holds.
 type Reader struct {
 	path   string
-	in     *bufio.Reader
+	file   *unpacker
+	in     *bufio.Reader // of file
 	closer io.Closer
 	meta   Meta
 	sum    chainSum
@@ -44,7 +51,22 @@ func Open(dir string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open record: %w; name the directory that holds %s", err, FileName)
 	}
-	r, err := NewReader(f, path)
+	return openFile(f, f, path)
+}
+
+// Follow is Open for a record that is still being written: Next waits for the
+// next entry until ctx is done.
+func Follow(ctx context.Context, dir string) (*Reader, error) {
+	path := filepath.Join(dir, FileName)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open record: %w; name the directory that holds %s", err, FileName)
+	}
+	return openFile(growing{ctx, f}, f, path)
+}
+
+func openFile(in io.Reader, f io.Closer, path string) (*Reader, error) {
+	r, err := NewReader(in, path)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -53,13 +75,45 @@ func Open(dir string) (*Reader, error) {
 	return r, nil
 }
 
+// growing is a file that ends only when ctx does.
+type growing struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (g growing) Read(p []byte) (int, error) {
+	for {
+		n, err := g.Reader.Read(p)
+		if n > 0 || !errors.Is(err, io.EOF) {
+			return n, err
+		}
+		select {
+		case <-g.ctx.Done():
+			return 0, g.ctx.Err()
+		case <-time.After(flushEvery):
+		}
+	}
+}
+
 // NewReader is Open for a record that comes from elsewhere; path is the name
 // for it in errors.
 func NewReader(in io.Reader, path string) (*Reader, error) {
-	r := &Reader{path: path, in: bufio.NewReaderSize(in, 64<<10)}
+	file, err := newUnpacker(in)
+	if err != nil {
+		return nil, fmt.Errorf("read record %s: %w", path, err)
+	}
+	r := &Reader{path: path, file: file, in: bufio.NewReaderSize(file, 64<<10)}
+	if err := r.readMeta(); err != nil {
+		file.dec.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Reader) readMeta() error {
 	sum, text, err := r.readLine()
 	if err != nil {
-		return nil, fmt.Errorf("%w; without its first line a record cannot be used", notEOF(err, r))
+		return fmt.Errorf("%w; without its first line a record cannot be used", notEOF(err, r))
 	}
 	entry, err := parseEntry(text)
 	if err == nil && entry.Kind != KindMeta {
@@ -69,11 +123,11 @@ func NewReader(in io.Reader, path string) (*Reader, error) {
 		err = decode(entry.Data, &r.meta)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; without its first line a record cannot be used", r.damage("%v", err))
+		return fmt.Errorf("%w; without its first line a record cannot be used", r.damage("%v", err))
 	}
 	if r.meta.Version != Version {
-		return nil, fmt.Errorf("record %s has format version %d, this program reads version %d; use the release of holdfast that wrote it (%s)",
-			path, r.meta.Version, Version, r.meta.Harness)
+		return fmt.Errorf("record %s has format version %d, this program reads version %d; use the release of holdfast that wrote it (%s)",
+			r.path, r.meta.Version, Version, r.meta.Harness)
 	}
 	r.sum = seedSum(r.meta.Run).next(text)
 	switch {
@@ -82,7 +136,7 @@ func NewReader(in io.Reader, path string) (*Reader, error) {
 	case r.meta.Run == "":
 		r.err = r.damage("the meta data names no run")
 	}
-	return r, nil
+	return nil
 }
 
 // notEOF turns the end of input where a line had to be into damage.
@@ -96,6 +150,9 @@ func notEOF(err error, r *Reader) error {
 
 // Meta returns the record's meta data.
 func (r *Reader) Meta() Meta { return r.meta }
+
+// Path returns the name of the record's file.
+func (r *Reader) Path() string { return r.path }
 
 // Line returns the number of the line that Next returned last.
 func (r *Reader) Line() int { return r.line }
@@ -118,10 +175,13 @@ func (r *Reader) next() (Entry, error) {
 	sum, text, err := r.readLine()
 	switch {
 	case errors.Is(err, io.EOF) && r.ended:
+		if err := r.file.checkSeal(); err != nil {
+			return Entry{}, r.damage("%v", err)
+		}
 		return Entry{}, io.EOF
 	case errors.Is(err, io.EOF):
 		r.line++
-		return Entry{}, r.damage("the record ends here without an end entry: the run was cut short")
+		return Entry{}, r.damage("the record ends here without an end entry: the run was cut short or still goes on")
 	case err != nil:
 		return Entry{}, err
 	case r.ended:
@@ -136,14 +196,12 @@ func (r *Reader) next() (Entry, error) {
 	if err != nil {
 		return Entry{}, r.damage("%v", err)
 	}
-	switch entry.Kind {
-	case KindOp, KindProbe, KindEndpoints, KindLease, KindEtcd, KindProcess, KindFault, KindSteady, KindPhase, KindHarness,
-		KindList, KindWatch, KindEvent:
-	case KindEnd:
+	switch {
+	case entry.Kind == KindEnd:
 		r.ended = true
-	case KindMeta:
+	case entry.Kind == KindMeta:
 		return Entry{}, r.damage("there is a second meta entry")
-	default:
+	case !slices.Contains(Kinds(), entry.Kind):
 		// To skip it could hide an observation that speaks against a pass.
 		return Entry{}, r.damage("entries of kind %q are unknown in version %d", entry.Kind, Version)
 	}
@@ -156,6 +214,7 @@ func (r *Reader) next() (Entry, error) {
 
 // Close closes the file.
 func (r *Reader) Close() error {
+	r.file.dec.Close()
 	if r.closer == nil {
 		return nil
 	}
@@ -167,7 +226,7 @@ func (r *Reader) damage(format string, args ...any) *Damage {
 }
 
 // readLine returns one line's checksum and JSON, which stay valid until the
-// next call, or io.EOF where the input ends between two lines.
+// next call, or io.EOF where the lines end.
 func (r *Reader) readLine() (sum chainSum, text []byte, err error) {
 	line, err := r.in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -178,17 +237,23 @@ func (r *Reader) readLine() (sum chainSum, text []byte, err error) {
 		}
 		line = long
 	}
-	if errors.Is(err, io.EOF) && len(line) == 0 {
+	// Decompression stops in the middle where the writer was killed, or is at work.
+	cut := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if cut && len(line) == 0 && r.file.err == nil {
 		return sum, nil, io.EOF
 	}
 	r.line++
 	switch {
 	case len(line) > maxLine:
 		return sum, nil, r.damage("the line is longer than %d MiB", maxLine>>20)
-	case errors.Is(err, io.EOF):
+	case r.file.err != nil && err != nil:
+		return sum, nil, fmt.Errorf("read record %s, line %d: %w", r.path, r.line, r.file.err)
+	case cut:
 		return sum, nil, r.damage("the line is cut off after %d bytes: the run was cut short", len(line))
+	case errors.Is(err, zstd.ErrMagicMismatch):
+		return sum, nil, r.damage("this is no file of holdfast: it is not compressed with zstd, or something was added to it")
 	case err != nil:
-		return sum, nil, fmt.Errorf("read record %s, line %d: %w", r.path, r.line, err)
+		return sum, nil, r.damage("the compressed data is damaged: %v", err)
 	}
 	line = line[:len(line)-1]
 	if len(line) < sumLen+1 || line[sumLen] != ' ' {
@@ -204,14 +269,4 @@ func parseEntry(text []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("not an entry: %w", err)
 	}
 	return e, nil
-}
-
-func decode(data json.RawMessage, v any) error {
-	if len(data) == 0 || bytes.Equal(data, []byte("null")) {
-		return errors.New("the entry holds no data")
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("the entry's data does not fit its kind: %w", err)
-	}
-	return nil
 }

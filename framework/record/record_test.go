@@ -186,12 +186,12 @@ func TestWriterErrors(t *testing.T) {
 		}
 	})
 	t.Run("disk full from the start", func(t *testing.T) {
-		_, err := newWriter(devFull(t), "results/record.jsonl", testMeta())
+		_, err := newWriter(devFull(t), "results/record.jsonl.zst", testMeta())
 		checkFull(t, err)
 	})
 	t.Run("disk full later", func(t *testing.T) {
 		out := &failing{after: 1}
-		w, err := newWriter(out, "results/record.jsonl", testMeta())
+		w, err := newWriter(out, "results/record.jsonl.zst", testMeta())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func devFull(t *testing.T) *os.File {
 
 func checkFull(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "results/record.jsonl") || !strings.Contains(err.Error(), "make room") {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "results/record.jsonl.zst") || !strings.Contains(err.Error(), "make room") {
 		t.Fatalf("error %v", err)
 	}
 }

@@ -37,6 +37,7 @@ type Writer struct {
 	path  string
 	start time.Time
 	out   file
+	lines io.WriteCloser // packs lines into out
 
 	wake chan struct{} // tells the flusher that there is much, or something urgent
 	stop chan struct{}
@@ -75,11 +76,19 @@ func Create(dir string, meta Meta) (*Writer, error) {
 }
 
 func newWriter(out file, path string, meta Meta) (*Writer, error) {
+	lines, err := newPacker(out)
+	if err != nil {
+		return nil, fmt.Errorf("create record %s: %w", path, err)
+	}
+	return startWriter(out, lines, path, meta)
+}
+
+func startWriter(out file, lines io.WriteCloser, path string, meta Meta) (*Writer, error) {
 	if meta.Run == "" {
 		return nil, fmt.Errorf("create record %s: the meta data names no run", path)
 	}
 	w := &Writer{
-		path: path, start: time.Now(), out: out, sum: seedSum(meta.Run),
+		path: path, start: time.Now(), out: out, lines: lines, sum: seedSum(meta.Run),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	meta.Version = Version
@@ -107,7 +116,8 @@ func (w *Writer) Since(t time.Time) Nanos { return Nanos(t.Sub(w.start)) }
 
 // Append adds an entry, stamped with the present time. v is a value of the
 // type that belongs to kind. It does no input or output of its own; an error is
-// that of an earlier write, is kept and comes back from Close too.
+// that of an earlier write, or of a value that no line can hold; it is kept and
+// comes back from Close too.
 func (w *Writer) Append(kind Kind, v any) error {
 	data, err := encode(kind, v)
 	if err != nil {
@@ -151,6 +161,9 @@ func encode(kind Kind, v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	if len(data) > maxLine-lineExtra {
+		return nil, fmt.Errorf("a %T of %d MiB is too long for a line, which may have %d MiB", v, len(data)>>20, maxLine>>20)
 	}
 	return data, nil
 }
@@ -198,8 +211,8 @@ func (w *Writer) run() {
 	}
 }
 
-// flush gives the buffer to the file. Only one goroutine at a time calls it;
-// the lock is not held while the file is written.
+// flush compresses the buffer and gives it to the file. Only one goroutine at a
+// time calls it; the lock is not held meanwhile.
 func (w *Writer) flush() {
 	w.mu.Lock()
 	full := w.buf
@@ -208,7 +221,7 @@ func (w *Writer) flush() {
 
 	var err error
 	if len(full) > 0 {
-		_, err = w.out.Write(full)
+		_, err = w.lines.Write(full)
 	}
 
 	w.mu.Lock()
@@ -249,12 +262,13 @@ func (w *Writer) Close(end End) error {
 	close(w.stop)
 	<-w.done
 	w.flush()
+	perr := w.lines.Close()
 	serr := w.out.Sync()
 	cerr := w.out.Close()
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, err := range []error{serr, cerr} {
+	for _, err := range []error{perr, serr, cerr} {
 		if err != nil && w.err == nil {
 			w.err = w.writeError(err)
 		}

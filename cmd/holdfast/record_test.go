@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// mkrecord writes a record: mkrecord DIR whole|cut|changed|running. What comes after
+// the fault is at 600 ms or later.
+func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: mkrecord DIR whole|cut|changed|running")
+	}
+	dir := ts.MkAbs(args[0])
+	w, err := record.Create(dir, record.Meta{Run: "r1", Scenario: filepath.Base(dir), Seed: 7})
+	ts.Check(err)
+	ts.Check(w.Append(record.KindPhase, record.Phase{Name: "baseline"}))
+	op := record.Op{Client: "c1", Entrance: "node-1", API: "kubernetes", Type: record.OpCreate, Key: "k1", Value: "<v1>", Revision: "5", Return: 2e6, Outcome: record.OK}
+	ts.Check(w.Append(record.KindOp, op))
+	op.Client, op.Entrance, op.Key = "c2", "balancer", "k2"
+	ts.Check(w.Append(record.KindOp, op))
+	time.Sleep(600 * time.Millisecond)
+	ts.Check(w.Append(record.KindFault, record.Fault{ID: "kill", Name: "kill", Target: "etcd/leader", Node: "node-1", Phase: record.FaultInjected, Proven: true, Proof: "gone"}))
+	if args[1] == "running" {
+		time.Sleep(300 * time.Millisecond) // it is written
+		ts.Defer(func() { _ = w.Close(record.End{}) })
+		return
+	}
+	ts.Check(w.Close(record.End{}))
+	path := filepath.Join(dir, record.FileName)
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	switch args[1] {
+	case "cut":
+		data = data[:len(data)-30]
+	case "changed":
+		data[len(data)-1] ^= 1
+	}
+	ts.Check(os.WriteFile(path, data, 0o644))
+}
+
+// A record that is being written is printed as it grows, until it ends.
+func TestFollow(t *testing.T) {
+	dir := t.TempDir()
+	w, err := record.Create(dir, record.Meta{Run: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := io.Pipe()
+	printed := make(chan error, 1)
+	go func() {
+		p := recordPrinter{filter: &record.Filter{}, follow: true}
+		printed <- p.print(t.Context(), dir, out)
+		out.Close()
+	}()
+	lines := bufio.NewScanner(in)
+	next := func(want string) {
+		t.Helper()
+		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
+			t.Fatalf("printed %q, want %q", lines.Text(), want)
+		}
+	}
+	next("of run r1")
+	for i := range 5 { // each is printed before there is another
+		if err := w.Append(record.KindPhase, record.Phase{Name: fmt.Sprint("phase-", i)}); err != nil {
+			t.Fatal(err)
+		}
+		next(fmt.Sprint("phase-", i, " begins"))
+	}
+	if err := w.Close(record.End{}); err != nil {
+		t.Fatal(err)
+	}
+	next("ended as planned")
+	if err := <-printed; err != nil || lines.Scan() {
+		t.Fatalf("error %v, and then %q", err, lines.Text())
+	}
+}
+
+// Following ends without an error where nobody wants to see more.
+func TestFollowInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	w, err := record.Create(dir, record.Meta{Run: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close(record.End{})
+	ctx, stop := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, stop)
+	p := recordPrinter{filter: &record.Filter{}, follow: true}
+	if err := p.print(ctx, dir, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,135 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// A record's file is one zstd frame with the lines, which grows with each write,
+// and, once that has ended, a seal: a skippable frame, which programs that
+// decompress pass over, with the CRC-32C of all bytes before it. The seal tells
+// also of damage that leaves the lines as they were.
+
+const (
+	// window is how far back the compression looks. A wider one does not make
+	// records smaller, only writers and readers bigger.
+	window = 256 << 10
+	// maxWindow is what a reader grants to a file that comes from elsewhere.
+	maxWindow = 1 << 20
+	// sealMagic is one of those that zstd leaves to its users.
+	sealMagic = 0x184D2A5C
+	sealLen   = 12
+)
+
+func sealOf(sum uint32) []byte {
+	seal := binary.LittleEndian.AppendUint32(nil, sealMagic)
+	seal = binary.LittleEndian.AppendUint32(seal, sealLen-8)
+	return binary.LittleEndian.AppendUint32(seal, sum)
+}
+
+// packer compresses lines into a file.
+type packer struct {
+	out io.Writer
+	enc *zstd.Encoder
+	buf bytes.Buffer // what the encoder gave since the last write
+	sum uint32       // of what the file has
+	err error        // the first error; what comes behind a gap is of no use
+}
+
+func newPacker(out io.Writer) (*packer, error) {
+	p := &packer{out: out}
+	var err error
+	p.enc, err = zstd.NewWriter(&p.buf, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
+	return p, err
+}
+
+// Write gives lines to the file: once it has returned, a reader finds them there.
+func (p *packer) Write(lines []byte) (int, error) {
+	if p.err == nil {
+		_, p.err = p.enc.Write(lines)
+	}
+	if p.err == nil {
+		p.err = p.enc.Flush()
+	}
+	if p.give(); p.err != nil {
+		return 0, p.err
+	}
+	return len(lines), nil
+}
+
+// Close ends the frame and seals the file.
+func (p *packer) Close() error {
+	if p.err == nil {
+		p.err = p.enc.Close()
+	}
+	p.give()
+	p.buf.Write(sealOf(p.sum))
+	p.give()
+	return p.err
+}
+
+// give moves the buffer into the file, with one write.
+func (p *packer) give() {
+	if p.err != nil {
+		return
+	}
+	p.sum = crc32.Update(p.sum, castagnoli, p.buf.Bytes())
+	_, p.err = p.out.Write(p.buf.Bytes())
+	p.buf.Reset()
+}
+
+// unpacker gives the lines of a file, in bounded memory, and checks its seal.
+type unpacker struct {
+	in   io.Reader
+	dec  *zstd.Decoder
+	sum  uint32 // of what was read, apart from tail
+	tail []byte // the last bytes that were read
+	err  error  // of in, other than io.EOF
+}
+
+// newUnpacker reads from in. The caller closes dec.
+func newUnpacker(in io.Reader) (*unpacker, error) {
+	u := &unpacker{in: in}
+	var err error
+	u.dec, err = zstd.NewReader(bufio.NewReaderSize(packed{u}, 32<<10), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxWindow))
+	return u, err
+}
+
+func (u *unpacker) Read(p []byte) (int, error) { return u.dec.Read(p) }
+
+// checkSeal says what is wrong with the end of the file, once all of it was read.
+func (u *unpacker) checkSeal() error {
+	want := sealOf(u.sum)
+	switch {
+	case bytes.Equal(u.tail, want):
+		return nil
+	case len(u.tail) == sealLen && bytes.Equal(u.tail[:8], want[:8]):
+		return errors.New("the seal does not fit the file's bytes: some of them were changed")
+	}
+	return errors.New("the file does not end with a seal: it was cut off, or something was added")
+}
+
+// packed is the compressed side of an unpacker.
+type packed struct{ u *unpacker }
+
+func (s packed) Read(p []byte) (int, error) {
+	u := s.u
+	n, err := u.in.Read(p)
+	if err != nil && err != io.EOF {
+		u.err = err
+	}
+	u.tail = append(u.tail, p[:n]...)
+	if more := len(u.tail) - sealLen; more > 0 {
+		u.sum = crc32.Update(u.sum, castagnoli, u.tail[:more])
+		u.tail = append(u.tail[:0], u.tail[more:]...)
+	}
+	return n, err
+}

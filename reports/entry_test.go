@@ -1,0 +1,88 @@
+package reports
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func TestEntryLine(t *testing.T) {
+	const ms = record.Nanos(time.Millisecond)
+	started := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	seen := map[reflect.Type]bool{}
+	for _, tt := range []struct {
+		kind record.Kind
+		v    any
+		want string
+	}{
+		{record.KindMeta, record.Meta{Scenario: "steady", Run: "r1", Seed: 7, Started: started, Harness: "v1", Provider: "local",
+			Nodes: []record.Node{{Name: "node-1", Address: "10.77.0.11"}}, Entrances: []string{"balancer", "node-1"}},
+			"scenario steady of run r1, seed 7, started 2026-11-21T08:00:00Z by holdfast v1 on provider local; nodes node-1 (10.77.0.11); entrances balancer, node-1; 0 checks"},
+		{record.KindPhase, record.Phase{Name: "baseline"}, "baseline begins"},
+		{record.KindOp, record.Op{Client: "c1", Entrance: "node-1", API: "kubernetes", Type: record.OpUpdate, Key: "k", Value: "v2", Expect: "11",
+			Revision: "12", Call: 1 * ms, Return: 5 * ms, Outcome: record.OK},
+			`c1 through node-1: update of k to "v2" over version 11, ok, version 12 in 4ms`},
+		{record.KindOp, record.Op{Client: "c1", Entrance: "node-1", API: "etcd", Type: record.OpGet, Consistency: "serializable", Key: "k",
+			Call: 1 * ms, Return: 1*ms + 350_400, Outcome: record.OK, Purpose: "stale-read"},
+			`c1 through etcd on node-1: get of k (serializable), ok, nothing there in 350µs, for stale-read`},
+		{record.KindOp, record.Op{Client: "c1", Entrance: "balancer", API: "kubernetes", Type: record.OpGet, Key: "k", Found: true, Value: "v1", Revision: "3", Outcome: record.OK},
+			`c1 through balancer: get of k, ok, "v1", version 3 in 0s`},
+		{record.KindOp, record.Op{Client: "c1", Entrance: "balancer", API: "kubernetes", Type: record.OpDelete, Key: "k", Return: 5000 * ms, Outcome: record.Unknown, Error: "timed\nout"},
+			`c1 through balancer: delete of k, outcome unknown: timed out in 5s`},
+		{record.KindProbe, record.Probe{Entrance: "balancer", Write: true, Reused: true, Start: 0, End: 2 * ms, OK: true, Status: 200},
+			"write through balancer on a kept connection, ok in 2ms"},
+		{record.KindProbe, record.Probe{Entrance: "balancer", End: 1000 * ms, Status: 503, Error: "etcd: no leader"},
+			"read through balancer on a new connection, failed with status 503: etcd: no leader in 1s"},
+		{record.KindEndpoints, record.Endpoints{Source: "endpoints", Via: "node-1", Revision: "9", Sample: true}, "endpoints through node-1: none (reading, version 9)"},
+		{record.KindLease, record.Lease{Name: "kube-scheduler", Via: "node-1", Holder: "node-2_x", Renew: started, Transitions: 3, Revision: "9"},
+			"kube-scheduler: held by node-2_x, renewed 08:00:00.000, 3 transitions, version 9, through node-1"},
+		{record.KindEtcd, record.EtcdStatus{Node: "node-1", OK: true, Member: "a1", Leader: "b2", Term: 3, RaftIndex: 40, Revision: 30, Alarms: []string{"NOSPACE"}},
+			"node-1: member a1, leader b2, term 3, raft index 40, revision 30, alarms NOSPACE"},
+		{record.KindEtcd, record.EtcdStatus{Node: "node-1", OK: true, Member: "a1", Learner: true, Hash: 255, HashRevision: 7},
+			"node-1: member a1, a learner, no leader, term 0, raft index 0, revision 0, hash 000000ff at revision 7"},
+		{record.KindEtcd, record.EtcdStatus{Node: "node-1", Error: "connection refused"}, "node-1: no answer: connection refused"},
+		{record.KindProcess, record.ProcessState{Node: "node-1", Component: "etcd", PID: 9, State: "S", Restarts: 1, LastExit: "signal: killed"},
+			"etcd on node-1: process 9, state S, 1 restarts, last exit: signal: killed"},
+		{record.KindProcess, record.ProcessState{Node: "node-1", Component: "etcd"}, "etcd on node-1: no process, 0 restarts"},
+		{record.KindFault, record.Fault{ID: "kill", Name: "kill", Target: "etcd/leader", Node: "node-2", Component: "etcd", Phase: record.FaultInjected,
+			Called: 12000 * ms, Effect: 12003 * ms, Proven: true, Proof: "process 9 is gone"},
+			"kill: kill of etcd/leader = etcd node-2 injected, called at 12.000s, effect at 12.003s, proven: process 9 is gone"},
+		{record.KindFault, record.Fault{ID: "kill", Name: "kill", Target: "etcd", Phase: record.FaultFailed, Error: "no such process"},
+			"kill: kill of etcd failed, called at 0.000s, error: no such process"},
+		{record.KindSteady, record.Steady{Phase: "before", OK: true, Took: 3 * time.Second, Limit: 20 * time.Second}, "before: the steady state held after 3s (limit 20s)"},
+		{record.KindSteady, record.Steady{Phase: "after", Took: 20 * time.Second, Limit: 20 * time.Second, Problems: []string{"a", "b"}},
+			"after: the steady state did not hold in 20s (limit 20s): a; b"},
+		{record.KindHarness, record.Harness{Late: 1234567, Queue: 1.25}, "timers up to 1.2ms late, 1.2 tasks for each processor"},
+		{record.KindList, record.List{Client: "c1", Entrance: "node-1", API: "kubernetes", Collection: "registers", Group: "a", Match: record.MatchNotOlderThan, Asked: "5", Limit: 2,
+			Pages: []record.Page{{Revision: "9"}, {}}, Items: make([]record.Item, 3), Return: 2 * ms, Outcome: record.OK},
+			"c1 through node-1: list of registers, group a (not-older-than 5, pages of 2), ok, 3 items in 2 pages, version 9 in 2ms"},
+		{record.KindList, record.List{Client: "c1", Entrance: "node-1", API: "kubernetes", Collection: "registers", Match: record.MatchExact, Asked: "5", Status: 410, Error: "gone", Outcome: record.Refused},
+			"c1 through node-1: list of registers (exact 5), refused with status 410: gone in 0s"},
+		{record.KindWatch, record.Watch{ID: "w2", Phase: record.WatchOpened, Client: "c1", Entrance: "node-1", API: "kubernetes", Collection: "registers", Group: "a", From: "5", Bookmarks: true, Resumes: "w1", Seen: 3 * ms},
+			"w2 of c1 through node-1: opened, on registers, group a from version 5, with bookmarks, resumes w1 in 3ms"},
+		{record.KindWatch, record.Watch{ID: "w2", Phase: record.WatchEnded, Client: "c1", Entrance: "node-1", API: "etcd", Status: 410, Compacted: "7", Error: "too old"},
+			"w2 of c1 through etcd on node-1: ended with status 410, compacted up to 7: too old"},
+		{record.KindEvent, record.Event{Watch: "w2", Type: record.EventModified, Key: "k", Value: "v", Revision: "8", Batch: 2, PreviousValue: "u", PreviousRevision: "6"},
+			`w2: modified k to "v", version 8, response 2, before it "u" of version 6`},
+		{record.KindEvent, record.Event{Watch: "w2", Type: record.EventBookmark, Revision: "8", InitialEnd: true}, "w2: bookmark, version 8, the initial events end"},
+		{record.KindEvent, record.Event{Watch: "w2", Type: record.EventDeleted, Key: "k", Revision: "8"}, "w2: deleted k, version 8"},
+		{record.KindEnd, record.End{}, "the run ended as planned"},
+		{record.KindEnd, record.End{Error: "interrupted"}, "the run ended early: interrupted"},
+	} {
+		seen[reflect.TypeOf(tt.v)] = true
+		got := EntryLine(record.Entry{At: 12345 * ms, Kind: tt.kind}, tt.v)
+		at, kind, words := got[:9], strings.TrimSpace(got[11:20]), got[22:]
+		if at != "   12.345" || kind != string(tt.kind) || words != tt.want {
+			t.Errorf("%s:\n got %q\nwant %q", tt.kind, got, tt.want)
+		}
+	}
+	for _, kind := range record.Kinds() {
+		v, err := record.Entry{Kind: kind, Data: []byte("{}")}.Value()
+		if err != nil || !seen[reflect.TypeOf(v)] {
+			t.Errorf("entries of kind %s are not tested: %v", kind, err)
+		}
+	}
+}
