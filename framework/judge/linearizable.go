@@ -27,8 +27,7 @@ func judgeLinearizable(m *matter, limit time.Duration) finding {
 	defer left.timer.Stop()
 	histories := map[string][]record.Op{}
 	writes, reads := 0, 0
-	for _, o := range m.run.Ops {
-		op := o.V
+	for _, op := range ownOps(m.run) {
 		if !isRegister(op) || !(isWrite(op.Type) || isQuorumRead(op)) {
 			continue
 		}

@@ -138,14 +138,14 @@ func (r *refutation) hidden(shown []int) *hidden {
 		case !isWrite(a.Type):
 			continue
 		case a.Type == record.OpDelete:
-			h.deletes = h.deletes.add(o)
+			h.deletes = h.deletes.add(o.Call, o.Return)
 			continue
 		case a.Revision == "":
-			h.unversioned = h.unversioned.add(o)
+			h.unversioned = h.unversioned.add(o.Call, o.Return)
 		default:
-			h.versions[a.Revision] = h.versions[a.Revision].add(o)
+			h.versions[a.Revision] = h.versions[a.Revision].add(o.Call, o.Return)
 		}
-		h.values = h.values.add(o)
+		h.values = h.values.add(o.Call, o.Return)
 	}
 	return h
 }
@@ -212,12 +212,11 @@ func (h *hidden) allow(s part, o porcupine.Operation) bool {
 // latest return up to it.
 type intervals []struct{ call, ret int64 }
 
-func (l intervals) add(o porcupine.Operation) intervals {
-	ret := o.Return
+func (l intervals) add(call, ret int64) intervals {
 	if n := len(l); n > 0 {
 		ret = max(ret, l[n-1].ret)
 	}
-	return append(l, struct{ call, ret int64 }{o.Call, ret})
+	return append(l, struct{ call, ret int64 }{call, ret})
 }
 
 // within tells whether any was under way at some time between from and to.
