@@ -88,6 +88,8 @@ type resultDoc struct {
 	MeasuredNS  *int64        `json:"measured_ns,omitempty"`
 	Sentence    string        `json:"sentence"`
 	Evidence    []string      `json:"evidence"`
+	// Times in it are nanoseconds from the start of the scenario's record.
+	Exhibit *judge.Exhibit `json:"exhibit,omitempty"`
 }
 
 // MarshalJSON writes r in the format of results.json.
@@ -106,7 +108,7 @@ func (r *Results) MarshalJSON() ([]byte, error) {
 			Requirement: res.Requirement, Level: res.Level, Scenario: res.Scenario, Judge: res.Judge,
 			Verdict: res.Verdict, Bound: encodeBound(res.Bound),
 			Measured: res.Measured, MeasuredNS: (*int64)(res.MeasuredNanos),
-			Sentence: res.Sentence, Evidence: notNil(res.Evidence),
+			Sentence: res.Sentence, Evidence: notNil(res.Evidence), Exhibit: res.Exhibit,
 		})
 	}
 	return json.Marshal(doc)
@@ -136,7 +138,7 @@ func (r *Results) UnmarshalJSON(data []byte) error {
 			Requirement: res.Requirement, Level: res.Level, Scenario: res.Scenario, Judge: res.Judge,
 			Verdict: res.Verdict, Bound: decodeBound(res.Bound),
 			Measured: res.Measured, MeasuredNanos: (*time.Duration)(res.MeasuredNS),
-			Sentence: res.Sentence, Evidence: res.Evidence,
+			Sentence: res.Sentence, Evidence: res.Evidence, Exhibit: res.Exhibit,
 		})
 	}
 	return nil

@@ -48,6 +48,7 @@ type scenarioView struct {
 	Results              []judge.Result
 	Faults               []faultView
 	Timeline             template.HTML
+	Exhibits             []exhibitView
 }
 
 type faultView struct {
@@ -128,6 +129,7 @@ func viewScenario(in input, name string) scenarioView {
 	for _, in := range injectionsOf(run) {
 		v.Faults = append(v.Faults, viewFault(in))
 	}
+	v.Exhibits = viewExhibits(run, v.Results)
 	v.Timeline = template.HTML(drawTimeline(timelineOf(run, resolution), name))
 	return v
 }

@@ -38,6 +38,8 @@ type drawing struct {
 	b   strings.Builder
 	end record.Nanos
 	y   float64
+	// scale replaces the even axis from 0 to end where set.
+	scale func(record.Nanos) float64
 }
 
 // drawTimeline renders t as an SVG element to be put into an HTML page, whose
@@ -78,6 +80,9 @@ func drawTimeline(t *timeline, name string) string {
 func (d *drawing) f(format string, args ...any) { fmt.Fprintf(&d.b, format+"\n", args...) }
 
 func (d *drawing) x(t record.Nanos) float64 {
+	if d.scale != nil {
+		return d.scale(t)
+	}
 	return svgGutter + svgPlot*math.Min(1, math.Max(0, float64(t)/float64(d.end)))
 }
 
@@ -147,7 +152,7 @@ func (d *drawing) bar(b bar, height float64) {
 		switch {
 		case need <= width:
 			d.f(`<text x="%s" y="%s">%s</text>`, px(x+5), px(d.y+height/2+4), escape(b.text))
-		case strings.HasPrefix(b.class, "fault"):
+		case b.beside || strings.HasPrefix(b.class, "fault"):
 			// A short fault still has to say what it is: beside it.
 			d.beside(b.text, x, width, need, height)
 		}

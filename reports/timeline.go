@@ -34,6 +34,7 @@ type bar struct {
 	from, to record.Nanos
 	class    string // style, see report.html.tmpl
 	text     string // written into the bar where it fits
+	beside   bool   // or else beside it
 	tip      string // shown on hover
 	late     time.Duration
 }

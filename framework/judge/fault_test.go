@@ -19,42 +19,42 @@ func TestIsolatedMember(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-QR-002", Judge: "isolated-member", Fault: "cut", Bound: "2E + M"}, []ruling{
 		{name: "as it should be", story: isolated, want: Pass, took: "1.21s", says: "acknowledged none of 38 writes and no stale read among 38 quorum reads"},
 		{name: "write acknowledged", want: Fail, says: "must acknowledge no write: node-2 acknowledged one at 15.100s, while the isolation of node-2 lasted", story: func() *story {
-			return isolated().write(record.OpCreate, "node-2", "new", "x", 5000, 15, 15.1).purpose("minority-write")
+			return isolated().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1).purpose("minority-write")
 		}},
 		{name: "write probe acknowledged", want: Fail, says: "acknowledged one at 15.100s", story: func() *story {
 			return isolated().probe(record.Probe{Entrance: "node-2", Write: true, Start: sec(15), End: sec(15.1), OK: true})
 		}},
 		{name: "write acknowledged, harness starved", want: Fail, says: "must acknowledge no write", story: func() *story {
-			return isolated().write(record.OpCreate, "node-2", "new", "x", 5000, 15, 15.1).change(func(r *record.Run) { r.Harness[15].V.Late = time.Minute })
+			return isolated().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1).change(func(r *record.Run) { r.Harness[15].V.Late = time.Minute })
 		}},
 		{name: "write called before", want: Pass, story: func() *story {
-			return isolated().write(record.OpCreate, "node-2", "new", "x", 5000, 9.9, 10.1)
+			return isolated().write(record.OpCreate, "node-2", "new", "x", 200, 9.9, 10.1)
 		}},
 		{name: "write acknowledged after healing", want: Pass, story: func() *story {
-			return isolated().write(record.OpCreate, "node-2", "new", "x", 5000, 29, 30.5)
+			return isolated().write(record.OpCreate, "node-2", "new", "x", 391, 29, 30.5)
 		}},
 		{name: "stale read by revision", want: Fail, says: `through node-2, k was read as "old" at 20.000s, although "new" had been written through node-1 and acknowledged at 16.000s`, story: func() *story {
-			return isolated().write(record.OpCreate, "node-1", "k", "old", 2000, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 2001, 15, 16).
-				read("node-2", "k", "old", 2000, 20, 21)
+			return isolated().write(record.OpCreate, "node-1", "k", "old", 151, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 251, 15, 16).
+				read("node-2", "k", "old", 151, 20, 21)
 		}},
 		{name: "stale read by value", want: Fail, says: "No quorum read may be stale", story: func() *story {
 			return isolated().write(record.OpCreate, "node-1", "k", "old", 0, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 0, 15, 16).
 				read("node-2", "k", "old", 0, 20, 21)
 		}},
 		{name: "stale read of what was deleted", want: Fail, says: `although its deletion had been written through node-1`, story: func() *story {
-			return isolated().write(record.OpCreate, "node-1", "k", "old", 2000, 5, 6).write(record.OpDelete, "node-1", "k", "", 2001, 15, 16).
-				read("node-2", "k", "old", 2000, 20, 21)
+			return isolated().write(record.OpCreate, "node-1", "k", "old", 151, 5, 6).write(record.OpDelete, "node-1", "k", "", 251, 15, 16).
+				read("node-2", "k", "old", 151, 20, 21)
 		}},
 		{name: "absent although written", want: Fail, says: "k was read as nothing", story: func() *story {
-			return isolated().write(record.OpCreate, "node-1", "k", "new", 2001, 15, 16).read("node-2", "k", "", 0, 20, 21)
+			return isolated().write(record.OpCreate, "node-1", "k", "new", 251, 15, 16).read("node-2", "k", "", 0, 20, 21)
 		}},
 		{name: "absent and perhaps deleted", want: Pass, story: func() *story {
-			s := isolated().write(record.OpCreate, "node-1", "k", "new", 2001, 15, 16)
+			s := isolated().write(record.OpCreate, "node-1", "k", "new", 251, 15, 16)
 			return s.write(record.OpDelete, "node-3", "k", "", 0, 17, 18).outcome(record.Unknown).read("node-2", "k", "", 0, 20, 21)
 		}},
 		{name: "concurrent with the write", want: Pass, story: func() *story {
-			return isolated().write(record.OpCreate, "node-1", "k", "old", 2000, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 2001, 15, 21).
-				read("node-2", "k", "old", 2000, 20, 21)
+			return isolated().write(record.OpCreate, "node-1", "k", "old", 151, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 251, 15, 21).
+				read("node-2", "k", "old", 151, 20, 21)
 		}},
 		{name: "the others stopped too", want: Fail, took: "10s", says: "must resume within 4s (2E + M, E = 1s, M = 2s) of the isolation of node-2: through node-1, no write was acknowledged for 10s (10.000s to 20.000s)", story: func() *story {
 			s := leaders(newStory()).fault("cut", "isolate", "node-2", "", 10, 30).failing("node-2", 10.1, 29).failing("node-1", 10.1, 20).failing("node-3", 10.1, 20)
@@ -201,17 +201,17 @@ func TestQuorumLoss(t *testing.T) {
 		{name: "as it should be", story: lost, want: Pass, took: "5.01s",
 			says: "within 14s (2E + M + start, E = 1s, M = 2s, start = 10s), and 95 reads afterwards show nothing lost"},
 		{name: "write acknowledged", want: Fail, says: "no write may be acknowledged: one was at 20.100s, while node-2 and node-1 were down (12.000s to 25.000s)", story: func() *story {
-			return lost().write(record.OpCreate, "balancer", "n", "x", 5000, 20, 20.1)
+			return lost().write(record.OpCreate, "balancer", "n", "x", 301, 20, 20.1)
 		}},
 		{name: "write while one was down", want: Pass, story: func() *story {
-			return lost().write(record.OpCreate, "node-3", "n", "x", 1500, 11, 11.1)
+			return lost().write(record.OpCreate, "node-3", "n", "x", 211, 11, 11.1)
 		}},
 		{name: "stale read", want: Fail, says: "may be stale", story: func() *story {
-			return lost().write(record.OpCreate, "node-3", "n", "x", 1500, 8, 8.1).write(record.OpUpdate, "node-3", "n", "y", 1501, 9, 9.1).
-				read("node-3", "n", "x", 1500, 20, 20.1)
+			return lost().write(record.OpCreate, "node-3", "n", "x", 181, 8, 8.1).write(record.OpUpdate, "node-3", "n", "y", 191, 9, 9.1).
+				read("node-3", "n", "x", 181, 20, 20.1)
 		}},
 		{name: "back before the proof", want: Pass, took: "0s", story: func() *story {
-			return lost().write(record.OpCreate, "node-1", "n", "x", 1500, 25.5, 25.7)
+			return lost().write(record.OpCreate, "node-1", "n", "x", 356, 25.5, 25.7)
 		}},
 		{name: "back too late", want: Fail, took: "16.01s", says: "must be back within 14s", story: func() *story {
 			return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) }).traffic("node-3", 42, 50)
@@ -226,7 +226,7 @@ func TestQuorumLoss(t *testing.T) {
 			})
 		}},
 		{name: "an acknowledged write lost", want: Fail, says: "must be linearizable: that of n is not", story: func() *story {
-			return lost().write(record.OpCreate, "node-3", "n", "x", 1500, 11, 11.1).read("node-1", "n", "", 0, 50, 50.1).purpose("final-read")
+			return lost().write(record.OpCreate, "node-3", "n", "x", 211, 11, 11.1).read("node-1", "n", "", 0, 50, 50.1).purpose("final-read")
 		}},
 		{name: "no reads afterwards", want: Inconclusive, says: "nothing was read after the quorum was back", story: func() *story {
 			return lost().change(func(r *record.Run) {

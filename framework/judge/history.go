@@ -15,7 +15,7 @@ const (
 
 func isWrite(t record.OpType) bool {
 	switch t {
-	case record.OpCreate, record.OpUpdate, record.OpDelete, record.OpPut:
+	case record.OpCreate, record.OpUpdate, record.OpPatch, record.OpDelete, record.OpPut:
 		return true
 	}
 	return false
@@ -31,6 +31,19 @@ func isQuorumRead(op record.Op) bool {
 // Kubernetes API, whatever it was made for.
 func isRegister(op record.Op) bool {
 	return op.API == apiKubernetes && op.Purpose != "ready"
+}
+
+// ownOps returns the operations on keys that nobody changes but the clients in the
+// record. In a record that has collections, traffic on keys of none is on others'.
+func ownOps(run *record.Run) []record.Op {
+	collections := slices.ContainsFunc(run.Ops, func(o record.Timed[record.Op]) bool { return o.V.Collection != "" })
+	var ops []record.Op
+	for _, o := range run.Ops {
+		if op := o.V; op.Purpose != "ready" && (op.Collection != "" || op.Purpose != "" || !collections) {
+			ops = append(ops, op)
+		}
+	}
+	return ops
 }
 
 // attempt is one write that a client or a prober tried.
@@ -68,75 +81,6 @@ func readsThrough(run *record.Run, entrance string, from, to record.Nanos) []rec
 		}
 	}
 	return reads
-}
-
-// ledger knows the writes of a record by API and key.
-type ledger map[string][]record.Op
-
-func ledgerKey(op record.Op) string { return op.API + "\x00" + op.Key }
-
-func newLedger(run *record.Run) ledger {
-	l := ledger{}
-	for _, o := range run.Ops {
-		if op := o.V; isWrite(op.Type) && op.Outcome != record.Refused && op.Purpose != "ready" {
-			l[ledgerKey(op)] = append(l[ledgerKey(op)], op)
-		}
-	}
-	return l
-}
-
-// staleAgainst returns an acknowledged write that the read should have seen
-// and that is newer than what it returned: one that was acknowledged before
-// the read was called. It returns the newest such write, or nil.
-func (l ledger) staleAgainst(read record.Op) *record.Op {
-	var newest *record.Op
-	writes := l[ledgerKey(read)]
-	for i := range writes {
-		w := &writes[i]
-		if w.Outcome == record.OK && w.Return < read.Call && l.older(read, *w) && (newest == nil || w.Return > newest.Return) {
-			newest = w
-		}
-	}
-	return newest
-}
-
-// older tells whether what a read returned was certainly replaced by w, a write
-// that was acknowledged before the read was called.
-func (l ledger) older(read, w record.Op) bool {
-	if w.Type == record.OpDelete {
-		// Only a revision tells an old object from one created anew.
-		r, rok := revision(read)
-		d, dok := revision(w)
-		return read.Found && rok && dok && r < d
-	}
-	if !read.Found {
-		return !l.mayBeDeleted(read, w)
-	}
-	if read.Value == w.Value {
-		return false
-	}
-	r, rok := revision(read)
-	n, nok := revision(w)
-	if rok && nok {
-		return r < n
-	}
-	for _, src := range l[ledgerKey(read)] {
-		if src.Type != record.OpDelete && src.Value == read.Value {
-			// A write of unknown outcome may have taken effect at any later time.
-			return src.Outcome == record.OK && src.Return < w.Call
-		}
-	}
-	return false
-}
-
-// mayBeDeleted tells whether some delete may have come between w and the read.
-func (l ledger) mayBeDeleted(read, w record.Op) bool {
-	for _, d := range l[ledgerKey(read)] {
-		if d.Type == record.OpDelete && d.Call < read.Return && (d.Outcome != record.OK || d.Return > w.Call) {
-			return true
-		}
-	}
-	return false
 }
 
 func revision(op record.Op) (uint64, bool) {

@@ -50,7 +50,16 @@ func definitions() []definition {
 // runWide returns the judges that apply to every record. One that finds nothing to
 // judge, such as watches in a record without any, says NotApplicable.
 func runWide() []definition {
-	return []definition{linearizable(), steadyState(), oneLeaderPerTerm()}
+	return []definition{
+		linearizable(),
+		noLostWrite(),
+		oneWinner(),
+		readYourWrites(),
+		monotonicReads(),
+		revisionOrder(),
+		steadyState(),
+		oneLeaderPerTerm(),
+	}
 }
 
 // Names returns the names of the judges that a check may name, sorted.

@@ -1,10 +1,9 @@
 package judge
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -24,10 +23,11 @@ func linearizable() definition {
 }
 
 func judgeLinearizable(m *matter, limit time.Duration) finding {
+	left := newAllowance(limit)
+	defer left.timer.Stop()
 	histories := map[string][]record.Op{}
 	writes, reads := 0, 0
-	for _, o := range m.run.Ops {
-		op := o.V
+	for _, op := range ownOps(m.run) {
 		if !isRegister(op) || !(isWrite(op.Type) || isQuorumRead(op)) {
 			continue
 		}
@@ -46,118 +46,127 @@ func judgeLinearizable(m *matter, limit time.Duration) finding {
 			counted("%d writes, %d reads", writes, reads)
 	}
 
-	var all []porcupine.Operation
+	seen := sighted(m.run)
 	keys := slices.Sorted(maps.Keys(histories))
+	var open []*trial
+	all := 0
 	for _, key := range keys {
-		all = append(all, operations(histories[key])...)
-	}
-	switch porcupine.CheckOperationsTimeout(registerModel(), all, limit) {
-	case porcupine.Ok:
-		return passed("The history of %d acknowledged writes and %d quorum reads on %d keys is linearizable; no acknowledged write is lost.",
-			writes, reads, len(keys)).counted("%d operations on %d keys", len(all), len(keys))
-	case porcupine.Unknown:
-		f := inconclusive("the linearizability checker ran out of time (%s) on %d operations on %d keys", limit, len(all), len(keys))
-		f.binding = true
-		return f
-	}
-	for _, key := range keys {
-		if porcupine.CheckOperationsTimeout(registerModel(), operations(histories[key]), limit) == porcupine.Illegal {
-			return explain(key, histories[key], limit).counted("%d operations on %d keys", len(all), len(keys))
+		t := newTrial(left, key, histories[key], seen)
+		all += len(t.ops)
+		if !t.replay() {
+			open = append(open, t)
 		}
 	}
-	// Only if the checker ran out of time for the key that it had settled before.
-	return failed("The history of reads and writes must be linearizable: it is not.")
+	counts := func(f finding) finding { return f.counted("%d operations on %d keys", all, len(keys)) }
+	for _, t := range open {
+		if t.refute() {
+			return counts(t.explain())
+		}
+	}
+	for _, t := range open {
+		switch t.decide() {
+		case porcupine.Illegal:
+			return counts(t.explain())
+		case porcupine.Unknown:
+			f := inconclusive("the linearizability checker ran out of time (%s) or room (%d MiB) on %d operations on %s, %d of them of unknown outcome",
+				limit, searchRoom>>20, len(t.ops), t.key, t.unknown())
+			f.binding = true
+			return counts(f.exhibits(t.lost()))
+		}
+	}
+	return counts(passed("The history of %d acknowledged writes and %d quorum reads on %d keys is linearizable; no acknowledged write is lost.",
+		writes, reads, len(keys)))
 }
 
-// explain names the operation with whose return the history stops being
-// linearizable. It looks for the shortest prefix that is not: what is
-// linearizable up to some time is so up to any earlier time, so halving finds it.
-func explain(key string, ops []record.Op, limit time.Duration) finding {
-	returns := map[record.Nanos]bool{}
-	for _, op := range ops {
-		if op.Outcome == record.OK {
-			returns[op.Return] = true
-		}
-	}
-	times := slices.Sorted(maps.Keys(returns))
-	i, _ := slices.BinarySearchFunc(times, true, func(t record.Nanos, _ bool) int {
-		if porcupine.CheckOperationsTimeout(registerModel(), operations(prefix(ops, t)), limit) == porcupine.Illegal {
-			return 0
-		}
-		return -1
-	})
-	if i == len(times) {
-		return failed("The history of reads and writes must be linearizable: that of %s is not.", key)
-	}
-	var culprit record.Op
-	for _, op := range ops {
-		if op.Outcome == record.OK && op.Return == times[i] && (culprit.Key == "" || !isWrite(op.Type)) {
-			culprit = op
-		}
-	}
-	const must = "The history of reads and writes must be linearizable: that of %s is not. "
-	rival := rivalOf(culprit, ops)
-	sentence := fmt.Sprintf(must+"%s's %s cannot be explained", key, culprit.Client, describeShort(culprit))
-	evidence := []string{describe(culprit)}
-	if rival != nil {
-		evidence = append(evidence, describe(*rival))
-		relation := "although " + rival.Client + "'s " + describeShort(*rival) + " had been acknowledged " + at(rival.Return)
-		if rival.Return >= culprit.Call {
-			relation = "next to " + rival.Client + "'s " + describeShort(*rival) + ", acknowledged " + at(rival.Return)
-		}
-		sentence = fmt.Sprintf(must+"%s's %s, called %s, succeeded %s", key, culprit.Client, describeShort(culprit), at(culprit.Call), relation)
-	}
-	return failed("%s.", sentence).shows(evidence...)
+// trial is the judgement on one key: first replay, which finds an order for nearly
+// every history that has one; then refute, which finds a part that has none; and
+// what neither settles goes to the search, which settles everything if it has the
+// time.
+type trial struct {
+	key         string
+	ops         []porcupine.Operation
+	must, spare []*move
+	stuck       []*move // where the replay ended
+	search      search
+	refutation  *refutation
+	core        []int // an illegal part of the refutation's operations
 }
 
-// rivalOf finds the write that makes an operation impossible: an update of the
-// same version, or the newest write that was acknowledged before.
-func rivalOf(culprit record.Op, ops []record.Op) *record.Op {
-	var rival *record.Op
-	for i := range ops {
-		op := &ops[i]
-		if op.Outcome != record.OK || !isWrite(op.Type) || *op == culprit {
-			continue
-		}
-		if culprit.Expect != "" && op.Expect == culprit.Expect {
-			return op
-		}
-		if op.Return < culprit.Call && (rival == nil || op.Return > rival.Return) {
-			rival = op
-		}
-	}
-	return rival
+func newTrial(left *allowance, key string, ops []record.Op, seen sightings) *trial {
+	t := &trial{key: key, ops: operations(ops), search: search{time: left}}
+	slices.SortStableFunc(t.ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	t.must, t.spare = moves(t.ops, seen)
+	return t
 }
 
-func describeShort(op record.Op) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s through %s", op.Type, op.Entrance)
-	switch {
-	case op.Type == record.OpGet:
-		b.WriteString(" returning " + quoted(op.Value, op.Found))
-	case op.Type != record.OpDelete:
-		fmt.Fprintf(&b, " of %q", op.Value)
+func (t *trial) unknown() (n int) {
+	for _, o := range t.ops {
+		if o.Input.(action).Outcome != record.OK {
+			n++
+		}
 	}
-	if op.Expect != "" {
-		b.WriteString(" over version " + op.Expect)
-	}
-	return b.String()
+	return n
 }
 
-// prefix is the history as it stood at time t: what had not returned by then
-// may or may not have taken effect.
-func prefix(ops []record.Op, t record.Nanos) []record.Op {
-	var out []record.Op
-	for _, op := range ops {
-		switch {
-		case op.Call > t:
-			continue
-		case op.Return > t && isWrite(op.Type) && op.Outcome == record.OK:
-			op.Outcome = record.Unknown
-		case op.Return > t && op.Outcome == record.OK:
-			continue
+// replay tells whether the history has an order that can be had without a search.
+func (t *trial) replay() bool {
+	for _, deleteFirst := range []bool{false, true} {
+		r := newReplay(t.must, t.spare)
+		if r.run(deleteFirst) {
+			return true
 		}
-		out = append(out, op)
+		t.stuck = append(t.stuck, r.stuck()...)
 	}
-	return out
+	return false
+}
+
+// refute looks for an illegal part around the place where the replay ended.
+func (t *trial) refute() bool {
+	small := search{t.search.time, smallSearch}
+	t.refutation = newRefutation(t.ops, small)
+	places := t.places()
+	for _, n := range []int{0, 8, 32, 128, 512} {
+		part := t.refutation.around(places, n)
+		if t.refutation.illegal(part) {
+			t.core = t.refutation.shrink(part)
+			return true
+		}
+		if len(part) == len(t.ops) {
+			return false
+		}
+	}
+	return false
+}
+
+// places are the operations where the replay ended, as the refutation numbers them.
+func (t *trial) places() (list []int) {
+	for _, m := range t.stuck {
+		list = append(list, slices.IndexFunc(t.ops, func(o porcupine.Operation) bool {
+			a := o.Input.(action)
+			return o.Call == m.call && a.Client == m.Client && a.Type == m.Type && a.Value == m.Value
+		}))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// decide searches: with what clients were shown, which can only find an order; then
+// without it, which alone decides that there is none.
+func (t *trial) decide() porcupine.CheckResult {
+	resolved := make([]porcupine.Operation, 0, len(t.ops))
+	for _, m := range slices.Concat(t.must, t.spare) {
+		resolved = append(resolved, porcupine.Operation{Call: m.call, Return: m.ret, Input: m.action})
+	}
+	if (search{t.search.time, 100 * smallSearch}).check(registerModel(), resolved) == porcupine.Ok {
+		return porcupine.Ok
+	}
+	result := t.search.check(registerModel(), t.ops)
+	if result == porcupine.Illegal {
+		all := make([]int, len(t.ops))
+		for i := range all {
+			all[i] = i
+		}
+		t.core = t.refutation.shrink(all)
+	}
+	return result
 }

@@ -43,6 +43,9 @@ func TestLinearizable(t *testing.T) {
 			`c-b's update through b of "v3" over version 1, called at 3.000s, succeeded next to c-a's update through a of "v2" over version 1`},
 		{"one winner, one refused", one().read("b", "k", "v1", 1, 2.5, 2.6).
 			write(update, "a", "k", "v2", 2, 3, 4).over(1).write(update, "b", "k", "v3", 0, 3, 5).over(1).outcome(record.Refused), Pass, ""},
+		{"a patch needs the key, whatever its version", one().write(record.OpPatch, "a", "k", "v2", 2, 3, 4).read("b", "k", "v2", 2, 5, 6), Pass, ""},
+		{"patch of nothing", newStory().read("b", "k", "", 0, 0.1, 0.2).write(record.OpPatch, "a", "k", "v1", 1, 1, 2), Fail, "patch through a of"},
+		{"patch lost", one().write(record.OpPatch, "a", "k", "v2", 2, 3, 4).read("b", "k", "v1", 1, 5, 6), Fail, "patch through a of"},
 		{"two creates", one().write(create, "b", "k", "v9", 9, 3, 4).read("b", "k", "v9", 9, 5, 6), Fail, `create through b of "v9"`},
 		{"value out of nowhere", one().read("b", "k", "v7", 7, 3, 4), Fail, `returning "v7"`},
 		{"value from before the record", newStory().read("b", "k", "v0", 5, 1, 2).write(update, "a", "k", "v1", 6, 3, 4).over(5), Pass, ""},
@@ -182,7 +185,7 @@ func randomHistory(rng *rand.Rand) []record.Op {
 		rev     int
 	}
 	for i := range 3 + rng.IntN(6) {
-		op := record.Op{Key: "k", Client: fmt.Sprint("c", i), Outcome: record.OK, Type: []record.OpType{record.OpGet, record.OpGet, create, update, update, remove}[rng.IntN(6)]}
+		op := record.Op{Key: "k", Client: fmt.Sprint("c", i), Outcome: record.OK, Type: []record.OpType{record.OpGet, record.OpGet, create, update, update, record.OpPatch, remove}[rng.IntN(7)]}
 		op.Call = record.Nanos(10*i - rng.IntN(15))
 		op.Return = record.Nanos(10*i + rng.IntN(15))
 		legal := true
@@ -199,7 +202,7 @@ func randomHistory(rng *rand.Rand) []record.Op {
 			if rng.IntN(3) > 0 {
 				op.Expect = fmt.Sprint(state.rev)
 			}
-		case remove:
+		case record.OpPatch, remove:
 			legal = state.present
 		}
 		if isWrite(op.Type) {

@@ -34,7 +34,7 @@ func judgeStaleSerializableRead(m *matter) finding {
 		}
 		answered++
 		// Since the first write that it misses, the answer is out of date.
-		for _, w := range known[ledgerKey(op)] {
+		for _, w := range known.of(op).writes {
 			if w.Entrance == node || w.Outcome != record.OK || w.Return >= op.Call || !known.older(op, w) {
 				continue
 			}

@@ -148,8 +148,8 @@ func (s *story) traffic(entrance string, from, to float64) *story {
 		if n == 1 {
 			typ = record.OpCreate
 		}
-		v := fmt.Sprintf("v%d", n)
-		s.write(typ, entrance, key, v, 1000+n, t, t+0.01).read(entrance, key, v, 1000+n, t+0.1, t+0.11)
+		v, rev := fmt.Sprintf("v%d", n), 100+int(t*10) // one store: what is later has the greater version
+		s.write(typ, entrance, key, v, rev, t, t+0.01).read(entrance, key, v, rev, t+0.1, t+0.11)
 	}
 	return s
 }

@@ -1,0 +1,101 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// readYourWrites adds to linearizability that it concerns one client and two of its
+// own operations: nobody else's clock or outcome is needed to see it.
+func readYourWrites() definition {
+	return definition{Doc{
+		Name:      "read-your-writes",
+		Guarantee: "A quorum read returns what the same client was acknowledged to have written before, or something newer.",
+		Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
+	}, judgeReadYourWrites}
+}
+
+// session is what one client did with one key.
+type session struct {
+	client, key string
+	ops         []record.Op // answered, by their calls
+}
+
+// sessions returns the answered operations that keep accepts, by client and key.
+func sessions(ops []record.Op, keep func(record.Op) bool) []*session {
+	byKey := map[[2]string]*session{}
+	var list []*session
+	for _, op := range ops {
+		if op.Client == "" || op.Purpose == "ready" || op.Outcome != record.OK || !keep(op) {
+			continue
+		}
+		id := [2]string{op.Client, ledgerKey(op)}
+		if byKey[id] == nil {
+			byKey[id] = &session{client: op.Client, key: op.Key}
+			list = append(list, byKey[id])
+		}
+		byKey[id].ops = append(byKey[id].ops, op)
+	}
+	for _, s := range list {
+		slices.SortStableFunc(s.ops, func(a, b record.Op) int { return cmp.Compare(a.Call, b.Call) })
+	}
+	return list
+}
+
+func judgeReadYourWrites(m *matter) finding {
+	books := newLedger(m.run)
+	reads, broken, clients := 0, 0, map[string]bool{}
+	var worst *finding
+	var first record.Op
+	for _, s := range sessions(ownOps(m.run), func(op record.Op) bool { return isWrite(op.Type) || isQuorumRead(op) }) {
+		var own []record.Op // acknowledged writes
+		for _, op := range s.ops {
+			if isWrite(op.Type) {
+				own = append(own, op)
+				continue
+			}
+			w := lastBefore(own, op.Call)
+			if w == nil {
+				continue
+			}
+			reads++
+			clients[s.client] = true
+			if !books.older(op, *w) {
+				continue
+			}
+			broken++
+			if worst == nil || op.Call < first.Call {
+				first = op
+				f := failed("A client must read its own writes: %s's %s of %s, called %s, is older than its own %s, acknowledged %s.",
+					op.Client, describeShort(op), op.Key, at(op.Call), describeShort(*w), at(w.Return)).
+					shows(describe(*w), describe(op)).
+					exhibits(exhibit(op.Client+" does not read its own write", opSpan(*w), opSpan(op).blamed()))
+				worst = &f
+			}
+		}
+	}
+	switch {
+	case worst != nil:
+		return worst.counted("%d of %d reads", broken, reads)
+	case reads == 0:
+		return notApplicable("no client read a key that it had written before")
+	}
+	return passed("In %s, each of %s found its own last write or something newer.", plural(reads, "quorum read"), plural(len(clients), "client")).
+		counted("%d reads of %d clients", reads, len(clients))
+}
+
+// lastBefore returns the operation that returned last of those before t, nil for none.
+func lastBefore(ops []record.Op, t record.Nanos) (last *record.Op) {
+	// Those of one client overlap little: the last few calls hold the last return.
+	for i := len(ops) - 1; i >= 0; i-- {
+		if ops[i].Return < t && (last == nil || ops[i].Return > last.Return) {
+			last = &ops[i]
+		}
+		if last != nil && len(ops)-i > 16 {
+			break
+		}
+	}
+	return last
+}

@@ -1,0 +1,157 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// revisionOrder is linearizability across the API: resourceVersions are revisions of
+// one store and so one order of all writes, on whatever key. Linearizability is
+// judged for each key alone and cannot see that two keys disagree on what was first.
+func revisionOrder() definition {
+	return definition{Doc{
+		Name:      "revision-order",
+		Guarantee: "The order of resourceVersions agrees with real time over all keys: a write gets a greater version than any that was shown before it was called, and a quorum list returns none that is smaller.",
+		Source:    "etcd API guarantees (revisions; strict serializability); Kubernetes API concepts (resource versions)",
+	}, judgeRevisionOrder}
+}
+
+// version is a revision that somebody was shown, or that a request came back with.
+type version struct {
+	api      string
+	revision uint64
+	at       record.Nanos // when it was shown, or when the request was called
+	// equal tells that a request may come back with what was shown before: a list,
+	// or a delete, which may have found nothing to delete.
+	equal bool
+	op    *record.Op // what it comes from: one of these
+	list  *record.List
+	event *record.Event
+}
+
+func judgeRevisionOrder(m *matter) finding {
+	shown, asked := versionsShown(m.run), versionsAsked(m.run)
+	byTime := func(a, b version) int { return cmp.Compare(a.at, b.at) }
+	slices.SortStableFunc(shown, byTime)
+	slices.SortStableFunc(asked, byTime)
+	newest := map[string]*version{} // by API
+	compared, broken, next := 0, 0, 0
+	var before, after *version // the first that are in the wrong order
+	for i := range asked {
+		a := &asked[i]
+		for ; next < len(shown) && shown[next].at < a.at; next++ {
+			if s := &shown[next]; newest[s.api] == nil || s.revision > newest[s.api].revision {
+				newest[s.api] = s
+			}
+		}
+		s := newest[a.api]
+		if s == nil {
+			continue
+		}
+		compared++
+		if s.revision < a.revision || a.equal && s.revision == a.revision {
+			continue
+		}
+		broken++
+		if after == nil {
+			before, after = s, a
+		}
+	}
+	switch {
+	case after != nil:
+		return failed("Versions must be in the order of time: %s, called %s, has version %d, although version %d had been shown %s by %s.",
+			after.what(), at(after.at), after.revision, before.revision, at(before.at), before.what()).
+			counted("%d of %d versions", broken, compared).
+			shows(before.what()+", "+at(before.at), after.what()+", called "+at(after.at)).
+			exhibits(exhibit("What came later has no greater version", before.span(), after.span().blamed()))
+	case compared == 0:
+		return notApplicable("the record has no write or quorum list whose version could be held against an earlier one")
+	}
+	return passed("The versions of acknowledged writes and quorum lists are in the order of time over all keys (%s).", plural(compared, "version")).
+		counted("%d versions", compared)
+}
+
+func (v *version) what() string {
+	switch {
+	case v.op != nil:
+		return v.op.Client + "'s " + string(v.op.Type) + " of " + v.op.Key + " through " + v.op.Entrance
+	case v.list != nil:
+		return v.list.Client + "'s list of " + v.list.Collection + " through " + v.list.Entrance
+	}
+	return "the " + string(v.event.Type) + " event of watch " + v.event.Watch
+}
+
+func (v *version) span() Span {
+	switch {
+	case v.op != nil:
+		return opSpan(*v.op)
+	case v.list != nil:
+		return listSpan(*v.list)
+	}
+	return eventSpan(*v.event)
+}
+
+// versionsShown are those that had been given when they were shown: what any read,
+// list or watch shows, however old, is of a write that was made before.
+func versionsShown(run *record.Run) (all []version) {
+	add := func(revision string, v version) {
+		if n, err := strconv.ParseUint(revision, 10, 64); err == nil && n > 0 {
+			v.revision = n
+			all = append(all, v)
+		}
+	}
+	for i := range run.Ops {
+		if op := &run.Ops[i].V; op.Outcome == record.OK {
+			add(op.Revision, version{api: op.API, at: op.Return, op: op})
+		}
+	}
+	for i := range run.Lists {
+		l := &run.Lists[i].V
+		for _, page := range l.Pages {
+			add(page.Revision, version{api: l.API, at: page.Return, list: l})
+		}
+	}
+	apis := map[string]string{}
+	for _, w := range run.Watches {
+		apis[w.V.ID] = w.V.API
+	}
+	for i := range run.Events {
+		if e := &run.Events[i].V; apis[e.Watch] != "" {
+			add(e.Revision, version{api: apis[e.Watch], at: e.Seen, event: e})
+		}
+	}
+	return all
+}
+
+// versionsAsked are those of acknowledged writes and of quorum lists. A write that
+// changes nothing gets the version that was there; where several wrote one value,
+// nobody can tell which of them changed anything. The answer to a delete through the
+// Kubernetes API has no version of its own.
+func versionsAsked(run *record.Run) (all []version) {
+	books := newLedger(run)
+	for i := range run.Ops {
+		op := &run.Ops[i].V
+		n, ok := revision(*op)
+		if !ok || op.Outcome != record.OK || !isWrite(op.Type) || op.Purpose == "ready" {
+			continue
+		}
+		deletes := op.Type == record.OpDelete
+		if deletes && op.API == apiKubernetes || !deletes && (op.Revision == op.Expect || len(books.of(*op).sources[op.Value]) > 1) {
+			continue
+		}
+		all = append(all, version{api: op.API, revision: n, at: op.Call, equal: deletes, op: op})
+	}
+	for i := range run.Lists {
+		l := &run.Lists[i].V
+		if l.Outcome != record.OK || l.Match != record.MatchUnset || len(l.Pages) == 0 {
+			continue
+		}
+		if n, err := strconv.ParseUint(l.Pages[0].Revision, 10, 64); err == nil && n > 0 {
+			all = append(all, version{api: l.API, revision: n, at: l.Call, equal: true, list: l})
+		}
+	}
+	return all
+}

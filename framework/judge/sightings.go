@@ -1,0 +1,70 @@
+package judge
+
+import (
+	"cmp"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// sighting is the first time that anybody was shown a value of a key.
+type sighting struct {
+	at       record.Nanos // when the answer or message was there
+	revision string
+}
+
+// sightings are those of all keys by collection, key and value. Reads of every
+// consistency count, and so do lists and watches: also what is old was written.
+type sightings map[[3]string]sighting
+
+// sighted gathers what clients of the Kubernetes API were shown. Only lists and
+// watches of a collection name it; operations on keys that others change too
+// have none and are told by their own reads alone.
+func sighted(run *record.Run) sightings {
+	all := sightings{}
+	for _, o := range run.Ops {
+		if op := o.V; isRegister(op) && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
+			all.add(op.Collection, op.Key, op.Value, op.Revision, op.Return)
+		}
+	}
+	for _, l := range run.Lists {
+		if l.V.API != apiKubernetes || l.V.Outcome != record.OK {
+			continue
+		}
+		for _, item := range l.V.Items {
+			all.add(l.V.Collection, item.Key, item.Value, item.Revision, l.V.Return)
+		}
+	}
+	collections := map[string]string{}
+	for _, w := range run.Watches {
+		if w.V.API == apiKubernetes {
+			collections[w.V.ID] = w.V.Collection
+		}
+	}
+	for _, e := range run.Events {
+		collection, known := collections[e.V.Watch]
+		// The version of a deleted event is that of the deletion.
+		if known && (e.V.Type == record.EventAdded || e.V.Type == record.EventModified) {
+			all.add(collection, e.V.Key, e.V.Value, e.V.Revision, e.V.Seen)
+		}
+	}
+	return all
+}
+
+func (s sightings) add(collection, key, value, revision string, at record.Nanos) {
+	if value == "" {
+		return
+	}
+	id := [3]string{collection, key, value}
+	old, known := s[id]
+	if !known || at < old.at {
+		s[id] = sighting{at, cmp.Or(revision, old.revision)}
+	} else if old.revision == "" {
+		s[id] = sighting{old.at, revision}
+	}
+}
+
+// of returns when the value of a write was first shown.
+func (s sightings) of(write record.Op) (sighting, bool) {
+	seen, ok := s[[3]string{write.Collection, write.Key, write.Value}]
+	return seen, ok
+}

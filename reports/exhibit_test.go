@@ -1,0 +1,88 @@
+package reports
+
+import (
+	"encoding/xml"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// staleRead is a read that missed what was written while the API server was dead.
+func staleRead() *judge.Exhibit {
+	return &judge.Exhibit{Title: "No order explains these 4 operations on r1", Spans: []judge.Span{
+		{Lane: "node-1/0", Label: `create r1 to "c0-1", version 811`, From: sec(3.2), To: sec(3.2041)},
+		{Lane: "node-2/0", Label: `update r1 to "c2-7" over version 811 (unknown)`, From: sec(19.998), To: sec(24.998), Open: true},
+		{Lane: "node-1/0", Label: `patch r1 to "c0-9", version 932`, From: sec(20.7), To: sec(20.7123)},
+		{Lane: "node-3/1", Label: `get r1 = "c0-1", version 811`, From: sec(20.7141), To: sec(20.7186), Culprit: true},
+		{Lane: "watch w1", Label: `modified r1 = "c0-9", version 932`, From: sec(20.715), To: sec(20.715)},
+	}}
+}
+
+func withExhibit(e *judge.Exhibit) []judge.Result {
+	results := fixtureResults()
+	for i := range results {
+		if results[i].Scenario == "api-server-killed" && (results[i].Requirement == "HA-CL-003" || results[i].Requirement == "RUN/linearizable") {
+			results[i].Verdict, results[i].Exhibit = judge.Fail, e
+		}
+	}
+	return results
+}
+
+func TestExhibit(t *testing.T) {
+	page, err := renderHTML(input{New(fixtureRun(), withExhibit(staleRead()), nil), fixtureRecords()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`(?s)<details open class="exhibit">.*?</details>`).FindAll(page, -1)
+	if len(shown) != 1 || !strings.Contains(string(shown[0]), "HA-CL-003, RUN/linearizable") {
+		t.Fatalf("%d exhibits, want one for both results:\n%s", len(shown), shown)
+	}
+	svg := regexp.MustCompile(`(?s)<svg.*</svg>`).Find(shown[0])
+	if err := xml.Unmarshal(svg, new(struct{})); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"span culprit", "span open", "mark injected", "kill kube-apiserver on node-2", "never answered", "20.7186s"} {
+		if !strings.Contains(string(svg), want) {
+			t.Errorf("the drawing lacks %q", want)
+		}
+	}
+	compareGolden(t, "exhibit.html", shown[0])
+}
+
+func TestExhibitIsInResults(t *testing.T) {
+	dir := t.TempDir()
+	if err := Write(dir, fixtureRun(), withExhibit(staleRead()), fixtureRecords(), nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(r.Results, func(r judge.Result) bool { return r.Exhibit != nil })
+	if i < 0 || !slices.Equal(r.Results[i].Exhibit.Spans, staleRead().Spans) {
+		t.Errorf("the exhibit was lost: %+v", r.Results)
+	}
+}
+
+// What an exhibit says is text from a cluster, and its times may be anything.
+func TestOddExhibits(t *testing.T) {
+	for _, e := range []*judge.Exhibit{
+		{Title: hostile, Spans: []judge.Span{{Lane: hostile, Label: hostile}}},
+		{Title: "backwards", Spans: []judge.Span{{Lane: "a", Label: "x", From: sec(5), To: sec(4)}, {Lane: "a", From: sec(1), To: sec(900)}}},
+		{Title: "after the end", Spans: []judge.Span{{Lane: "a", From: sec(5000), To: sec(5001), Open: true}}},
+	} {
+		for _, run := range []*record.Run{apiServerKilled(), {}} {
+			svg := drawExhibit(run, e)
+			if regexp.MustCompile(`NaN|Inf|<script|="-`).MatchString(svg) || strings.Count(svg, "<g ") != strings.Count(svg, "</g>") {
+				t.Errorf("%s:\n%s", e.Title, svg)
+			}
+		}
+	}
+	if views := viewExhibits(apiServerKilled(), withExhibit(&judge.Exhibit{Title: "empty"})); len(views) != 0 {
+		t.Errorf("an exhibit of nothing is shown: %+v", views)
+	}
+}
