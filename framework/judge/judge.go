@@ -50,7 +50,12 @@ func definitions() []definition {
 // runWide returns the judges that apply to every record. One that finds nothing to
 // judge, such as watches in a record without any, says NotApplicable.
 func runWide() []definition {
-	return []definition{linearizable(), steadyState(), oneLeaderPerTerm()}
+	return []definition{
+		linearizable(), steadyState(), oneLeaderPerTerm(),
+		listSemantics(), listSnapshot(),
+		watchOrdered(), watchUnique(), watchReliable(), watchResumable(), watchBookmark(), watchFilter(), watchCompacted(),
+		watchFlags(), watchContent(), watchAtomic(), watchPrevious(),
+	}
 }
 
 // Names returns the names of the judges that a check may name, sorted.
@@ -84,6 +89,8 @@ type matter struct {
 	fault *injection
 	// faults are all injections of the record by ID.
 	faults map[string]*injection
+	// shared is what the checks of every run share; nil where they are alone.
+	shared func() *collections
 }
 
 // finding is what a judge found, before the rules that hold for all are applied.
