@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -23,9 +24,10 @@ const queueLimit = 3
 // judge's name.
 func Evaluate(run *record.Run) []Result {
 	c := &court{run: run, faults: injections(run)}
+	shared := sync.OnceValue(func() *collections { return newCollections(run) })
 	for _, d := range runWide() {
 		check := record.Check{Requirement: "RUN/" + d.Name, Level: "MUST", Judge: d.Name}
-		m := &matter{run: run, check: check, faults: c.faults}
+		m := &matter{run: run, check: check, faults: c.faults, shared: shared}
 		f := d.judge(m)
 		if reason := c.distrust(); reason != "" {
 			doubted := inconclusive("%s", reason)

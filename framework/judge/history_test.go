@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// world is a store with clients that act in a closed loop: each calls an operation,
+// generator is a store with clients that act in a closed loop: each calls an operation,
 // which takes effect at one moment between call and return, and then goes on. What
 // they write down is linearizable, unless something is changed afterwards.
-type world struct {
+type generator struct {
 	rng     *rand.Rand
 	keys    int
 	unknown float64 // share of writes whose answer is lost
@@ -51,15 +51,15 @@ func (q *taskQueue) Pop() any {
 	return last
 }
 
-func (w *world) after(d int64, do func()) {
+func (w *generator) after(d int64, do func()) {
 	heap.Push(&w.tasks, task{w.now + record.Nanos(d), len(w.tasks), do})
 }
 
 const ms = 1_000_000
 
 // live lets the clients make about n operations.
-func live(rng *rand.Rand, clients, keys, n int, unknown float64) *world {
-	w := &world{rng: rng, keys: keys, unknown: unknown, cells: map[string]cell{}, rev: 100}
+func live(rng *rand.Rand, clients, keys, n int, unknown float64) *generator {
+	w := &generator{rng: rng, keys: keys, unknown: unknown, cells: map[string]cell{}, rev: 100}
 	for k := range keys {
 		if rng.IntN(2) == 0 {
 			w.rev++
@@ -93,7 +93,7 @@ func live(rng *rand.Rand, clients, keys, n int, unknown float64) *world {
 	return w
 }
 
-func (w *world) choose(client string, known map[string]int) record.Op {
+func (w *generator) choose(client string, known map[string]int) record.Op {
 	op := record.Op{API: apiKubernetes, Client: client, Entrance: "node-" + client[1:], Collection: "c", Key: fmt.Sprint("k", w.rng.IntN(w.keys)), Outcome: record.OK}
 	switch dice := w.rng.IntN(100); {
 	case dice < 45:
@@ -112,7 +112,7 @@ func (w *world) choose(client string, known map[string]int) record.Op {
 	return op
 }
 
-func (w *world) call(op record.Op, known map[string]int, next func()) {
+func (w *generator) call(op record.Op, known map[string]int, next func()) {
 	op.Call = w.now
 	there, back := 1+w.rng.Int64N(5*ms), 1+w.rng.Int64N(5*ms)
 	finish := func() {
@@ -137,7 +137,7 @@ func (w *world) call(op record.Op, known map[string]int, next func()) {
 	w.after(50*ms, func() { op = answer; finish() })
 }
 
-func (w *world) apply(op *record.Op, known map[string]int) {
+func (w *generator) apply(op *record.Op, known map[string]int) {
 	c := w.cells[op.Key]
 	event := record.Event{Watch: "w", Type: record.EventModified, Key: op.Key, Value: op.Value, Seen: w.now + record.Nanos(w.rng.Int64N(20*ms))}
 	fits := c.present && (op.Expect == "" || op.Expect == fmt.Sprint(c.rev))
@@ -175,7 +175,7 @@ func (w *world) apply(op *record.Op, known map[string]int) {
 }
 
 // run is the record of the world, with or without a watch.
-func (w *world) run(watched bool) *record.Run {
+func (w *generator) run(watched bool) *record.Run {
 	s := newStory()
 	for _, op := range w.ops {
 		s.run.Ops = append(s.run.Ops, record.Timed[record.Op]{At: op.Return, V: op})
@@ -190,7 +190,7 @@ func (w *world) run(watched bool) *record.Run {
 }
 
 // spoil changes something that somebody saw; the history may still be legal.
-func (w *world) spoil() {
+func (w *generator) spoil() {
 	i := w.rng.IntN(len(w.ops))
 	op, other := &w.ops[i], w.ops[w.rng.IntN(len(w.ops))]
 	switch w.rng.IntN(6) {

@@ -51,14 +51,11 @@ func definitions() []definition {
 // judge, such as watches in a record without any, says NotApplicable.
 func runWide() []definition {
 	return []definition{
-		linearizable(),
-		noLostWrite(),
-		oneWinner(),
-		readYourWrites(),
-		monotonicReads(),
-		revisionOrder(),
-		steadyState(),
-		oneLeaderPerTerm(),
+		linearizable(), noLostWrite(), oneWinner(), readYourWrites(), monotonicReads(), revisionOrder(),
+		listSemantics(), listSnapshot(),
+		watchOrdered(), watchUnique(), watchReliable(), watchResumable(), watchBookmark(), watchFilter(), watchCompacted(),
+		watchFlags(), watchContent(), watchAtomic(), watchPrevious(),
+		steadyState(), oneLeaderPerTerm(),
 	}
 }
 
@@ -93,6 +90,8 @@ type matter struct {
 	fault *injection
 	// faults are all injections of the record by ID.
 	faults map[string]*injection
+	// shared is what the checks of every run share; nil where they are alone.
+	shared func() *collections
 }
 
 // finding is what a judge found, before the rules that hold for all are applied.

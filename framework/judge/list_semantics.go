@@ -1,0 +1,185 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func listSemantics() definition {
+	return definition{Doc{
+		Name: "list-semantics",
+		Guarantee: "A list is exactly the state of the version that it gives. Without a resourceVersion that is no older than any write that was acknowledged, and any version that was read, before the call; " +
+			"with NotOlderThan it is at least the version asked for, with Exact that version, and with 0 any version.",
+		Source: "Kubernetes API concepts (resource versions); KEP-2340 (consistent reads from the cache); etcd API guarantees, key-value APIs",
+	}, judgeListSemantics}
+}
+
+func judgeListSemantics(m *matter) finding {
+	const must = "A list must be the state of a version that was asked for"
+	lists := m.collections().lists
+	known := m.witnesses()
+	var breaches []breach
+	judged, items := 0, 0
+	for _, l := range lists {
+		if l.Outcome != record.OK || len(l.Pages) == 0 || l.version() == 0 {
+			continue
+		}
+		judged++
+		items += len(l.Items)
+		if b := l.wrongVersion(known[l.timeline]); b != nil {
+			breaches = append(breaches, *b)
+		}
+		if b := l.wrongItems(""); b != nil && l.oneVersion() {
+			breaches = append(breaches, *b)
+		}
+	}
+	if judged == 0 {
+		return notApplicable("the record has no list of a collection that was answered")
+	}
+	of := fmt.Sprintf("%d lists, %d items", judged, items)
+	return conclude(must, fmt.Sprintf("%s: so was each of %s.", must, of), of, breaches)
+}
+
+// version is that of which the list is the state, 0 where the record does not say. An
+// etcd that is asked for the state of a revision answers with its newest one beside it.
+func (l listing) version() uint64 {
+	if l.API == apiEtcd && l.Match == record.MatchExact {
+		return number(l.Asked)
+	}
+	return number(l.Pages[0].Revision)
+}
+
+// oneVersion tells whether all pages give the same version. An etcd gives its newest
+// one with each.
+func (l listing) oneVersion() bool {
+	return l.API == apiEtcd || !slices.ContainsFunc(l.Pages, func(p record.Page) bool { return p.Revision != l.Pages[0].Revision })
+}
+
+// name names a list for people.
+func (l listing) name() string {
+	of := l.Collection
+	if l.Group != "" {
+		of = fmt.Sprintf("group %s of %s", l.Group, of)
+	}
+	what := fmt.Sprintf("list (%s) of %s", l.Match, of)
+	if l.Asked != "" {
+		what = fmt.Sprintf("list (%s %s) of %s", l.Match, l.Asked, of)
+	}
+	if len(l.Pages) > 1 {
+		what += fmt.Sprintf(" in %d pages", len(l.Pages))
+	}
+	return fmt.Sprintf("the %s by %s through %s %s", what, l.Client, l.Entrance, at(l.Call))
+}
+
+func (l listing) span() Span {
+	return Span{Lane: l.Client, Label: fmt.Sprintf("list %s → version %s, %d items", l.Match, l.Pages[0].Revision, len(l.Items)), From: l.Call, To: l.Return, Culprit: true}
+}
+
+func (l listing) breach(what string, writes ...*write) *breach {
+	b := &breach{at: l.Return, what: l.name() + " " + what, spans: []Span{l.span()}}
+	for _, w := range writes {
+		if w != nil {
+			b.evidence = append(b.evidence, describe(*w.op))
+			b.spans = append(b.spans, spanOfWrite(w)...)
+		}
+	}
+	return b
+}
+
+func (l listing) wrongVersion(known *witnesses) *breach {
+	v := l.version()
+	switch l.Match {
+	case record.MatchNotOlderThan:
+		if v < number(l.Asked) {
+			return l.breach(fmt.Sprintf("gave version %d", v))
+		}
+	case record.MatchExact:
+		if v != number(l.Asked) {
+			return l.breach(fmt.Sprintf("gave version %d", v))
+		}
+	case record.MatchUnset:
+		if w := l.timeline.newestBefore(l.Call); w != nil && w.revision > v {
+			return l.breach(fmt.Sprintf("gave version %d, although version %d had been acknowledged to %s %s", v, w.revision, w.op.Client, at(w.op.Return)), w)
+		}
+		if s := known.before(l.Call); s.revision > v {
+			// A version that changed nothing of the collection is no older.
+			if newer := l.timeline.between(scope{}, v, s.revision); len(newer) > 0 {
+				b := l.breach(fmt.Sprintf("gave version %d and lacks %s, although version %d had been returned to %s %s", v, newer[0].describe(), s.revision, s.client, at(s.at)), newer[0].by)
+				b.spans = append(b.spans, Span{Lane: s.client, Label: fmt.Sprintf("saw version %d", s.revision), From: s.at, To: s.at})
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// wrongItems finds where the items are not the state of the list's version; last is
+// the key up to which the list came, empty for all.
+func (l listing) wrongItems(last string) *breach {
+	for i := 1; i < len(l.Items); i++ {
+		if a, b := l.Items[i-1].Key, l.Items[i].Key; a == b || a > b && (l.API == apiEtcd || len(l.Pages) > 1) {
+			return l.breach(fmt.Sprintf("has %s after %s", b, a))
+		}
+	}
+	d := l.timeline.compare(scope{group: l.Group}, l.version(), l.Items, last)
+	if d == nil {
+		return nil
+	}
+	var w *write
+	if d.change != nil {
+		w = d.change.by
+	}
+	return l.breach(fmt.Sprintf("gave version %d, but is not its state: %s", l.version(), d.what), w)
+}
+
+// witness says that a client had seen a version at some time.
+type witness struct {
+	bound
+	client string
+}
+
+// witnesses are what reads and lists returned of a collection, by time; each has the
+// highest version so far.
+type witnesses []witness
+
+// witnesses returns what reads and lists returned of each collection.
+func (m *matter) witnesses() map[*timeline]*witnesses {
+	c := m.collections()
+	all := map[*timeline]*witnesses{}
+	for _, t := range c.timelines {
+		all[t] = &witnesses{}
+	}
+	for i := range m.run.Ops {
+		op := &m.run.Ops[i].V
+		if t := c.timelines[collectionOf{op.API, op.Collection}]; t != nil && op.Collection != "" && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
+			*all[t] = append(*all[t], witness{bound{op.Return, number(op.Revision)}, op.Client})
+		}
+	}
+	for _, l := range c.lists {
+		if l.Outcome == record.OK && len(l.Pages) > 0 {
+			*all[l.timeline] = append(*all[l.timeline], witness{bound{l.Return, l.version()}, l.Client})
+		}
+	}
+	for _, w := range all {
+		slices.SortStableFunc(*w, func(a, b witness) int { return cmp.Compare(a.at, b.at) })
+		for i := 1; i < len(*w); i++ {
+			if (*w)[i-1].revision > (*w)[i].revision {
+				(*w)[i] = witness{bound{(*w)[i].at, (*w)[i-1].revision}, (*w)[i-1].client}
+			}
+		}
+	}
+	return all
+}
+
+// before returns the highest version that was returned before a time.
+func (w witnesses) before(at record.Nanos) witness {
+	i := sort.Search(len(w), func(i int) bool { return w[i].at >= at })
+	if i == 0 {
+		return witness{}
+	}
+	return w[i-1]
+}
