@@ -16,10 +16,12 @@ import (
 // Cluster is useful.
 type Config struct {
 	Cluster framework.Cluster
-	// ProbeInterval is the time between two read probes on a kept connection,
-	// 100 ms where 0. Write probes come half as often, and probes that make a
-	// new connection, which costs a TLS handshake on both sides, every 2.5
-	// intervals (reads) and every 5 (writes).
+	// ProbeInterval is the time between two quorum reads of an entrance on a kept
+	// connection, 100 ms where 0. All others follow from it: cached reads and
+	// writes every 2.5 intervals, watches every 5; on new connections, which cost a
+	// TLS handshake on both sides, quorum reads every 5 intervals, the rest every
+	// 10. That is 2.5 probes an interval for each entrance: 100 a second for three
+	// nodes and a balancer.
 	ProbeInterval time.Duration
 	// ReadTimeout and WriteTimeout are how long a probe waits for its answer,
 	// 3 s and 10 s where 0.

@@ -65,6 +65,10 @@ func kindOf(v any) (Kind, bool) {
 		return KindWatch, true
 	case Event, *Event:
 		return KindEvent, true
+	case Action, *Action:
+		return KindAction, true
+	case Backend, *Backend:
+		return KindBackend, true
 	}
 	return "", false
 }

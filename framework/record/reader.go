@@ -138,7 +138,7 @@ func (r *Reader) next() (Entry, error) {
 	}
 	switch entry.Kind {
 	case KindOp, KindProbe, KindEndpoints, KindLease, KindEtcd, KindProcess, KindFault, KindSteady, KindPhase, KindHarness,
-		KindList, KindWatch, KindEvent:
+		KindList, KindWatch, KindEvent, KindAction, KindBackend:
 	case KindEnd:
 		r.ended = true
 	case KindMeta:

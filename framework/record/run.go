@@ -28,6 +28,8 @@ type Run struct {
 	Lists     []Timed[List]
 	Watches   []Timed[Watch]
 	Events    []Timed[Event]
+	Actions   []Timed[Action]
+	Backends  []Timed[Backend]
 	// Complete tells whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
@@ -107,6 +109,10 @@ func (run *Run) add(e Entry) error {
 		return gather(&run.Watches, e)
 	case KindEvent:
 		return gather(&run.Events, e)
+	case KindAction:
+		return gather(&run.Actions, e)
+	case KindBackend:
+		return gather(&run.Backends, e)
 	case KindEnd:
 		return decode(e.Data, &run.End)
 	}
