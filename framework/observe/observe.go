@@ -32,11 +32,12 @@ type Config struct {
 	// EndpointInterval is the time between two samples of the kubernetes
 	// service's addresses, besides what watches see; 1 s where 0.
 	EndpointInterval time.Duration
-	// MemberInterval is the time between two readings of an etcd member's
-	// list of members, 5 s where 0.
+	// MemberInterval is the time between two readings of an etcd member's list
+	// of members and of how long its disk takes, 5 s where 0.
 	MemberInterval time.Duration
-	// Leases are the names of the elected components' leases in kube-system;
-	// kube-controller-manager and kube-scheduler where nil.
+	// Leases are the names of the elected components' leases in kube-system,
+	// which are those of their binaries too; kube-controller-manager and
+	// kube-scheduler where nil.
 	Leases []string
 }
 
@@ -84,7 +85,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error
 	ctx, o.cancel = context.WithCancel(ctx)
 	var loops []func(context.Context)
 	for _, prepare := range []func(context.Context) ([]func(context.Context), error){
-		o.availability, o.endpoints, o.leases, o.etcd, o.processes, o.harness,
+		o.availability, o.endpoints, o.leases, o.actions, o.etcd, o.processes, o.backends, o.harness,
 	} {
 		more, err := prepare(ctx)
 		if err != nil {

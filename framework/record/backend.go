@@ -1,7 +1,7 @@
 package record
 
-// Backend is a load balancer's view of one of its backends: at the start, and
-// whenever Up, Since or Error changes.
+// Backend is a load balancer's view of one of its backends: at the start, whenever
+// Up, Address or Since changes, and once it tells again after it did not.
 type Backend struct {
 	Name    string `json:"name"` // mostly a node's
 	Address string `json:"address,omitempty"`
