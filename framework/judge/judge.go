@@ -41,6 +41,10 @@ func definitions() []definition {
 		endpointsMatch(),
 		endpointRemoved(),
 		endpointReturned(),
+		endpointsStable(),
+		endpointsNeverEmpty(),
+		endpointsConverge(),
+		restarted(),
 		singleHolder(),
 		takeover(),
 		availability(),
@@ -50,7 +54,7 @@ func definitions() []definition {
 // runWide returns the judges that apply to every record. One that finds nothing to
 // judge, such as watches in a record without any, says NotApplicable.
 func runWide() []definition {
-	return []definition{linearizable(), steadyState(), oneLeaderPerTerm()}
+	return []definition{linearizable(), steadyState(), oneLeaderPerTerm(), etcdHashes(), etcdAlarms(), oneActor(), restarts()}
 }
 
 // Names returns the names of the judges that a check may name, sorted.

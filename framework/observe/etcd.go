@@ -193,7 +193,7 @@ func hashes(ctx context.Context, members []etcdMember) ([]record.EtcdStatus, err
 			return nil, fmt.Errorf("etcd on %s is compacted at revision %d, on %s at %d",
 				m.node, answers[i].CompactRevision, members[0].node, answers[0].CompactRevision)
 		}
-		states[i].Hash, states[i].HashRevision = answers[i].Hash, revision
+		states[i].Hash, states[i].HashRevision, states[i].HashCompacted = answers[i].Hash, revision, answers[i].CompactRevision
 	}
 	return states, nil
 }

@@ -190,6 +190,9 @@ type EtcdStatus struct {
 	// Hash is the key-value hash at HashRevision, where it was asked.
 	Hash         uint32 `json:"hash,omitempty"`
 	HashRevision int64  `json:"hashRevision,omitempty"`
+	// HashCompacted is the revision up to which the member had compacted then;
+	// hashes compare only where it is the same.
+	HashCompacted int64 `json:"hashCompacted,omitempty"`
 	// Fsync and Commit are how long the member took to sync its log and to
 	// commit to its database since they were last read, where they were.
 	Fsync  *Latency `json:"fsync,omitempty"`
