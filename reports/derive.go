@@ -97,10 +97,11 @@ func (in *injection) ended() (at record.Nanos, ok bool) {
 
 // probeSeries are the probes of one kind through one entrance, by start.
 type probeSeries struct {
-	entrance      string
-	reused, write bool
-	probes        []record.Probe
-	failed        int
+	entrance string
+	reused   bool
+	kind     record.ProbeKind
+	probes   []record.Probe
+	failed   int
 }
 
 func (s *probeSeries) connection() string {
@@ -110,27 +111,23 @@ func (s *probeSeries) connection() string {
 	return "new"
 }
 
-func (s *probeSeries) operation() string {
-	if s.write {
-		return "write"
-	}
-	return "read"
-}
+func (s *probeSeries) operation() string { return string(s.kind) }
 
-// probeSeriesOf returns the series in the order of the entrances, each with
-// reads before writes and new before reused connections.
+// probeSeriesOf returns the series in the order of the entrances, each in that of
+// record.ProbeKinds and with new before reused connections.
 func probeSeriesOf(run *record.Run) []*probeSeries {
 	type key struct {
-		entrance      string
-		reused, write bool
+		entrance string
+		reused   bool
+		kind     record.ProbeKind
 	}
 	byKey := map[key]*probeSeries{}
 	var list []*probeSeries
 	for _, p := range run.Probes {
-		k := key{p.V.Entrance, p.V.Reused, p.V.Write}
+		k := key{p.V.Entrance, p.V.Reused, p.V.Kind}
 		s := byKey[k]
 		if s == nil {
-			s = &probeSeries{entrance: k.entrance, reused: k.reused, write: k.write}
+			s = &probeSeries{entrance: k.entrance, reused: k.reused, kind: k.kind}
 			byKey[k] = s
 			list = append(list, s)
 		}
@@ -139,6 +136,7 @@ func probeSeriesOf(run *record.Run) []*probeSeries {
 			s.failed++
 		}
 	}
+	kinds := record.ProbeKinds()
 	position := func(entrance string) int {
 		if i := slices.Index(run.Meta.Entrances, entrance); i >= 0 {
 			return i
@@ -149,7 +147,7 @@ func probeSeriesOf(run *record.Run) []*probeSeries {
 		return cmp.Or(
 			cmp.Compare(position(a.entrance), position(b.entrance)),
 			cmp.Compare(a.entrance, b.entrance),
-			cmp.Compare(oneIf(a.write), oneIf(b.write)),
+			cmp.Compare(slices.Index(kinds, a.kind), slices.Index(kinds, b.kind)),
 			cmp.Compare(oneIf(a.reused), oneIf(b.reused)),
 		)
 	})

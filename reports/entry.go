@@ -51,6 +51,10 @@ func words(v any) string {
 		return watchWords(v)
 	case record.Event:
 		return eventWords(v)
+	case record.Action:
+		return actionWords(v)
+	case record.Backend:
+		return backendWords(v)
 	case record.End:
 		if v.Error != "" {
 			return "the run ended early: " + v.Error
@@ -142,10 +146,7 @@ func brief(d time.Duration) string {
 }
 
 func probeWords(p record.Probe) string {
-	what, connection := "read", "a new"
-	if p.Write {
-		what = "write"
-	}
+	connection := "a new"
 	if p.Reused {
 		connection = "a kept"
 	}
@@ -153,7 +154,7 @@ func probeWords(p record.Probe) string {
 	if !p.OK {
 		result = "failed" + httpStatus(p.Status) + optional(": ", p.Error)
 	}
-	return fmt.Sprintf("%s through %s on %s connection, %s%s", what, p.Entrance, connection, result, took(p.Start, p.End))
+	return fmt.Sprintf("%s through %s on %s connection, %s%s", p.Kind, p.Entrance, connection, result, took(p.Start, p.End))
 }
 
 func endpointsWords(e record.Endpoints) string {
@@ -292,4 +293,27 @@ func eventWords(e record.Event) string {
 		s += fmt.Sprintf(", before it %q of version %s", e.PreviousValue, e.PreviousRevision)
 	}
 	return s
+}
+
+func actionWords(a record.Action) string {
+	what := a.Verb + " of " + a.Resource + optional("/", a.Subresource) + optional(" ", strings.Trim(a.Namespace+"/"+a.Name, "/"))
+	where := a.Node
+	if where == "" {
+		where = "an unknown node"
+	}
+	if a.Election {
+		what += " (election)"
+	}
+	return fmt.Sprintf("%s on %s through %s: %s, status %d, received %s%s", a.Component, where, a.Via, what, a.Code, moment(a.Received), took(a.Received, a.Completed))
+}
+
+func backendWords(b record.Backend) string {
+	if b.Error != "" {
+		return b.Name + ": the balancer did not tell: " + b.Error
+	}
+	state := "down"
+	if b.Up {
+		state = "up"
+	}
+	return fmt.Sprintf("%s (%s) is %s since %s%s", b.Name, b.Address, state, moment(b.Since), optional(", last check: ", b.Check))
 }

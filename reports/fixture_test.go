@@ -201,7 +201,7 @@ func lease(run *record.Run, at float64, name, node string, transitions int) {
 }
 
 func probe(run *record.Run, at float64, entrance string, kind int, down bool) {
-	p := record.Probe{Entrance: entrance, Reused: kind%2 == 1, Write: kind >= 2, Start: sec(at), End: sec(at + 0.004), OK: !down, Status: 200}
+	p := record.Probe{Entrance: entrance, Reused: kind%2 == 1, Kind: []record.ProbeKind{record.ProbeRead, record.ProbeWrite}[kind/2], Start: sec(at), End: sec(at + 0.004), OK: !down, Status: 200}
 	if down {
 		p.Status, p.Error = 0, "dial tcp: connect: connection refused"
 	}

@@ -35,7 +35,7 @@ func (c *Cluster) makeBalancer() error {
 	switch c.spec.Spec.LoadBalancer.Kind {
 	case clusters.BalancerHAProxy:
 		file := filepath.Join(m.dir, "haproxy.cfg")
-		path, args, text, err := balancer.HAProxy(config, file, filepath.Join(m.run, "haproxy.sock"))
+		path, args, text, err := balancer.HAProxy(config, file, filepath.Join(m.run, haproxySocket))
 		if err != nil {
 			return err
 		}

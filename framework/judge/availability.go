@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -21,18 +22,25 @@ func availability() definition {
 		Guarantee:  "A client of one entrance sees errors for no longer than the bound, on kept and on new connections, for reads and for writes.",
 		Source:     "API server HA proposal, section 4.2",
 		NeedsFault: true, NeedsBound: true,
-		Params: map[string]string{"entrance": "the entrance to look at (default balancer)"},
+		Params: map[string]string{
+			"entrance": "the entrance to look at (default balancer)",
+			"kinds":    "kinds of probes, separated by commas: read, quorum-read, write, watch (default " + defaultKinds + ")",
+		},
 	}, judgeAvailability}
 }
 
-// probeKind is one of the four ways to probe.
-type probeKind struct{ reused, write bool }
+// defaultKinds leaves out watches: a server that ends takes its watches along, and
+// to open them anew takes its time.
+const defaultKinds = "read,quorum-read,write"
+
+// probeKind is one of the ways to probe.
+type probeKind struct {
+	kind   record.ProbeKind
+	reused bool
+}
 
 func (k probeKind) String() string {
-	s := "read"
-	if k.write {
-		s = "write"
-	}
+	s := strings.ReplaceAll(string(k.kind), "-", " ")
 	if k.reused {
 		return s + " on a kept connection"
 	}
@@ -44,11 +52,19 @@ func judgeAvailability(m *matter) finding {
 	if !slices.Contains(m.run.Meta.Entrances, entrance) {
 		return notApplicable("The cluster has no entrance %q.", entrance)
 	}
+	var kinds []record.ProbeKind
+	for _, name := range splitList(m.param("kinds", defaultKinds)) {
+		kind := record.ProbeKind(name)
+		if !slices.Contains(record.ProbeKinds(), kind) {
+			return inconclusive("the check cannot be judged: parameter kinds = %q, and no probe is of kind %q", m.param("kinds", ""), name)
+		}
+		kinds = append(kinds, kind)
+	}
 	effect, heal := m.fault.effect(), m.fault.healed.Called
 	var during, before []record.Probe
 	for _, p := range m.run.Probes {
 		switch pr := p.V; {
-		case pr.Entrance != entrance:
+		case pr.Entrance != entrance || !slices.Contains(kinds, pr.Kind):
 		case pr.Start >= m.fault.injected.Called-record.Nanos(calm) && pr.End < m.fault.injected.Called:
 			before = append(before, pr)
 		case pr.End >= effect && pr.Start < heal:
@@ -64,7 +80,7 @@ func judgeAvailability(m *matter) finding {
 			return inconclusive("probes through %s failed before the fault already: %s", entrance, describeProbe(p))
 		}
 	}
-	if missing := missingProbes(during, effect); missing != "" {
+	if missing := missingProbes(during, kinds, effect); missing != "" {
 		return inconclusive("too few probes through %s while the fault lasted: %s", entrance, missing)
 	}
 
@@ -89,7 +105,7 @@ func judgeAvailability(m *matter) finding {
 	switch {
 	case took > m.bound.Limit:
 		return failed("A client of %s must see errors for no longer than %s after the %s: the last of %d failed probes ended %s after it (%s).",
-			entrance, m.bound, m.fault.what(), failures, short(took), describeProbe(*last)).took(took).rests(effect, last.End).shows(describeProbe(*last))
+			entrance, m.bound, m.fault.what(), failures, short(took), describeProbe(*last)).took(took).rests(effect, last.End).shows(describeProbe(*last)).shows(describeOutages(slices.Concat(before, during))...)
 	case last != nil && (lastOK == nil || lastOK.Start < last.Start):
 		return inconclusive("probes through %s still failed when the fault was healed after %s, which is less than the bound of %s",
 			entrance, short(time.Duration(heal-effect)), m.bound)
@@ -98,21 +114,23 @@ func judgeAvailability(m *matter) finding {
 		return inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, short(hole), when(from))
 	}
 	return passed("Clients of %s saw errors for %s after the %s (%d of %d probes failed), within %s.",
-		entrance, short(took), m.fault.what(), failures, len(during), m.bound).took(took)
+		entrance, short(took), m.fault.what(), failures, len(during), m.bound).took(took).shows(describeOutages(slices.Concat(before, during))...)
 }
 
-// missingProbes names a kind of which there are too few, or is empty.
-func missingProbes(probes []record.Probe, from record.Nanos) string {
+// missingProbes names the kinds of which there are too few, or is empty.
+func missingProbes(probes []record.Probe, kinds []record.ProbeKind, from record.Nanos) string {
 	count := map[probeKind]int{}
 	for _, p := range probes {
 		if p.Start >= from {
-			count[probeKind{p.Reused, p.Write}]++
+			count[probeKind{p.Kind, p.Reused}]++
 		}
 	}
 	var missing []string
-	for _, k := range []probeKind{{false, false}, {false, true}, {true, false}, {true, true}} {
-		if count[k] < enoughProbes {
-			missing = append(missing, k.String())
+	for _, reused := range []bool{false, true} {
+		for _, kind := range kinds {
+			if k := (probeKind{kind, reused}); count[k] < enoughProbes {
+				missing = append(missing, k.String())
+			}
 		}
 	}
 	if len(missing) == 0 {
@@ -139,7 +157,7 @@ func longestHole(probes []record.Probe, from, to record.Nanos) (hole time.Durati
 }
 
 func describeProbe(p record.Probe) string {
-	s := probeKind{p.Reused, p.Write}.String() + ", " + when(p.Start) + " to " + when(p.End)
+	s := probeKind{p.Kind, p.Reused}.String() + ", " + when(p.Start) + " to " + when(p.End)
 	switch {
 	case p.OK:
 		return s + ": ok"

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// history is about n operations of a closed loop of clients on some keys, of which
+// closedLoop is about n operations of a closed loop of clients on some keys, of which
 // about unknown are writes without an answer.
-func history(clients, keys, n, unknown int) *record.Run {
+func closedLoop(clients, keys, n, unknown int) *record.Run {
 	rng := rand.New(rand.NewPCG(uint64(n), uint64(keys)))
 	return live(rng, clients, keys, n, float64(unknown)/float64(n)).run(true)
 }
@@ -43,8 +43,8 @@ func judged(b *testing.B, run *record.Run, want Verdict) {
 // keys 60 s.
 func BenchmarkLinearizable(b *testing.B) {
 	for _, n := range []int{1000, 3000, 10_000, 30_000, 100_000} {
-		b.Run(fmt.Sprintf("keys=1/operations=%d", n), func(b *testing.B) { judged(b, history(8, 1, n, 30), Pass) })
-		b.Run(fmt.Sprintf("keys=%d/operations=%d", n/500, n), func(b *testing.B) { judged(b, history(16, n/500, n, n/300), Pass) })
+		b.Run(fmt.Sprintf("keys=1/operations=%d", n), func(b *testing.B) { judged(b, closedLoop(8, 1, n, 30), Pass) })
+		b.Run(fmt.Sprintf("keys=%d/operations=%d", n/500, n), func(b *testing.B) { judged(b, closedLoop(16, n/500, n, n/300), Pass) })
 	}
 }
 
@@ -52,7 +52,7 @@ func BenchmarkLinearizable(b *testing.B) {
 func BenchmarkNotLinearizable(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("operations=%d", n), func(b *testing.B) {
-			run := history(8, 1, n, 30)
+			run := closedLoop(8, 1, n, 30)
 			judged(b, stale(run), Fail)
 		})
 	}
@@ -77,7 +77,7 @@ func stale(run *record.Run) *record.Run {
 func BenchmarkAgainstPlainChecker(b *testing.B) {
 	for _, c := range []struct{ keys, n, unknown int }{{1, 300, 3}, {1, 1000, 3}, {1, 1000, 10}, {1, 1000, 30}, {1, 10_000, 30}, {20, 10_000, 30}} {
 		b.Run(fmt.Sprintf("keys=%d/operations=%d/unknown=%d", c.keys, c.n, c.unknown), func(b *testing.B) {
-			run := history(8, c.keys, c.n, c.unknown)
+			run := closedLoop(8, c.keys, c.n, c.unknown)
 			var ours, plain time.Duration
 			verdict := porcupine.Ok
 			for b.Loop() {

@@ -196,7 +196,7 @@ func (c *court) excuse(f finding, bound *Bound) finding {
 	}
 	s := c.strain(f.from, f.to)
 	starved := s.starves(lateLimit(bound))
-	if starved == "" || s.late <= lateLimit(bound) && s.outweighed(f.value, bound) {
+	if starved == "" || max(s.late, s.jump) <= lateLimit(bound) && s.outweighed(f.value, bound) {
 		return f
 	}
 	held := f
@@ -210,6 +210,7 @@ func (c *court) excuse(f finding, bound *Bound) finding {
 type strain struct {
 	known bool
 	late  time.Duration // the harness's timers, at most
+	jump  time.Duration // of the wall clock against the monotonic one, at most
 	queue float64       // tasks for each processor, on average
 }
 
@@ -224,6 +225,7 @@ func (c *court) strain(from, to record.Nanos) strain {
 		}
 		s.known = true
 		s.late = max(s.late, h.V.Late)
+		s.jump = max(s.jump, h.V.Jump.Abs())
 		sum += h.V.Queue
 		n++
 		if h.At > to {
@@ -259,6 +261,8 @@ func (s strain) starves(limit time.Duration) string {
 		return "the harness recorded nothing of its own health in that time"
 	case s.late > limit:
 		return fmt.Sprintf("the harness was starved: its timers fired up to %s late, more than %s", short(s.late), short(limit))
+	case s.jump > limit:
+		return fmt.Sprintf("the harness's clock was set, or its machine slept: wall and monotonic clock went apart by %s, more than %s", short(s.jump), short(limit))
 	case s.queue > queueLimit:
 		return fmt.Sprintf("the machine was overloaded: %.1f tasks shared each processor on average, more than %d", s.queue, queueLimit)
 	}

@@ -22,7 +22,7 @@ func TestIsolatedMember(t *testing.T) {
 			return isolated().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1).purpose("minority-write")
 		}},
 		{name: "write probe acknowledged", want: Fail, says: "acknowledged one at 15.100s", story: func() *story {
-			return isolated().probe(record.Probe{Entrance: "node-2", Write: true, Start: sec(15), End: sec(15.1), OK: true})
+			return isolated().probe(record.Probe{Entrance: "node-2", Kind: record.ProbeWrite, Start: sec(15), End: sec(15.1), OK: true})
 		}},
 		{name: "write acknowledged, harness starved", want: Fail, says: "must acknowledge no write", story: func() *story {
 			return isolated().write(record.OpCreate, "node-2", "new", "x", 251, 15, 15.1).change(func(r *record.Run) { r.Harness[15].V.Late = time.Minute })
@@ -146,7 +146,7 @@ func TestWriteGap(t *testing.T) {
 		{name: "as it should be", story: leaderKilled, want: Pass, took: "1.3s", says: "through node-2 and node-3 was 1.3s (through node-2), within 4s"},
 		{name: "with a new leader", story: func() *story { return with(leaderKilled()) }, want: Pass, says: "; node-3 leads etcd"},
 		{name: "a probe's write counts", want: Pass, took: "1.2s", story: func() *story {
-			return leaderKilled().probe(record.Probe{Entrance: "node-2", Write: true, Start: sec(10.1), End: sec(10.2), OK: true})
+			return leaderKilled().probe(record.Probe{Entrance: "node-2", Kind: record.ProbeWrite, Start: sec(10.1), End: sec(10.2), OK: true})
 		}},
 		{name: "no new leader", want: Fail, says: "etcd must have a new leader after the kill of etcd on node-1", story: func() *story {
 			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader, e.Term = "m1", 2 })))
@@ -259,29 +259,47 @@ func TestAvailability(t *testing.T) {
 		return base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 11.4).probes("balancer", true, 11.5, 35)
 	}
 	rule(t, record.Check{Requirement: "HA-CL-003", Judge: "availability", Fault: "kill", Bound: "H + M"}, []ruling{
-		{name: "as it should be", story: good, want: Pass, took: "1.35s", says: "(56 of 796 probes failed), within 4s (H + M, H = 2s, M = 2s)"},
+		{name: "as it should be", story: good, want: Pass, took: "1.35s", says: "(84 of 1194 probes failed), within 4s (H + M, H = 2s, M = 2s)"},
 		{name: "no error at all", want: Pass, took: "0s", story: func() *story { return base().probes("balancer", true, 5, 35) }},
+		{name: "watches are not asked for", want: Pass, took: "0s", story: func() *story {
+			return base().probes("balancer", true, 5, 35).probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWatch, Start: sec(29), End: sec(29.5)})
+		}},
+		{name: "watches are asked for", want: Fail, took: "19.5s", says: "(watch on a new connection", story: func() *story {
+			s := base().probes("balancer", true, 5, 35)
+			for t := range steps(5, 29, 1) {
+				s.probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWatch, Start: sec(t), End: sec(t + 0.1), OK: true})
+				s.probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWatch, Reused: true, Start: sec(t), End: sec(t + 0.1), OK: true})
+			}
+			s.probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWatch, Start: sec(29), End: sec(29.5)})
+			s.run.Meta.Checks = []record.Check{{Requirement: "HA-CL-003", Judge: "availability", Fault: "kill", Bound: "H + M", Params: map[string]string{"kinds": "read, watch"}}}
+			return s
+		}},
+		{name: "no such kind", want: Inconclusive, says: `no probe is of kind "list"`, story: func() *story {
+			s := good()
+			s.run.Meta.Checks = []record.Check{{Requirement: "HA-CL-003", Judge: "availability", Fault: "kill", Bound: "H + M", Params: map[string]string{"kinds": "list"}}}
+			return s
+		}},
 		{name: "errors for too long", want: Fail, took: "7.35s", says: "A client of balancer must see errors for no longer than 4s", story: func() *story {
 			return base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 17.4).probes("balancer", true, 17.5, 35)
 		}},
 		{name: "a single late error", want: Fail, took: "20.05s", story: func() *story {
-			return good().probe(record.Probe{Entrance: "balancer", Start: sec(29.9), End: sec(30.05)})
+			return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(29.9), End: sec(30.05)})
 		}},
 		{name: "now and then to the end", want: Fail, took: "19.95s", story: func() *story {
 			s := good()
 			for i := 12; i < 30; i++ {
-				s.probe(record.Probe{Entrance: "balancer", Write: true, Start: sec(float64(i) + 0.9), End: sec(float64(i) + 0.95)})
+				s.probe(record.Probe{Entrance: "balancer", Kind: record.ProbeWrite, Start: sec(float64(i) + 0.9), End: sec(float64(i) + 0.95)})
 			}
 			return s
 		}},
 		{name: "errors for too long, harness starved", want: Inconclusive, says: "starved", story: func() *story {
-			return good().probe(record.Probe{Entrance: "balancer", Start: sec(14.9), End: sec(15)}).change(func(r *record.Run) { r.Harness[13].V.Late = time.Second })
+			return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(14.9), End: sec(15)}).change(func(r *record.Run) { r.Harness[13].V.Late = time.Second })
 		}},
 		{name: "errors after healing", want: Pass, took: "1.35s", story: func() *story {
-			return good().probe(record.Probe{Entrance: "balancer", Start: sec(31), End: sec(31.1)})
+			return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(31), End: sec(31.1)})
 		}},
 		{name: "errors before", want: Inconclusive, says: "failed before the fault already", story: func() *story {
-			return good().probe(record.Probe{Entrance: "balancer", Start: sec(8), End: sec(8.1)})
+			return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(8), End: sec(8.1)})
 		}},
 		{name: "nothing before", want: Inconclusive, says: "nothing probed balancer in the 3s before", story: func() *story {
 			return base().probes("balancer", true, 10, 35)

@@ -63,7 +63,7 @@ func writesThrough(run *record.Run, entrance string) []attempt {
 		}
 	}
 	for _, p := range run.Probes {
-		if pr := p.V; pr.Entrance == entrance && pr.Write {
+		if pr := p.V; pr.Entrance == entrance && pr.Kind == record.ProbeWrite {
 			all = append(all, attempt{pr.Start, pr.End, pr.OK, "write probe through " + entrance + " " + at(pr.Start)})
 		}
 	}

@@ -41,6 +41,10 @@ func definitions() []definition {
 		endpointsMatch(),
 		endpointRemoved(),
 		endpointReturned(),
+		endpointsStable(),
+		endpointsNeverEmpty(),
+		endpointsConverge(),
+		restarted(),
 		singleHolder(),
 		takeover(),
 		availability(),
@@ -55,7 +59,7 @@ func runWide() []definition {
 		listSemantics(), listSnapshot(),
 		watchOrdered(), watchUnique(), watchReliable(), watchResumable(), watchBookmark(), watchFilter(), watchCompacted(),
 		watchFlags(), watchContent(), watchAtomic(), watchPrevious(),
-		steadyState(), oneLeaderPerTerm(),
+		steadyState(), restarts(), oneActor(), oneLeaderPerTerm(), etcdHashes(), etcdAlarms(),
 	}
 }
 

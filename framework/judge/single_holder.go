@@ -11,7 +11,7 @@ import (
 func singleHolder() definition {
 	return definition{Doc{
 		Name:      "single-holder",
-		Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by.",
+		Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing.",
 		Source:    "Automated HA master deployment",
 		Params: map[string]string{
 			"components": "names of the elected components, separated by commas (default kube-controller-manager,kube-scheduler)",
@@ -89,7 +89,30 @@ func (m *matter) soleHolder(component string) (string, *finding) {
 		f := inconclusive("the lease of %s, held by %s, was watched for %s and not seen to be renewed", component, first.V.Holder, short(watched))
 		return "", &f
 	}
+	if act := m.standbyActs(component, first.V, first.At, last.At); act != nil {
+		f := failed("All instances of %s but the holder of its lease must stand by: %s held it throughout, and the one on %s acted %s: %s.",
+			component, first.V.Holder, act.Node, at(act.Received), describeAction(act.Action)).rests(first.At, act.Received)
+		return "", &f
+	}
 	return first.V.Holder, nil
+}
+
+// standbyActs returns an action of another instance than the holder, between two
+// moments at which it held the lease, or nil. One that had the lease before may
+// have gone on until its renewal deadline.
+func (m *matter) standbyActs(component string, held record.Lease, from, to record.Nanos) *deed {
+	s := m.run.Meta.Settings
+	if acquired := held.Acquire.Sub(m.run.Meta.Started); !held.Acquire.IsZero() && !m.run.Meta.Started.IsZero() {
+		from = max(from, record.Nanos(acquired+s["R"]+s["M"]))
+	} else {
+		from += record.Nanos(s["R"] + s["M"])
+	}
+	for _, act := range deedsOf(m.run, component, s["M"]).acts {
+		if act.Node != holderNode(held) && act.Received > from && act.Received < to && reachable(m.run, act.Via, from, act.Received) {
+			return &act
+		}
+	}
+	return nil
 }
 
 // noHolder is the finding for a component whose lease nobody held.

@@ -292,6 +292,22 @@ func TestSingleHolder(t *testing.T) {
 		{name: "handed over", want: Fail, says: `it was node-1_a, and "node-2_b" was seen at 33.000s`, story: func() *story {
 			return elected(both...).at(33).lease("kube-scheduler", "node-2_b", 130, 33)
 		}},
+		{name: "a standby acts", want: Fail, says: "node-1_a held it throughout, and the one on node-2 acted at 25.000s: create of pods/binding default/p", story: func() *story {
+			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 25)
+		}},
+		{name: "a standby acts, not long after it may have held the lease", want: Pass, story: func() *story {
+			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 10)
+		}},
+		{name: "the holder has it for long, and a standby acts", want: Fail, says: "acted at 10.000s", story: func() *story {
+			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 10).change(func(r *record.Run) {
+				r.Meta.Started = time.Unix(1000, 0)
+				for i := range r.Leases {
+					r.Leases[i].V.Acquire = time.Unix(900, 0)
+				}
+			})
+		}},
+		{name: "the holder acts", want: Pass, story: func() *story { return elected(both...).probes("node-1", true, 1, 50).action("node-1", 25) }},
+		{name: "a standby acts, what it asked had waited", want: Pass, story: func() *story { return elected(both...).action("node-2", 25) }},
 		{name: "handed over and back", want: Fail, says: "transitions 0, then 2", story: func() *story {
 			s := elected(both...).at(33).lease("kube-scheduler", "node-1_a", 130, 33)
 			s.run.Leases[len(s.run.Leases)-1].V.Transitions = 2

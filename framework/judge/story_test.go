@@ -165,11 +165,12 @@ func (s *story) failing(entrance string, from, to float64) *story {
 
 func (s *story) probe(p record.Probe) *story { s.now = p.End; return add(s, &s.run.Probes, p) }
 
-// probes lets all four kinds probe an entrance every 0.1 s.
+// probes lets quorum reads, writes and reads probe an entrance every 0.1 s.
 func (s *story) probes(entrance string, ok bool, from, to float64) *story {
 	for t := range steps(from, to, 0.1) {
-		for kind := range 4 {
-			s.probe(record.Probe{Entrance: entrance, Reused: kind&1 > 0, Write: kind&2 > 0, Start: sec(t), End: sec(t + 0.05), OK: ok})
+		for i := range 6 {
+			kind := []record.ProbeKind{record.ProbeQuorumRead, record.ProbeWrite, record.ProbeRead}[i/2]
+			s.probe(record.Probe{Entrance: entrance, Reused: i&1 > 0, Kind: kind, Start: sec(t), End: sec(t + 0.05), OK: ok})
 		}
 	}
 	return s

@@ -69,7 +69,18 @@ func judgeTakeover(m *matter) finding {
 			component, m.bound, m.fault.what(), first.V.Holder, holderNode(first.V), short(took)).took(took).rests(effect, first.At)
 	}
 	return passed("%s on %s took over %s from %s %s after the %s, within %s; there were never two holders.",
-		first.V.Holder, holderNode(first.V), component, old.Holder, short(took), m.fault.what(), m.bound).took(took)
+		first.V.Holder, holderNode(first.V), component, old.Holder, short(took), m.fault.what(), m.bound).took(took).shows(firstAction(m, component, holderNode(first.V), first.At)...)
+}
+
+// firstAction tells what an instance changed first after a time, if the record has
+// it.
+func firstAction(m *matter, component, node string, from record.Nanos) []string {
+	for _, act := range deedsOf(m.run, component, m.run.Meta.Settings["M"]).acts {
+		if act.Node == node && act.Received > from {
+			return []string{"its first action: " + describeAction(act.Action)}
+		}
+	}
+	return nil
 }
 
 // newer tells whether a lease's state a comes after b.

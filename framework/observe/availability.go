@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -18,6 +20,9 @@ import (
 // probeNamespace holds one ConfigMap for each prober.
 const probeNamespace = "holdfast-probes"
 
+// configMaps is where they are.
+const configMaps = "/api/v1/namespaces/" + probeNamespace + "/configmaps"
+
 // maxOutstanding limits the probes of one prober that wait for an answer.
 const maxOutstanding = 100
 
@@ -29,15 +34,30 @@ type prober struct {
 	api      *client.API
 	entrance string
 	reused   bool
-	write    bool
+	kind     record.ProbeKind
 	object   string
 	interval time.Duration
 	timeout  time.Duration
 }
 
+// paces are how often each kind of probe is made, in ProbeIntervals, on a kept and
+// on a new connection, which costs a TLS handshake on both sides. All of them make
+// 2.5 probes an interval through each entrance. How often a watch on a kept
+// connection is probed is up to watchProbes.
+var paces = []struct {
+	kind      record.ProbeKind
+	kept, new float64
+}{
+	{record.ProbeQuorumRead, 1, 5},
+	{record.ProbeRead, 2.5, 10},
+	{record.ProbeWrite, 2.5, 10},
+	{record.ProbeWatch, 0, 10},
+}
+
 // availability probes each entrance on new and on kept connections. A read is a
-// quorum GET of a small ConfigMap, a write a merge patch of it. A probe on a kept
-// connection makes a new one where none is free, as any client would.
+// GET of a small ConfigMap, a write a merge patch of it, a watch on a new
+// connection one that ends with the first event. A probe on a kept connection
+// makes a new one where none is free, as any client would.
 func (o *Observers) availability(ctx context.Context) ([]func(context.Context), error) {
 	c := o.cfg
 	var probers []*prober
@@ -47,15 +67,19 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 			if err != nil {
 				return nil, err
 			}
-			object := "kept-" + e.Name
-			read, write := c.ProbeInterval, 2*c.ProbeInterval
-			if !reused {
-				object = "new-" + e.Name
-				read, write = c.ProbeInterval*5/2, 5*c.ProbeInterval
+			for _, pace := range paces {
+				object, every, timeout := "kept-"+e.Name, pace.kept, c.ReadTimeout
+				if !reused {
+					object, every = "new-"+e.Name, pace.new
+				}
+				if pace.kind == record.ProbeWrite {
+					timeout = c.WriteTimeout
+				}
+				if every > 0 {
+					interval := time.Duration(every * float64(c.ProbeInterval))
+					probers = append(probers, &prober{o, api, e.Name, reused, pace.kind, object, interval, timeout})
+				}
 			}
-			probers = append(probers,
-				&prober{o, api, e.Name, reused, false, object, read, c.ReadTimeout},
-				&prober{o, api, e.Name, reused, true, object, write, c.WriteTimeout})
 		}
 	}
 	setup, cancel := context.WithTimeout(ctx, setupLimit)
@@ -63,7 +87,10 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 	if err := prepareProbes(setup, c.Cluster.Entrances(), probers); err != nil {
 		return nil, err
 	}
-	var loops []func(context.Context)
+	loops, err := o.watchProbes(setup)
+	if err != nil {
+		return nil, err
+	}
 	for i, p := range probers {
 		// Spread over an interval, so that probers do not all fire at once.
 		offset := p.interval * time.Duration(i) / time.Duration(len(probers))
@@ -81,34 +108,41 @@ func prepareProbes(ctx context.Context, entrances []framework.Entrance, probers 
 	if err := workload.EnsureNamespace(ctx, entrances, probeNamespace); err != nil {
 		return err
 	}
-	made := map[string]bool{}
-	for i := 0; i < len(probers); {
-		object := probers[i].object
-		if made[object] {
-			i++
-			continue
+	objects := []string{watchedObject}
+	for _, p := range probers {
+		if !slices.Contains(objects, p.object) {
+			objects = append(objects, p.object)
 		}
-		var last error
-		for _, p := range probers {
-			if last = p.prepare(ctx, object); last == nil {
-				made[object] = true
+	}
+	for _, object := range objects {
+		for {
+			last := prepare(ctx, probers, object)
+			if last == nil {
 				break
 			}
-		}
-		if last != nil && !client.Pause(ctx, 250*time.Millisecond) {
-			return fmt.Errorf("create ConfigMap %s/%s for probes: %w; see whether the cluster is up", probeNamespace, object, last)
+			if !client.Pause(ctx, 250*time.Millisecond) {
+				return fmt.Errorf("create ConfigMap %s/%s for probes: %w; see whether the cluster is up", probeNamespace, object, last)
+			}
 		}
 	}
 	return nil
+}
+
+// prepare creates an object through the first entrance that does it.
+func prepare(ctx context.Context, probers []*prober, object string) (last error) {
+	for _, p := range probers {
+		if last = p.prepare(ctx, object); last == nil {
+			return nil
+		}
+	}
+	return last
 }
 
 func (p *prober) prepare(ctx context.Context, object string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, object)
-	a := p.api.Do(ctx, client.Request{
-		Method: http.MethodPost, Path: "/api/v1/namespaces/" + probeNamespace + "/configmaps", Body: []byte(body),
-	})
+	a := p.api.Do(ctx, client.Request{Method: http.MethodPost, Path: configMaps, Body: []byte(body)})
 	if a.Outcome() == record.OK || a.Reason() == "AlreadyExists" {
 		return nil
 	}
@@ -143,17 +177,33 @@ func (p *prober) run(ctx context.Context) {
 func (p *prober) probe(parent context.Context, n int) {
 	ctx, cancel := context.WithTimeout(parent, p.timeout)
 	defer cancel()
-	req := client.Request{Method: http.MethodGet, Path: "/api/v1/namespaces/" + probeNamespace + "/configmaps/" + p.object}
-	if p.write {
-		req.Method, req.Type = http.MethodPatch, client.MergePatch
-		req.Body = []byte(`{"data":{"beat":"` + strconv.FormatInt(int64(p.o.w.Now()), 36) + "-" + strconv.Itoa(n) + `"}}`)
+	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Kind: p.kind, Start: p.o.w.Now()}
+	if p.kind == record.ProbeWatch {
+		pr.Status, pr.Error = p.firstEvent(ctx)
+		pr.OK = pr.Error == ""
+	} else {
+		a := p.api.Do(ctx, p.request(n))
+		pr.Status, pr.Error, pr.OK = a.Status, a.Problem(), a.Outcome() == record.OK
 	}
-	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Write: p.write, Start: p.o.w.Now()}
-	a := p.api.Do(ctx, req)
-	pr.End, pr.Status, pr.Error = p.o.w.Now(), a.Status, a.Problem()
-	pr.OK = a.Outcome() == record.OK
+	pr.End = p.o.w.Now()
 	if !pr.OK && parent.Err() != nil {
 		return // given up by Stop: it says nothing about the cluster
 	}
 	_ = p.o.w.Append(record.KindProbe, pr)
+}
+
+func (p *prober) request(n int) client.Request {
+	switch p.kind {
+	case record.ProbeWrite:
+		return heartbeat(p.object, strconv.FormatInt(int64(p.o.w.Now()), 36)+"-"+strconv.Itoa(n))
+	case record.ProbeRead:
+		return client.Request{Method: http.MethodGet, Path: configMaps + "/" + p.object, Query: url.Values{"resourceVersion": {"0"}}}
+	}
+	return client.Request{Method: http.MethodGet, Path: configMaps + "/" + p.object}
+}
+
+// heartbeat is a write of an object of the probes, with a value that it never had.
+func heartbeat(object, value string) client.Request {
+	return client.Request{Method: http.MethodPatch, Type: client.MergePatch, Path: configMaps + "/" + object,
+		Body: []byte(`{"data":{"beat":"` + value + `"}}`)}
 }

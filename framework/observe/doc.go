@@ -1,7 +1,8 @@
 // Package observe watches a cluster and records what it sees: the availability
 // of every entrance, the addresses of the default/kubernetes service, the leases
-// of elected components, the etcd members, the processes of the nodes, and how
-// late the harness itself runs. One observer, one file.
+// of elected components and what these change, the etcd members, the processes of
+// the nodes, the load balancer's backends, and how late the harness itself runs.
+// One observer, one file.
 //
 // Observers decide nothing. What cannot be asked is recorded as such where the
 // record has a place for it (probes, etcd, processes), and is a gap elsewhere.

@@ -88,8 +88,9 @@ type objectList struct {
 }
 
 // chain is what is seen of one source through one entrance. A sample and a watch
-// overtake each other at times; chain keeps what is recorded in the order in
-// which the cluster went through it.
+// overtake each other at times. A sample that was overtaken is of no interest, but
+// every change that a watch tells of is recorded, though a sample may have told
+// what came of it: a short one is seen nowhere else.
 type chain struct {
 	o   *Observers
 	api *client.API
@@ -97,7 +98,8 @@ type chain struct {
 	via string
 
 	mu       sync.Mutex
-	revision uint64
+	revision uint64       // the newest recorded
+	watched  uint64       // the newest that the watch told
 	at       record.Nanos // when the last state was recorded
 }
 
@@ -141,9 +143,9 @@ func (c *chain) list(ctx context.Context) (objectList, error) {
 	return l, nil
 }
 
-// add records a state unless a newer one is recorded already. A sample that was
-// called for after that is recorded whatever its revision: it is what a client
-// is told now.
+// add records a change, or a sample unless a newer state is recorded already. A
+// sample that was called for after that is recorded whatever its revision: it is
+// what a client is told now.
 func (c *chain) add(call record.Nanos, revision string, sample bool, objects []object) {
 	addresses := []string{}
 	for _, o := range objects {
@@ -153,13 +155,18 @@ func (c *chain) add(call record.Nanos, revision string, sample bool, objects []o
 	n, _ := strconv.ParseUint(revision, 10, 64)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n < c.revision && !(sample && call > c.at) || n == c.revision && !sample {
+	if sample && n < c.revision && call <= c.at || !sample && (n <= c.watched || n == c.revision) {
 		return
 	}
 	_ = c.o.w.Append(record.KindEndpoints, record.Endpoints{
 		Source: c.src.name, Via: c.via, Addresses: slices.Compact(addresses), Revision: revision, Sample: sample,
 	})
-	c.revision, c.at = n, c.o.w.Now()
+	if !sample || n < c.watched { // the past may be served anew, and go on from there
+		c.watched = n
+	}
+	if sample || n > c.revision {
+		c.revision, c.at = n, c.o.w.Now()
+	}
 }
 
 // errGone says that the history that a watch asked for is no longer there.

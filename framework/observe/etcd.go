@@ -63,11 +63,17 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 	o.closers = append(o.closers, func() { closeMembers(members) })
 	var loops []func(context.Context)
 	for _, m := range members {
+		meter, err := newDiskMeter(o.cfg.Cluster.(framework.EtcdAccess), m.node)
+		if err != nil {
+			return nil, err
+		}
+		o.closers = append(o.closers, meter.close)
 		loops = append(loops, func(ctx context.Context) {
 			var listed time.Time
 			every(ctx, o.cfg.StatusInterval, func() {
 				s := m.status(ctx)
 				if s.OK && time.Since(listed) >= o.cfg.MemberInterval {
+					s.Fsync, s.Commit = meter.read(ctx)
 					if s.Members, _ = m.members(ctx); s.Members != nil {
 						listed = time.Now()
 					}
@@ -187,7 +193,7 @@ func hashes(ctx context.Context, members []etcdMember) ([]record.EtcdStatus, err
 			return nil, fmt.Errorf("etcd on %s is compacted at revision %d, on %s at %d",
 				m.node, answers[i].CompactRevision, members[0].node, answers[0].CompactRevision)
 		}
-		states[i].Hash, states[i].HashRevision = answers[i].Hash, revision
+		states[i].Hash, states[i].HashRevision, states[i].HashCompacted = answers[i].Hash, revision, answers[i].CompactRevision
 	}
 	return states, nil
 }

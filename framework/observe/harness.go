@@ -28,12 +28,13 @@ func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 		timer := time.NewTimer(beat)
 		defer timer.Stop()
 		due, report := time.Now().Add(beat), time.Now().Add(harnessEach)
+		clock := newClockCheck()
 		for beats := 0; ; beats++ {
 			select {
 			case <-ctx.Done():
 				// The last part of a second counts too.
 				worst = max(worst, time.Since(due))
-				_ = o.w.Append(record.KindHarness, record.Harness{Late: max(worst, 0), Queue: queue.value()})
+				_ = o.w.Append(record.KindHarness, record.Harness{Late: max(worst, 0), Queue: queue.value(), Jump: clock.jump(time.Now())})
 				return
 			case <-timer.C:
 			}
@@ -45,7 +46,7 @@ func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 				}
 			}
 			if !now.Before(report) {
-				_ = o.w.Append(record.KindHarness, record.Harness{Late: worst, Queue: queue.value()})
+				_ = o.w.Append(record.KindHarness, record.Harness{Late: worst, Queue: queue.value(), Jump: clock.jump(now)})
 				worst, queue, report = 0, mean{}, now.Add(harnessEach)
 			}
 			due = time.Now().Add(beat)
@@ -69,6 +70,34 @@ func runnable() (n int, ok bool) {
 	running, _, _ := strings.Cut(fields[3], "/")
 	n, err = strconv.Atoi(running)
 	return max(n-1, 0), err == nil
+}
+
+// jumpFloor is below what a difference between the clocks is none: time
+// synchronization moves the wall clock by less than a millisecond each second.
+const jumpFloor = 10 * time.Millisecond
+
+// clockCheck compares the wall clock with the monotonic one, which stands still
+// while the machine sleeps.
+type clockCheck struct{ wall, monotonic time.Time }
+
+func newClockCheck() *clockCheck {
+	now := time.Now()
+	return &clockCheck{wall: now.Round(0), monotonic: now}
+}
+
+// jump returns by how much more the wall clock has gone on since the last call.
+func (c *clockCheck) jump(now time.Time) time.Duration {
+	return c.compare(now.Round(0), now)
+}
+
+// compare takes the two readings of now apart; Round(0) strips the monotonic one.
+func (c *clockCheck) compare(wall, now time.Time) time.Duration {
+	jump := wall.Sub(c.wall) - now.Sub(c.monotonic)
+	c.wall, c.monotonic = wall, now
+	if jump.Abs() < jumpFloor {
+		return 0
+	}
+	return jump
 }
 
 // mean gathers an average.

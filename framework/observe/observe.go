@@ -16,10 +16,12 @@ import (
 // Cluster is useful.
 type Config struct {
 	Cluster framework.Cluster
-	// ProbeInterval is the time between two read probes on a kept connection,
-	// 100 ms where 0. Write probes come half as often, and probes that make a
-	// new connection, which costs a TLS handshake on both sides, every 2.5
-	// intervals (reads) and every 5 (writes).
+	// ProbeInterval is the time between two quorum reads of an entrance on a kept
+	// connection, 100 ms where 0. All others follow from it: cached reads and
+	// writes every 2.5 intervals, watches every 5; on new connections, which cost a
+	// TLS handshake on both sides, quorum reads every 5 intervals, the rest every
+	// 10. That is 2.5 probes an interval for each entrance: 100 a second for three
+	// nodes and a balancer.
 	ProbeInterval time.Duration
 	// ReadTimeout and WriteTimeout are how long a probe waits for its answer,
 	// 3 s and 10 s where 0.
@@ -30,11 +32,12 @@ type Config struct {
 	// EndpointInterval is the time between two samples of the kubernetes
 	// service's addresses, besides what watches see; 1 s where 0.
 	EndpointInterval time.Duration
-	// MemberInterval is the time between two readings of an etcd member's
-	// list of members, 5 s where 0.
+	// MemberInterval is the time between two readings of an etcd member's list
+	// of members and of how long its disk takes, 5 s where 0.
 	MemberInterval time.Duration
-	// Leases are the names of the elected components' leases in kube-system;
-	// kube-controller-manager and kube-scheduler where nil.
+	// Leases are the names of the elected components' leases in kube-system,
+	// which are those of their binaries too; kube-controller-manager and
+	// kube-scheduler where nil.
 	Leases []string
 }
 
@@ -82,7 +85,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error
 	ctx, o.cancel = context.WithCancel(ctx)
 	var loops []func(context.Context)
 	for _, prepare := range []func(context.Context) ([]func(context.Context), error){
-		o.availability, o.endpoints, o.leases, o.etcd, o.processes, o.harness,
+		o.availability, o.endpoints, o.leases, o.actions, o.etcd, o.processes, o.backends, o.harness,
 	} {
 		more, err := prepare(ctx)
 		if err != nil {

@@ -73,13 +73,14 @@ func TestObservers(t *testing.T) {
 	setEndpoints(c, "10.0.0.2", "10.0.0.1")
 	c.Set(leasesPath+"kube-scheduler", `{"kind":"Lease","metadata":{"name":"kube-scheduler"},"spec":{"holderIdentity":"node-2_0d1f","leaseDurationSeconds":15,"leaseTransitions":3,"renewTime":"2026-01-02T03:04:05.678901Z","acquireTime":null}}`)
 	type kind struct {
-		entrance      string
-		reused, write bool
+		entrance string
+		reused   bool
+		kind     record.ProbeKind
 	}
 	var run *record.Run
 	var probes map[kind]int
 	// As long as a sample of each kind takes, which on a busy machine is more.
-	for wait := 1500 * time.Millisecond; len(probes) < 8 && wait < 30*time.Second; wait *= 3 {
+	for wait := 1500 * time.Millisecond; len(probes) < 16 && wait < 30*time.Second; wait *= 3 {
 		w, read := recording(t)
 		o, err := Start(t.Context(), Config{Cluster: c, ProbeInterval: 10 * time.Millisecond, StatusInterval: 20 * time.Millisecond, EndpointInterval: 20 * time.Millisecond}, w)
 		if err != nil {
@@ -96,11 +97,11 @@ func TestObservers(t *testing.T) {
 			if !p.V.OK || p.V.Status != 200 || p.V.End < p.V.Start {
 				t.Fatalf("probe %+v", p.V)
 			}
-			probes[kind{p.V.Entrance, p.V.Reused, p.V.Write}]++
+			probes[kind{p.V.Entrance, p.V.Reused, p.V.Kind}]++
 		}
 	}
-	if len(probes) != 8 {
-		t.Errorf("%d kinds of probes, want 8: %v", len(probes), probes)
+	if len(probes) != 16 {
+		t.Errorf("%d kinds of probes, want 16: %v", len(probes), probes)
 	}
 	for _, source := range []string{"endpoints", "endpointslice"} {
 		if !slices.ContainsFunc(run.Endpoints, func(e record.Timed[record.Endpoints]) bool {
@@ -167,22 +168,22 @@ func TestProbesAreOpenLoop(t *testing.T) {
 	hung := w.Now()
 	time.Sleep(1500 * time.Millisecond)
 	o.Stop()
-	failed := map[bool]int{}
+	failed := map[record.ProbeKind]int{}
 	for _, p := range read().Probes {
 		if p.V.Start <= hung {
 			continue
 		}
 		limit := 300 * time.Millisecond
-		if p.V.Write {
+		if p.V.Kind == record.ProbeWrite {
 			limit = 400 * time.Millisecond
 		}
 		if p.V.OK || p.V.Error == "" || time.Duration(p.V.End-p.V.Start) < limit-50*time.Millisecond {
 			t.Fatalf("probe %+v", p.V)
 		}
-		failed[p.V.Write]++
+		failed[p.V.Kind]++
 	}
-	if failed[false] < 10 || failed[true] < 5 {
-		t.Errorf("failed probes, by write: %v", failed)
+	if failed[record.ProbeQuorumRead] < 10 || failed[record.ProbeWrite] < 5 {
+		t.Errorf("failed probes, by kind: %v", failed)
 	}
 	if most.Load() < 10 || most.Load() > 80 {
 		t.Errorf("%d probes waited at once", most.Load())

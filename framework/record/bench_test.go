@@ -75,7 +75,7 @@ func appendFor(b *testing.B, w *Writer, d time.Duration, n int) int {
 	for range d / (10 * time.Millisecond) {
 		<-tick.C
 		now := w.Now()
-		if err := w.Append(KindProbe, Probe{Entrance: "balancer", Reused: n%4 < 2, Write: n%2 == 0,
+		if err := w.Append(KindProbe, Probe{Entrance: "balancer", Reused: n%4 < 2, Kind: ProbeKinds()[n%4],
 			Start: now - Nanos(n%7*1e6), End: now, OK: true, Status: 200}); err != nil {
 			b.Fatal(err)
 		}

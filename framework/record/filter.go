@@ -63,6 +63,10 @@ func (f *Filter) places(v any) []string {
 		return []string{v.Entrance}
 	case Event:
 		return []string{f.watches[v.Watch].Entrance}
+	case Action:
+		return []string{v.Node, v.Via}
+	case Backend:
+		return []string{v.Name}
 	}
 	return nil
 }

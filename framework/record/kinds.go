@@ -10,7 +10,7 @@ import (
 // Kinds returns every kind of entry, in the order of the documentation.
 func Kinds() []Kind {
 	return []Kind{KindMeta, KindPhase, KindOp, KindProbe, KindEndpoints, KindLease, KindEtcd, KindProcess, KindFault,
-		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindEnd}
+		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindAction, KindBackend, KindEnd}
 }
 
 // kindOf returns the kind of entry that holds a value of v's type.
@@ -42,6 +42,10 @@ func kindOf(v any) (Kind, bool) {
 		return KindWatch, true
 	case Event, *Event:
 		return KindEvent, true
+	case Action, *Action:
+		return KindAction, true
+	case Backend, *Backend:
+		return KindBackend, true
 	}
 	return "", false
 }
@@ -78,6 +82,10 @@ func (e Entry) Value() (any, error) {
 		return valueOf[Watch](e)
 	case KindEvent:
 		return valueOf[Event](e)
+	case KindAction:
+		return valueOf[Action](e)
+	case KindBackend:
+		return valueOf[Backend](e)
 	case KindEnd:
 		return valueOf[End](e)
 	}

@@ -45,6 +45,8 @@ func writeAll(t *testing.T, dir string) {
 		{KindProcess, ProcessState{Node: "node-1", Component: "etcd", PID: 9}},
 		{KindFault, Fault{ID: "kill", Phase: FaultInjected, Proven: true}},
 		{KindHarness, Harness{Late: time.Millisecond}},
+		{KindAction, Action{Component: "kube-scheduler", Node: "node-1", Verb: "create"}},
+		{KindBackend, &Backend{Name: "node-1", Up: true}},
 	} {
 		if err := w.Append(e.kind, e.v); err != nil {
 			t.Fatal(err)
@@ -72,7 +74,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("op: %+v", got)
 	}
 	for i, n := range []int{len(run.Ops), len(run.Probes), len(run.Endpoints), len(run.Leases), len(run.Etcd),
-		len(run.Processes), len(run.Faults), len(run.Steadies), len(run.Phases), len(run.Harness)} {
+		len(run.Processes), len(run.Faults), len(run.Steadies), len(run.Phases), len(run.Harness), len(run.Actions), len(run.Backends)} {
 		if n != 1 {
 			t.Errorf("list %d holds %d entries, want 1", i, n)
 		}
@@ -260,7 +262,7 @@ func TestKindsAreComplete(t *testing.T) {
 			n++
 		}
 	}
-	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}} {
+	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}, Action{}, Backend{}} {
 		kind, ok := kindOf(v)
 		if !ok {
 			t.Errorf("no kind for %T", v)

@@ -28,6 +28,8 @@ type Run struct {
 	Lists     []Timed[List]
 	Watches   []Timed[Watch]
 	Events    []Timed[Event]
+	Actions   []Timed[Action]
+	Backends  []Timed[Backend]
 	// Complete tells whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
@@ -120,6 +122,10 @@ func (run *Run) add(e Entry) error {
 		run.Watches = append(run.Watches, Timed[Watch]{e.At, v})
 	case Event:
 		run.Events = append(run.Events, Timed[Event]{e.At, v})
+	case Action:
+		run.Actions = append(run.Actions, Timed[Action]{e.At, v})
+	case Backend:
+		run.Backends = append(run.Backends, Timed[Backend]{e.At, v})
 	case End:
 		run.End = v
 	}

@@ -26,6 +26,8 @@ const (
 	KindList      Kind = "list"      // List
 	KindWatch     Kind = "watch"     // Watch
 	KindEvent     Kind = "event"     // Event
+	KindAction    Kind = "action"    // Action
+	KindBackend   Kind = "backend"   // Backend
 	KindEnd       Kind = "end"       // End; the last entry of a complete record
 )
 
@@ -145,18 +147,6 @@ type Op struct {
 	Purpose string `json:"purpose,omitempty"`
 }
 
-// Probe is one small request that measures availability.
-type Probe struct {
-	Entrance string `json:"entrance"`
-	Reused   bool   `json:"reused"` // on a kept connection
-	Write    bool   `json:"write"`
-	Start    Nanos  `json:"start"`
-	End      Nanos  `json:"end"`
-	OK       bool   `json:"ok"`
-	Status   int    `json:"status,omitempty"` // HTTP status, 0 without an answer
-	Error    string `json:"error,omitempty"`
-}
-
 // Endpoints is one state of the default/kubernetes service's addresses.
 type Endpoints struct {
 	Source    string   `json:"source"` // "endpoints" or "endpointslice"
@@ -200,6 +190,23 @@ type EtcdStatus struct {
 	// Hash is the key-value hash at HashRevision, where it was asked.
 	Hash         uint32 `json:"hash,omitempty"`
 	HashRevision int64  `json:"hashRevision,omitempty"`
+	// HashCompacted is the revision up to which the member had compacted then;
+	// hashes compare only where it is the same.
+	HashCompacted int64 `json:"hashCompacted,omitempty"`
+	// Fsync and Commit are how long the member took to sync its log and to
+	// commit to its database since they were last read, where they were.
+	Fsync  *Latency `json:"fsync,omitempty"`
+	Commit *Latency `json:"commit,omitempty"`
+}
+
+// Latency sums up durations that a histogram counted.
+type Latency struct {
+	Count uint64        `json:"count"`
+	Mean  time.Duration `json:"mean"`
+	// P99 and Max are upper bounds of the buckets that the 99th percentile and
+	// the longest one are in; -1 for the bucket without one.
+	P99 time.Duration `json:"p99"`
+	Max time.Duration `json:"max"`
 }
 
 // ProcessState is a component's process as its node reports it.
@@ -269,6 +276,10 @@ type Harness struct {
 	// its processors, on average since the last sample. At 3, what needs a
 	// second of computing time takes three. 0 where it is not known.
 	Queue float64 `json:"queue,omitempty"`
+	// Jump is by how much more the wall clock than the monotonic one went on
+	// since the last sample, where it was 10 ms or more either way: the clock was
+	// set, or the machine slept.
+	Jump time.Duration `json:"jump,omitempty"`
 }
 
 // End closes a complete record.

@@ -69,7 +69,7 @@ func TestHAProxyMissing(t *testing.T) {
 }
 
 // startHAProxy runs the real one, where it is installed.
-func startHAProxy(t *testing.T, c Config) string {
+func startHAProxy(t *testing.T, c Config) (address, statsSocket string) {
 	t.Helper()
 	if _, err := exec.LookPath("haproxy"); err != nil {
 		t.Skip("HAProxy is not installed")
@@ -95,13 +95,13 @@ func startHAProxy(t *testing.T, c Config) string {
 		process.Process.Kill()
 		process.Wait()
 	})
-	return c.Listen
+	return c.Listen, filepath.Join(dir, "s")
 }
 
 func TestRealHAProxy(t *testing.T) {
 	one, two := startServer(t, "one"), startServer(t, "two")
 	servers := map[string]*server{"one": one, "two": two}
-	address := startHAProxy(t, Config{Backends: []Backend{one.backend(), two.backend()}, HealthCheck: quick()})
+	address, socket := startHAProxy(t, Config{Backends: []Backend{one.backend(), two.backend()}, HealthCheck: quick()})
 	eventually(t, "both servers answer and are checked", func() bool {
 		got := askMany(address, 4)
 		return got["one"] == 2 && got["two"] == 2 && one.asked.Load() > 0 && two.asked.Load() > 0
@@ -118,6 +118,13 @@ func TestRealHAProxy(t *testing.T) {
 	eventually(t, name+" gets requests again", func() bool { return askMany(address, 4)[name] > 0 })
 
 	one.die()
+	eventually(t, "HAProxy tells that one is down and two is up", func() bool {
+		got, err := HAProxyBackends(t.Context(), socket)
+		if err != nil || len(got) != 2 || time.Since(got[0].Since) > time.Minute {
+			t.Fatalf("backends %+v, error %v", got, err)
+		}
+		return got[0].Name == "one" && !got[0].Up && got[1].Name == "two" && got[1].Up
+	})
 	if got := askMany(address, 6); got["two"] != 6 {
 		t.Errorf("one is dead, and 6 requests went to %v", got)
 	}
@@ -125,7 +132,7 @@ func TestRealHAProxy(t *testing.T) {
 
 func TestRealHAProxyBlind(t *testing.T) {
 	one, two := startServer(t, "one"), startServer(t, "two")
-	address := startHAProxy(t, Config{Backends: []Backend{one.backend(), two.backend()}, HealthCheck: blind()})
+	address, _ := startHAProxy(t, Config{Backends: []Backend{one.backend(), two.backend()}, HealthCheck: blind()})
 	eventually(t, "both servers answer", func() bool { got := askMany(address, 4); return got["one"] > 0 && got["two"] > 0 })
 	one.die()
 	if got := askMany(address, 6); got[""] != 3 {

@@ -1,0 +1,25 @@
+package framework
+
+import (
+	"context"
+	"time"
+)
+
+// BackendReporter is the ability of a cluster to tell how its load balancer sees
+// its backends.
+type BackendReporter interface {
+	// Backends asks the balancer for the state of all of its backends; none where
+	// the cluster has no balancer.
+	Backends(ctx context.Context) ([]Backend, error)
+}
+
+// Backend is a load balancer's view of one of its backends.
+type Backend struct {
+	Name    string `json:"name"`
+	Address string `json:"address,omitempty"`
+	Up      bool   `json:"up"`
+	// Since is when Up last changed, to the second at worst.
+	Since time.Time `json:"since"`
+	// Check is the outcome of the last check, in the balancer's own words.
+	Check string `json:"check,omitempty"`
+}

@@ -1,0 +1,137 @@
+package judge
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// wide runs a table of a check of every run.
+func wide(t *testing.T, name string, cases []ruling) {
+	t.Helper()
+	for _, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, r := range Evaluate(tt.story().run) {
+				if r.Judge != name {
+					continue
+				}
+				if r.Verdict != tt.want || !strings.Contains(r.Sentence, tt.says) || tt.took != "" && r.Measured != tt.took {
+					t.Errorf("verdict %q (want %q), measured %q\nsentence: %s\nwant:     %s\nevidence: %s",
+						r.Verdict, tt.want, r.Measured, r.Sentence, tt.says, strings.Join(r.Evidence, "\n          "))
+				}
+				t.Log(r.Verdict, "-", r.Sentence)
+				return
+			}
+			t.Errorf("no result of %s", name)
+		})
+	}
+}
+
+// action is one of the scheduler on a node, of 10 ms, seen 0.1 s later.
+func (s *story) action(node string, t float64) *story {
+	a := record.Action{Component: "kube-scheduler", Node: node, Via: node, Verb: "create", Resource: "pods", Subresource: "binding",
+		Namespace: "default", Name: "p", Code: 201, Received: sec(t), Completed: sec(t + 0.01)}
+	s.at(t + 0.11)
+	return add(s, &s.run.Actions, a)
+}
+
+// renews has a node renew, or acquire, the scheduler's lease every 2 s.
+func (s *story) renews(node string, from, to float64) *story {
+	for t := range steps(from, to, 2) {
+		s.action(node, t)
+		a := &s.run.Actions[len(s.run.Actions)-1].V
+		a.Election, a.Verb, a.Resource, a.Subresource, a.Name, a.Code = true, "update", "coordination.k8s.io/leases", "", "kube-scheduler", 200
+	}
+	return s
+}
+
+// lastAction lets a case change the last action.
+func (s *story) lastAction(f func(*record.Timed[record.Action])) *story {
+	f(&s.run.Actions[len(s.run.Actions)-1])
+	return s
+}
+
+// succession has node-2 be active until 10 s and node-3 from 26 s on; all API
+// servers answer throughout.
+func succession() *story {
+	s := newStory().renews("node-2", 1, 10).action("node-2", 3).action("node-2", 8).renews("node-3", 26, 58).action("node-3", 27).action("node-3", 50)
+	for _, n := range []string{"node-1", "node-2", "node-3"} {
+		s.probes(n, true, 1, 58)
+	}
+	return s
+}
+
+// unelected has three instances act without any election.
+func unelected() *story {
+	s := newStory()
+	for i, n := range []string{"node-1", "node-2", "node-3"} {
+		s.probes(n, true, 1, 58).at(1).process(n, "kube-scheduler", 30+i)
+	}
+	return s.action("node-1", 10).action("node-2", 20).action("node-1", 30)
+}
+
+func TestOneActor(t *testing.T) {
+	wide(t, "one-actor", []ruling{
+		{name: "one after another", story: succession, want: Pass, took: "4 actions",
+			says: "One instance of each elected component acted at a time: kube-scheduler on node-2 (2 actions), then on node-3 (2 actions)."},
+		{name: "nothing seen", want: NotApplicable, story: func() *story { return newStory() }},
+		{name: "renewals alone", want: NotApplicable, story: func() *story { return newStory().renews("node-2", 1, 50) }},
+		{name: "the old one after a thaw", want: Fail, story: func() *story { return succession().action("node-2", 42) },
+			says: "the one on node-3 had taken over by 26.010s, and the one on node-2, which had renewed its lease last at 9.010s, acted at 42.000s"},
+		{name: "the old one never stopped", want: Fail, says: "acted at 30.000s: create of pods/binding default/p", story: func() *story { return succession().action("node-2", 30) }},
+		{name: "the old one, another component", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.V.Component = "kube-controller-manager" })
+		}},
+		{name: "one that never held the lease", want: Fail, says: "the one on node-1, which was not seen to renew its lease before, acted at 40.000s", story: func() *story { return succession().action("node-1", 40) }},
+		{name: "right after the takeover", want: Pass, story: func() *story { return succession().action("node-2", 27) }},
+		{name: "received before, completed after", want: Pass, story: func() *story {
+			return succession().action("node-2", 12).lastAction(func(a *record.Timed[record.Action]) { a.V.Completed, a.At = sec(45), sec(45.1) })
+		}},
+		{name: "dropped, and within its deadline", want: Pass, story: func() *story {
+			// Another took the lease at 11 s; node-2 may go on until 21 s.
+			return newStory().renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58).action("node-2", 20)
+		}},
+		{name: "dropped, and beyond its deadline", want: Fail, says: "acted at 26.000s", story: func() *story {
+			return newStory().renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58).action("node-2", 26)
+		}},
+		{name: "took the lease back", want: Pass, story: func() *story { return succession().renews("node-2", 59, 60).action("node-2", 59.5) }},
+		{name: "without effect", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.V.Code = 409 })
+		}},
+		{name: "an event of the past", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.V.Resource, a.V.Subresource = "events.k8s.io/events", "" })
+		}},
+		{name: "nobody knows whose", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.V.Node = "" })
+		}},
+		{name: "waited before an API server that stood still", want: Pass, story: func() *story {
+			s := newStory().renews("node-2", 1, 10).renews("node-3", 26, 58).probes("node-2", true, 1, 11).probes("node-2", false, 11, 41.8)
+			return s.probes("node-2", true, 42.1, 58).action("node-2", 42)
+		}},
+		{name: "its clock is behind", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(102) })
+		}},
+		{name: "its clock is ahead", want: Pass, story: func() *story {
+			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(8) })
+		}},
+		{name: "all clocks are wrong", want: Inconclusive, says: "none of 14 actions", story: func() *story {
+			return newStory().renews("node-2", 1, 28).change(func(r *record.Run) {
+				for i := range r.Actions {
+					r.Actions[i].At += sec(60)
+				}
+			})
+		}},
+		{name: "the old one, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return succession().action("node-2", 42).change(func(r *record.Run) { r.Harness[40].V.Late = time.Second })
+		}},
+		{name: "no election, by turns", story: unelected, want: Fail, says: "nobody was elected, and the ones on node-1 and node-2 acted by turns (10.000s, 20.000s and 30.000s)"},
+		{name: "no election, one after another", want: Pass, story: func() *story { return newStory().action("node-1", 10).action("node-1", 15).action("node-2", 20) }},
+		{name: "no election seen, but a holder", want: Pass, story: func() *story { return unelected().at(5).lease("kube-scheduler", "node-1_x", 7, 5) }},
+		{name: "no election, started anew in between", want: Pass, story: func() *story { return unelected().at(25).process("node-1", "kube-scheduler", 99) }},
+		{name: "no election, one waited", want: Pass, story: func() *story {
+			return unelected().change(func(r *record.Run) { r.Probes = nil })
+		}},
+	})
+}

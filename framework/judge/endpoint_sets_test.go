@@ -1,0 +1,164 @@
+package judge
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// steadily has two API servers tell the set of all three every second, at versions
+// that grow, and their processes run.
+func steadily() *story {
+	s := newStory()
+	for i, n := range []string{"node-1", "node-2", "node-3"} {
+		s.at(0.5).process(n, "kube-apiserver", 10+i)
+	}
+	for i := range 60 {
+		s.set(float64(i), 100+10*i, allThree...)
+	}
+	return s
+}
+
+// set adds a state at a version, through two entrances.
+func (s *story) set(t float64, version int, addresses ...string) *story {
+	for _, via := range []string{"node-1", "node-3"} {
+		s.at(t).endpoints(via, addresses...)
+		for i := len(s.run.Endpoints) - len(sources); i < len(s.run.Endpoints); i++ {
+			s.run.Endpoints[i].V.Revision = fmt.Sprint(version)
+		}
+	}
+	return s
+}
+
+// flapped is a change that only a watch through node-3 saw, told after the sample
+// of the version after it.
+func flapped(s *story, t float64, addresses ...string) *story {
+	s.at(t)
+	return add(s, &s.run.Endpoints, record.Endpoints{Source: "endpoints", Via: "node-3", Addresses: addresses, Revision: fmt.Sprint(100 + 10*int(t) - 5)})
+}
+
+func TestEndpointsStable(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-EP-007", Judge: "endpoints-stable", Bound: "3T"}, []ruling{
+		{name: "as it should be", story: steadily, want: Pass, took: "59s", says: "stayed [10.77.0.11 10.77.0.12 10.77.0.13] for 59s, longer than 45s (3T, T = 15s), as 240 states show"},
+		{name: "in another order", want: Pass, story: func() *story { return steadily().set(30.5, 405, "10.77.0.13", "10.77.0.11", "10.77.0.12") }},
+		{name: "flaps", want: Fail, says: "endpoints through node-1 held [10.77.0.11 10.77.0.12 10.77.0.13] at 30.000s, and [10.77.0.11 10.77.0.13] at 30.500s (version 405)", story: func() *story {
+			return steadily().set(30.5, 405, without2...)
+		}},
+		{name: "flaps, overtaken by a sample", want: Fail, says: "endpoints through node-3 held", story: func() *story { return flapped(steadily(), 30, without2...) }},
+		{name: "still to be listed", want: Pass, took: "57s", story: func() *story {
+			return steadily().change(func(r *record.Run) {
+				for i := range 2 * 2 * len(sources) {
+					r.Endpoints[i].V.Addresses = without2
+				}
+			})
+		}},
+		{name: "never whole", want: Inconclusive, says: "never held all API servers", story: func() *story {
+			return steadily().change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					r.Endpoints[i].V.Addresses = without2
+				}
+			})
+		}},
+		{name: "by a fault", want: Inconclusive, took: "39s", says: "watched for only 39s", story: func() *story {
+			return steadily().fault("kill", "kill", "node-2", "kube-apiserver", 40, 50).at(40.2).process("node-2", "kube-apiserver", 0).set(45, 555, without2...)
+		}},
+		{name: "an API server was started anew", want: Inconclusive, says: "the API server on node-2 was not seen to run throughout", story: func() *story {
+			return steadily().set(30.5, 405, without2...).at(30).process("node-2", "kube-apiserver", 99)
+		}},
+		{name: "flaps, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return steadily().set(30.5, 405, without2...).change(func(r *record.Run) { r.Harness[30].V.Late = 10 * time.Second })
+		}},
+		{name: "slices not read", want: Inconclusive, says: "no reading of the endpointslice", story: func() *story {
+			return steadily().change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					r.Endpoints[i].V.Source = "endpoints"
+				}
+			})
+		}},
+	})
+}
+
+func TestEndpointsNeverEmpty(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-EP-011", Judge: "endpoints-never-empty"}, []ruling{
+		{name: "as it should be", story: steadily, want: Pass, took: "3 addresses", says: "held an address at every moment, 3 at least"},
+		{name: "one at least", want: Pass, took: "1 addresses", story: func() *story { return steadily().set(30.5, 405, "10.77.0.11") }},
+		{name: "empty", want: Fail, says: "endpoints through node-1 was empty at 30.500s (version 405), after 3 were listed", story: func() *story { return steadily().set(30.5, 405) }},
+		{name: "empty, overtaken by a sample", want: Fail, says: "endpoints through node-3 was empty", story: func() *story { return flapped(steadily(), 30) }},
+		{name: "empty at first", want: Pass, story: func() *story { return steadily().set(0, 50) }},
+		{name: "always empty", want: Inconclusive, says: "never held an address", story: func() *story {
+			return newStory().set(1, 7).set(2, 8)
+		}},
+		{name: "nothing read", want: Inconclusive, says: "no reading of the endpoints and endpointslice", story: func() *story { return newStory() }},
+	})
+	down := func() *story {
+		return steadily().fault("a", "kill", "node-1", "kube-apiserver", 10, 50).fault("b", "kill", "node-2", "kube-apiserver", 12, 52)
+	}
+	check := record.Check{Requirement: "HA-EP-010", Judge: "endpoints-never-empty", Params: map[string]string{"faults": "a,b"}}
+	rule(t, check, []ruling{
+		{name: "the survivor stays", want: Pass, says: "and no API server that was up left it", story: func() *story {
+			return down().change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					if r.Endpoints[i].At > sec(30) {
+						r.Endpoints[i].V.Addresses = []string{"10.77.0.13"}
+					}
+				}
+			})
+		}},
+		{name: "the survivor leaves", want: Fail, says: "endpoints through node-1 did not list node-3 (10.77.0.13) at 30.500s", story: func() *story { return down().set(30.5, 405, "10.77.0.11") }},
+		{name: "the survivor leaves afterwards", want: Pass, story: func() *story { return down().set(55.5, 655, "10.77.0.11") }},
+		{name: "none survives", want: Inconclusive, says: "hit every API server", story: func() *story {
+			return down().change(func(r *record.Run) { r.Faults[0].V.Nodes = []string{"node-1", "node-3"} })
+		}},
+	})
+}
+
+func TestEndpointsConverge(t *testing.T) {
+	// gone has node-2 leave at 20 s and come back at the given time.
+	gone := func(back float64) *story {
+		s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 30)
+		for i := range 60 {
+			if t := float64(i); t >= 20 && t < back {
+				s.set(t, 100+10*i, without2...)
+			} else {
+				s.set(t, 100+10*i, allThree...)
+			}
+		}
+		return s
+	}
+	rule(t, record.Check{Requirement: "HA-EP-012", Judge: "endpoints-converge", Fault: "kill", Bound: "I + M"}, []ruling{
+		{name: "as it should be", story: func() *story { return gone(36) }, want: Pass, took: "5s", says: "again 5s after the kill of kube-apiserver on node-2 was healed, within 12s"},
+		{name: "at once", story: func() *story { return gone(25) }, want: Pass, took: "0s"},
+		{name: "too late", story: func() *story { return gone(50) }, want: Fail, took: "19s", says: "endpoints through node-1 did after 19s"},
+		{name: "never", story: func() *story { return gone(99) }, want: Fail, took: "28s", says: "still held [10.77.0.11 10.77.0.13] after 28s"},
+		{name: "leaves again", want: Fail, took: "26s", story: func() *story {
+			return gone(36).change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					if r.Endpoints[i].At == sec(56) {
+						r.Endpoints[i].V.Addresses = without2
+					}
+				}
+			})
+		}},
+		{name: "a stale address stays", want: Fail, says: "still held [10.77.0.11 10.77.0.12 10.77.0.13 10.77.0.99]", story: func() *story {
+			return gone(36).change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					r.Endpoints[i].V.Addresses = append(r.Endpoints[i].V.Addresses[:len(r.Endpoints[i].V.Addresses):len(r.Endpoints[i].V.Addresses)], "10.77.0.99")
+				}
+			})
+		}},
+		{name: "leaves by another fault", want: Pass, took: "5s", story: func() *story {
+			return gone(36).fault("again", "kill", "node-2", "kube-apiserver", 50, 58).set(55.5, 655, without2...)
+		}},
+		{name: "watched too short", want: Inconclusive, says: "less than 12s", story: func() *story {
+			return gone(99).change(func(r *record.Run) { r.EndAt = sec(40) })
+		}},
+		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return gone(50).change(func(r *record.Run) { r.Harness[45].V.Late = 5 * time.Second })
+		}},
+		{name: "nothing read afterwards", want: Inconclusive, says: "nothing was read of the endpoints", story: func() *story {
+			return gone(36).change(func(r *record.Run) { r.Endpoints = r.Endpoints[:40] })
+		}},
+	})
+}

@@ -1,0 +1,108 @@
+package judge
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func endpointsNeverEmpty() definition {
+	return definition{Doc{
+		Name:      "endpoints-never-empty",
+		Guarantee: "Endpoints and EndpointSlice of default/kubernetes are empty at no moment, and an API server that no fault hits stays listed.",
+		Source:    "Bugs in the field: the last API server, or one that starts, cleared the list",
+		Params: map[string]string{
+			"faults": "faults during which every API server that none of them hits must stay listed, separated by commas (default: the check's fault)",
+		},
+	}, judgeEndpointsNeverEmpty}
+}
+
+func judgeEndpointsNeverEmpty(m *matter) finding {
+	all := histories(m.run)
+	if missing := unseen(all); len(missing) > 0 {
+		return inconclusive("the record has no reading of the %s of default/kubernetes", and(missing))
+	}
+	states, smallest := 0, -1
+	for _, h := range all {
+		held := 0 // addresses of the state before
+		for _, s := range h.states {
+			n := len(s.V.Addresses)
+			if n == 0 && held > 0 {
+				return failed("default/kubernetes must never be without an address: %s was empty %s (version %s), after %d were listed.",
+					h, at(s.At), s.V.Revision, held)
+			}
+			if n > 0 && (smallest < 0 || n < smallest) {
+				smallest = n
+			}
+			held = n
+			states++
+		}
+		if held == 0 {
+			return inconclusive("%s never held an address", h)
+		}
+	}
+	f := passed("default/kubernetes held an address at every moment, %d at least, as %d states show.", smallest, states).counted("%d addresses", smallest)
+	faults, survivors := m.survivors()
+	if len(faults) == 0 {
+		return f
+	}
+	if len(survivors) == 0 {
+		return inconclusive("the faults %s hit every API server, so that none had to stay listed", and(faults))
+	}
+	from, to := m.together(faults)
+	for _, h := range all {
+		for _, n := range survivors {
+			if missed := h.misses(n.Address, from, to); missed != nil {
+				return failed("An API server that no fault hits must stay in default/kubernetes: %s did not list %s (%s) %s (version %s).",
+					h, n.Name, n.Address, at(missed.At), missed.V.Revision)
+			}
+		}
+	}
+	f.sentence = f.sentence[:len(f.sentence)-1] + ", and no API server that was up left it."
+	return f
+}
+
+// survivors returns the faults that the check names, and the API servers' nodes
+// that none of them hit.
+func (m *matter) survivors() (faults []string, nodes []record.Node) {
+	faults = splitList(m.check.Params["faults"])
+	if len(faults) == 0 && m.fault != nil {
+		faults = []string{m.fault.id}
+	}
+	hit := map[string]bool{}
+	for _, id := range faults {
+		f := m.faults[id].injected
+		hit[f.Node] = true
+		for _, n := range f.Nodes {
+			hit[n] = true
+		}
+	}
+	return faults, slices.DeleteFunc(m.nodesWith("kube-apiserver"), func(n record.Node) bool { return hit[n.Name] })
+}
+
+// together returns when the first of some faults was called for and when the first
+// of them was to be healed.
+func (m *matter) together(faults []string) (from, to record.Nanos) {
+	from, to = m.run.EndAt, m.run.EndAt
+	for inj := range maps.Values(m.faults) {
+		if slices.Contains(faults, inj.id) {
+			from, to = min(from, inj.injected.Called), min(to, inj.healed.Called)
+		}
+	}
+	return from, to
+}
+
+// misses returns the first state between from and to that lacks an address that
+// the state before had.
+func (h history) misses(address string, from, to record.Nanos) *record.Timed[record.Endpoints] {
+	held := false
+	for i, s := range h.states {
+		lists := slices.Contains(s.V.Addresses, address)
+		if held && !lists && s.At >= from && s.At <= to {
+			return &h.states[i]
+		}
+		held = lists
+	}
+	return nil
+}

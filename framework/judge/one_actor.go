@@ -1,0 +1,269 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func oneActor() definition {
+	return definition{Doc{
+		Name:      "one-actor",
+		Guarantee: "Never two instances of an elected component act at the same time: once another has taken over, the one before changes nothing more.",
+		Source:    "Automated HA master deployment; the checks of every run of the catalogue",
+	}, judgeOneActor}
+}
+
+// stampAhead is how far ahead of the harness's clock an audit stamp may be.
+const stampAhead = 10 * time.Millisecond
+
+// deed is an action that can be held against others: its instance is known, it took
+// effect, and the clock of its API server agrees with the harness's.
+type deed struct {
+	record.Action
+	at record.Nanos
+}
+
+// deeds are those of one component, in the order in which they were received.
+type deeds struct {
+	component string
+	acts      []deed // what only the active instance may do
+	elections []deed // acquisitions and renewals of the lease
+	doubtful  int    // actions left out because of a clock
+}
+
+// judgeOneActor rests on how an instance of client-go's election ends: it stops at
+// the latest R after its last renewal, which another's taking over makes impossible
+// from then on. So an action breaks the guarantee where its API server received it
+// after another instance had taken over and that time had passed. Three things are
+// allowed for: clocks and unseen renewals (M and P), a request that was received
+// before and only completed afterwards, and one that waited unread in front of an
+// API server that stood still. An attempt without effect is none; events are left
+// out because they tell, from a queue, of what was done before.
+func judgeOneActor(m *matter) finding {
+	s := m.run.Meta.Settings
+	if s["R"] <= 0 || s["M"] <= 0 {
+		return notApplicable("The record does not tell how long a holder may act without renewing its lease.")
+	}
+	var told []string
+	acts, doubtful := 0, 0
+	for _, component := range electedComponents(m.run) {
+		d := deedsOf(m.run, component, s["M"])
+		doubtful += d.doubtful
+		if f := d.afterTakeover(m); f != nil {
+			return *f
+		}
+		if f := d.withoutElection(m); f != nil {
+			return *f
+		}
+		if acts += len(d.acts); len(d.acts) > 0 {
+			told = append(told, component+" on "+d.turns())
+		}
+	}
+	switch {
+	case acts == 0 && doubtful > 0:
+		return inconclusive("the clocks of the API servers do not agree with the harness's: none of %d actions of elected components can be held against the others", doubtful)
+	case acts == 0:
+		return notApplicable("No elected component changed anything that the record knows of.")
+	}
+	f := passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%d actions", acts)
+	if doubtful > 0 {
+		f = f.shows(fmt.Sprintf("%d actions are left out, since the clock of their API server does not agree with the harness's", doubtful))
+	}
+	return f
+}
+
+func electedComponents(run *record.Run) []string {
+	var names []string
+	for _, a := range run.Actions {
+		if !slices.Contains(names, a.V.Component) {
+			names = append(names, a.V.Component)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// deedsOf sorts out the actions of a component. An audit entry is in the log right
+// after it is completed, so that a stamp from before the time it takes to be seen,
+// margin at most, or from afterwards is that of another clock.
+func deedsOf(run *record.Run, component string, margin time.Duration) deeds {
+	d := deeds{component: component}
+	for _, t := range run.Actions {
+		a := t.V
+		if a.Component != component || a.Node == "" || a.Code < 200 || a.Code > 299 || isEvent(a) {
+			continue
+		}
+		if lag := time.Duration(t.At - a.Completed); lag < -stampAhead || lag > margin || a.Received > a.Completed {
+			d.doubtful++
+			continue
+		}
+		if a.Election {
+			d.elections = append(d.elections, deed{a, t.At})
+		} else {
+			d.acts = append(d.acts, deed{a, t.At})
+		}
+	}
+	for _, list := range [][]deed{d.acts, d.elections} {
+		slices.SortStableFunc(list, func(a, b deed) int { return cmp.Compare(a.Received, b.Received) })
+	}
+	return d
+}
+
+func isEvent(a record.Action) bool {
+	return a.Resource == "events" || a.Resource == "events.k8s.io/events"
+}
+
+// afterTakeover finds an action of an instance that another had taken over from.
+func (d deeds) afterTakeover(m *matter) *finding {
+	s := m.run.Meta.Settings
+	for _, act := range d.acts {
+		own, rival := d.lease(act)
+		if rival == nil {
+			continue
+		}
+		end := rival.Completed + record.Nanos(s["R"]+s["M"])
+		if own != nil {
+			end = min(end, own.Completed+record.Nanos(s["R"]+s["P"]+s["M"]))
+		}
+		end = max(end, rival.Completed+record.Nanos(s["M"]))
+		if act.Received <= end || !reachable(m.run, act.Via, end, act.Received) {
+			continue
+		}
+		renewed := "was not seen to renew its lease before"
+		if own != nil {
+			renewed = "had renewed its lease last " + at(own.Completed)
+		}
+		f := failed("Never two instances of %s may act at the same time: the one on %s had taken over by %s, and the one on %s, which %s, acted %s: %s.",
+			d.component, rival.Node, when(rival.Completed), act.Node, renewed, at(act.Received), describeAction(act.Action)).
+			rests(max(end, act.Received-record.Nanos(s["R"])), act.Received).
+			shows("taken over: "+describeAction(rival.Action), "all the same: "+describeAction(act.Action))
+		return &f
+	}
+	return nil
+}
+
+// lease returns the last lease write of the action's instance before it, and the
+// first one of another after that; nil where there is none.
+func (d deeds) lease(act deed) (own, rival *deed) {
+	for i := range d.elections {
+		e := &d.elections[i]
+		switch {
+		case e.Received > act.Received:
+			return own, rival
+		case e.Node == act.Node:
+			own, rival = e, nil
+		case rival == nil:
+			rival = e
+		}
+	}
+	return own, rival
+}
+
+// withoutElection finds two instances that act by turns though nobody was elected.
+// One may have followed the other where the one that acts again was started anew.
+func (d deeds) withoutElection(m *matter) *finding {
+	margin := record.Nanos(m.run.Meta.Settings["M"])
+	if len(d.elections) > 0 || len(leaseHolders(m.run, d.component)) > 0 {
+		return nil
+	}
+	for k, again := range d.acts {
+		// The last one before of the same instance, and one of another in between.
+		for j := k - 1; j >= 0; j-- {
+			other := d.acts[j]
+			if other.Node == again.Node || other.Completed+margin >= again.Received {
+				continue
+			}
+			i := j - 1
+			for ; i >= 0 && (d.acts[i].Node != again.Node || d.acts[i].Completed+margin >= other.Received); i-- {
+			}
+			if i < 0 {
+				continue
+			}
+			first := d.acts[i]
+			if !reachable(m.run, other.Via, first.Completed, other.Received) || !reachable(m.run, again.Via, other.Completed, again.Received) ||
+				!sameProcess(m.run, again.Node, d.component, first.Received, again.Received+record.Nanos(lookedAt)) {
+				continue
+			}
+			f := failed("Never two instances of %s may act at the same time: nobody was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
+				d.component, again.Node, other.Node, when(first.Received), when(other.Received), when(again.Received)).
+				rests(first.Received, again.Received).
+				shows(describeAction(first.Action), describeAction(other.Action), describeAction(again.Action))
+			return &f
+		}
+	}
+	return nil
+}
+
+func leaseHolders(run *record.Run, component string) (holders []string) {
+	for _, l := range run.Leases {
+		if l.V.Name == component && l.V.Holder != "" && !slices.Contains(holders, l.V.Holder) {
+			holders = append(holders, l.V.Holder)
+		}
+	}
+	return holders
+}
+
+// reachable tells whether an API server was seen to take a request in after from
+// and to answer it before to: then none that it received at to had waited in front
+// of it since from.
+func reachable(run *record.Run, node string, from, to record.Nanos) bool {
+	for _, p := range run.Probes {
+		if p.V.Entrance == node && p.V.OK && p.V.Start > from && p.V.End < to {
+			return true
+		}
+	}
+	return false
+}
+
+// sameProcess tells whether a component was seen to run between two moments, and to
+// be the same process throughout.
+func sameProcess(run *record.Run, node, component string, from, to record.Nanos) bool {
+	var at *record.ProcessState
+	for i := range run.Processes {
+		p := &run.Processes[i].V
+		if p.Node != node || p.Component != component {
+			continue
+		}
+		if run.Processes[i].At <= from {
+			at = p
+			continue
+		}
+		if run.Processes[i].At > to {
+			break
+		}
+		if at == nil || p.PID != at.PID || p.StartTicks != at.StartTicks || p.Restarts != at.Restarts {
+			return false
+		}
+	}
+	return at != nil && at.PID > 0
+}
+
+// turns names the instances that acted, in the order of their first actions.
+func (d deeds) turns() string {
+	var nodes []string
+	count := map[string]int{}
+	for _, a := range d.acts {
+		if count[a.Node]++; count[a.Node] == 1 {
+			nodes = append(nodes, a.Node)
+		}
+	}
+	for i, n := range nodes {
+		nodes[i] = fmt.Sprintf("%s (%d actions)", n, count[n])
+	}
+	return strings.Join(nodes, ", then on ")
+}
+
+func describeAction(a record.Action) string {
+	what := a.Resource
+	if a.Subresource != "" {
+		what += "/" + a.Subresource
+	}
+	name := strings.Trim(a.Namespace+"/"+a.Name, "/")
+	return fmt.Sprintf("%s of %s %s by %s on %s (status %d, received %s, completed %s)",
+		a.Verb, what, name, a.Component, a.Node, a.Code, when(a.Received), when(a.Completed))
+}

@@ -1,0 +1,39 @@
+package judge
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func TestOutages(t *testing.T) {
+	p := func(start, end float64, ok bool) record.Probe {
+		return record.Probe{Start: sec(start), End: sec(end), OK: ok}
+	}
+	o := func(after, from, to, before float64, n int) Outage {
+		return Outage{sec(after), sec(before), sec(from), sec(to), n}
+	}
+	for _, tt := range []struct {
+		name   string
+		probes []record.Probe
+		want   []Outage
+	}{
+		{name: "none", probes: []record.Probe{p(1, 2, true)}},
+		{"refused at once", []record.Probe{p(1, 1.1, true), p(2, 2.1, false), p(3, 3.1, false), p(4, 4.1, true)}, []Outage{o(1, 2, 3, 4.1, 2)}},
+		// Those that hang say nothing that the ones begun after them do not.
+		{"hanging", []record.Probe{p(1, 1.1, true), p(2, 5, false), p(2.1, 5.1, false), p(2.2, 5.2, false), p(2.3, 2.4, true)}, []Outage{o(1, 2, 2.2, 2.4, 3)}},
+		{"in the order of their ends", []record.Probe{p(1, 1.1, true), p(2.3, 2.4, true), p(2, 5, false)}, []Outage{o(1, 2, 2, 2.4, 1)}},
+		{"two", []record.Probe{p(1, 2, false), p(3, 3.1, true), p(4, 4.1, false)}, []Outage{o(1, 1, 1, 3.1, 1), o(3, 4, 4, 4.1, 1)}},
+	} {
+		got := Outages(tt.probes)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+		for _, o := range got {
+			if o.AtLeast() < 0 || o.AtMost() < o.AtLeast() {
+				t.Errorf("%s: lasted %s to %s", tt.name, o.AtLeast(), o.AtMost())
+			}
+		}
+	}
+}

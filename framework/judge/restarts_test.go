@@ -1,0 +1,127 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// ran adds a state of node-2's scheduler: with 0 there is no process.
+func (s *story) ran(t float64, pid, restarts int) *story {
+	s.at(t)
+	p := record.ProcessState{Node: "node-2", Component: "kube-scheduler", PID: pid, State: "S", Restarts: restarts}
+	if pid == 0 {
+		p.State, p.LastExit = "", "signal: killed"
+	}
+	return add(s, &s.run.Processes, p)
+}
+
+func TestRestarts(t *testing.T) {
+	wide(t, "restarts", []ruling{
+		{name: "none", want: Pass, took: "1 components", story: func() *story { return newStory().ran(1, 7, 0).ran(60, 7, 0) }},
+		{name: "nothing seen", want: NotApplicable, story: func() *story { return newStory() }},
+		{name: "ended by itself", want: Fail, says: "kube-scheduler on node-2 had ended (signal: killed) when it was looked at at 30.000s", story: func() *story {
+			return newStory().ran(1, 7, 0).ran(30, 0, 0).ran(31, 9, 1)
+		}},
+		{name: "between two looks", want: Fail, says: "had ended and been started again", story: func() *story { return newStory().ran(1, 7, 0).ran(30, 7, 1) }},
+		{name: "by a fault", want: Pass, story: func() *story {
+			return newStory().fault("kill", "kill", "node-2", "kube-scheduler", 10, 20).ran(1, 7, 0).ran(10.2, 0, 0).ran(21, 9, 1)
+		}},
+		{name: "by a fault elsewhere", want: Pass, story: func() *story {
+			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(30, 9, 1)
+		}},
+		{name: "long after a fault", want: Fail, says: "at 50.000s", story: func() *story {
+			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(50, 9, 1)
+		}},
+		{name: "long before a fault", want: Fail, says: "at 5.000s", story: func() *story {
+			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(5, 9, 1)
+		}},
+		{name: "unknown when, since the node was silent", want: Pass, story: func() *story {
+			s := newStory().fault("kill", "kill", "node-2", "node-agent", 10, 20).ran(1, 7, 0)
+			s.at(12)
+			add(s, &s.run.Processes, record.ProcessState{Node: "node-2", Component: "kube-scheduler", Error: "no answer"})
+			return s.ran(50, 9, 1)
+		}},
+		{name: "a fault without an end", want: Pass, story: func() *story {
+			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(50, 9, 1).
+				change(func(r *record.Run) { r.Faults[1].V.Proven = false })
+		}},
+		{name: "ended by itself, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return newStory().ran(1, 7, 0).ran(30, 9, 1).change(func(r *record.Run) { r.Harness[25].V.Late = time.Second })
+		}},
+	})
+}
+
+func TestRestarted(t *testing.T) {
+	killed := func() *story {
+		return newStory().fault("kill", "kill", "node-2", "kube-scheduler", 10, 30).ran(1, 7, 0).ran(10.3, 0, 0).
+			change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Params = map[string]string{"restart": "true"}
+				}
+			})
+	}
+	rule(t, record.Check{Requirement: "HA-RC-001", Judge: "restarted", Fault: "kill", Bound: "10s"}, []ruling{
+		{name: "as it should be", want: Pass, took: "2.5s", says: "kube-scheduler on node-2 was started again 2.5s after the kill of kube-scheduler on node-2, within 10s (10s), and stayed up",
+			story: func() *story { return killed().ran(12.5, 9, 1).ran(60, 9, 1) }},
+		{name: "between two looks", want: Pass, took: "500ms", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Processes = r.Processes[:1] }).ran(10.5, 7, 1)
+		}},
+		{name: "too late", want: Fail, took: "15s", says: "it was after 15s", story: func() *story { return killed().ran(25, 9, 1) }},
+		{name: "never", want: Fail, took: "50s", says: "it was not for 50s", story: killed},
+		{name: "not for long", want: Fail, says: "it was 2s after the kill", story: func() *story { return killed().ran(12, 9, 1).ran(20, 0, 1) }},
+		{name: "ended by another fault", want: Pass, story: func() *story {
+			return killed().fault("again", "kill", "node-2", "kube-scheduler", 20, 40).ran(12, 9, 1).ran(20.5, 0, 1)
+		}},
+		{name: "kept down", want: Inconclusive, says: "kept the component down", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Faults[0].V.Params = nil })
+		}},
+		{name: "watched too short", want: Inconclusive, says: "less than the bound", story: func() *story {
+			return killed().change(func(r *record.Run) { r.EndAt = sec(15) })
+		}},
+		{name: "not seen before", want: Inconclusive, says: "was not seen to run", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Processes = r.Processes[1:] }).ran(12, 9, 1)
+		}},
+		{name: "another component's", want: Fail, story: func() *story {
+			return killed().ran(12, 9, 1).change(func(r *record.Run) { r.Processes[2].V.Component = "etcd" })
+		}},
+	})
+}
+
+func TestEtcdHashes(t *testing.T) {
+	hash := func(s *story, node string, hash uint32, revision, compacted int64) *story {
+		s.at(58).etcd(node, "m1", 2)
+		e := &s.run.Etcd[len(s.run.Etcd)-1].V
+		e.Hash, e.HashRevision, e.HashCompacted = hash, revision, compacted
+		return s
+	}
+	wide(t, "etcd-hashes", []ruling{
+		{name: "equal", want: Pass, says: "3 etcd members had the same hash at revision 900", story: func() *story {
+			return hash(hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 7, 900, 5), "node-3", 7, 900, 5)
+		}},
+		{name: "different", want: Fail, says: "at revision 900 the member on node-1 has the hash 00000007, the one on node-2 00000008", story: func() *story {
+			return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 900, 5)
+		}},
+		{name: "at different revisions", want: NotApplicable, story: func() *story { return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 901, 5) }},
+		{name: "compacted differently", want: NotApplicable, story: func() *story { return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 900, 6) }},
+		{name: "not read", want: NotApplicable, story: func() *story { return leaders(newStory()) }},
+	})
+}
+
+func TestEtcdAlarms(t *testing.T) {
+	alarm := func(s *story, t float64) *story {
+		s.at(t).etcd("node-2", "m1", 2)
+		s.run.Etcd[len(s.run.Etcd)-1].V.Alarms = []string{"alarm:NOSPACE"}
+		return s
+	}
+	base := func() *story { return leaders(newStory()).fault("fill", "fill-quota", "node-2", "etcd", 10, 30) }
+	wide(t, "etcd-alarms", []ruling{
+		{name: "none", story: base, want: Pass, took: "60 answers"},
+		{name: "without a fault", want: Fail, says: "the one on node-2 reported alarm:NOSPACE at 5.000s", story: func() *story { return alarm(base(), 5) }},
+		{name: "by a fault", want: Pass, says: "though some did while a fault was in force.", story: func() *story { return alarm(base(), 20) }},
+		{name: "told late", want: Pass, story: func() *story { return alarm(base(), 32) }},
+		{name: "left behind", want: Fail, says: "at 40.000s", story: func() *story { return alarm(base(), 40) }},
+		{name: "never asked", want: NotApplicable, story: func() *story { return newStory() }},
+	})
+}

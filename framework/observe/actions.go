@@ -1,0 +1,150 @@
+package observe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// auditRetry is the pause before an audit log that cannot be read is tried again.
+const auditRetry = time.Second
+
+// actions follows the audit log of each API server, where its node hands it out,
+// and records what elected components change.
+func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
+	nodes := o.cfg.Cluster.Nodes()
+	var loops []func(context.Context)
+	for _, n := range nodes {
+		reader, ok := n.(framework.AuditReader)
+		if !ok {
+			continue
+		}
+		f := newAuditFilter(n.Name(), nodes, o.cfg.Leases)
+		loops = append(loops, func(ctx context.Context) {
+			// Where the log cannot be read there are no actions in the record, of
+			// which judges make what they must.
+			every(ctx, auditRetry, func() {
+				_ = reader.FollowAudit(ctx, func(entry []byte) {
+					if a, ok := f.action(entry, o.w.Since); ok {
+						_ = o.w.Append(record.KindAction, a)
+					}
+				})
+			})
+		})
+	}
+	return loops, nil
+}
+
+// auditFilter finds the actions in the audit log of one API server.
+type auditFilter struct {
+	via        string
+	components []string
+	nodes      map[netip.Addr]string
+	// needles are what entries of the components hold, and reads what entries of
+	// requests hold that change nothing. They spare most of the decoding.
+	needles, reads [][]byte
+}
+
+func newAuditFilter(via string, nodes []framework.Node, components []string) *auditFilter {
+	f := &auditFilter{via: via, components: components, nodes: map[netip.Addr]string{}}
+	for _, n := range nodes {
+		f.nodes[n.Address().Unmap()] = n.Name()
+	}
+	for _, c := range components {
+		f.needles = append(f.needles, []byte(c))
+	}
+	for _, verb := range []string{"get", "list", "watch"} {
+		f.reads = append(f.reads, []byte(`"verb":"`+verb+`"`))
+	}
+	return f
+}
+
+// auditEvent is the needed part of an audit.k8s.io/v1 Event.
+type auditEvent struct {
+	Stage     string
+	Verb      string
+	User      struct{ Username string }
+	SourceIPs []string
+	UserAgent string
+	ObjectRef struct {
+		Resource, Namespace, Name, APIGroup, Subresource string
+	}
+	ResponseStatus           struct{ Code int }
+	RequestReceivedTimestamp time.Time
+	StageTimestamp           time.Time
+}
+
+// action returns the action that an entry tells of, if it does. since puts a wall
+// time on the record's clock.
+func (f *auditFilter) action(entry []byte, since func(time.Time) record.Nanos) (record.Action, bool) {
+	in := func(part []byte) bool { return bytes.Contains(entry, part) }
+	if !slices.ContainsFunc(f.needles, in) || slices.ContainsFunc(f.reads, in) {
+		return record.Action{}, false
+	}
+	var e auditEvent
+	if json.Unmarshal(entry, &e) != nil || e.Stage != "ResponseComplete" && e.Stage != "Panic" {
+		return record.Action{}, false
+	}
+	i := slices.IndexFunc(f.components, e.isOf)
+	if i < 0 || !e.changes() {
+		return record.Action{}, false
+	}
+	component := f.components[i]
+	resource := e.ObjectRef.Resource
+	if e.ObjectRef.APIGroup != "" {
+		resource = e.ObjectRef.APIGroup + "/" + resource
+	}
+	return record.Action{
+		Component: component, Node: f.node(e.SourceIPs), Via: f.via, Election: e.isElection(component),
+		Verb: e.Verb, Resource: resource, Subresource: e.ObjectRef.Subresource, Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
+		Code: e.ResponseStatus.Code, User: e.User.Username,
+		Received: since(e.RequestReceivedTimestamp), Completed: since(e.StageTimestamp),
+	}, true
+}
+
+// isOf tells whether a request is a component's. One with accounts for its
+// controllers (--use-service-account-credentials) comes under many names, but its
+// user agent always begins with that of its binary.
+func (e auditEvent) isOf(component string) bool {
+	return e.User.Username == "system:"+component || strings.HasPrefix(e.UserAgent, component+"/")
+}
+
+// changes tells whether a request can change anything. Reviews are created only to
+// ask the API server something, by instances that stand by as well.
+func (e auditEvent) changes() bool {
+	switch e.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+	default:
+		return false
+	}
+	return e.ObjectRef.APIGroup != "authentication.k8s.io" && e.ObjectRef.APIGroup != "authorization.k8s.io"
+}
+
+// isElection tells whether a request is about the component's own lease. A refused
+// creation may have no name; client-go gives its elector a user agent of its own.
+func (e auditEvent) isElection(component string) bool {
+	return e.ObjectRef.Resource == "leases" && (e.ObjectRef.Name == component || strings.HasSuffix(e.UserAgent, "/leader-election"))
+}
+
+// node returns the node that a request came from: the last address is that of the
+// connection, those before it are only claimed.
+func (f *auditFilter) node(ips []string) string {
+	if len(ips) == 0 {
+		return ""
+	}
+	ip, err := netip.ParseAddr(ips[len(ips)-1])
+	if err != nil {
+		return ""
+	}
+	if ip.IsLoopback() {
+		return f.via
+	}
+	return f.nodes[ip.Unmap()]
+}

@@ -1,0 +1,239 @@
+package observe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// audited is a node with an audit log.
+type audited struct {
+	name, address string
+	log           []byte
+	framework.Node
+}
+
+func (a audited) Name() string        { return a.name }
+func (a audited) Address() netip.Addr { return netip.MustParseAddr(a.address) }
+
+func (a audited) FollowAudit(ctx context.Context, entry func([]byte)) error {
+	for line := range bytes.Lines(a.log) {
+		entry(bytes.TrimSuffix(line, []byte("\n")))
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// TestActions takes entries of a real audit log.
+func TestActions(t *testing.T) {
+	log, err := os.ReadFile("testdata/audit.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, read := recording(t)
+	nodes := []framework.Node{audited{name: "node-1", address: "10.77.0.11", log: log}, audited{name: "node-2", address: "10.77.0.12"}}
+	o := &Observers{cfg: Config{Cluster: nodesOnly{nodes: nodes}}.withDefaults(), w: w}
+	loops, err := o.actions(t.Context())
+	if err != nil || len(loops) != 2 {
+		t.Fatal(loops, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	for _, loop := range loops {
+		o.running.Go(func() { loop(ctx) })
+	}
+	o.running.Wait()
+	run := read()
+	var got []string
+	for _, a := range run.Actions {
+		v := a.V
+		if v.Via != "node-1" || v.Completed < v.Received || v.Completed > v.Received+record.Nanos(time.Second) {
+			t.Errorf("action %+v", v)
+		}
+		got = append(got, strings.TrimSpace(fmt.Sprintf("%s on %s: %s %s/%s %s/%s %d %t", v.Component, v.Node, v.Verb, v.Resource, v.Subresource, v.Namespace, v.Name, v.Code, v.Election)))
+	}
+	want := []string{
+		"kube-controller-manager on node-2: update coordination.k8s.io/leases/ kube-system/kube-controller-manager 200 true",
+		"kube-scheduler on node-2: create coordination.k8s.io/leases/ kube-system/kube-scheduler 201 true",
+		"kube-scheduler on node-2: create events/ kube-system/kube-scheduler.18ea13b0fd900438 201 false",
+		"kube-controller-manager on node-2: create serviceaccounts/token kube-system/namespace-controller 201 false",
+		"kube-controller-manager on node-2: patch networking.k8s.io/servicecidrs/status /kubernetes 200 false",
+		"kube-controller-manager on node-2: patch nodes/ /worker-2 200 false",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("actions\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// teller is a cluster whose balancer a test sets.
+type teller struct {
+	framework.Cluster
+	mu     sync.Mutex
+	states []framework.Backend
+	err    error
+}
+
+func (b *teller) Backends(context.Context) ([]framework.Backend, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.states), b.err
+}
+
+func TestBackends(t *testing.T) {
+	w, read := recording(t)
+	b := &teller{}
+	o := &Observers{cfg: Config{Cluster: b, StatusInterval: 5 * time.Millisecond}, w: w}
+	loops, err := o.backends(t.Context())
+	if err != nil || len(loops) != 1 {
+		t.Fatal(loops, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	began := time.Now()
+	for i, step := range []struct {
+		up    bool
+		since time.Duration
+		err   error
+	}{
+		{true, 0, nil},
+		{true, time.Second, nil}, // told to the second: no change
+		{false, time.Minute, nil},
+		{false, 2 * time.Minute, nil}, // up and down again in between
+		{err: errors.New("refused")},
+		{err: errors.New("reset")}, // the same silence
+		{false, 2 * time.Minute, nil},
+	} {
+		b.mu.Lock()
+		b.states, b.err = []framework.Backend{{Name: "node-1", Up: step.up, Since: began.Add(step.since)}}, step.err
+		b.mu.Unlock()
+		if i == 0 {
+			o.running.Go(func() { loops[0](ctx) })
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	cancel()
+	o.running.Wait()
+	var got []string
+	for _, e := range read().Backends {
+		got = append(got, fmt.Sprint(e.V.Name, e.V.Up, e.V.Error))
+	}
+	if want := []string{"node-1true", "node-1false", "node-1false", "falserefused", "node-1false"}; !slices.Equal(got, want) {
+		t.Errorf("entries %q, want %q", got, want)
+	}
+}
+
+const metrics = `# TYPE etcd_disk_wal_fsync_duration_seconds histogram
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"} %d
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.002"} %d
+etcd_disk_wal_fsync_duration_seconds_bucket{le="+Inf"} %d
+etcd_disk_wal_fsync_duration_seconds_sum %g
+etcd_disk_wal_fsync_duration_seconds_count %d
+etcd_disk_wal_write_bytes_total 1.23e+06
+`
+
+func TestHistograms(t *testing.T) {
+	read := func(a, b, all int, sum float64) histogram {
+		t.Helper()
+		h, err := readHistograms(strings.NewReader(fmt.Sprintf(metrics, a, b, all, sum, all)), fsyncMetric)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h[0]
+	}
+	first := read(10, 12, 12, 0.012)
+	for _, tt := range []struct {
+		name string
+		h    histogram
+		want *record.Latency
+	}{
+		{"nothing new", first, nil},
+		{"one slow", read(20, 23, 23, 0.0230), &record.Latency{Count: 11, Mean: time.Millisecond, P99: 2 * time.Millisecond, Max: 2 * time.Millisecond}},
+		{"one of many slow", read(1009, 1012, 1012, 1.012), &record.Latency{Count: 1000, Mean: time.Millisecond, P99: time.Millisecond, Max: 2 * time.Millisecond}},
+		{"beyond the last bound", read(11, 13, 14, 1.012), &record.Latency{Count: 2, Mean: 500 * time.Millisecond, P99: -1, Max: -1}},
+		{"started anew", read(2, 2, 2, 0.001), &record.Latency{Count: 2, Mean: 500 * time.Microsecond, P99: time.Millisecond, Max: time.Millisecond}},
+	} {
+		got := tt.h.since(first)
+		if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+	if l := first.since(histogram{}); l != nil {
+		t.Errorf("since nothing: %+v", l)
+	}
+	if _, err := readHistograms(strings.NewReader(fsyncMetric+"_sum none\n"), fsyncMetric); err == nil {
+		t.Error("a value that is no number is taken")
+	}
+}
+
+func TestClockCheck(t *testing.T) {
+	c := newClockCheck()
+	wall, monotonic := c.wall, c.monotonic
+	for _, step := range []struct{ wall, monotonic, jump time.Duration }{
+		{time.Second, time.Second, 0},
+		{2*time.Second + time.Millisecond, 2 * time.Second, 0},
+		{time.Minute, 3 * time.Second, 57*time.Second - time.Millisecond}, // slept, or was set
+		{time.Minute + time.Second, 4 * time.Second, 0},
+		{time.Minute, 5 * time.Second, -2 * time.Second},
+	} {
+		if got := c.compare(wall.Add(step.wall), monotonic.Add(step.monotonic)); got != step.jump {
+			t.Errorf("%+v: jump %s", step, got)
+		}
+	}
+}
+
+func TestWhoseAction(t *testing.T) {
+	f := newAuditFilter("node-1", []framework.Node{audited{name: "node-1", address: "10.77.0.11"}, audited{name: "node-2", address: "10.77.0.12"}}, []string{"kube-scheduler"})
+	entry := func(verb, ip, resource, agent string) string {
+		return fmt.Sprintf(`{"stage":"ResponseComplete","verb":%q,"user":{"username":"x"},"sourceIPs":[%s],"userAgent":%q,"objectRef":{%s}}`, verb, ip, agent, resource)
+	}
+	const scheduler, pods = "kube-scheduler/v1.37.1 (linux/amd64) kubernetes/abc/scheduler", `"resource":"pods","subresource":"binding"`
+	for _, tt := range []struct {
+		name, entry string
+		ok          bool
+		node        string
+	}{
+		{"its own node", entry("create", `"::1"`, pods, scheduler), true, "node-1"},
+		{"another node", entry("create", `"10.77.0.12"`, pods, scheduler), true, "node-2"},
+		{"claimed addresses come first", entry("create", `"10.77.0.11","10.77.0.12"`, pods, scheduler), true, "node-2"},
+		{"through a balancer", entry("create", `"10.77.0.10"`, pods, scheduler), true, ""},
+		{"a read", entry("get", `"::1"`, pods, scheduler), false, ""},
+		{"a connection to a pod", entry("connect", `"::1"`, pods, scheduler), false, ""},
+		{"a review", entry("create", `"::1"`, `"resource":"subjectaccessreviews","apiGroup":"authorization.k8s.io"`, scheduler), false, ""},
+		{"somebody else's change of its lease", entry("delete", `"::1"`, `"resource":"leases","name":"kube-scheduler"`, "kubectl/v1"), false, ""},
+		{"one that begins like it", entry("create", `"::1"`, pods, "kube-scheduler-2/v1"), false, ""},
+		{"no JSON", `{"kube-scheduler`, false, ""},
+	} {
+		a, ok := f.action([]byte(tt.entry), func(time.Time) record.Nanos { return 0 })
+		if ok != tt.ok || a.Node != tt.node {
+			t.Errorf("%s: %t, %+v", tt.name, ok, a)
+		}
+	}
+}
+
+// BenchmarkAuditEntry is what an entry of somebody else's costs, which most are.
+func BenchmarkAuditEntry(b *testing.B) {
+	log, err := os.ReadFile("testdata/audit.log")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range bytes.Lines(log) {
+		if !bytes.Contains(line, []byte("holdfast-kwok")) {
+			continue
+		}
+		f := newAuditFilter("node-1", nil, []string{"kube-controller-manager", "kube-scheduler"})
+		b.SetBytes(int64(len(line)))
+		for b.Loop() {
+			f.action(line, func(time.Time) record.Nanos { return 0 })
+		}
+	}
+}

@@ -1,0 +1,15 @@
+package record
+
+// Backend is a load balancer's view of one of its backends: at the start, whenever
+// Up, Address or Since changes, and once it tells again after it did not.
+type Backend struct {
+	Name    string `json:"name"` // mostly a node's
+	Address string `json:"address,omitempty"`
+	Up      bool   `json:"up"`
+	// Since is when Up last changed, by the balancer's own word.
+	Since Nanos `json:"since,omitempty"`
+	// Check is the outcome of the balancer's last check, in its own words.
+	Check string `json:"check,omitempty"`
+	// Error says why the balancer did not tell; the rest is then empty.
+	Error string `json:"error,omitempty"`
+}

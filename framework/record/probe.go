@@ -1,0 +1,35 @@
+package record
+
+// ProbeKind is what a probe asks for.
+type ProbeKind string
+
+const (
+	// ProbeRead is a read with resourceVersion=0, which an API server may answer
+	// from what it has in memory.
+	ProbeRead ProbeKind = "read"
+	// ProbeQuorumRead is a read of the newest state.
+	ProbeQuorumRead ProbeKind = "quorum-read"
+	ProbeWrite      ProbeKind = "write"
+	// ProbeWatch is, on a kept connection, an acknowledged write of an object that
+	// must come as an event on a watch that is open; Start is the call of the
+	// write, End when the event came. On a new connection it is a watch that is
+	// opened and must show the object's state.
+	ProbeWatch ProbeKind = "watch"
+)
+
+// ProbeKinds returns all kinds of probes.
+func ProbeKinds() []ProbeKind {
+	return []ProbeKind{ProbeRead, ProbeQuorumRead, ProbeWrite, ProbeWatch}
+}
+
+// Probe is one small request that measures availability.
+type Probe struct {
+	Entrance string    `json:"entrance"`
+	Reused   bool      `json:"reused"` // on a kept connection
+	Kind     ProbeKind `json:"kind"`
+	Start    Nanos     `json:"start"`
+	End      Nanos     `json:"end"`
+	OK       bool      `json:"ok"`
+	Status   int       `json:"status,omitempty"` // HTTP status, 0 without an answer
+	Error    string    `json:"error,omitempty"`
+}
