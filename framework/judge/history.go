@@ -15,7 +15,7 @@ const (
 
 func isWrite(t record.OpType) bool {
 	switch t {
-	case record.OpCreate, record.OpUpdate, record.OpDelete, record.OpPut:
+	case record.OpCreate, record.OpUpdate, record.OpPatch, record.OpDelete, record.OpPut:
 		return true
 	}
 	return false

@@ -104,6 +104,11 @@ func step(s register, a action) (bool, register) {
 			return true, next
 		}
 		return !acked, s
+	case record.OpPatch:
+		if s.fresh || s.present {
+			return true, next
+		}
+		return !acked, s
 	case record.OpDelete:
 		if s.fresh || s.present && fits(s, a) {
 			return true, register{}
@@ -169,7 +174,7 @@ func actions(ops, kept []record.Op) []porcupine.Operation {
 // somebody saw its value, or another write depends on it: one that compares
 // with a version that no acknowledged write or read is known to have (it may be
 // this one's), or, for a create, one that needs the key to be there (an
-// acknowledged delete, or an update of any version). Without that, a history in
+// acknowledged delete, a patch, or an update of any version). Without that, a history in
 // which it took effect is legal only if the one in which it did not is.
 //
 // A delete of unknown outcome matters only if something that needs the key to
@@ -193,7 +198,7 @@ func useful(ops []record.Op) []record.Op {
 		if op.Expect != "" && !versions[op.Expect] {
 			strangeVersion = true
 		}
-		if op.Type == record.OpDelete && op.Outcome == record.OK || op.Type == record.OpUpdate && op.Expect == "" {
+		if op.Type == record.OpDelete && op.Outcome == record.OK || op.Type == record.OpPatch || op.Type == record.OpUpdate && op.Expect == "" {
 			needsPresence = true
 		}
 	}
