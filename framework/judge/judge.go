@@ -44,6 +44,7 @@ func definitions() []definition {
 		singleHolder(),
 		takeover(),
 		availability(),
+		throughput(),
 	}
 }
 
