@@ -96,6 +96,9 @@ func (w *etcdWatcher) story() (over bool) {
 			w.seen.begin(version)
 		}
 		done := func() bool { return w.isStopping() && w.seen.shows(w.of.last(q.key, q.group)) }
+		if done() {
+			return true
+		}
 		ctx, release := w.alive(around(w.random, w.settings.Lifetime), done)
 		result := w.ways[w.at].watch(ctx, w.id(), q, &w.seen, done)
 		release()

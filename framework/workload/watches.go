@@ -120,6 +120,9 @@ func (w *watcher) story() (over bool) {
 			q.from, q.resumes = l.Pages[0].Revision, ""
 			w.seen.begin(number(q.from))
 		}
+		if w.done(q) {
+			return true
+		}
 		result := w.once(q)
 		if w.done(q) {
 			return true
