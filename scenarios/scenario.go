@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
 // The type of a scenario file.
@@ -55,14 +56,18 @@ type Spec struct {
 	Requirements []Settles `yaml:"requirements"`
 }
 
-// Traffic is the traffic throughout; zero values take the defaults.
+// Traffic is the traffic throughout, as in package engine; zero values take the
+// defaults.
 type Traffic struct {
 	// Off leaves it out; probes stay.
-	Off                bool          `yaml:"off"`
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance"`
-	Keys               int           `yaml:"keys"`
-	Interval           time.Duration `yaml:"interval"`
-	Timeout            time.Duration `yaml:"timeout"`
+	Off        bool                        `yaml:"off"`
+	Profiles   []string                    `yaml:"profiles"`
+	Timeout    time.Duration               `yaml:"timeout"`
+	Registers  workload.RegisterSettings   `yaml:"registers"`
+	Lists      workload.ListSettings       `yaml:"lists"`
+	Watches    workload.WatchSettings      `yaml:"watches"`
+	Kubernetes workload.KubernetesSettings `yaml:"kubernetes"`
+	Etcd       workload.EtcdSettings       `yaml:"etcd"`
 }
 
 // Step is one step of the timeline; exactly one field is set.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
@@ -22,7 +23,7 @@ func kill(id, node string) Step {
 func carryOut(ctx context.Context, t *testing.T, c framework.Cluster, o Options, steps ...Step) (*record.Run, error) {
 	t.Helper()
 	o.Dir, o.Run, o.Seed, o.Progress = t.TempDir(), "test", 7, func(s string) { t.Log(s) }
-	e := Experiment{Name: "test", Timeline: steps, Traffic: Traffic{ClientsPerEntrance: 1},
+	e := Experiment{Name: "test", Timeline: steps, Traffic: Traffic{Registers: workload.RegisterSettings{ClientsPerEntrance: 1}},
 		Checks: []record.Check{{Requirement: "HA-TOP-001", Judge: "etcd-membership"}}}
 	problem := Run(ctx, c, e, o)
 	run, err := record.Read(o.Dir)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
 // Experiment is what Run carries out. Durations that are strings are formulas
@@ -26,11 +27,23 @@ type Experiment struct {
 // defaults.
 type Traffic struct {
 	// Off leaves the traffic out. Observers and their probes stay.
-	Off                bool
-	ClientsPerEntrance int
-	Keys               int
-	Interval           time.Duration // mean pause of a client between two operations
-	Timeout            time.Duration // of one operation
+	Off bool
+	// Profiles are what the traffic is made of; see workload.Config.
+	Profiles   []string
+	Timeout    time.Duration // of one operation
+	Registers  workload.RegisterSettings
+	Lists      workload.ListSettings
+	Watches    workload.WatchSettings
+	Kubernetes workload.KubernetesSettings
+	Etcd       workload.EtcdSettings
+}
+
+// config returns the workload's configuration, for any cluster.
+func (t Traffic) config() workload.Config {
+	return workload.Config{
+		Timeout: t.Timeout, Profiles: t.Profiles,
+		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Kubernetes: t.Kubernetes, Etcd: t.Etcd,
+	}
 }
 
 // Step is one step of a timeline. Exactly one field is set.

@@ -188,15 +188,13 @@ func (r *run) baseline(ctx context.Context) error {
 
 // startTraffic returns what stops it: with final reads, or at once.
 func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err error) {
-	t := r.experiment.Traffic
-	if t.Off {
+	if r.experiment.Traffic.Off {
 		return func(bool) {}, nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	traffic, err := workload.Start(ctx, workload.Config{
-		Seed: Seed(r.options.Seed, r.experiment.Name), Entrances: r.cluster.Entrances(),
-		ClientsPerEntrance: t.ClientsPerEntrance, Keys: t.Keys, Interval: t.Interval, Timeout: t.Timeout,
-	}, r.w)
+	cfg := r.experiment.Traffic.config()
+	cfg.Seed, cfg.Cluster = Seed(r.options.Seed, r.experiment.Name), r.cluster
+	traffic, err := workload.Start(ctx, cfg, r.w)
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("starting the traffic: %w", err)

@@ -37,13 +37,8 @@ func (e Experiment) Validate() []Problem {
 	if !validName.MatchString(e.Name) {
 		v.add("name", "%q is no name: want up to 63 lower-case letters, digits and dashes", e.Name)
 	}
-	for name, n := range map[string]int64{
-		"clientsPerEntrance": int64(e.Traffic.ClientsPerEntrance), "keys": int64(e.Traffic.Keys),
-		"interval": int64(e.Traffic.Interval), "timeout": int64(e.Traffic.Timeout),
-	} {
-		if n < 0 {
-			v.add("traffic."+name, "must not be negative")
-		}
+	for _, p := range e.Traffic.config().Validate() {
+		v.add("traffic."+p.Path, "%w", p.Err)
 	}
 	if len(e.Timeline) == 0 {
 		v.add("timeline", "has no step")

@@ -38,11 +38,13 @@ func TestValidate(t *testing.T) {
 		// want is the problem's path and part of its text; empty for none.
 		want, text string
 	}{
-		"good":             {steps(a, until("steady", "", "2E + M"), Step{Wait: "2E + 3s"}, Step{Heal: "a"}), "", ""},
-		"targets":          {steps(Step{Inject: &Inject{ID: "a", Fault: "kill", Target: "apiserver/kcm/active"}}, Step{Inject: &Inject{ID: "b", Fault: "isolate", Target: "node/2"}}, Step{Inject: &Inject{ID: "c", Fault: "kill", Target: "balancer"}}), "", ""},
-		"bad name":         {Experiment{Name: "X y", Timeline: []Step{a}, Checks: []record.Check{good}}, "name", `"X y"`},
-		"no steps":         {steps(), "timeline", "has no step"},
-		"no checks":        {Experiment{Name: "x", Timeline: []Step{a}}, "requirements", "names no requirement"},
+		"good":      {steps(a, until("steady", "", "2E + M"), Step{Wait: "2E + 3s"}, Step{Heal: "a"}), "", ""},
+		"targets":   {steps(Step{Inject: &Inject{ID: "a", Fault: "kill", Target: "apiserver/kcm/active"}}, Step{Inject: &Inject{ID: "b", Fault: "isolate", Target: "node/2"}}, Step{Inject: &Inject{ID: "c", Fault: "kill", Target: "balancer"}}), "", ""},
+		"bad name":  {Experiment{Name: "X y", Timeline: []Step{a}, Checks: []record.Check{good}}, "name", `"X y"`},
+		"no steps":  {steps(), "timeline", "has no step"},
+		"no checks": {Experiment{Name: "x", Timeline: []Step{a}}, "requirements", "names no requirement"},
+		"traffic": {Experiment{Name: "x", Timeline: []Step{a}, Checks: []record.Check{gap}, Traffic: Traffic{Profiles: []string{"noise"}}},
+			"traffic.profiles[0]", "allowed: registers, lists"},
 		"no part":          {steps(Step{}), "timeline[0]", "exactly one"},
 		"two parts":        {steps(Step{Wait: "1s", Heal: "a"}), "timeline[0]", "has 2 of"},
 		"bad wait":         {steps(Step{Wait: "soon"}), "timeline[0].wait", "neither a symbol"},

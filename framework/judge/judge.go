@@ -48,6 +48,7 @@ func definitions() []definition {
 		singleHolder(),
 		takeover(),
 		availability(),
+		throughput(),
 	}
 }
 

@@ -110,6 +110,9 @@ type Watch struct {
 	// Compacted is the version up to which etcd said that history is gone.
 	Compacted string `json:"compacted,omitempty"`
 	Error     string `json:"error,omitempty"`
+	// Purpose is "final-read" at the end of a watch whose client, after the last
+	// write of the collection, waited until the watch had shown it, or for 10 s.
+	Purpose string `json:"purpose,omitempty"`
 }
 
 // EventType is what a watch says of a key.

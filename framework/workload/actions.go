@@ -54,9 +54,9 @@ func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error
 				n++
 				value := fmt.Sprintf("%s-to-%s-%d", a.entrance, b.entrance, n)
 				if last.Outcome == record.OK {
-					last = a.update(ctx, last.Key, value, last.Revision)
+					last = a.update(ctx, last.Key, content{value: value}, last.Revision)
 				} else {
-					last = a.create(ctx, fmt.Sprintf("cross-%d-%s", n, suffix), value)
+					last = a.create(ctx, fmt.Sprintf("cross-%d-%s", n, suffix), content{value: value})
 				}
 				if last.Outcome == record.OK || !client.Pause(ctx, 250*time.Millisecond) {
 					break
@@ -178,7 +178,7 @@ func majorityWrites(ctx context.Context, r *registers, key string, v *version, u
 	read, write := *r, *r
 	read.purpose, write.purpose = "majority-read", "majority-write"
 	for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
-		value := fmt.Sprintf("%s-%d", r.entrance, n)
+		value := content{value: fmt.Sprintf("%s-%d", r.entrance, n)}
 		op := read.get(ctx, key)
 		if op.Outcome == record.OK {
 			if op.Found {
@@ -208,7 +208,7 @@ func minorityTries(ctx context.Context, r *registers, key, suffix string, v *ver
 	})
 	all.Go(func() {
 		for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
-			value := fmt.Sprintf("%s-minority-%d", r.entrance, n)
+			value := content{value: fmt.Sprintf("%s-minority-%d", r.entrance, n)}
 			if expect := v.get(); expect != "" && n%2 == 0 {
 				write.update(ctx, key, value, expect)
 			} else {

@@ -35,6 +35,8 @@ func checkPairs(t *testing.T, run *record.Run, purpose string, nodes int) {
 		switch {
 		case op.Purpose != purpose:
 			t.Errorf("purpose %q: %+v", op.Purpose, op)
+		case op.Collection != "":
+			t.Errorf("a collection that others write to: %+v", op)
 		case op.Type != record.OpGet:
 			last = op
 		case op.Outcome != record.OK || op.Key != last.Key || op.Value != last.Value || op.Call < last.Return:

@@ -12,26 +12,52 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
+// The APIs that operations are made through.
+const (
+	apiKubernetes = "kubernetes"
+	apiEtcd       = "etcd"
+)
+
 // configMap is the part of a v1 ConfigMap that makes a register.
 type configMap struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
+	APIVersion string   `json:"apiVersion,omitempty"`
+	Kind       string   `json:"kind,omitempty"`
 	Metadata   metadata `json:"metadata"`
 	Data       data     `json:"data"`
 }
 
 type metadata struct {
-	Name            string `json:"name"`
+	Name            string `json:"name,omitempty"`
 	Namespace       string `json:"namespace,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Labels and Annotations are those that something is kept in.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 type data struct {
 	Value string `json:"value"`
 }
 
+// item returns the register as a list or a watch shows it.
+func (cm configMap) item() record.Item {
+	return record.Item{
+		Key: cm.Metadata.Name, Value: valueOf(cm.Data.Value), Group: cm.Metadata.Labels[groupLabel], Revision: cm.Metadata.ResourceVersion,
+	}
+}
+
+// content is what a write leaves in a register.
+type content struct {
+	value string
+	group string // empty for registers of no collection
+	size  int    // of the value in bytes; 0 for that of value itself
+}
+
 // registers is one client of the registers of a namespace through one entrance.
 // Each of its operations is made once and recorded.
+//
+// The registers of a collection have its label; nobody without the collection
+// changes them.
 type registers struct {
 	api       *client.API
 	w         *record.Writer
@@ -40,6 +66,7 @@ type registers struct {
 	namespace string
 	purpose   string
 	timeout   time.Duration
+	of        *collection // nil for none
 }
 
 // newRegisters returns a client with connections of its own; close it.
@@ -62,34 +89,52 @@ func (r *registers) get(ctx context.Context, key string) record.Op {
 			return
 		}
 		if cm, ok := r.object(op, a); ok {
-			op.Found, op.Value, op.Revision = true, cm.Data.Value, cm.Metadata.ResourceVersion
+			i := cm.item()
+			op.Found, op.Value, op.Group, op.Revision = true, i.Value, i.Group, i.Revision
 		}
 	})
 }
 
-func (r *registers) create(ctx context.Context, key, value string) record.Op {
-	op := record.Op{Type: record.OpCreate, Key: key, Value: value}
-	return r.write(ctx, op, http.MethodPost, r.path(""))
+func (r *registers) create(ctx context.Context, key string, c content) record.Op {
+	return r.write(ctx, record.Op{Type: record.OpCreate, Key: key}, c, http.MethodPost, r.path(""))
 }
 
 // update is a compare-and-swap: it succeeds only if the register's
 // resourceVersion is still expect.
-func (r *registers) update(ctx context.Context, key, value, expect string) record.Op {
-	op := record.Op{Type: record.OpUpdate, Key: key, Value: value, Expect: expect}
-	return r.write(ctx, op, http.MethodPut, r.path(key))
+func (r *registers) update(ctx context.Context, key string, c content, expect string) record.Op {
+	return r.write(ctx, record.Op{Type: record.OpUpdate, Key: key, Expect: expect}, c, http.MethodPut, r.path(key))
 }
 
-func (r *registers) write(ctx context.Context, op record.Op, method, path string) record.Op {
-	body := mustJSON(configMap{
-		APIVersion: "v1", Kind: "ConfigMap",
-		Metadata: metadata{Name: op.Key, Namespace: r.namespace, ResourceVersion: op.Expect},
-		Data:     data{Value: op.Value},
-	})
-	return r.do(ctx, op, client.Request{Method: method, Path: path, Body: body}, func(op *record.Op, a client.Answer) {
+// patch changes a register that is there, whatever its version.
+func (r *registers) patch(ctx context.Context, key string, c content) record.Op {
+	return r.write(ctx, record.Op{Type: record.OpPatch, Key: key}, c, http.MethodPatch, r.path(key))
+}
+
+func (r *registers) write(ctx context.Context, op record.Op, c content, method, path string) record.Op {
+	value, text := filled(c.value, c.size)
+	op.Value, op.Group = value, c.group
+	req := client.Request{Method: method, Path: path}
+	cm := configMap{Metadata: metadata{ResourceVersion: op.Expect, Labels: r.labels(c.group)}, Data: data{Value: text}}
+	if method == http.MethodPatch {
+		req.Type = client.MergePatch
+	} else {
+		cm.APIVersion, cm.Kind = "v1", "ConfigMap"
+		cm.Metadata.Name, cm.Metadata.Namespace = op.Key, r.namespace
+	}
+	req.Body = mustJSON(cm)
+	return r.do(ctx, op, req, func(op *record.Op, a client.Answer) {
 		if cm, ok := r.object(op, a); ok {
 			op.Revision = cm.Metadata.ResourceVersion
 		}
 	})
+}
+
+// labels returns those of a register of a group.
+func (r *registers) labels(group string) map[string]string {
+	if r.of == nil {
+		return nil
+	}
+	return map[string]string{collectionLabel: r.of.name, groupLabel: group}
 }
 
 // delete deletes whatever version there is, or, if expect is set, that one only.
@@ -113,7 +158,10 @@ func (r *registers) delete(ctx context.Context, key, expect string) record.Op {
 // do makes a request, lets read complete the operation from the answer, and
 // records it.
 func (r *registers) do(ctx context.Context, op record.Op, req client.Request, read func(*record.Op, client.Answer)) record.Op {
-	op.Client, op.Entrance, op.API, op.Purpose = r.name, r.entrance, "kubernetes", r.purpose
+	op.Client, op.Entrance, op.API, op.Purpose = r.name, r.entrance, apiKubernetes, r.purpose
+	if r.of != nil {
+		op.Collection = r.of.name
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	op.Call = r.w.Now()
@@ -125,6 +173,9 @@ func (r *registers) do(ctx context.Context, op record.Op, req client.Request, re
 		op.Error = a.Problem()
 	}
 	_ = r.w.Append(record.KindOp, op)
+	if r.of != nil {
+		r.of.saw(op.Revision)
+	}
 	return op
 }
 

@@ -120,7 +120,8 @@ type member struct {
 	*clientv3.Client
 	w    *record.Writer
 	node string
-	name string // of the client
+	name string      // of the client
+	of   *collection // nil for none
 }
 
 func openMembers(c framework.Cluster, w *record.Writer, name string) ([]*member, error) {
@@ -153,9 +154,14 @@ func closeAll(members []*member) {
 }
 
 func (m *member) put(ctx context.Context, purpose, key, value string) record.Op {
+	return m.putText(ctx, purpose, key, value, value)
+}
+
+// putText puts the text that the record has as value.
+func (m *member) putText(ctx context.Context, purpose, key, value, text string, opts ...clientv3.OpOption) record.Op {
 	op := record.Op{Type: record.OpPut, Key: key, Value: value, Purpose: purpose}
 	return m.do(ctx, op, stepTimeout, func(ctx context.Context, op *record.Op) error {
-		res, err := m.Put(ctx, key, value)
+		res, err := m.Put(ctx, key, text, opts...)
 		if err == nil {
 			op.Revision = strconv.FormatInt(res.Header.Revision, 10)
 		}
@@ -174,14 +180,22 @@ func (m *member) get(ctx context.Context, purpose, key string, linearizable bool
 		res, err := m.Get(ctx, key, opts...)
 		if err == nil && len(res.Kvs) > 0 {
 			kv := res.Kvs[0]
-			op.Found, op.Value, op.Revision = true, string(kv.Value), strconv.FormatInt(kv.ModRevision, 10)
+			op.Found, op.Value, op.Revision = true, valueOf(string(kv.Value)), strconv.FormatInt(kv.ModRevision, 10)
 		}
 		return err
 	})
 }
 
+// do makes one request and records the operation.
 func (m *member) do(ctx context.Context, op record.Op, timeout time.Duration, call func(context.Context, *record.Op) error) record.Op {
-	op.Client, op.Entrance, op.API = m.name, m.node, "etcd"
+	op = m.call(ctx, op, timeout, call)
+	m.keep(op)
+	return op
+}
+
+// call makes one request and completes the operation.
+func (m *member) call(ctx context.Context, op record.Op, timeout time.Duration, call func(context.Context, *record.Op) error) record.Op {
+	m.own(&op)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	op.Call = m.w.Now()
@@ -191,6 +205,21 @@ func (m *member) do(ctx context.Context, op record.Op, timeout time.Duration, ca
 	if err != nil {
 		op.Error = client.Shorten(err.Error())
 	}
-	_ = m.w.Append(record.KindOp, op)
 	return op
+}
+
+// own says whose operation it is.
+func (m *member) own(op *record.Op) {
+	op.Client, op.Entrance, op.API = m.name, m.node, apiEtcd
+	if m.of != nil {
+		op.Collection, op.Group = m.of.name, groupOf(m.of, op.Key)
+	}
+}
+
+// keep records an operation.
+func (m *member) keep(op record.Op) {
+	_ = m.w.Append(record.KindOp, op)
+	if m.of != nil {
+		m.of.saw(op.Revision)
+	}
 }

@@ -4,52 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
-
-// Config describes the general traffic. The zero value of each field but
-// Entrances is useful.
-type Config struct {
-	// Seed is what the choices of all clients derive from.
-	Seed uint64
-	// Entrances are the ways in; each gets clients of its own.
-	Entrances []framework.Entrance
-	// ClientsPerEntrance is 2 where 0.
-	ClientsPerEntrance int
-	// Keys is the number of registers that all clients share, 5 where 0.
-	Keys int
-	// Interval is the mean pause of a client between two operations, 50 ms
-	// where 0. Each pause is drawn from ± 50 % around it.
-	Interval time.Duration
-	// Timeout is how long a client waits for an answer, 5 s where 0.
-	Timeout time.Duration
-	// Namespace is created if need be, DefaultNamespace where empty.
-	Namespace string
-}
-
-func (c Config) withDefaults() Config {
-	if c.ClientsPerEntrance == 0 {
-		c.ClientsPerEntrance = 2
-	}
-	if c.Keys == 0 {
-		c.Keys = 5
-	}
-	if c.Interval == 0 {
-		c.Interval = 50 * time.Millisecond
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
-	if c.Namespace == "" {
-		c.Namespace = DefaultNamespace
-	}
-	return c
-}
 
 const (
 	// setupLimit is how long Start tries to create the namespace.
@@ -60,164 +23,201 @@ const (
 
 // Traffic is traffic under way.
 type Traffic struct {
-	cfg  Config
-	ctx  context.Context
-	w    *record.Writer
-	keys []string
-	stop chan struct{}
-	once sync.Once
-	// final is how long Stop tries to read every register once more.
-	final   time.Duration
-	clients sync.WaitGroup
+	cfg       Config
+	ctx       context.Context
+	cancel    context.CancelFunc
+	w         *record.Writer
+	suffix    string      // of all that this traffic makes
+	registers *collection // of the profiles registers, lists and watches
+	profiles  []profile
+	watches   atomic.Int64 // how many there have been, for their IDs
+	randoms   uint64       // how many sources of choices there are
+
+	stop  chan struct{}
+	once  sync.Once
+	final time.Duration // how long each profile may take to finish
+	// patience is how long watches may take to show the last writes.
+	patience time.Duration
+	clients  sync.WaitGroup // but those that watch: they go on until finish
+}
+
+// profile is one kind of traffic.
+type profile interface {
+	// start begins its clients.
+	start() error
+	// finish makes what is to come once the clients of all profiles have
+	// ended. It keeps to ctx.
+	finish(ctx context.Context)
 }
 
 // Start begins the traffic. Ending ctx breaks it off: operations under way
 // then end as unknown, and Stop makes no final reads. An error means that
 // nothing was started.
+//
+// The profile etcd is left out, and the record says so, where the cluster gives
+// no access to its members.
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) {
-	cfg = cfg.withDefaults()
-	setup, cancel := context.WithTimeout(ctx, setupLimit)
-	defer cancel()
-	if err := EnsureNamespace(setup, cfg.Entrances, cfg.Namespace); err != nil {
+	if err := cfg.err(); err != nil {
 		return nil, fmt.Errorf("start traffic: %w", err)
 	}
-	t := &Traffic{cfg: cfg, ctx: ctx, w: w, stop: make(chan struct{}), final: finalLimit}
-	suffix := fresh()
-	for i := range cfg.Keys {
-		t.keys = append(t.keys, fmt.Sprintf("register-%d-%s", i, suffix))
-	}
-	var all []*trafficClient
-	for _, e := range cfg.Entrances {
-		for i := range cfg.ClientsPerEntrance {
-			r, err := newRegisters(e, t.w, fmt.Sprintf("%s/%d", e.Name, i), cfg.Namespace, "", cfg.Timeout)
-			if err != nil {
-				return nil, fmt.Errorf("start traffic: %w", err)
-			}
-			n := len(all)
-			all = append(all, &trafficClient{
-				registers: r, number: n, keys: t.keys, known: map[string]string{},
-				random: rand.New(rand.NewPCG(cfg.Seed, uint64(n))),
-			})
+	cfg = cfg.withDefaults()
+	if slices.ContainsFunc(cfg.Profiles, func(name string) bool { return name != ProfileEtcd }) {
+		setup, cancel := context.WithTimeout(ctx, setupLimit)
+		defer cancel()
+		if err := EnsureNamespace(setup, cfg.Cluster.Entrances(), cfg.Namespace); err != nil {
+			return nil, fmt.Errorf("start traffic: %w", err)
 		}
 	}
-	for _, c := range all {
-		t.clients.Go(func() { t.run(c) })
+	t := &Traffic{cfg: cfg, w: w, suffix: fresh(), stop: make(chan struct{}), final: finalLimit, patience: lastWriteLimit}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	t.registers = &collection{name: t.suffix}
+	if err := t.start(); err != nil {
+		t.cancel()
+		t.Stop()
+		return nil, fmt.Errorf("start traffic: %w", err)
 	}
 	return t, nil
 }
 
-// Keys returns the keys of the registers.
-func (t *Traffic) Keys() []string { return append([]string(nil), t.keys...) }
+func (t *Traffic) start() error {
+	access, _ := t.cfg.Cluster.(framework.EtcdAccess)
+	for _, name := range ProfileNames() {
+		if !slices.Contains(t.cfg.Profiles, name) {
+			continue
+		}
+		if name == ProfileEtcd && access == nil {
+			left := fmt.Sprintf("traffic %s is left out: cluster %s gives no access to its etcd members", name, t.cfg.Cluster.Name())
+			_ = t.w.Append(record.KindPhase, record.Phase{Name: left})
+			continue
+		}
+		p := t.profile(name)
+		if err := p.start(); err != nil {
+			return fmt.Errorf("profile %s: %w", name, err)
+		}
+		t.profiles = append(t.profiles, p)
+	}
+	return nil
+}
+
+func (t *Traffic) profile(name string) profile {
+	switch name {
+	case ProfileRegisters:
+		return writers{t, t.cfg.Registers}
+	case ProfileLists:
+		return lists{t, t.cfg.Lists}
+	case ProfileWatches:
+		return newWatches(t)
+	case ProfileKubernetes:
+		return kubernetes{t, t.cfg.Kubernetes}
+	}
+	return newEtcdTraffic(t)
+}
 
 // Err returns the first error of writing to the record.
 func (t *Traffic) Err() error { return t.w.Err() }
 
-// Stop lets every operation under way end, then reads every register once more
-// through each API server (purpose "final-read"), trying for 15 s at most.
-// Calling it again waits for the same.
+// Stop lets every operation under way end. Then, with 15 s at most for each
+// step, it writes every register once more (purpose "final-write"), reads and
+// lists them through each API server (purpose "final-read"), and waits until every
+// watch has shown these writes, so that a lost last event can be told. Calling it
+// again waits for the same.
 func (t *Traffic) Stop() {
 	t.once.Do(func() {
 		close(t.stop)
 		t.clients.Wait()
-		t.finalReads()
+		for _, p := range t.profiles {
+			ctx, cancel := context.WithTimeout(t.ctx, t.final)
+			p.finish(ctx)
+			cancel()
+		}
+		t.cancel()
 	})
 }
 
-func (t *Traffic) run(c *trafficClient) {
-	defer c.close()
+// random returns a source of choices of its own for a client.
+func (t *Traffic) random() *rand.Rand {
+	t.randoms++
+	return rand.New(rand.NewPCG(t.cfg.Seed, t.randoms-1))
+}
+
+// perEntrance makes so many clients of the registers for each entrance and runs
+// them. run is told the number of the client in its profile.
+func (t *Traffic) perEntrance(profile string, each int, run func(r *registers, random *rand.Rand, number int)) error {
+	n := 0
+	for _, e := range t.cfg.Cluster.Entrances() {
+		for i := range each {
+			r, err := t.client(e, fmt.Sprintf("%s/%s/%d", profile, e.Name, i), "")
+			if err != nil {
+				return err
+			}
+			random, number := t.random(), n
+			n++
+			t.clients.Go(func() {
+				defer r.close()
+				run(r, random, number)
+			})
+		}
+	}
+	return nil
+}
+
+// client returns a client of the traffic's registers.
+func (t *Traffic) client(e framework.Entrance, name, purpose string) (*registers, error) {
+	r, err := newRegisters(e, t.w, name, t.cfg.Namespace, purpose, t.cfg.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	r.of = t.registers
+	return r, nil
+}
+
+// loop has a client act, with pauses, until the traffic stops.
+func (t *Traffic) loop(random *rand.Rand, mean time.Duration, act func(context.Context)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(c.pause(t.cfg.Interval))
+		timer.Reset(around(random, mean))
 		select {
 		case <-t.stop:
 			return
 		case <-t.ctx.Done():
 			return
 		case <-timer.C:
-			c.act(t.ctx)
+			act(t.ctx)
 		}
 	}
 }
 
-func (t *Traffic) finalReads() {
-	ctx, cancel := context.WithTimeout(t.ctx, t.final)
-	defer cancel()
-	var readers sync.WaitGroup
-	for _, e := range apiServers(t.cfg.Entrances) {
-		r, err := newRegisters(e, t.w, "final/"+e.Name, t.cfg.Namespace, "final-read", t.cfg.Timeout)
+// around draws a time from ± 50 % around its mean.
+func around(random *rand.Rand, mean time.Duration) time.Duration {
+	return mean/2 + time.Duration(random.Int64N(int64(mean)+1))
+}
+
+// finally has a client of each API server do something, all at once (purpose
+// "final-read").
+func (t *Traffic) finally(ctx context.Context, do func(context.Context, *registers)) {
+	var all sync.WaitGroup
+	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
+		r, err := t.client(e, "final/"+e.Name, "final-read")
 		if err != nil {
-			continue // Start made clients of the same configuration
+			continue // start made clients of the same configuration
 		}
-		readers.Go(func() {
+		all.Go(func() {
 			defer r.close()
-			for _, key := range t.keys {
-				for ctx.Err() == nil && r.get(ctx, key).Outcome != record.OK {
-					client.Pause(ctx, 250*time.Millisecond)
-				}
-			}
+			do(ctx, r)
 		})
 	}
-	readers.Wait()
+	all.Wait()
 }
 
-// trafficClient is one client of the general traffic.
-type trafficClient struct {
-	*registers
-	number   int
-	sequence int
-	keys     []string
-	random   *rand.Rand
-	// known is the last resourceVersion that this client saw of each key.
-	known map[string]string
-}
-
-func (c *trafficClient) pause(mean time.Duration) time.Duration {
-	return mean/2 + time.Duration(c.random.Int64N(int64(mean)+1))
-}
-
-// value returns a value that nobody else writes.
-func (c *trafficClient) value() string {
-	c.sequence++
-	return fmt.Sprintf("c%d-%d", c.number, c.sequence)
-}
-
-// act makes one step: a read; a read followed at once by the write that fits
-// (half of all steps, since an update of a version that was read long ago would
-// nearly always lose); or a blind create, update of an old version, or delete.
-func (c *trafficClient) act(ctx context.Context) {
-	key := c.keys[c.random.IntN(len(c.keys))]
-	switch dice := c.random.IntN(100); {
-	case dice < 35:
-		c.read(ctx, key)
-	case dice < 85:
-		seen, ok := c.read(ctx, key)
-		switch {
-		case !ok:
-		case !seen.Found:
-			c.learn(c.create(ctx, key, c.value()))
-		case dice < 80:
-			c.learn(c.update(ctx, key, c.value(), seen.Revision))
-		default:
-			c.learn(c.delete(ctx, key, seen.Revision))
+// tryUntil tries again, with pauses, until it is done or ctx has ended, and tells
+// which.
+func tryUntil(ctx context.Context, done func() bool) bool {
+	for ctx.Err() == nil {
+		if done() {
+			return true
 		}
-	case dice < 90:
-		c.learn(c.create(ctx, key, c.value()))
-	case dice < 95 && c.known[key] != "":
-		c.learn(c.update(ctx, key, c.value(), c.known[key]))
-	default:
-		c.learn(c.delete(ctx, key, ""))
+		client.Pause(ctx, 250*time.Millisecond)
 	}
-}
-
-func (c *trafficClient) read(ctx context.Context, key string) (op record.Op, ok bool) {
-	op = c.get(ctx, key)
-	c.learn(op)
-	return op, op.Outcome == record.OK
-}
-
-func (c *trafficClient) learn(op record.Op) {
-	if op.Outcome == record.OK && op.Revision != "" {
-		c.known[op.Key] = op.Revision
-	}
+	return false
 }

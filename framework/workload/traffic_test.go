@@ -37,7 +37,7 @@ func TestTraffic(t *testing.T) {
 	c := apitest.New(t, 3)
 	servers := runtime.NumGoroutine() - before
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Seed: 1, Entrances: c.Entrances(), Interval: 2 * time.Millisecond}, w)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond, ValueSize: 2000}}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestTraffic(t *testing.T) {
 	run := read()
 
 	values, final, kinds := map[string]bool{}, map[string]int{}, map[record.OpType]int{}
-	clients := map[string]bool{}
+	clients, written := map[string]bool{}, map[string]int{}
 	for _, o := range run.Ops {
 		op := o.V
 		if op.Return < op.Call || op.API != "kubernetes" || op.Key == "" || op.Entrance == "" {
@@ -62,12 +62,19 @@ func TestTraffic(t *testing.T) {
 			}
 			continue
 		}
+		if op.Purpose == "final-write" {
+			written[op.Key]++
+			continue
+		}
 		clients[op.Client] = true
+		if op.Collection == "" || (op.Type == record.OpDelete || !op.Found && op.Type == record.OpGet) != (op.Group == "") {
+			t.Fatalf("collection or group: %+v", op)
+		}
 		if op.Outcome == record.OK {
 			kinds[op.Type]++
 		}
 		switch op.Type {
-		case record.OpCreate, record.OpUpdate:
+		case record.OpCreate, record.OpUpdate, record.OpPatch:
 			if values[op.Value] || op.Value == "" {
 				t.Fatalf("value %q written twice", op.Value)
 			}
@@ -87,7 +94,7 @@ func TestTraffic(t *testing.T) {
 	if len(clients) != 6 {
 		t.Errorf("%d clients, want 6", len(clients))
 	}
-	for _, k := range []record.OpType{record.OpGet, record.OpCreate, record.OpUpdate, record.OpDelete} {
+	for _, k := range []record.OpType{record.OpGet, record.OpCreate, record.OpUpdate, record.OpPatch, record.OpDelete} {
 		if kinds[k] < 5 {
 			t.Errorf("only %d acknowledged operations of type %s", kinds[k], k)
 		}
@@ -96,6 +103,18 @@ func TestTraffic(t *testing.T) {
 		if final[e.Name] != 5 {
 			t.Errorf("%d final reads through %s, want 5", final[e.Name], e.Name)
 		}
+	}
+	if len(written) != 5 {
+		t.Errorf("final writes: %v", written)
+	}
+	large := 0
+	for value := range values {
+		if strings.HasSuffix(value, ":2000") {
+			large++
+		}
+	}
+	if large == 0 || large > len(values)/4 {
+		t.Errorf("%d of %d values are large", large, len(values))
 	}
 	for i := range 3 {
 		c.Server(i).CloseClientConnections()
@@ -108,7 +127,7 @@ func TestTraffic(t *testing.T) {
 func TestTrafficUnderFaults(t *testing.T) {
 	c := apitest.New(t, 3)
 	w, read := recording(t)
-	traffic, err := Start(t.Context(), Config{Entrances: c.Entrances(), Interval: 2 * time.Millisecond, Timeout: 100 * time.Millisecond}, w)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters}, Registers: RegisterSettings{Interval: 2 * time.Millisecond}, Timeout: 100 * time.Millisecond}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +143,7 @@ func TestTrafficUnderFaults(t *testing.T) {
 	at := c.Revision()
 	waitFor(t, "traffic", func() bool { return c.Revision() > at+100 })
 	c.Server(1).Hook(nil)
-	traffic.final = 500 * time.Millisecond
+	traffic.final = 1500 * time.Millisecond
 	traffic.Stop()
 	outcomes := map[string]map[record.Outcome]int{}
 	for _, o := range read().Ops {
@@ -164,18 +183,23 @@ func TestRegister(t *testing.T) {
 		return op
 	}
 	wantOp("get of nothing", r.get(ctx, "k"), record.OK, false, "")
-	wantOp("update of nothing", r.update(ctx, "k", "v", "1"), record.Refused, false, "")
+	wantOp("update of nothing", r.update(ctx, "k", content{value: "v"}, "1"), record.Refused, false, "")
 	wantOp("delete of nothing", r.delete(ctx, "k", ""), record.Refused, false, "")
-	made := wantOp("create", r.create(ctx, "k", "v1"), record.OK, false, "")
-	wantOp("create again", r.create(ctx, "k", "v2"), record.Refused, false, "")
+	made := wantOp("create", r.create(ctx, "k", content{value: "v1"}), record.OK, false, "")
+	wantOp("create again", r.create(ctx, "k", content{value: "v2"}), record.Refused, false, "")
 	if got := wantOp("get", r.get(ctx, "k"), record.OK, true, "v1"); got.Revision != made.Revision {
 		t.Errorf("revision %q, created with %q", got.Revision, made.Revision)
 	}
-	second := wantOp("update", r.update(ctx, "k", "v3", made.Revision), record.OK, false, "")
-	wantOp("update of an old version", r.update(ctx, "k", "v4", made.Revision), record.Refused, false, "")
+	second := wantOp("update", r.update(ctx, "k", content{value: "v3"}, made.Revision), record.OK, false, "")
+	wantOp("update of an old version", r.update(ctx, "k", content{value: "v4"}, made.Revision), record.Refused, false, "")
 	wantOp("delete of an old version", r.delete(ctx, "k", made.Revision), record.Refused, false, "")
 	wantOp("get", r.get(ctx, "k"), record.OK, true, "v3")
+	patched := wantOp("patch", r.patch(ctx, "k", content{value: "v5"}), record.OK, false, "")
+	wantOp("update of the version before the patch", r.update(ctx, "k", content{value: "v6"}, second.Revision), record.Refused, false, "")
+	wantOp("get", r.get(ctx, "k"), record.OK, true, "v5")
+	second = patched
 	wantOp("delete", r.delete(ctx, "k", second.Revision), record.OK, false, "")
+	wantOp("patch of nothing", r.patch(ctx, "k", content{value: "v7"}), record.Refused, false, "")
 	wantOp("get after delete", r.get(ctx, "k"), record.OK, false, "")
 
 	for name, answer := range map[string]string{
@@ -190,7 +214,7 @@ func TestRegister(t *testing.T) {
 			return true
 		})
 		wantOp(name, r.get(ctx, "k"), record.Unknown, false, "")
-		wantOp(name, r.create(ctx, "k", "x"), record.Unknown, false, "")
+		wantOp(name, r.create(ctx, "k", content{value: "x"}), record.Unknown, false, "")
 		wantOp(name, r.delete(ctx, "k", ""), record.Unknown, false, "")
 	}
 }
@@ -201,7 +225,7 @@ func TestNamespaceBeingDeleted(t *testing.T) {
 	w, _ := recording(t)
 	ctx, cancel := contextFor(t, 300*time.Millisecond)
 	defer cancel()
-	_, err := Start(ctx, Config{Entrances: c.Entrances()}, w)
+	_, err := Start(ctx, Config{Cluster: c}, w)
 	if err == nil || !strings.Contains(err.Error(), "is being deleted") {
 		t.Errorf("error %v", err)
 	}

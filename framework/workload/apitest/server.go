@@ -12,12 +12,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -117,11 +115,15 @@ func (c *Cluster) Entrances() []framework.Entrance {
 	return all
 }
 
-// Set stores an object, given as JSON, under its path.
+// Set stores an object, given as JSON, under its path. An EndpointSlice becomes
+// one of the kubernetes service where it has no labels.
 func (c *Cluster) Set(path, object string) {
 	var o map[string]any
 	if err := json.Unmarshal([]byte(object), &o); err != nil {
 		panic(err)
+	}
+	if strings.Contains(path, "/endpointslices/") && meta(o)["labels"] == nil {
+		meta(o)["labels"] = map[string]any{"kubernetes.io/service-name": "kubernetes"}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,12 +205,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	path := r.URL.Path
+	path := strings.TrimSuffix(r.URL.Path, "/status")
 	old := c.objects[path]
 	switch r.Method {
 	case http.MethodGet:
-		if path == "/api/v1/namespaces/default/endpoints" || strings.HasSuffix(path, "/endpointslices") {
-			c.list(w, path)
+		if isCollection(path) {
+			c.list(w, r)
 		} else if old == nil {
 			missing(w, path)
 		} else {
@@ -236,10 +238,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			missing(w, path)
 			return
 		}
-		old["data"] = body["data"]
-		c.put(path, old)
-		answer(w, 200, old)
+		changed := copied(old)
+		merge(changed, body)
+		c.put(path, changed)
+		answer(w, 200, changed)
 	case http.MethodDelete:
+		if isCollection(path) {
+			c.deleteAll(w, r)
+			return
+		}
 		if old == nil {
 			missing(w, path)
 			return
@@ -251,56 +258,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		delete(c.objects, path)
 		c.note("DELETED", path, old)
 		answer(w, 200, map[string]any{"kind": "Status", "status": "Success"})
-	}
-}
-
-func (c *Cluster) list(w http.ResponseWriter, path string) {
-	items := []any{}
-	for _, p := range slices.Sorted(func(yield func(string) bool) {
-		for p := range c.objects {
-			if !yield(p) {
-				return
-			}
-		}
-	}) {
-		if strings.HasPrefix(p, path+"/") {
-			items = append(items, c.objects[p])
-		}
-	}
-	answer(w, 200, map[string]any{
-		"kind": "List", "metadata": map[string]any{"resourceVersion": strconv.Itoa(c.revision)}, "items": items,
-	})
-}
-
-func (c *Cluster) watch(w http.ResponseWriter, r *http.Request) {
-	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	flusher := w.(http.Flusher)
-	flusher.Flush()
-	for {
-		c.mu.Lock()
-		gone, changed := from < c.gone, c.changed
-		events := slices.Clone(c.history)
-		c.mu.Unlock()
-		if gone {
-			_ = json.NewEncoder(w).Encode(map[string]any{"type": "ERROR", "object": map[string]any{"kind": "Status", "code": 410}})
-			return
-		}
-		for _, e := range events {
-			if e.revision > from && strings.HasPrefix(e.path, r.URL.Path+"/") {
-				_ = json.NewEncoder(w).Encode(map[string]any{"type": e.kind, "object": e.object})
-			}
-			from = max(from, e.revision)
-		}
-		flusher.Flush()
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-			return
-		case <-time.After(time.Minute):
-			return
-		}
 	}
 }
 

@@ -40,16 +40,21 @@ func NewEtcd(access framework.EtcdAccess, node string) (*clientv3.Client, error)
 	return c, nil
 }
 
-// etcdRefusals are etcd's own words that a request was not even proposed.
+// etcdRefusals are etcd's own words that a request was not even proposed, or that
+// applying it stopped before it changed anything (go.etcd.io/etcd/server/v3,
+// etcdserver/apply). ErrNoSpace is not among them: the write that finds the quota
+// used up is applied, and answered with that (quotaApplierV3).
 var etcdRefusals = []error{
 	rpctypes.ErrEmptyKey, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyRequests,
 	rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty,
+	rpctypes.ErrCompacted, rpctypes.ErrFutureRev, rpctypes.ErrLeaseNotFound, rpctypes.ErrLeaseExist,
+	rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey,
 }
 
 // EtcdOutcome tells what the client knows of the effect of a request to etcd
 // that ended with err. It is Refused only for an answer of etcd that says that
-// the request was never proposed, since gRPC does not tell a request that was
-// not sent from one that was.
+// the request changed nothing, since gRPC does not tell a request that was not
+// sent from one that was.
 func EtcdOutcome(err error) record.Outcome {
 	if err == nil {
 		return record.OK

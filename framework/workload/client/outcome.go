@@ -47,6 +47,8 @@ var refusals = map[int]map[string]bool{
 	http.StatusRequestEntityTooLarge: {"RequestEntityTooLarge": true},
 	http.StatusUnsupportedMediaType:  {"UnsupportedMediaType": true},
 	http.StatusUnprocessableEntity:   {"Invalid": true},
+	// For lists and watches: the version, or the continuation, is compacted.
+	http.StatusGone: {"Expired": true, "Gone": true},
 }
 
 // Outcome tells what the client knows of the effect of its request.

@@ -41,6 +41,7 @@ func TestOutcome(t *testing.T) {
 		{"already exists", kubeStatus(409, "AlreadyExists", "x"), record.Refused},
 		{"too large", kubeStatus(413, "RequestEntityTooLarge", "x"), record.Refused},
 		{"invalid", kubeStatus(422, "Invalid", "x"), record.Refused},
+		{"version compacted", kubeStatus(410, "Expired", "x"), record.Refused},
 		{"flow control", text(429, "Too many requests, please try again later."), record.Refused},
 		{"server that shuts down", text(429, "The apiserver is shutting down, please try again later."), record.Refused},
 
@@ -110,6 +111,10 @@ func TestEtcdOutcome(t *testing.T) {
 		{"too many requests, on the wire", rpctypes.ErrGRPCRequestTooManyRequests, record.Refused},
 		{"too large", rpctypes.ErrRequestTooLarge, record.Refused},
 		{"permission", rpctypes.ErrPermissionDenied, record.Refused},
+		{"compacted", rpctypes.ErrGRPCCompacted, record.Refused},
+		{"lease not found", rpctypes.ErrLeaseNotFound, record.Refused},
+		// The put that finds the quota used up is applied all the same.
+		{"no space", rpctypes.ErrGRPCNoSpace, record.Unknown},
 	} {
 		if got := EtcdOutcome(tc.err); got != tc.want {
 			t.Errorf("%s: outcome %s, want %s", tc.name, got, tc.want)

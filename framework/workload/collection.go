@@ -1,0 +1,137 @@
+package workload
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"sync"
+)
+
+// Labels of a register of the traffic.
+const (
+	collectionLabel = "holdfast.dev/collection"
+	groupLabel      = "holdfast.dev/group"
+)
+
+// groups are those of a collection.
+var groups = [...]string{"a", "b"}
+
+// collection is what clients of different profiles share of their keys.
+type collection struct {
+	name string
+	keys []string
+
+	mu sync.Mutex
+	// recent are the last versions that any client has seen.
+	recent []string
+	// ends are the last writes of the keys, once nothing else will come.
+	ends map[string]end
+}
+
+// end is the last write of a key.
+type end struct {
+	revision uint64
+	group    string
+}
+
+// recentVersions is how many versions a collection remembers. At the default
+// rate the oldest of them is about a second old.
+const recentVersions = 32
+
+// saw notes a version that a client was told.
+func (c *collection) saw(revision string) {
+	if revision == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.recent) == recentVersions {
+		c.recent = c.recent[1:]
+	}
+	c.recent = append(c.recent, revision)
+}
+
+// version returns one that a client has seen, empty where none has.
+func (c *collection) version(random *rand.Rand) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.recent) == 0 {
+		return ""
+	}
+	return c.recent[random.IntN(len(c.recent))]
+}
+
+// close notes the last writes of the keys.
+func (c *collection) close(ends map[string]end) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends = ends
+}
+
+// last returns the last writes that a watch of a key, of a group or, where both
+// are empty, of the whole collection shows; none as long as more may come.
+func (c *collection) last(key, group string) map[string]end {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ends := map[string]end{}
+	for k, e := range c.ends {
+		if (key == "" || key == k) && (group == "" || group == e.group) {
+			ends[k] = e
+		}
+	}
+	return ends
+}
+
+// progress is how far a client has come by watching.
+type progress struct {
+	mu sync.Mutex
+	// upTo is a version of which, and of all before it, nothing more will come.
+	upTo uint64
+	keys map[string]uint64 // the newest version of each key
+}
+
+// begin says that the client knows the state of a version.
+func (p *progress) begin(revision uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.upTo, p.keys = revision, map[string]uint64{}
+}
+
+// add takes an event into account; ordered tells that nothing older will follow.
+func (p *progress) add(key, revision string, ordered bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := number(revision)
+	if ordered {
+		p.upTo = max(p.upTo, n)
+	}
+	p.keys[key] = max(p.keys[key], n)
+}
+
+// shows tells whether the client has seen all of some writes.
+func (p *progress) shows(ends map[string]end) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, e := range ends {
+		if p.upTo < e.revision && p.keys[key] < e.revision {
+			return false
+		}
+	}
+	return true
+}
+
+// number returns a version as a number, 0 for what is none.
+func number(revision string) uint64 {
+	n, err := strconv.ParseUint(revision, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// otherGroup returns the group that is not this one.
+func otherGroup(group string) string {
+	if group == groups[0] {
+		return groups[1]
+	}
+	return groups[0]
+}

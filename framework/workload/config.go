@@ -1,0 +1,198 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// The profiles of the general traffic.
+const (
+	ProfileRegisters  = "registers"
+	ProfileLists      = "lists"
+	ProfileWatches    = "watches"
+	ProfileKubernetes = "kubernetes"
+	ProfileEtcd       = "etcd"
+)
+
+// ProfileNames returns all profiles.
+func ProfileNames() []string {
+	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileKubernetes, ProfileEtcd}
+}
+
+// DefaultProfiles returns those of a Config that names none. On three nodes they
+// make up to 150 requests per second, which leaves two processors room.
+func DefaultProfiles() []string {
+	return []string{ProfileRegisters, ProfileLists, ProfileWatches}
+}
+
+// Config describes the general traffic. The zero value of each field but
+// Cluster is useful.
+type Config struct {
+	// Seed is what the choices of all clients derive from.
+	Seed uint64
+	// Cluster is the cluster under test; each of its entrances gets clients of
+	// its own.
+	Cluster framework.Cluster
+	// Timeout is how long a client waits for an answer, 5 s where 0.
+	Timeout time.Duration
+	// Namespace is created if need be, DefaultNamespace where empty.
+	Namespace string
+	// Profiles are what the traffic is made of, DefaultProfiles where empty.
+	Profiles   []string
+	Registers  RegisterSettings
+	Lists      ListSettings
+	Watches    WatchSettings
+	Kubernetes KubernetesSettings
+	Etcd       EtcdSettings
+}
+
+// An interval in what follows is the mean pause of a client between two steps;
+// each pause is drawn from ± 50 % around it.
+
+// RegisterSettings are those of the profile "registers".
+type RegisterSettings struct {
+	ClientsPerEntrance int `yaml:"clientsPerEntrance"` // 2 where 0
+	// Keys is the number of registers that all clients share, 5 where 0.
+	Keys     int           `yaml:"keys"`
+	Interval time.Duration `yaml:"interval"` // 100 ms where 0
+	// ValueSize is the size of every tenth value in bytes; 0 for short ones only.
+	ValueSize int `yaml:"valueSize"`
+}
+
+// ListSettings are those of the profile "lists".
+type ListSettings struct {
+	ClientsPerEntrance int           `yaml:"clientsPerEntrance"` // 1 where 0
+	Interval           time.Duration `yaml:"interval"`           // 500 ms where 0
+	Limit              int           `yaml:"limit"`              // of a page, 2 where 0
+}
+
+// WatchSettings are those of the profile "watches".
+type WatchSettings struct {
+	ClientsPerEntrance int `yaml:"clientsPerEntrance"` // 2 where 0
+	// Lifetime is the mean time after which a client or, as often, the server
+	// ends a watch, 6 s where 0.
+	Lifetime time.Duration `yaml:"lifetime"`
+}
+
+// KubernetesSettings are those of the profile "kubernetes".
+type KubernetesSettings struct {
+	ClientsPerEntrance int           `yaml:"clientsPerEntrance"` // 1 where 0
+	Interval           time.Duration `yaml:"interval"`           // 200 ms where 0
+}
+
+// EtcdSettings are those of the profile "etcd".
+type EtcdSettings struct {
+	ClientsPerMember int           `yaml:"clientsPerMember"` // 2 where 0
+	Keys             int           `yaml:"keys"`             // 6 where 0
+	Interval         time.Duration `yaml:"interval"`         // 100 ms where 0
+	ValueSize        int           `yaml:"valueSize"`        // as of registers
+	Watches          int           `yaml:"watches"`          // of each member, 1 where 0
+	Lifetime         time.Duration `yaml:"lifetime"`         // of a watch, 6 s where 0
+}
+
+// maxValueSize is what etcd takes in one request by default, less the rest of
+// an object.
+const maxValueSize = 1 << 20
+
+// Problem is what is wrong with one field of a Config.
+type Problem struct {
+	// Path leads to the field, in the words of a scenario file: "lists.limit".
+	Path string
+	Err  error
+}
+
+// Validate tells what is wrong with the settings; Start takes none of it.
+func (c Config) Validate() []Problem {
+	var all []Problem
+	add := func(path, format string, args ...any) { all = append(all, Problem{path, fmt.Errorf(format, args...)}) }
+	chosen := c.Profiles
+	if len(chosen) == 0 {
+		chosen = DefaultProfiles()
+	}
+	for i, name := range c.Profiles {
+		path := fmt.Sprintf("profiles[%d]", i)
+		switch {
+		case !slices.Contains(ProfileNames(), name):
+			add(path, "no profile %q of traffic; allowed: %s", name, strings.Join(ProfileNames(), ", "))
+		case slices.Contains(c.Profiles[:i], name):
+			add(path, "%q is named twice", name)
+		case (name == ProfileLists || name == ProfileWatches) && !slices.Contains(c.Profiles, ProfileRegisters):
+			add(path, "%s are of the registers: name the profile %s too", name, ProfileRegisters)
+		}
+	}
+	for name, set := range map[string]bool{
+		ProfileRegisters: c.Registers != RegisterSettings{}, ProfileLists: c.Lists != ListSettings{}, ProfileWatches: c.Watches != WatchSettings{},
+		ProfileKubernetes: c.Kubernetes != KubernetesSettings{}, ProfileEtcd: c.Etcd != EtcdSettings{},
+	} {
+		if set && !slices.Contains(chosen, name) {
+			add(name, "these settings are without effect: the profiles are %s", strings.Join(chosen, ", "))
+		}
+	}
+	for path, n := range map[string]int64{
+		"timeout":                      int64(c.Timeout),
+		"registers.clientsPerEntrance": int64(c.Registers.ClientsPerEntrance), "registers.keys": int64(c.Registers.Keys),
+		"registers.interval": int64(c.Registers.Interval), "registers.valueSize": int64(c.Registers.ValueSize),
+		"lists.clientsPerEntrance": int64(c.Lists.ClientsPerEntrance), "lists.interval": int64(c.Lists.Interval), "lists.limit": int64(c.Lists.Limit),
+		"watches.clientsPerEntrance": int64(c.Watches.ClientsPerEntrance), "watches.lifetime": int64(c.Watches.Lifetime),
+		"kubernetes.clientsPerEntrance": int64(c.Kubernetes.ClientsPerEntrance), "kubernetes.interval": int64(c.Kubernetes.Interval),
+		"etcd.clientsPerMember": int64(c.Etcd.ClientsPerMember), "etcd.keys": int64(c.Etcd.Keys), "etcd.interval": int64(c.Etcd.Interval),
+		"etcd.valueSize": int64(c.Etcd.ValueSize), "etcd.watches": int64(c.Etcd.Watches), "etcd.lifetime": int64(c.Etcd.Lifetime),
+	} {
+		if n < 0 {
+			add(path, "must not be negative")
+		}
+	}
+	for path, size := range map[string]int{"registers.valueSize": c.Registers.ValueSize, "etcd.valueSize": c.Etcd.ValueSize} {
+		if size > maxValueSize {
+			add(path, "%d: want %d bytes at most", size, maxValueSize)
+		}
+	}
+	slices.SortFunc(all, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	return all
+}
+
+// err joins all problems.
+func (c Config) err() error {
+	var all []error
+	for _, p := range c.Validate() {
+		all = append(all, fmt.Errorf("%s: %w", p.Path, p.Err))
+	}
+	return errors.Join(all...)
+}
+
+func (c Config) withDefaults() Config {
+	if len(c.Profiles) == 0 {
+		c.Profiles = DefaultProfiles()
+	}
+	or(&c.Timeout, 5*time.Second)
+	or(&c.Namespace, DefaultNamespace)
+	or(&c.Registers.ClientsPerEntrance, 2)
+	or(&c.Registers.Keys, 5)
+	or(&c.Registers.Interval, 100*time.Millisecond)
+	or(&c.Lists.ClientsPerEntrance, 1)
+	or(&c.Lists.Interval, 500*time.Millisecond)
+	or(&c.Lists.Limit, 2)
+	or(&c.Watches.ClientsPerEntrance, 2)
+	or(&c.Watches.Lifetime, 6*time.Second)
+	or(&c.Kubernetes.ClientsPerEntrance, 1)
+	or(&c.Kubernetes.Interval, 200*time.Millisecond)
+	or(&c.Etcd.ClientsPerMember, 2)
+	or(&c.Etcd.Keys, 6)
+	or(&c.Etcd.Interval, 100*time.Millisecond)
+	or(&c.Etcd.Watches, 1)
+	or(&c.Etcd.Lifetime, 6*time.Second)
+	return c
+}
+
+// or sets v to its default where it is zero.
+func or[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}

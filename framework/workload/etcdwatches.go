@@ -1,0 +1,260 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// progressEvery is how often a client that wants to be told of progress asks for
+// it. Members tell by themselves too, by default every ten minutes.
+const progressEvery = time.Second
+
+// startWatches begins the watches of the profile: of all keys, a group, or one;
+// from the revision of a list, or from the next change on.
+func (p *etcdTraffic) startWatches() error {
+	for i := range p.settings.Watches {
+		members, err := openMembers(p.t.cfg.Cluster, p.t.w, "")
+		if err != nil {
+			return err
+		}
+		closeAll(members)
+		for at, m := range members {
+			w := &etcdWatcher{watches: p.watches, of: p.of, at: at, random: p.t.random()}
+			name := fmt.Sprintf("%s/watch-%d/%s", ProfileEtcd, i, m.node)
+			if w.ways, err = openMembers(p.t.cfg.Cluster, p.t.w, name); err != nil {
+				return err
+			}
+			for _, way := range w.ways {
+				way.name, way.of = name, p.of
+			}
+			p.watches.watchers.Go(w.run)
+		}
+	}
+	return nil
+}
+
+// etcdWatcher is one client of etcd that watches.
+type etcdWatcher struct {
+	*watches
+	of     *collection
+	ways   []*member // one for each member
+	at     int       // the member of the next watch
+	random *rand.Rand
+	seen   progress // of the present story
+}
+
+// etcdWatching is what a client wants to be told, and from which revision on.
+type etcdWatching struct {
+	key, group         string
+	from               int64 // 0: the next change
+	resumes            string
+	progress, previous bool
+}
+
+func (w *etcdWatcher) run() {
+	defer closeAll(w.ways)
+	for w.last.Err() == nil && !w.story() {
+		client.Pause(w.last, watchPause)
+	}
+}
+
+// story is that of watcher, for etcd.
+func (w *etcdWatcher) story() (over bool) {
+	q := etcdWatching{progress: w.random.IntN(4) > 0, previous: w.random.IntN(2) == 0}
+	switch dice := w.random.IntN(10); {
+	case dice < 6: // all
+	case dice < 8:
+		q.group = groups[w.random.IntN(len(groups))]
+	default:
+		q.key = w.of.keys[w.random.IntN(len(w.of.keys))]
+	}
+	listed := w.random.IntN(3) > 0
+	w.seen.begin(0)
+	for n := 1 + w.random.IntN(6); w.last.Err() == nil && (n > 0 || w.isStopping()); n-- {
+		if listed && q.from == 0 {
+			l := w.ways[w.at].list(w.last, "", listing{match: record.MatchUnset, group: q.group})
+			if l.Outcome != record.OK {
+				w.move()
+				client.Pause(w.last, watchPause)
+				continue
+			}
+			version := number(l.Pages[0].Revision)
+			q.from, q.resumes = int64(version)+1, ""
+			w.seen.begin(version)
+		}
+		done := func() bool { return w.isStopping() && w.seen.shows(w.of.last(q.key, q.group)) }
+		if done() {
+			return true
+		}
+		ctx, release := w.alive(around(w.random, w.settings.Lifetime), done)
+		result := w.ways[w.at].watch(ctx, w.id(), q, &w.seen, done)
+		release()
+		if done() {
+			return true
+		}
+		switch {
+		case result.status == http.StatusGone:
+			listed, q.from = true, 0
+		case result.id != "" && result.from != "":
+			q.from, q.resumes = int64(number(result.from)), result.id
+		}
+		w.move()
+		client.Pause(w.last, watchPause)
+	}
+	return false
+}
+
+func (w *etcdWatcher) move() {
+	if n := len(w.ways); n > 1 {
+		w.at = (w.at + 1 + w.random.IntN(n-1)) % n
+	}
+}
+
+// watch makes one watch, on a stream of its own, and records it until it ends by
+// itself, until ctx ends, or until done says so. It does not use clientv3's Watch,
+// which resumes by itself.
+func (m *member) watch(ctx context.Context, id string, q etcdWatching, seen *progress, done func() bool) watched {
+	entry := record.Watch{
+		ID: id, Client: m.name, Entrance: m.node, API: apiEtcd, Collection: m.of.name, Key: q.key, Group: q.group,
+		Bookmarks: q.progress, Previous: q.previous, Resumes: q.resumes, Called: m.w.Now(),
+	}
+	if q.from > 0 {
+		entry.From = strconv.FormatInt(q.from, 10)
+	}
+	phase := func(p record.WatchPhase) {
+		entry.Phase, entry.Seen = p, m.w.Now()
+		_ = m.w.Append(record.KindWatch, entry)
+	}
+	result := watched{from: entry.From}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	tooLong := time.AfterFunc(stepTimeout, func() { cancel(fmt.Errorf("not accepted in %s", stepTimeout)) })
+	defer tooLong.Stop()
+	// A member without a leader is to say so instead of saying nothing.
+	stream, err := etcdserverpb.NewWatchClient(m.ActiveConnection()).Watch(clientv3.WithRequireLeader(ctx))
+	if err == nil {
+		err = stream.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{CreateRequest: q.request(m.of)}})
+	}
+	for batch := 1; err == nil; batch++ {
+		var res *etcdserverpb.WatchResponse
+		if res, err = stream.Recv(); err != nil {
+			break
+		}
+		if res.Created && result.id == "" {
+			tooLong.Stop()
+			phase(record.WatchOpened)
+			result.id = id
+			if q.from == 0 {
+				seen.begin(uint64(res.Header.Revision)) // what comes is newer
+			}
+			if q.progress {
+				go askForProgress(ctx, stream)
+			}
+		}
+		if res.Canceled {
+			if res.CompactRevision > 0 {
+				entry.Status, entry.Compacted = http.StatusGone, strconv.FormatInt(res.CompactRevision, 10)
+			}
+			err = errors.New(res.CancelReason)
+			break
+		}
+		for _, e := range m.events(res) {
+			e.Watch, e.Batch = id, batch
+			_ = m.w.Append(record.KindEvent, e)
+			m.of.saw(e.Revision)
+			seen.add(e.Key, e.Revision, e.Type == record.EventBookmark)
+			result.from = strconv.FormatUint(number(e.Revision)+1, 10)
+		}
+		if done() {
+			err = errLastWrite
+		}
+	}
+	entry.Error = client.Shorten(why(ctx, err))
+	if entry.Error == "" && errors.Is(err, io.EOF) {
+		entry.Error = "the stream ended"
+	}
+	result.status = entry.Status
+	if result.id == "" {
+		phase(record.WatchRefused)
+		return result
+	}
+	entry.Purpose = lastPurpose(ctx, err)
+	phase(record.WatchEnded)
+	return result
+}
+
+func (q etcdWatching) request(of *collection) *etcdserverpb.WatchCreateRequest {
+	r := &etcdserverpb.WatchCreateRequest{StartRevision: q.from, ProgressNotify: q.progress, PrevKv: q.previous}
+	if q.key != "" {
+		r.Key = []byte(q.key)
+		return r
+	}
+	prefix := groupPrefix(of, q.group)
+	r.Key, r.RangeEnd = []byte(prefix), []byte(clientv3.GetPrefixRangeEnd(prefix))
+	return r
+}
+
+// askForProgress asks for progress on a stream until ctx ends.
+func askForProgress(ctx context.Context, stream etcdserverpb.Watch_WatchClient) {
+	for client.Pause(ctx, progressEvery) {
+		err := stream.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_ProgressRequest{ProgressRequest: &etcdserverpb.WatchProgressRequest{}}})
+		if err != nil {
+			return // whoever receives is told why
+		}
+	}
+}
+
+// events returns what one response says.
+func (m *member) events(res *etcdserverpb.WatchResponse) (all []record.Event) {
+	now := m.w.Now()
+	if len(res.Events) == 0 && !res.Created {
+		return []record.Event{{Type: record.EventBookmark, Revision: strconv.FormatInt(res.Header.Revision, 10), Seen: now}}
+	}
+	for _, got := range res.Events {
+		i := m.item(got.Kv)
+		e := record.Event{
+			Type: record.EventModified, Key: i.Key, Value: i.Value, Group: i.Group, Revision: i.Revision, Seen: now,
+			CreateRevision: revisionText(got.Kv.CreateRevision), Version: got.Kv.Version,
+		}
+		switch {
+		case got.Type == mvccpb.Event_DELETE:
+			e.Type = record.EventDeleted
+		case got.Kv.CreateRevision == got.Kv.ModRevision:
+			e.Type = record.EventAdded
+		}
+		if got.PrevKv != nil {
+			before := m.item(got.PrevKv)
+			e.PreviousValue, e.PreviousRevision = before.Value, before.Revision
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// item returns a key-value pair as the record has it.
+func (m *member) item(kv *mvccpb.KeyValue) record.Item {
+	return record.Item{
+		Key: string(kv.Key), Value: valueOf(string(kv.Value)), Group: groupOf(m.of, string(kv.Key)), Revision: revisionText(kv.ModRevision),
+	}
+}
+
+// revisionText is empty for none.
+func revisionText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}

@@ -1,0 +1,231 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// kubernetes is the profile of clients that do what nodes do all the time: most of
+// all renew leases, then tell the status of pods, and write events. Leases and pods
+// are their own; no scheduler takes the pods.
+//
+// All of it is recorded as operations of no collection: acknowledgements count for
+// throughput and for the gaps of an entrance, and the renewals of a lease
+// ("leases/NAME", compare-and-swap) and the status of a pod ("pods/NAME/status",
+// patch) are registers of other kinds than a ConfigMap.
+type kubernetes struct {
+	t        *Traffic
+	settings KubernetesSettings
+}
+
+// ownerLabel is on all that the profile makes.
+const ownerLabel = "holdfast.dev/traffic"
+
+// A kind is a resource that the profile writes.
+type kind struct {
+	name, version, resource string
+}
+
+var (
+	leaseKind = kind{"Lease", "coordination.k8s.io/v1", "leases"}
+	podKind   = kind{"Pod", "v1", "pods"}
+	eventKind = kind{"Event", "v1", "events"}
+)
+
+func (k kind) path(namespace string) string {
+	group := "/apis/" + k.version
+	if !strings.Contains(k.version, "/") {
+		group = "/api/" + k.version
+	}
+	return group + "/namespaces/" + namespace + "/" + k.resource
+}
+
+func (p kubernetes) start() error {
+	return p.t.perEntrance(ProfileKubernetes, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, number int) {
+		r.of = nil
+		c := &component{registers: r, values: newValues(random, fmt.Sprintf("k%d", number), 0),
+			object: fmt.Sprintf("node-%d-%s", number, p.t.suffix), owner: p.t.suffix}
+		p.t.loop(random, p.settings.Interval, c.act)
+	})
+}
+
+// finish deletes what the profile made, as far as that can be done now. Nobody
+// looks at it any more, so it is not recorded.
+func (p kubernetes) finish(ctx context.Context) {
+	query := url.Values{"labelSelector": {ownerLabel + "=" + p.t.suffix}}
+	left := []kind{leaseKind, podKind, eventKind}
+	for _, e := range apiServers(p.t.cfg.Cluster.Entrances()) {
+		r, err := p.t.client(e, "final/"+e.Name, "cleanup")
+		if err != nil {
+			continue // start made clients of the same configuration
+		}
+		for len(left) > 0 {
+			ctx, cancel := context.WithTimeout(ctx, p.t.cfg.Timeout)
+			a := r.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: left[0].path(p.t.cfg.Namespace), Query: query})
+			cancel()
+			if a.Outcome() != record.OK {
+				break
+			}
+			left = left[1:]
+		}
+		r.close()
+	}
+}
+
+// component is one client of the profile, with a lease and a pod.
+type component struct {
+	*registers
+	*values
+	object string // name of its lease and of its pod
+	owner  string
+	// lease is the version of the lease; empty where it is not known.
+	lease string
+	pod   bool // the pod is there
+	told  bool // and its status has a value
+}
+
+// act makes one step, as often as a node would: seven of ten renew a lease.
+func (c *component) act(ctx context.Context) {
+	switch dice := c.random.IntN(20); {
+	case dice < 14:
+		c.renew(ctx)
+	case dice < 17:
+		c.status(ctx)
+	case dice < 19:
+		c.event(ctx)
+	default:
+		c.get(ctx, leaseKind, c.object)
+		if c.told {
+			c.get(ctx, podKind, c.object+"/status")
+		}
+	}
+}
+
+// renew updates the lease over the version that the client knows, as client-go's
+// leader election does; it reads the lease where it knows none.
+func (c *component) renew(ctx context.Context) {
+	value, _ := c.next()
+	op := record.Op{Type: record.OpUpdate, Key: leaseKind.resource + "/" + c.object, Value: value, Expect: c.lease}
+	method, path := http.MethodPut, leaseKind.path(c.namespace)+"/"+c.object
+	if c.lease == "" {
+		seen := c.get(ctx, leaseKind, c.object)
+		if seen.Outcome != record.OK {
+			return
+		}
+		if op.Expect = seen.Revision; !seen.Found {
+			op.Type, method, path = record.OpCreate, http.MethodPost, leaseKind.path(c.namespace)
+		}
+	}
+	meta := c.meta(c.object)
+	meta.ResourceVersion = op.Expect
+	op = c.change(ctx, leaseKind, op, method, path, map[string]any{
+		"metadata": meta,
+		"spec": map[string]any{
+			"holderIdentity": value, "leaseDurationSeconds": 40,
+			"renewTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
+		},
+	})
+	c.lease = op.Revision
+}
+
+// status patches the status of the pod, which it makes first.
+func (c *component) status(ctx context.Context) {
+	value, _ := c.next()
+	if !c.pod {
+		op := record.Op{Type: record.OpCreate, Key: podKind.resource + "/" + c.object, Value: value}
+		op = c.change(ctx, podKind, op, http.MethodPost, podKind.path(c.namespace), map[string]any{
+			"metadata": c.meta(c.object),
+			"spec": map[string]any{
+				"schedulerName": "holdfast.dev/none", "automountServiceAccountToken": false,
+				"containers": []any{map[string]any{"name": "none", "image": "none"}},
+			},
+		})
+		// One that was acknowledged to nobody is there too, or is made by the next try.
+		c.pod = op.Outcome == record.OK || strings.Contains(op.Error, "AlreadyExists")
+		return
+	}
+	op := record.Op{Type: record.OpPatch, Key: podKind.resource + "/" + c.object + "/status", Value: value}
+	op = c.change(ctx, podKind, op, http.MethodPatch, podKind.path(c.namespace)+"/"+c.object+"/status",
+		map[string]any{"status": map[string]any{"message": value}})
+	c.told = c.told || op.Outcome == record.OK
+}
+
+func (c *component) event(ctx context.Context) {
+	value, _ := c.next()
+	name := value + "-" + c.owner
+	now := time.Now().UTC().Format(time.RFC3339)
+	c.change(ctx, eventKind, record.Op{Type: record.OpCreate, Key: eventKind.resource + "/" + name, Value: value}, http.MethodPost, eventKind.path(c.namespace), map[string]any{
+		"metadata":       c.meta(name),
+		"involvedObject": map[string]any{"kind": podKind.name, "namespace": c.namespace, "name": c.object},
+		"reason":         "Traffic", "message": value, "type": "Normal", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
+		"source": map[string]any{"component": "holdfast"},
+	})
+}
+
+func (c *component) meta(name string) metadata {
+	return metadata{Name: name, Namespace: c.namespace, Labels: map[string]string{ownerLabel: c.owner}}
+}
+
+// change makes a write; a patch has a body without kind.
+func (c *component) change(ctx context.Context, k kind, op record.Op, method, path string, body map[string]any) record.Op {
+	req := client.Request{Method: method, Path: path}
+	if method == http.MethodPatch {
+		req.Type = client.MergePatch
+	} else {
+		body["apiVersion"], body["kind"] = k.version, k.name
+	}
+	req.Body = mustJSON(body)
+	return c.do(ctx, op, req, func(op *record.Op, a client.Answer) {
+		if o, ok := k.read(op, a); ok {
+			op.Revision = o.Metadata.ResourceVersion
+		}
+	})
+}
+
+// get reads an object, or, with "/status" after its name, its status.
+func (c *component) get(ctx context.Context, k kind, name string) record.Op {
+	op := record.Op{Type: record.OpGet, Consistency: "quorum", Key: k.resource + "/" + name}
+	return c.do(ctx, op, client.Request{Method: http.MethodGet, Path: k.path(c.namespace) + "/" + name}, func(op *record.Op, a client.Answer) {
+		if a.Absent(k.resource, name) {
+			op.Outcome = record.OK
+			return
+		}
+		if o, ok := k.read(op, a); ok {
+			op.Found, op.Value, op.Revision = true, o.Spec.HolderIdentity+o.Status.Message, o.Metadata.ResourceVersion
+		}
+	})
+}
+
+// written is what is needed of any object of the profile.
+type written struct {
+	Kind     string   `json:"kind"`
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		HolderIdentity string `json:"holderIdentity"`
+	} `json:"spec"`
+	Status struct {
+		Message string `json:"message"`
+	} `json:"status"`
+}
+
+// read reads an object from an answer, as registers.object does.
+func (k kind) read(op *record.Op, a client.Answer) (o written, ok bool) {
+	if a.Outcome() != record.OK {
+		return o, false
+	}
+	if err := json.Unmarshal(a.Body, &o); err != nil || o.Kind != k.name || o.Metadata.ResourceVersion == "" {
+		op.Outcome = record.Unknown
+		op.Error = client.Shorten(fmt.Sprintf("status %d, but no %s: %s", a.Status, k.name, a.Body))
+		return o, false
+	}
+	return o, true
+}

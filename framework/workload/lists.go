@@ -1,0 +1,50 @@
+package workload
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// lists is the profile of clients that list the registers: in each of the
+// semantics of resourceVersion, whole and paged, all and one group.
+type lists struct {
+	t        *Traffic
+	settings ListSettings
+}
+
+func (p lists) start() error {
+	return p.t.perEntrance(ProfileLists, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, _ int) {
+		p.t.loop(random, p.settings.Interval, func(ctx context.Context) { r.list(ctx, p.choose(r.of, random)) })
+	})
+}
+
+// choose makes up a list. The versions asked for are some that any client of the
+// collection has seen lately, through whichever entrance, so that an API server
+// which lags behind is asked for what it may not have yet.
+func (p lists) choose(c *collection, random *rand.Rand) listing {
+	all := []record.ListMatch{record.MatchUnset, record.MatchAny, record.MatchNotOlderThan, record.MatchExact}
+	q := listing{match: all[random.IntN(len(all))]}
+	if random.IntN(4) == 0 {
+		q.group = groups[random.IntN(len(groups))]
+	}
+	if random.IntN(2) == 0 {
+		q.limit = p.settings.Limit
+		q.pause = time.Duration(random.Int64N(int64(50 * time.Millisecond)))
+	}
+	if q.match == record.MatchNotOlderThan || q.match == record.MatchExact {
+		if q.asked = c.version(random); q.asked == "" {
+			q.match = record.MatchUnset
+		}
+	}
+	return q
+}
+
+// finish lists the collection as it is for good, through each API server.
+func (p lists) finish(ctx context.Context) {
+	p.t.finally(ctx, func(ctx context.Context, r *registers) {
+		tryUntil(ctx, func() bool { return r.list(ctx, listing{match: record.MatchUnset}).Outcome == record.OK })
+	})
+}

@@ -1,0 +1,204 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// watching is what a client wants to be told of a collection, and from where on.
+type watching struct {
+	key, group string // both empty: all of the collection
+	// from is the version, and resumes the ID of the watch, that it goes on
+	// from; both may be empty.
+	from, resumes string
+	// initial asks for a streaming list, bookmarks for bookmarks.
+	initial, bookmarks bool
+	// seconds is after what time the server ends the watch; 0 leaves it to the
+	// server.
+	seconds int
+}
+
+// message is one message of a watch, as it is sent.
+type message struct {
+	Type   string `json:"type"`
+	Object struct {
+		configMap
+		// Of a metav1.Status.
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"object"`
+}
+
+// initialEnd annotates the bookmark that ends a streaming list's initial events.
+const initialEnd = "k8s.io/initial-events-end"
+
+// watched is how a watch ended.
+type watched struct {
+	id     string // empty for one that was refused
+	status int
+	// from is the version to resume from, empty where nothing that the client was
+	// told makes one.
+	from string
+}
+
+// watch makes one watch and records it until it ends by itself, until ctx ends,
+// or until done says so of the last event.
+//
+// Recording an event takes some microseconds of computing and no input or
+// output, so reading does not wait for it.
+func (r *registers) watch(ctx context.Context, id string, q watching, seen *progress, done func() bool) watched {
+	entry := record.Watch{
+		ID: id, Client: r.name, Entrance: r.entrance, API: apiKubernetes, Collection: r.of.name, Key: q.key, Group: q.group,
+		From: q.from, Initial: q.initial, Bookmarks: q.bookmarks, Resumes: q.resumes, Called: r.w.Now(),
+	}
+	phase := func(p record.WatchPhase) {
+		entry.Phase, entry.Seen = p, r.w.Now()
+		_ = r.w.Append(record.KindWatch, entry)
+	}
+	result := watched{from: q.from}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	tooLong := time.AfterFunc(r.timeout, func() { cancel(fmt.Errorf("not accepted in %s", r.timeout)) })
+	body, err := r.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: r.watchQuery(q)})
+	if err == nil && !tooLong.Stop() {
+		body.Close()
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		var refused *client.RefusedError
+		if errors.As(err, &refused) {
+			entry.Status = refused.Status
+		}
+		entry.Error = client.Shorten(why(ctx, err))
+		phase(record.WatchRefused)
+		result.status = entry.Status
+		return result
+	}
+	defer body.Close()
+	phase(record.WatchOpened)
+	result.id = id
+	// What a watch without a version, or a streaming list, shows first is a state
+	// in no order of versions: only what comes after it tells a version to resume
+	// from.
+	ordered := q.from != "" && !q.initial
+	err = r.messages(body, func(e record.Event) bool {
+		e.Watch = id
+		_ = r.w.Append(record.KindEvent, e)
+		ordered = ordered || e.InitialEnd || !q.initial && e.Type != record.EventAdded
+		if ordered {
+			result.from = e.Revision
+		}
+		seen.add(e.Key, e.Revision, ordered)
+		r.of.saw(e.Revision)
+		return !done()
+	})
+	if ended := (*endedError)(nil); errors.As(err, &ended) {
+		entry.Status = ended.status
+	}
+	entry.Error = client.Shorten(why(ctx, err))
+	entry.Purpose = lastPurpose(ctx, err)
+	phase(record.WatchEnded)
+	result.status = entry.Status
+	return result
+}
+
+// why puts in words why a watch ended; the client's own reason goes before what
+// its connection made of it.
+func why(ctx context.Context, err error) string {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx).Error()
+	case errors.Is(err, io.EOF):
+		return "" // as agreed
+	}
+	return err.Error()
+}
+
+// lastPurpose is the purpose of a watch that went on until it had shown the last
+// write, or the time for that was over.
+func lastPurpose(ctx context.Context, err error) string {
+	if cause := context.Cause(ctx); errors.Is(err, errLastWrite) || errors.Is(cause, errLastWrite) || errors.Is(cause, errTooLate) {
+		return "final-read"
+	}
+	return ""
+}
+
+func (r *registers) watchQuery(q watching) map[string][]string {
+	query := r.selection(q.key, q.group)
+	query.Set("watch", "true")
+	if q.from != "" {
+		query.Set("resourceVersion", q.from)
+	}
+	if q.initial {
+		query.Set("sendInitialEvents", "true")
+		query.Set("resourceVersionMatch", "NotOlderThan")
+	}
+	if q.bookmarks || q.initial {
+		query.Set("allowWatchBookmarks", "true")
+	}
+	if q.seconds > 0 {
+		query.Set("timeoutSeconds", strconv.Itoa(q.seconds))
+	}
+	return query
+}
+
+// endedError is an ERROR event.
+type endedError struct {
+	status int
+	text   string
+}
+
+func (e *endedError) Error() string { return e.text }
+
+var (
+	errClosed    = errors.New("closed by the client")
+	errLastWrite = fmt.Errorf("%w: the last write was seen", errClosed)
+	errTooLate   = fmt.Errorf("%w: the last write was not seen in time", errClosed)
+)
+
+// messages hands over each message of a watch until there are no more, or tell
+// returns false. The error says why, io.EOF where the server ended the watch as
+// agreed.
+func (r *registers) messages(body io.Reader, tell func(record.Event) bool) error {
+	all := json.NewDecoder(body)
+	for {
+		var m message
+		if err := all.Decode(&m); err != nil {
+			return err
+		}
+		i := m.Object.item()
+		e := record.Event{Revision: i.Revision, Seen: r.w.Now()}
+		switch m.Type {
+		case "ADDED":
+			e.Type = record.EventAdded
+		case "MODIFIED":
+			e.Type = record.EventModified
+		case "DELETED":
+			e.Type = record.EventDeleted
+		case "BOOKMARK":
+			e.Type, e.InitialEnd = record.EventBookmark, m.Object.Metadata.Annotations[initialEnd] == "true"
+		case "ERROR":
+			return &endedError{m.Object.Code, fmt.Sprintf("status %d: %s", m.Object.Code, m.Object.Message)}
+		default:
+			return fmt.Errorf("a message of type %q", m.Type)
+		}
+		if e.Revision == "" {
+			return fmt.Errorf("a message of type %s without a version", m.Type)
+		}
+		if e.Type != record.EventBookmark {
+			e.Key, e.Value, e.Group = i.Key, i.Value, i.Group
+		}
+		if !tell(e) {
+			return errLastWrite
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+const (
+	// watchPause is how long a client waits before its next watch.
+	watchPause = 100 * time.Millisecond
+	// lastWriteLimit is how long a watch is given to show the last write.
+	lastWriteLimit = 10 * time.Second
+)
+
+// watches is the profile of clients that watch the registers: all, one, or a
+// group of them; from the version of a list, from none, or with a streaming
+// list. A watch that ended is resumed through another entrance.
+type watches struct {
+	t        *Traffic
+	settings WatchSettings
+	// last ends when the watches have shown the last writes, or had the time to;
+	// stopping is closed when that time begins.
+	last     context.Context
+	enough   context.CancelCauseFunc
+	stopping chan struct{}
+	patience time.Duration // lastWriteLimit outside of tests
+	watchers sync.WaitGroup
+}
+
+func newWatches(t *Traffic) *watches {
+	p := &watches{t: t, settings: t.cfg.Watches, stopping: make(chan struct{}), patience: t.patience}
+	p.last, p.enough = context.WithCancelCause(t.ctx)
+	return p
+}
+
+func (p *watches) start() error {
+	for at, e := range p.t.cfg.Cluster.Entrances() {
+		for i := range p.settings.ClientsPerEntrance {
+			w := &watcher{watches: p, at: at, random: p.t.random()}
+			if err := w.open(p.t.cfg.Cluster.Entrances(), fmt.Sprintf("%s/%s/%d", ProfileWatches, e.Name, i)); err != nil {
+				return err
+			}
+			p.watchers.Go(w.run)
+		}
+	}
+	return nil
+}
+
+// finish gives the watches the time to show the last writes.
+func (p *watches) finish(ctx context.Context) {
+	close(p.stopping)
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	defer cancel()
+	late := context.AfterFunc(ctx, func() { p.enough(errTooLate) })
+	defer late()
+	p.watchers.Wait()
+}
+
+func (p *watches) isStopping() bool {
+	select {
+	case <-p.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// watcher is one client of the profile.
+type watcher struct {
+	*watches
+	ways   []*registers // one for each entrance
+	at     int          // the entrance of the next watch
+	random *rand.Rand
+	seen   progress // of the present story
+}
+
+func (w *watcher) open(entrances []framework.Entrance, name string) error {
+	for _, e := range entrances {
+		r, err := w.t.client(e, name, "")
+		if err != nil {
+			return err
+		}
+		w.ways = append(w.ways, r)
+	}
+	return nil
+}
+
+func (w *watcher) run() {
+	defer func() {
+		for _, r := range w.ways {
+			r.close()
+		}
+	}()
+	for w.last.Err() == nil && !w.story() {
+		client.Pause(w.last, watchPause)
+	}
+}
+
+// story watches one choice of keys, resuming what ended, for some watches. It
+// tells whether nothing more is to be seen.
+func (w *watcher) story() (over bool) {
+	q, listed := w.choose()
+	w.seen.begin(0)
+	for n := 1 + w.random.IntN(6); w.last.Err() == nil && (n > 0 || w.isStopping()); n-- {
+		if listed && q.from == "" {
+			l := w.ways[w.at].list(w.last, listing{match: record.MatchUnset, group: q.group})
+			if l.Outcome != record.OK {
+				w.move()
+				client.Pause(w.last, watchPause)
+				continue
+			}
+			q.from, q.resumes = l.Pages[0].Revision, ""
+			w.seen.begin(number(q.from))
+		}
+		if w.done(q) {
+			return true
+		}
+		result := w.once(q)
+		if w.done(q) {
+			return true
+		}
+		switch {
+		case result.status == http.StatusGone:
+			// The history is gone: only a list tells where things stand.
+			listed, q.from, q.initial = true, "", false
+		case result.id != "" && result.from != "":
+			q.from, q.resumes, q.initial = result.from, result.id, false
+		}
+		w.move()
+		client.Pause(w.last, watchPause)
+	}
+	return false
+}
+
+// choose makes up what to watch; listed says that it begins with a list.
+func (w *watcher) choose() (q watching, listed bool) {
+	q.bookmarks = w.random.IntN(4) > 0
+	keys := w.t.registers.keys
+	switch dice := w.random.IntN(10); {
+	case dice < 6: // all
+	case dice < 8:
+		q.group = groups[w.random.IntN(len(groups))]
+	default:
+		q.key = keys[w.random.IntN(len(keys))]
+	}
+	switch dice := w.random.IntN(10); {
+	case dice < 5:
+		listed = true
+	case dice < 8:
+		q.initial, q.bookmarks = true, true
+	}
+	return q, listed
+}
+
+// once makes one watch. Either side ends it, as often as the other, after a while:
+// the server does so after the time that it was asked for, and sends a bookmark
+// shortly before. When the traffic stops, a watch goes on until it has shown the
+// last write.
+func (w *watcher) once(q watching) watched {
+	life := around(w.random, w.settings.Lifetime)
+	if w.random.IntN(2) == 0 {
+		q.seconds = max(1, int(life.Round(time.Second)/time.Second))
+		life += 5 * time.Second // in case that the server does not
+	}
+	done := func() bool { return w.done(q) }
+	ctx, over := w.alive(life, done)
+	defer over()
+	return w.ways[w.at].watch(ctx, w.id(), q, &w.seen, done)
+}
+
+// id returns one for the next watch.
+func (p *watches) id() string { return fmt.Sprintf("w%d", p.t.watches.Add(1)) }
+
+// alive returns a context for one watch, whose cause says why the client ends it:
+// after its life, or, once the traffic has stopped, when it is done. over releases
+// what that takes.
+func (p *watches) alive(life time.Duration, done func() bool) (ctx context.Context, over func()) {
+	ctx, cancel := context.WithCancelCause(p.last)
+	go func() {
+		end := time.NewTimer(life)
+		defer end.Stop()
+		select {
+		case <-ctx.Done():
+		case <-end.C:
+			cancel(errClosed)
+		case <-p.stopping:
+			if done() {
+				cancel(errLastWrite)
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// done tells whether the traffic has stopped and the story has come to its last
+// write.
+func (w *watcher) done(q watching) bool {
+	return w.isStopping() && w.seen.shows(w.t.registers.last(q.key, q.group))
+}
+
+// move goes to another entrance.
+func (w *watcher) move() {
+	if n := len(w.ways); n > 1 {
+		w.at = (w.at + 1 + w.random.IntN(n-1)) % n
+	}
+}

@@ -1,0 +1,260 @@
+package workload
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+// life is what the record has of one watch.
+type life struct {
+	opened, ended record.Watch
+	events        []record.Event
+}
+
+// lives returns the watches of an API that were opened, each of which must have
+// ended.
+func lives(t *testing.T, run *record.Run, api string) map[string]*life {
+	t.Helper()
+	all := map[string]*life{}
+	for _, o := range run.Watches {
+		w := o.V
+		switch {
+		case w.API != api:
+		case w.Seen < w.Called || w.Client == "" || w.Entrance == "" || w.Collection == "":
+			t.Fatalf("%+v", w)
+		case w.Phase == record.WatchOpened && all[w.ID] == nil:
+			all[w.ID] = &life{opened: w}
+		case w.Phase == record.WatchEnded && all[w.ID] != nil:
+			all[w.ID].ended = w
+		case w.Phase == record.WatchRefused:
+		default:
+			t.Fatalf("%+v", w)
+		}
+	}
+	for _, o := range run.Events {
+		if l := all[o.V.Watch]; l != nil {
+			l.events = append(l.events, o.V)
+		}
+	}
+	for id, l := range all {
+		if l.ended.ID == "" {
+			t.Errorf("watch %s never ended", id)
+		}
+	}
+	return all
+}
+
+// checkLives checks that what each watch of all keys, or of one, shows between
+// two versions is what the clients wrote, and that resumed watches go on where
+// their predecessors were. It returns how many there were of each sort.
+func checkLives(t *testing.T, run *record.Run, api string) map[string]int {
+	t.Helper()
+	all, sorts := lives(t, run, api), map[string]int{}
+	for id, l := range all {
+		w := l.opened
+		for sort, is := range map[string]bool{
+			"key": w.Key != "", "group": w.Group != "", "from": w.From != "" && w.Resumes == "", "empty": w.From == "" && !w.Initial,
+			"initial": w.Initial, "resumed": w.Resumes != "", "final": l.ended.Purpose == "final-read",
+			"late": strings.Contains(l.ended.Error, "not seen in time"),
+		} {
+			if is {
+				sorts[sort]++
+			}
+		}
+		var got []string
+		last := uint64(0)
+		for _, e := range l.events {
+			n := number(e.Revision)
+			if n < last && w.From != "" {
+				t.Errorf("watch %s went back: %+v", id, l.events)
+			}
+			last = max(last, n)
+			if e.Type == record.EventBookmark {
+				sorts["bookmark"]++
+			} else {
+				got = append(got, e.Revision+" "+e.Key+" "+e.Value+" "+e.Group)
+			}
+		}
+		if old := all[w.Resumes]; w.Resumes != "" {
+			if old == nil || w.From == "" || old.opened.Key != w.Key || old.opened.Group != w.Group || old.ended.Seen > w.Called {
+				t.Errorf("%+v resumes %+v", w, old)
+			} else if old.opened.Entrance != w.Entrance { // the same only after a refusal elsewhere
+				sorts["elsewhere"]++
+			}
+		}
+		if w.From == "" || w.Group != "" {
+			continue
+		}
+		var want []string
+		for _, o := range run.Ops {
+			op := o.V
+			from := number(w.From)
+			if api == apiKubernetes {
+				from++
+			}
+			if n := number(op.Revision); op.API == api && op.Collection != "" && op.Outcome == record.OK && op.Type != record.OpGet &&
+				n >= from && n <= last && (w.Key == "" || w.Key == op.Key) {
+				want = append(want, op.Revision+" "+op.Key+" "+op.Value+" "+op.Group)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("watch %s from %s to %d:\n got %q\nwant %q", id, w.From, last, got, want)
+		}
+	}
+	return sorts
+}
+
+// checkFinal checks that watches ended because they had shown the last write. One
+// whose time ended just then has shown it too.
+func checkFinal(t *testing.T, sorts map[string]int, watches int) {
+	t.Helper()
+	if n := sorts["final"]; n < watches/2 || n > watches || sorts["late"] > 0 {
+		t.Errorf("of %d watches, %d ended with the last write, %d without: %v", watches, n, sorts["late"], sorts)
+	}
+}
+
+func TestWatches(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 3)
+	noDeletions(c)
+	w, read := recording(t)
+	traffic, err := Start(t.Context(), Config{Seed: 5, Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches},
+		Registers: RegisterSettings{Interval: 10 * time.Millisecond},
+		Watches:   WatchSettings{ClientsPerEntrance: 5, Lifetime: 300 * time.Millisecond}}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "watches", func() bool { return traffic.watches.Load() > 80 })
+	traffic.Stop()
+	sorts := checkLives(t, read(), apiKubernetes)
+	for _, sort := range []string{"key", "group", "from", "empty", "initial", "resumed", "elsewhere", "bookmark"} {
+		if sorts[sort] < 5 {
+			t.Errorf("only %d of %s: %v", sorts[sort], sort, sorts)
+		}
+	}
+	checkFinal(t, sorts, 15)
+}
+
+// Whoever resumes too late lists anew, and the record says so.
+func TestWatchGone(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 2)
+	w, read := recording(t)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches},
+		Registers: RegisterSettings{Interval: 10 * time.Millisecond},
+		Watches:   WatchSettings{Lifetime: 150 * time.Millisecond}}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		c.Compact()
+	}
+	traffic.Stop()
+	gone := map[string]record.Nanos{} // by client
+	run := read()
+	for _, o := range run.Watches {
+		if o.V.Status == http.StatusGone {
+			gone[o.V.Client] = o.V.Seen
+		}
+	}
+	if len(gone) < 2 {
+		t.Fatalf("the history was gone for %d clients", len(gone))
+	}
+	listed := 0
+	for _, o := range run.Lists {
+		if at := gone[o.V.Client]; at > 0 && o.V.Call < at {
+			listed++
+		}
+	}
+	if listed == 0 {
+		t.Error("no client listed anew")
+	}
+}
+
+// A watch that is told of no more changes is waited for, and its end says so.
+func TestWatchLosesLastWrite(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 1)
+	w, read := recording(t)
+	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") == "" {
+			return false
+		}
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return true
+	})
+	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches}}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	traffic.profiles[1].(*watches).patience = 300 * time.Millisecond
+	waitFor(t, "watches", func() bool { return traffic.watches.Load() == 2 })
+	began := time.Now()
+	traffic.Stop()
+	if took := time.Since(began); took < 300*time.Millisecond || took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	for id, l := range lives(t, read(), apiKubernetes) {
+		if l.ended.Purpose != "final-read" || !strings.Contains(l.ended.Error, "not seen in time") || len(l.events) > 0 {
+			t.Errorf("watch %s: %+v", id, l)
+		}
+	}
+}
+
+// Refusals and odd messages are in the record as what they are.
+func TestWatchRefused(t *testing.T) {
+	c := apitest.New(t, 1)
+	w, read := recording(t)
+	r, err := newRegisters(c.Entrances()[0], w, "test", "ns", "", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.of = &collection{name: "x"}
+	tests := []struct {
+		status int // of the answer
+		body   string
+		phase  record.WatchPhase
+		want   int // the status that the record has
+		text   string
+	}{
+		{403, `{}`, record.WatchRefused, 403, "status 403"},
+		{410, `{"kind":"Status","status":"Failure","reason":"Expired"}`, record.WatchRefused, 410, "Expired"},
+		{200, `{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}`, record.WatchEnded, 410, "too old"},
+		{200, `{"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}}`, record.WatchEnded, 500, "etcd"},
+		{200, `{"type":"SONG","object":{}}`, record.WatchEnded, 0, `"SONG"`},
+		{200, `{"type":"ADDED","object":{}}`, record.WatchEnded, 0, "without a version"},
+		{200, `{"type":"ADD`, record.WatchEnded, 0, "EOF"},
+		{200, ``, record.WatchEnded, 0, ""},
+	}
+	for i, test := range tests {
+		c.Server(0).Hook(func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(test.status)
+			_, _ = w.Write([]byte(test.body))
+			return true
+		})
+		var seen progress
+		seen.begin(0)
+		r.watch(t.Context(), strconv.Itoa(i), watching{from: "1"}, &seen, func() bool { return false })
+	}
+	last := map[string]record.Watch{}
+	for _, o := range read().Watches {
+		last[o.V.ID] = o.V
+	}
+	for i, test := range tests {
+		got := last[strconv.Itoa(i)]
+		if got.Phase != test.phase || got.Status != test.want || !strings.Contains(got.Error, test.text) || (got.Error == "") != (test.text == "") {
+			t.Errorf("%d %s: %+v", test.status, test.body, got)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// writers is the profile of clients that read and write the registers.
+type writers struct {
+	t        *Traffic
+	settings RegisterSettings
+}
+
+func (p writers) start() error {
+	for i := range p.settings.Keys {
+		p.t.registers.keys = append(p.t.registers.keys, fmt.Sprintf("register-%d-%s", i, p.t.suffix))
+	}
+	return p.t.perEntrance(ProfileRegisters, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, number int) {
+		c := &writer{registers: r, values: newValues(random, fmt.Sprintf("c%d", number), p.settings.ValueSize), known: map[string]record.Op{}}
+		p.t.loop(random, p.settings.Interval, c.act)
+	})
+}
+
+// finish writes every register once more, so that whatever a watch lost before
+// shows, and reads them all through each API server.
+func (p writers) finish(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, p.t.final/3)
+	p.finalWrites(limited)
+	cancel()
+	p.t.finally(ctx, func(ctx context.Context, r *registers) {
+		for _, key := range p.t.registers.keys {
+			tryUntil(ctx, func() bool { return r.get(ctx, key).Outcome == record.OK })
+		}
+	})
+}
+
+// finalWrites writes through one API server after another until each register
+// was written, and notes those writes as the last ones.
+func (p writers) finalWrites(ctx context.Context) {
+	c := p.t.registers
+	var clients []*registers
+	for _, e := range apiServers(p.t.cfg.Cluster.Entrances()) {
+		r, err := p.t.client(e, "final/"+e.Name, "final-write")
+		if err != nil {
+			continue // start made clients of the same configuration
+		}
+		defer r.close()
+		clients = append(clients, r)
+	}
+	ends, tries := map[string]end{}, 0
+	for i, key := range c.keys {
+		group := groups[i%len(groups)]
+		tryUntil(ctx, func() bool {
+			if len(clients) == 0 {
+				return true
+			}
+			r := clients[tries%len(clients)]
+			tries++
+			value := content{value: fmt.Sprintf("final-%d", tries), group: group}
+			op := r.get(ctx, key)
+			if op.Outcome != record.OK {
+				return false
+			}
+			if op.Found {
+				op = r.update(ctx, key, value, op.Revision)
+			} else {
+				op = r.create(ctx, key, value)
+			}
+			if op.Outcome == record.OK {
+				ends[key] = end{number(op.Revision), group}
+			}
+			return op.Outcome == record.OK
+		})
+	}
+	c.close(ends)
+}
+
+// values makes up what a client writes.
+type values struct {
+	random *rand.Rand
+	name   string // of the client, short
+	size   int    // of every tenth value
+	n      int
+}
+
+func newValues(random *rand.Rand, name string, size int) *values {
+	return &values{random: random, name: name, size: size}
+}
+
+// next returns a value that nobody else writes, and its size.
+func (v *values) next() (value string, size int) {
+	v.n++
+	if v.random.IntN(10) == 0 {
+		size = v.size
+	}
+	return fmt.Sprintf("%s-%d", v.name, v.n), size
+}
+
+// writer is one client of the profile.
+type writer struct {
+	*registers
+	*values
+	// known is what this client last saw of each key.
+	known map[string]record.Op
+}
+
+// content returns a new value; group is that of the register so far, which
+// changes at times, and is drawn where it is not known.
+func (c *writer) content(group string) content {
+	switch {
+	case group == "":
+		group = groups[c.random.IntN(len(groups))]
+	case c.random.IntN(5) == 0:
+		group = otherGroup(group)
+	}
+	value, size := c.next()
+	return content{value, group, size}
+}
+
+// act makes one step: a read; a read followed at once by the write that fits
+// (half of all steps, since an update of a version that was read long ago would
+// nearly always lose); or a blind create, update of an old version, patch, or
+// delete.
+func (c *writer) act(ctx context.Context) {
+	key := c.of.keys[c.random.IntN(len(c.of.keys))]
+	old := c.known[key]
+	switch dice := c.random.IntN(100); {
+	case dice < 35:
+		c.read(ctx, key)
+	case dice < 85:
+		seen, ok := c.read(ctx, key)
+		switch {
+		case !ok:
+		case !seen.Found:
+			c.learn(c.create(ctx, key, c.content("")))
+		case dice < 72:
+			c.learn(c.update(ctx, key, c.content(seen.Group), seen.Revision))
+		case dice < 80:
+			c.learn(c.patch(ctx, key, c.content(seen.Group)))
+		default:
+			c.learn(c.delete(ctx, key, seen.Revision))
+		}
+	case dice < 89:
+		c.learn(c.create(ctx, key, c.content("")))
+	case dice < 93 && old.Revision != "":
+		c.learn(c.update(ctx, key, c.content(old.Group), old.Revision))
+	case dice < 97:
+		c.learn(c.patch(ctx, key, c.content(old.Group)))
+	default:
+		c.learn(c.delete(ctx, key, ""))
+	}
+}
+
+func (c *writer) read(ctx context.Context, key string) (op record.Op, ok bool) {
+	op = c.get(ctx, key)
+	c.learn(op)
+	return op, op.Outcome == record.OK
+}
+
+func (c *writer) learn(op record.Op) {
+	if op.Outcome == record.OK && op.Revision != "" {
+		c.known[op.Key] = op
+	}
+}
