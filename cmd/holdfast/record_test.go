@@ -40,7 +40,11 @@ func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
 	time.Sleep(600 * time.Millisecond)
 	ts.Check(w.Append(record.KindFault, record.Fault{ID: "kill", Name: "kill", Target: "etcd/leader", Node: "node-1", Phase: record.FaultInjected, Proven: true, Proof: "gone"}))
 	if args[1] == "running" {
-		time.Sleep(300 * time.Millisecond) // it is written
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			if run, err := record.Read(dir); err == nil && len(run.Faults) > 0 {
+				break // it is written
+			}
+		}
 		ts.Defer(func() { _ = w.Close(record.End{}) })
 		return
 	}
