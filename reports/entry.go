@@ -135,7 +135,7 @@ func optional(before, s string) string {
 	return before + s
 }
 
-func took(from, to record.Nanos) string { return " in " + brief(time.Duration(to-from)) }
+func took(from, to record.Nanos) string { return " (" + brief(time.Duration(to-from)) + ")" }
 
 // brief gives a duration with as many digits as tell something.
 func brief(d time.Duration) string {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,8 @@ func deriveFrom(p *plan, dir string) (*derived, error) {
 		switch {
 		case err == nil && run.Meta.Run != p.Run:
 			d.without(s, judge.Inconclusive, fmt.Sprintf("its record is of another run (%s)", run.Meta.Run))
+		case err == nil && run.Meta.Scenario != s.Metadata.Name:
+			d.without(s, judge.Inconclusive, fmt.Sprintf("its record is of another scenario (%s)", run.Meta.Scenario))
 		case err == nil:
 			d.records[s.Metadata.Name] = run
 			d.results = append(d.results, judge.Evaluate(run)...)
@@ -106,6 +109,31 @@ func (d *derived) announce(cmd *cobra.Command, dir string, output outputFormat) 
 	return nil
 }
 
+// only leaves the verdicts on the requirements of these IDs; without any, all.
+func (d *derived) only(ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	var settled, known []string
+	for _, r := range d.results {
+		settled = append(settled, r.Requirement)
+	}
+	for _, r := range scenarios.Requirements() {
+		known = append(known, r.ID)
+	}
+	for _, id := range ids {
+		switch {
+		case slices.Contains(settled, id):
+		case slices.Contains(known, id):
+			return usageError("this run does not settle %s; of what it settles, %s come nearest", id, strings.Join(nearest(settled, id, 3), ", "))
+		default:
+			return usageError("there is no requirement %s; near ones are %s", id, strings.Join(nearest(append(known, settled...), id, 3), ", "))
+		}
+	}
+	d.results = slices.DeleteFunc(d.results, func(r judge.Result) bool { return !slices.Contains(ids, r.Requirement) })
+	return nil
+}
+
 func newJudgeCommand() *cobra.Command {
 	var only []string
 	cmd := &cobra.Command{
@@ -124,13 +152,8 @@ started and nothing is written; the same record gives the same verdicts.`,
 		if err != nil {
 			return err
 		}
-		if len(only) > 0 {
-			for _, id := range only {
-				if !slices.ContainsFunc(d.results, func(r judge.Result) bool { return r.Requirement == id }) {
-					return usageError("this run does not settle %s", id)
-				}
-			}
-			d.results = slices.DeleteFunc(d.results, func(r judge.Result) bool { return !slices.Contains(only, r.Requirement) })
+		if err := d.only(only); err != nil {
+			return err
 		}
 		return d.announce(cmd, args[0], *output)
 	}

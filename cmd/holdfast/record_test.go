@@ -16,14 +16,21 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// mkrecord writes a record: mkrecord DIR whole|cut|changed|running. What comes after
-// the fault is at 600 ms or later.
+// mkrecord writes a record: mkrecord DIR whole|cut|changed|running [PLAN]. The fault is
+// at 600 ms or later. With a plan it is of that run, with the checks of its first
+// scenario.
 func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: mkrecord DIR whole|cut|changed|running")
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: mkrecord DIR whole|cut|changed|running [PLAN]")
 	}
 	dir := ts.MkAbs(args[0])
-	w, err := record.Create(dir, record.Meta{Run: "r1", Scenario: filepath.Base(dir), Seed: 7})
+	meta := record.Meta{Run: "r1", Scenario: filepath.Base(dir), Seed: 7}
+	if len(args) == 3 {
+		p, err := loadPlan(filepath.Dir(ts.MkAbs(args[2])))
+		ts.Check(err)
+		meta.Run, meta.Checks = p.Run, p.Scenarios[0].Experiment().Checks
+	}
+	w, err := record.Create(dir, meta)
 	ts.Check(err)
 	ts.Check(w.Append(record.KindPhase, record.Phase{Name: "baseline"}))
 	op := record.Op{Client: "c1", Entrance: "node-1", API: "kubernetes", Type: record.OpCreate, Key: "k1", Value: "<v1>", Revision: "5", Return: 2e6, Outcome: record.OK}
@@ -33,7 +40,11 @@ func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
 	time.Sleep(600 * time.Millisecond)
 	ts.Check(w.Append(record.KindFault, record.Fault{ID: "kill", Name: "kill", Target: "etcd/leader", Node: "node-1", Phase: record.FaultInjected, Proven: true, Proof: "gone"}))
 	if args[1] == "running" {
-		time.Sleep(300 * time.Millisecond) // it is written
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			if run, err := record.Read(dir); err == nil && len(run.Faults) > 0 {
+				break // it is written
+			}
+		}
 		ts.Defer(func() { _ = w.Close(record.End{}) })
 		return
 	}
