@@ -109,7 +109,7 @@ func plainRun(run *record.Run) porcupine.CheckResult {
 			byKey[op.Key] = append(byKey[op.Key], op)
 		}
 	}
-	s := search{time: newAllowance(20 * time.Second)}
+	s := search{time: newAllowance(20 * time.Second), room: searchRoom}
 	result := porcupine.Ok
 	for key := range byKey {
 		if r := s.check(registerModel(), actions(byKey[key], byKey[key])); r != porcupine.Ok {

@@ -22,7 +22,7 @@ func plainly(ops []record.Op) porcupine.CheckResult {
 
 // tried is what a trial says, and which step of it said so.
 func tried(run *record.Run, ops []record.Op) (result porcupine.CheckResult, by string) {
-	t := newTrial(newAllowance(time.Minute), ops[0].Key, ops, sighted(run))
+	t := newTrial(search{time: newAllowance(time.Minute), room: searchRoom}, ops[0].Key, ops, sighted(run))
 	switch {
 	case t.replay():
 		return porcupine.Ok, "replay"
@@ -99,7 +99,7 @@ func TestPartsOfLegalHistoriesAreLegal(t *testing.T) {
 		if plainly(w.ops) != porcupine.Ok {
 			continue
 		}
-		r := newRefutation(operations(w.ops), search{time: newAllowance(time.Minute)})
+		r := newRefutation(operations(w.ops), search{time: newAllowance(time.Minute), room: searchRoom})
 		for range 10 {
 			var part []int
 			for i := range r.ops {
@@ -121,7 +121,7 @@ func TestExhibitIsSmallest(t *testing.T) {
 	for range 2000 {
 		w := live(rng, 3, 1, 40, 0.1)
 		w.spoil()
-		tr := newTrial(newAllowance(time.Minute), "k0", w.ops, sightings{})
+		tr := newTrial(search{time: newAllowance(time.Minute), room: searchRoom}, "k0", w.ops, sightings{})
 		if tr.replay() || !tr.refute() {
 			continue
 		}
