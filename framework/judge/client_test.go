@@ -234,7 +234,7 @@ func TestRevisionOrder(t *testing.T) {
 // is changed each of them finds some of it.
 func TestClientsOfALegalStore(t *testing.T) {
 	found := map[string]int{}
-	for seed := range 300 {
+	for seed := range 150 {
 		rng := rand.New(rand.NewPCG(uint64(seed), 11))
 		w := live(rng, 6, 3, 300, float64(rng.IntN(3))*0.05)
 		for _, spoiled := range []bool{false, true} {

@@ -22,7 +22,7 @@ func plainly(ops []record.Op) porcupine.CheckResult {
 
 // tried is what a trial says, and which step of it said so.
 func tried(run *record.Run, ops []record.Op) (result porcupine.CheckResult, by string) {
-	t := newTrial(newAllowance(time.Minute), ops[0].Key, ops, sighted(run))
+	t := newTrial(search{time: newAllowance(time.Minute), room: searchRoom}, ops[0].Key, ops, sighted(run))
 	switch {
 	case t.replay():
 		return porcupine.Ok, "replay"
@@ -35,7 +35,7 @@ func tried(run *record.Run, ops []record.Op) (result porcupine.CheckResult, by s
 // The preparation must not change what the checker says: no history may be accused
 // that it finds legal, and none pass that it finds illegal.
 func TestTrialAgainstPlainChecker(t *testing.T) {
-	rounds := 6000
+	rounds := 3000
 	if testing.Short() {
 		rounds = 600
 	}
@@ -76,7 +76,7 @@ func TestTrialAgainstPlainChecker(t *testing.T) {
 func TestTrialOnRandomOperations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	settled := map[string]int{}
-	for range 10000 {
+	for range 5000 {
 		ops := randomHistory(rng)
 		want := plainly(ops)
 		got, by := tried(&record.Run{}, ops)
@@ -91,7 +91,7 @@ func TestTrialOnRandomOperations(t *testing.T) {
 // A part of a history that is refuted means that the whole is not legal.
 func TestPartsOfLegalHistoriesAreLegal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for seed := range 3000 {
+	for seed := range 1500 {
 		w := live(rng, 2+rng.IntN(4), 1, 6+rng.IntN(18), float64(rng.IntN(4))*0.1)
 		if rng.IntN(2) == 0 {
 			w.spoil()
@@ -99,7 +99,7 @@ func TestPartsOfLegalHistoriesAreLegal(t *testing.T) {
 		if plainly(w.ops) != porcupine.Ok {
 			continue
 		}
-		r := newRefutation(operations(w.ops), search{time: newAllowance(time.Minute)})
+		r := newRefutation(operations(w.ops), search{time: newAllowance(time.Minute), room: searchRoom})
 		for range 10 {
 			var part []int
 			for i := range r.ops {
@@ -118,10 +118,10 @@ func TestPartsOfLegalHistoriesAreLegal(t *testing.T) {
 func TestExhibitIsSmallest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
 	sizes := map[int]int{}
-	for range 2000 {
+	for range 1000 {
 		w := live(rng, 3, 1, 40, 0.1)
 		w.spoil()
-		tr := newTrial(newAllowance(time.Minute), "k0", w.ops, sightings{})
+		tr := newTrial(search{time: newAllowance(time.Minute), room: searchRoom}, "k0", w.ops, sightings{})
 		if tr.replay() || !tr.refute() {
 			continue
 		}

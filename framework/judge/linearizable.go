@@ -23,8 +23,12 @@ func linearizable() definition {
 }
 
 func judgeLinearizable(m *matter, limit time.Duration) finding {
-	left := newAllowance(limit)
-	defer left.timer.Stop()
+	return judgeWithin(m, limit, searchRoom)
+}
+
+func judgeWithin(m *matter, limit time.Duration, room int64) finding {
+	bounds := search{time: newAllowance(limit), room: room}
+	defer bounds.time.timer.Stop()
 	histories := map[string][]record.Op{}
 	writes, reads := 0, 0
 	for _, op := range ownOps(m.run) {
@@ -51,7 +55,7 @@ func judgeLinearizable(m *matter, limit time.Duration) finding {
 	var open []*trial
 	all := 0
 	for _, key := range keys {
-		t := newTrial(left, key, histories[key], seen)
+		t := newTrial(bounds, key, histories[key], seen)
 		all += len(t.ops)
 		if !t.replay() {
 			open = append(open, t)
@@ -69,7 +73,7 @@ func judgeLinearizable(m *matter, limit time.Duration) finding {
 			return counts(t.explain())
 		case porcupine.Unknown:
 			f := inconclusive("the linearizability checker ran out of time (%s) or room (%d MiB) on %d operations on %s, %d of them of unknown outcome",
-				limit, searchRoom>>20, len(t.ops), t.key, t.unknown())
+				limit, room>>20, len(t.ops), t.key, t.unknown())
 			f.binding = true
 			return counts(f.exhibits(t.lost()))
 		}
@@ -92,8 +96,8 @@ type trial struct {
 	core        []int // an illegal part of the refutation's operations
 }
 
-func newTrial(left *allowance, key string, ops []record.Op, seen sightings) *trial {
-	t := &trial{key: key, ops: operations(ops), search: search{time: left}}
+func newTrial(bounds search, key string, ops []record.Op, seen sightings) *trial {
+	t := &trial{key: key, ops: operations(ops), search: bounds}
 	slices.SortStableFunc(t.ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	t.must, t.spare = moves(t.ops, seen)
 	return t
@@ -122,8 +126,7 @@ func (t *trial) replay() bool {
 
 // refute looks for an illegal part around the place where the replay ended.
 func (t *trial) refute() bool {
-	small := search{t.search.time, smallSearch}
-	t.refutation = newRefutation(t.ops, small)
+	t.refutation = newRefutation(t.ops, t.search.within(smallSearch))
 	places := t.places()
 	for _, n := range []int{0, 8, 32, 128, 512} {
 		part := t.refutation.around(places, n)
@@ -157,7 +160,7 @@ func (t *trial) decide() porcupine.CheckResult {
 	for _, m := range slices.Concat(t.must, t.spare) {
 		resolved = append(resolved, porcupine.Operation{Call: m.call, Return: m.ret, Input: m.action})
 	}
-	if (search{t.search.time, 100 * smallSearch}).check(registerModel(), resolved) == porcupine.Ok {
+	if t.search.within(100*smallSearch).check(registerModel(), resolved) == porcupine.Ok {
 		return porcupine.Ok
 	}
 	result := t.search.check(registerModel(), t.ops)

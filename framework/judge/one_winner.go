@@ -58,7 +58,7 @@ func judgeOneWinner(m *matter) finding {
 		slices.SortStableFunc(r.won, func(a, b record.Op) int {
 			return cmp.Or(cmp.Compare(a.Return, b.Return), cmp.Compare(a.Call, b.Call), cmp.Compare(a.Client, b.Client))
 		})
-		if broken == nil || cmp.Or(cmp.Compare(r.won[1].Return, broken[1].Return), cmp.Compare(r.won[1].Key, broken[1].Key)) < 0 {
+		if broken == nil || earlier(r.won[1], broken[1]) {
 			broken = r.won
 		}
 	}
@@ -72,6 +72,11 @@ func judgeOneWinner(m *matter) finding {
 	}
 	return passed("Of the writes over each of %s, %d of them contended for, at most one succeeded.", plural(len(contests), "version"), contended).
 		counted("%d versions, %d replaced", len(contests), won)
+}
+
+// earlier orders operations by their ends, and those that end together in some way.
+func earlier(a, b record.Op) bool {
+	return cmp.Or(cmp.Compare(a.Return, b.Return), cmp.Compare(a.API, b.API), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Expect, b.Expect)) < 0
 }
 
 // quorumSightings are what quorum reads returned, by API, key and value.

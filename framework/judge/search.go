@@ -22,6 +22,7 @@ const (
 // history alone and never on the machine's speed.
 type search struct {
 	time  *allowance
+	room  int64 // bytes to be remembered
 	steps int64 // no limit where 0
 }
 
@@ -44,6 +45,12 @@ func (a *allowance) exceeded() bool {
 	return a.spent
 }
 
+// within is the same search with a limit of steps.
+func (s search) within(steps int64) search {
+	s.steps = steps
+	return s
+}
+
 // check returns Unknown where a bound was met. The checker then runs out of steps
 // that it may take, and comes to its end at once.
 func (s search) check(model porcupine.Model, ops []porcupine.Operation) porcupine.CheckResult {
@@ -51,8 +58,8 @@ func (s search) check(model porcupine.Model, ops []porcupine.Operation) porcupin
 		return porcupine.Unknown
 	}
 	step := model.Step
-	exhausted, room, steps := false, int64(searchRoom)/int64(stateRoom+len(ops)/8), int64(0)
-	model.Partition = nil // the operations are those of one key, so one goroutine takes all steps
+	exhausted, room, steps := false, s.room/int64(stateRoom+len(ops)/8), int64(0) // room in states
+	model.Partition = nil                                                         // the operations are those of one key, so one goroutine takes all steps
 	model.Step = func(state, input, output any) (bool, any) {
 		steps++
 		if exhausted || room <= 0 || s.steps > 0 && steps > s.steps || steps%64 == 0 && s.time.exceeded() {
@@ -64,6 +71,13 @@ func (s search) check(model porcupine.Model, ops []porcupine.Operation) porcupin
 			room--
 		}
 		return ok, next
+	}
+	// The checker asks whether it has been in a state: then it does not keep it again.
+	model.Equal = func(a, b any) bool {
+		if a == b {
+			room++
+		}
+		return a == b
 	}
 	result := porcupine.CheckOperationsTimeout(model, ops, 0)
 	if exhausted {

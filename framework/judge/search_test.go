@@ -1,0 +1,84 @@
+package judge
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// tangle is a history that is illegal only as a whole: of creates and deletes at the
+// same time there are two creates too many. Nothing but the search can tell, and it
+// has more orders to try than anybody has time.
+func tangle(n int) *story {
+	s := newStory()
+	for i := range n {
+		s.write(create, "a", "k", fmt.Sprint("v", i), 0, 1, 2).by(fmt.Sprint("creator-", i))
+		if i > 1 {
+			s.write(remove, "b", "k", "", 0, 1, 2).by(fmt.Sprint("remover-", i))
+		}
+	}
+	return s.write(create, "a", "other", "v", 1, 1, 2).read("a", "other", "v", 1, 3, 4)
+}
+
+func TestSearchKeepsItsTime(t *testing.T) {
+	const limit = 100 * time.Millisecond
+	begin := time.Now()
+	f := judgeLinearizable(&matter{run: tangle(40).run}, limit)
+	if took := time.Since(begin); took > limit+time.Second {
+		t.Errorf("it took %s, the limit is %s", took, limit)
+	}
+	if f.verdict != Inconclusive || !f.binding || !strings.Contains(f.sentence, "ran out of time (100ms)") {
+		t.Errorf("%s: %s", f.verdict, f.sentence)
+	}
+	if f.exhibit == nil || len(f.exhibit.Spans) > showLimit || !slices.ContainsFunc(f.exhibit.Spans, func(s Span) bool { return s.Culprit }) {
+		t.Errorf("what is shown of it: %+v", f.exhibit)
+	}
+}
+
+// Without a limit of time to speak of, memory is the limit, and every judgement
+// comes to the same end.
+func TestSearchKeepsItsRoom(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const room = 16 << 20
+	f := judgeWithin(&matter{run: tangle(40).run}, time.Hour, room)
+	runtime.ReadMemStats(&after)
+	if f.verdict != Inconclusive || !strings.Contains(f.sentence, "room (16 MiB)") {
+		t.Errorf("%s: %s", f.verdict, f.sentence)
+	}
+	// The garbage collector lets it grow to twice what is in use.
+	took := int64(after.HeapSys) - int64(before.HeapSys)
+	t.Logf("the heap grew by %d MiB", took>>20)
+	if took > 4*room {
+		t.Errorf("the heap grew by %d MiB", took>>20)
+	}
+}
+
+func TestSmallTangleIsDecided(t *testing.T) {
+	f := judgeLinearizable(&matter{run: tangle(4).run}, linearizeLimit)
+	if f.verdict != Fail || f.exhibit == nil || len(f.exhibit.Spans) != 6 {
+		t.Errorf("%s: %s\n%+v", f.verdict, f.sentence, f.exhibit)
+	}
+}
+
+// The same record gives the same bytes, whatever is wrong with it.
+func TestSameBytes(t *testing.T) {
+	for name, run := range map[string]*record.Run{"legal": history(8, 3, 2000, 30), "stale": stale(history(8, 3, 2000, 30))} {
+		run.Complete, run.EndAt = true, sec(1000)
+		first, err := json.Marshal(Evaluate(run))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			if again, _ := json.Marshal(Evaluate(run)); string(again) != string(first) {
+				t.Fatalf("%s: not the same:\n%s\n%s", name, first, again)
+			}
+		}
+	}
+}
