@@ -133,7 +133,10 @@ func (m message) String() string {
 // describe says what a change was and whose.
 func (c *keyChange) describe() string {
 	what := fmt.Sprintf("%s = %q in version %d", c.key, c.value, c.revision)
-	if !c.present {
+	switch {
+	case c.late:
+		what = fmt.Sprintf("the deletion of %s by version %d", c.key, c.revision)
+	case !c.present:
 		what = fmt.Sprintf("the deletion of %s in version %d", c.key, c.revision)
 	}
 	if c.by == nil {

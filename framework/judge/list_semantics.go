@@ -20,11 +20,11 @@ func listSemantics() definition {
 
 func judgeListSemantics(m *matter) finding {
 	const must = "A list must be the state of a version that was asked for"
-	lists := m.collections().lists
-	known := m.witnesses()
+	c := m.collections()
+	known := c.witnesses(m.run)
 	var breaches []breach
 	judged, items := 0, 0
-	for _, l := range lists {
+	for _, l := range c.lists {
 		if l.Outcome != record.OK || len(l.Pages) == 0 || l.version() == 0 {
 			continue
 		}
@@ -147,14 +147,13 @@ type witness struct {
 type witnesses []witness
 
 // witnesses returns what reads and lists returned of each collection.
-func (m *matter) witnesses() map[*timeline]*witnesses {
-	c := m.collections()
+func (c *collections) witnesses(run *record.Run) map[*timeline]*witnesses {
 	all := map[*timeline]*witnesses{}
 	for _, t := range c.timelines {
 		all[t] = &witnesses{}
 	}
-	for i := range m.run.Ops {
-		op := &m.run.Ops[i].V
+	for i := range run.Ops {
+		op := &run.Ops[i].V
 		if t := c.timelines[collectionOf{op.API, op.Collection}]; t != nil && op.Collection != "" && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
 			*all[t] = append(*all[t], witness{bound{op.Return, number(op.Revision)}, op.Client})
 		}

@@ -69,7 +69,7 @@ func TestSmallTangleIsDecided(t *testing.T) {
 
 // The same record gives the same bytes, whatever is wrong with it.
 func TestSameBytes(t *testing.T) {
-	for name, run := range map[string]*record.Run{"legal": history(8, 3, 2000, 30), "stale": stale(history(8, 3, 2000, 30))} {
+	for name, run := range map[string]*record.Run{"legal": closedLoop(8, 3, 2000, 30), "stale": stale(closedLoop(8, 3, 2000, 30))} {
 		run.Complete, run.EndAt = true, sec(1000)
 		first, err := json.Marshal(Evaluate(run))
 		if err != nil {

@@ -30,9 +30,8 @@ func newKeyLine(key string, writes []*write, old []keyChange, seen []sightOf, di
 			l.narrow(w)
 		}
 	}
-	seen = l.unclear(distinct(seen), hidden)
-	rest := l.numbered(&seen, deletes, &hidden)
-	l.match(seen, rest, &hidden)
+	left, rest := l.numbered(l.unclear(distinct(seen), hidden), deletes, &hidden)
+	l.match(left, rest, &hidden)
 	l.sort()
 	for i := 1; i < len(l.changes); i++ {
 		if l.changes[i].revision == l.changes[i-1].revision {
@@ -95,46 +94,43 @@ func (l *keyLine) unclear(seen []sightOf, hidden []*write) []sightOf {
 }
 
 // numbered places the deletions whose version their client was told. etcd tells a
-// version also where there was nothing to delete. It returns the other ones.
-func (l *keyLine) numbered(seen *[]sightOf, deletes []*write, hidden *[]*write) (rest []*write) {
+// version also where there was nothing to delete. It returns the other deletions, and
+// what was seen and is not explained by those placed.
+func (l *keyLine) numbered(seen []sightOf, deletes []*write, hidden *[]*write) (left []sightOf, rest []*write) {
 	deletes = slices.Clone(deletes)
 	slices.SortStableFunc(deletes, func(a, b *write) int { return cmp.Compare(a.revision, b.revision) })
+	n, _ := slices.BinarySearchFunc(deletes, 1, func(w *write, r uint64) int { return cmp.Compare(w.revision, r) })
+	rest, deletes = deletes[:n], deletes[n:]
+	doubtful := slices.Concat(*hidden, rest)
+	puts, done := l.changes, []keyChange(nil)
 	for _, w := range deletes {
-		if w.revision == 0 {
-			rest = append(rest, w)
-		}
-	}
-	for _, w := range deletes {
-		if w.revision == 0 {
-			continue
+		for len(puts) > 0 && puts[0].revision < w.revision {
+			done, puts = append(done, puts[0]), puts[1:]
 		}
 		w.after, w.before = w.revision-1, w.revision+1
-		if i, found := slices.BinarySearchFunc(*seen, w.revision, func(s sightOf, r uint64) int { return cmp.Compare(s.revision, r) }); found {
-			*seen = slices.Delete(*seen, i, i+1)
-			l.insert(keyChange{versionOf: versionOf{l.key, w.revision}, by: w})
-			continue
-		}
-		i := sort.Search(len(l.changes), func(i int) bool { return l.changes[i].revision >= w.revision })
-		from := uint64(0)
-		if i > 0 {
-			from = l.changes[i-1].revision
+		i, isSeen := slices.BinarySearchFunc(seen, w.revision, func(s sightOf, r uint64) int { return cmp.Compare(s.revision, r) })
+		from, present := uint64(0), false
+		if len(done) > 0 {
+			from, present = done[len(done)-1].revision, done[len(done)-1].present
 		}
 		between := func(o *write) bool { return o.after+1 < w.revision && o.before > from+1 }
 		switch {
-		case i < len(l.changes) && l.changes[i].revision == w.revision:
-		case i == 0 || slices.ContainsFunc(*hidden, between) || slices.ContainsFunc(rest, between) ||
-			slices.ContainsFunc(*seen, func(s sightOf) bool { return from < s.revision && s.revision < w.revision }):
+		case from == w.revision || len(puts) > 0 && puts[0].revision == w.revision:
+		case isSeen:
+			done = append(done, keyChange{versionOf: versionOf{l.key, w.revision}, by: w})
+		case from == 0 || i > 0 && seen[i-1].revision > from || slices.ContainsFunc(doubtful, between):
 			*hidden = append(*hidden, w)
-		case l.changes[i-1].present:
-			l.insert(keyChange{versionOf: versionOf{l.key, w.revision}, by: w})
+		case present:
+			done = append(done, keyChange{versionOf: versionOf{l.key, w.revision}, by: w})
 		}
 	}
-	return rest
-}
-
-func (l *keyLine) insert(c keyChange) {
-	i := sort.Search(len(l.changes), func(i int) bool { return l.changes[i].revision >= c.revision })
-	l.changes = slices.Insert(l.changes, i, c)
+	l.changes = append(done, puts...)
+	for _, s := range seen {
+		if _, found := l.find(s.revision); !found {
+			left = append(left, s)
+		}
+	}
+	return left, rest
 }
 
 // match places deletions of unknown version by what watches showed as deleted. Where
@@ -146,15 +142,17 @@ func (l *keyLine) match(seen []sightOf, deletes []*write, hidden *[]*write) {
 		from, to int // of seen
 	}
 	var spans []span
+	var unseen []*write
 	for _, w := range deletes {
 		from := sort.Search(len(seen), func(i int) bool { return seen[i].revision > w.after })
 		to := sort.Search(len(seen), func(i int) bool { return seen[i].revision >= w.before })
 		if from >= to {
-			l.unseenDeletion(w, hidden)
+			unseen = append(unseen, w)
 			continue
 		}
 		spans = append(spans, span{w, from, to})
 	}
+	l.unseen(unseen, hidden)
 	slices.SortStableFunc(spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.w.before, b.w.before))
 	})
@@ -179,15 +177,23 @@ func (l *keyLine) match(seen []sightOf, deletes []*write, hidden *[]*write) {
 	}
 }
 
-// unseenDeletion places a deletion that no watch showed as well as can be.
-func (l *keyLine) unseenDeletion(w *write, hidden *[]*write) {
-	i := sort.Search(len(l.changes), func(i int) bool { return l.changes[i].revision > w.after })
-	alone := i == len(l.changes) || l.changes[i].revision >= w.before
-	if w.op.Outcome != record.OK || w.before == noVersion || w.before <= w.after+1 || !alone || i == 0 || !l.changes[i-1].present {
-		*hidden = append(*hidden, w)
-		return
+// unseen places deletions that no watch showed as well as can be: one that was
+// acknowledged had taken effect before what was written later, and was the only change
+// in its time.
+func (l *keyLine) unseen(deletes []*write, hidden *[]*write) {
+	slices.SortStableFunc(deletes, func(a, b *write) int { return cmp.Compare(a.after, b.after) })
+	known, last := l.changes, uint64(0)
+	for _, w := range deletes {
+		i := sort.Search(len(known), func(i int) bool { return known[i].revision > w.after })
+		alone := i == len(known) || known[i].revision >= w.before
+		was := i > 0 && known[i-1].present && known[i-1].revision > last
+		if w.op.Outcome != record.OK || w.before == noVersion || w.before <= w.after+1 || !alone || !was {
+			*hidden = append(*hidden, w)
+			continue
+		}
+		last = w.before - 1
+		l.changes = append(l.changes, keyChange{versionOf: versionOf{l.key, last}, by: w, late: true})
 	}
-	l.insert(keyChange{versionOf: versionOf{l.key, w.before - 1}, by: w, late: true})
 }
 
 // weigh finds out where the key may have changed without being seen. hidden is sorted
@@ -207,7 +213,16 @@ func (l *keyLine) weigh(hidden []*write) {
 		for ; next < len(hidden) && hidden[next].after < high; next++ {
 			open = append(open, hidden[next])
 		}
-		open = slices.DeleteFunc(open, func(w *write) bool { return w.before <= low+1 })
+		// Of writes that may come at any later time, one of each type says it all.
+		endless := map[record.OpType]bool{}
+		open = slices.DeleteFunc(open, func(w *write) bool {
+			if w.before == noVersion && w.after <= low {
+				again := endless[w.op.Type]
+				endless[w.op.Type] = true
+				return again
+			}
+			return w.before <= low+1
+		})
 		l.doubt[i] = l.doubtIn(i, low, high, open)
 	}
 }

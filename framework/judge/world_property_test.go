@@ -28,7 +28,7 @@ func verdictsOn(run *record.Run) map[string]finding {
 
 // No judge accuses a legal history, whatever its clients could not know.
 func TestLegalWorlds(t *testing.T) {
-	seeds := uint64(1500)
+	seeds := uint64(1000)
 	if testing.Short() {
 		seeds = 100
 	}

@@ -1,0 +1,413 @@
+package judge
+
+import "testing"
+
+// Three writes of two keys, which most histories of watches begin with.
+const twoKeys = `
+	create k1 v1@a 101
+	create k2 v2@b 102
+	update k1 v3@b 103 over=101
+`
+
+func TestWatchOrdered(t *testing.T) {
+	tell(t, watchOrdered(), []telling{
+		{"in order", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			added w k2 v2@b 102
+			modified w k1 v3@b 103`, Pass, ""},
+		{"the state has no order", "", twoKeys + `
+			watch w
+			added w k1 v3@b 103
+			added w k2 v2@b 102
+			create k3 v4@a 104
+			added w k3 v4@a 104
+			bookmark w 105`, Pass, ""},
+		{"initial events have no order", "", twoKeys + `
+			watch w initial
+			added w k1 v3@b 103
+			added w k2 v2@b 102
+			bookmark w 103 end`, Pass, ""},
+		{"a transaction of etcd", apiEtcd, `
+			put k1 v1 101 txn=t
+			with put k2 v2 101 txn=t
+			watch w from=101
+			added w k1 v1 101
+			added w k2 v2 101`, Pass, ""},
+		{"back", "", twoKeys + `
+			watch w from=100
+			added w k2 v2@b 102
+			added w k1 v1@a 101`, Fail, "watch w of things by watcher through node-1 showed version 101 of k1 after version 102 of k2"},
+		{"back after the initial events", "", twoKeys + `
+			watch w initial
+			added w k1 v3@b 103
+			bookmark w 103 end
+			modified w k2 v2@b 102`, Fail, "showed version 102 of k2 after version 103 of k1"},
+		{"two objects of one version", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			added w k2 v2@b 101`, Fail, "showed version 101 of k2 after version 101 of k1"},
+		{"no watch", "", twoKeys, NotApplicable, "no watch"},
+	})
+}
+
+func TestWatchUnique(t *testing.T) {
+	tell(t, watchUnique(), []telling{
+		{"once each, over two entrances", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			ended w
+			watch x from=101 resumes=w through=node-2
+			added x k2 v2@b 102
+			modified x k1 v3@b 103`, Pass, ""},
+		{"a new list shows the state again", "", twoKeys + `
+			watch w from=100
+			added w k2 v2@b 102
+			ended w
+			watch x initial resumes=w through=node-2
+			added x k2 v2@b 102
+			bookmark x 103 end`, Pass, ""},
+		{"its client asked for it again", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			watch x from=100 resumes=w
+			added x k1 v1@a 101`, Pass, ""},
+		{"twice on one watch", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			added w k1 v1@a 101`, Fail, "showed version 101 of k1 at 5.000s and again at 6.000s"},
+		{"twice over two entrances", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			watch x from=101 resumes=w through=node-2
+			added x k1 v1@a 101`, Fail, "watch x of things by watcher through node-2, which goes on from version 101, showed version 101 of k1 again, which watch w had shown"},
+	})
+}
+
+func TestWatchReliable(t *testing.T) {
+	tell(t, watchReliable(), []telling{
+		{"all of it", "", twoKeys + `
+			watch w from=101
+			added w k2 v2@b 102
+			modified w k1 v3@b 103`, Pass, ""},
+		{"not there yet", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101`, Pass, ""},
+		{"of one key", "", twoKeys + `
+			watch w from=100 key=k1
+			added w k1 v1@a 101
+			modified w k1 v3@b 103`, Pass, ""},
+		{"of one group", "", twoKeys + `
+			watch w from=100 group=a
+			added w k1 v1@a 101
+			deleted w k1 v1@a 103
+			bookmark w 110`, Pass, ""},
+		{"nobody knows whether it was written", "", twoKeys + `
+			update k2 v4@b over=102 unknown
+			watch w from=103
+			bookmark w 110`, Pass, ""},
+		{"the end of the state is not marked", "", twoKeys + `
+			watch w
+			added w k1 v3@b 103
+			added w k2 v2@b 102
+			create k3 v4@a 104
+			added w k3 v4@a 104
+			update k2 v5@a 105 over=102
+			modified w k2 v5@a 105`, Pass, ""},
+		{"one left out", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			modified w k1 v3@b 103`, Fail, `watch w of things by watcher through node-1 left out k2 = "v2" in version 102 (create by writer, acknowledged at 2.500s), and was past it at 6.000s with "modified k1 = \"v3\" in version 103"`},
+		{"one of unknown outcome left out, which a list shows", "", twoKeys + `
+			create k3 v4@a unknown
+			list unset = 110 k1:v3@b:103 k2:v2@b:102 k3:v4@a:104
+			watch w from=103
+			bookmark w 110`, Fail, `left out k3 = "v4" in version 104 (create by writer, called at 4.000s, of unknown outcome)`},
+		{"a deletion left out, which another watch shows", "", twoKeys + `
+			delete k2
+			watch w from=103
+			watch x from=103
+			deleted x k2 v2@b 104
+			bookmark w 104`, Fail, "left out the deletion of k2 in version 104"},
+		{"one key's change left out", "", twoKeys + `
+			update k1 v4@b 104 over=103
+			watch w from=100 key=k1
+			added w k1 v1@a 101
+			modified w k1 v4@b 104`, Fail, "left out k1 = \"v3\" in version 103"},
+		{"the leaving of a group left out", "", twoKeys + `
+			watch w from=100 group=a
+			added w k1 v1@a 101
+			bookmark w 110`, Fail, "left out k1 = \"v3\" in version 103"},
+		{"the state lacks an object", "", twoKeys + `
+			watch w
+			added w k1 v3@b 103
+			create k3 v4@a 104
+			update k1 v5@b 105 over=103
+			modified w k1 v5@b 105`, Fail, "began with something else than the state of version 104: it lacks k2"},
+		{"etcd: the first change after the watch stood", apiEtcd, `
+			watch w
+			put k1 v1 101
+			put k2 v2 102
+			added w k2 v2 102
+			put k3 v3 103
+			added w k3 v3 103`, Fail, `left out k1 = "v1" in version 101`},
+		{"etcd: DELETE at r, COMPACT r, WATCH from r", apiEtcd, `
+			put k1 v1 101
+			delete k1 102
+			put k2 v3 103
+			watch w from=102
+			added w k2 v3 103
+			bookmark w 103`, Fail, "left out the deletion of k1 in version 102"},
+	})
+}
+
+func TestWatchResumable(t *testing.T) {
+	tell(t, watchResumable(), []telling{
+		{"over two entrances", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			ended w
+			watch x from=101 resumes=w through=node-2
+			added x k2 v2@b 102
+			ended x
+			watch y from=102 resumes=x through=node-3
+			modified y k1 v3@b 103`, Pass, ""},
+		{"a gap at the break", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			ended w
+			watch x from=101 resumes=w through=node-2
+			modified x k1 v3@b 103`, Fail, "watch x of things by watcher through node-2, from version 101 of watch w through node-1, left out k2"},
+		{"from before", "", twoKeys + `
+			watch w from=102
+			added w k2 v2@b 102
+			modified w k1 v3@b 103`, Fail, "from version 102, showed version 102 of k2, which is from before"},
+		{"etcd begins at the version", apiEtcd, `
+			put k1 v1 101
+			put k2 v2 102
+			watch w from=101
+			added w k1 v1 101`, Pass, ""},
+		{"etcd leaves the version itself out", apiEtcd, `
+			put k1 v1 101
+			put k2 v2 102
+			put k3 v3 103
+			watch w from=101
+			added w k2 v2 102
+			added w k3 v3 103`, Fail, `left out k1 = "v1" in version 101`},
+		{"from no version", "", twoKeys + "watch w\nadded w k1 v3@b 103", NotApplicable, ""},
+	})
+}
+
+func TestWatchBookmark(t *testing.T) {
+	tell(t, watchBookmark(), []telling{
+		{"after all", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			bookmark w 101
+			added w k2 v2@b 102
+			modified w k1 v3@b 103
+			bookmark w 110`, Pass, ""},
+		{"a streaming list, with a change before its end", "", twoKeys + `
+			watch w initial
+			added w k2 v2@b 102
+			added w k1 v1@a 101
+			modified w k1 v3@b 103
+			bookmark w 103 end`, Pass, ""},
+		{"a streaming list with a deletion before its end", "", twoKeys + `
+			watch w initial
+			added w k2 v2@b 102
+			added w k1 v3@b 103
+			delete k2
+			deleted w k2 v2@b 104
+			bookmark w 104 end`, Pass, ""},
+		{"too early", "", twoKeys + `
+			watch w from=100
+			added w k1 v1@a 101
+			bookmark w 102
+			added w k2 v2@b 102`, Fail, "gave a bookmark of version 102 at 6.000s, and at 7.000s showed version 102 of k2"},
+		{"nothing of it", "", twoKeys + `
+			watch w from=101
+			bookmark w 102`, Fail, `gave a bookmark of version 102 at 5.000s without having shown k2 = "v2"`},
+		{"back", "", twoKeys + `
+			watch w from=103
+			bookmark w 110
+			bookmark w 109`, Fail, "gave a bookmark of version 109 at 6.000s, when it was at version 110"},
+		{"a streaming list lacks an object", "", twoKeys + `
+			watch w initial
+			added w k2 v2@b 102
+			bookmark w 103 end`, Fail, "began with something else than the state of version 103: it lacks k1"},
+		{"a streaming list with what was deleted", "", twoKeys + `
+			delete k2
+			create k3 v4@a 110
+			watch x from=103
+			deleted x k2 v2@b 105
+			watch w initial
+			added w k1 v3@b 103
+			added w k2 v2@b 102
+			added w k3 v4@a 110
+			bookmark w 110 end`, Fail, `it has k2 = "v2" in version 102, after the deletion of k2 in version 105`},
+		{"a streaming list from the past", "", twoKeys + `
+			watch w initial
+			added w k2 v2@b 102
+			added w k1 v1@a 101
+			bookmark w 102 end`, Fail, "began with the state of version 102, although version 103 had been acknowledged to writer at 3.500s"},
+		{"a streaming list of any version", "", twoKeys + `
+			watch w initial from=0
+			added w k2 v2@b 102
+			added w k1 v1@a 101
+			bookmark w 102 end`, Pass, ""},
+		{"a streaming list older than asked for", "", twoKeys + `
+			watch w initial from=103
+			added w k2 v2@b 102
+			added w k1 v1@a 101
+			bookmark w 102 end`, Fail, "from version 103, began with the state of version 102"},
+		{"no bookmark", "", twoKeys + "watch w from=102\nmodified w k1 v3@b 103", NotApplicable, ""},
+	})
+}
+
+func TestWatchFilter(t *testing.T) {
+	tell(t, watchFilter(), []telling{
+		{"leaves and enters", "", twoKeys + `
+			update k1 v4@a 104 over=103
+			watch w from=100 group=a
+			added w k1 v1@a 101
+			deleted w k1 v1@a 103
+			added w k1 v4@a 104`, Pass, ""},
+		{"one name", "", twoKeys + "watch w from=100 key=k2\nadded w k2 v2@b 102", Pass, ""},
+		{"another name", "", twoKeys + "watch w from=100 key=k2\nadded w k1 v1@a 101", Fail, "which is of another name"},
+		{"another group", "", twoKeys + "watch w from=100 group=a\nadded w k2 v2@b 102", Fail, "which is of group b"},
+		{"never was in the group", "", twoKeys + "watch w from=100 group=a\nadded w k2 v2 102", Fail, "it was not in the group, nor did it enter or leave it"},
+		{"leaves as modified", "", twoKeys + `
+			watch w from=100 group=a
+			added w k1 v1@a 101
+			modified w k1 v3 103`, Fail, "it left the group then, which comes as deleted"},
+		{"enters as modified", "", twoKeys + `
+			watch w from=100 group=b
+			added w k2 v2@b 102
+			modified w k1 v3@b 103`, Fail, "it entered the group then, which comes as added"},
+		{"what it was before is not known", "", twoKeys + `
+			patch k1 v4@a unknown
+			patch k1 v5@a 105
+			watch w from=103 group=a
+			modified w k1 v5@a 105`, Pass, ""},
+		{"no filter", "", twoKeys + "watch w from=100\nadded w k1 v1@a 101", NotApplicable, ""},
+	})
+}
+
+func TestWatchCompacted(t *testing.T) {
+	const refused = "refused x from=90 status=410\n"
+	tell(t, watchCompacted(), []telling{
+		{"refused", "", twoKeys + refused, Pass, "1 were refused with 410, and 0 were accepted"},
+		{"accepted, and all there", "", twoKeys + "refused x from=101 status=410\nwatch w from=100\nadded w k1 v1@a 101\nadded w k2 v2@b 102", Pass, ""},
+		{"accepted with a gap", "", twoKeys + "refused x from=101 status=410\nwatch w from=100 through=node-2\nadded w k2 v2@b 102", Fail,
+			`watch w of things by watcher through node-2, from version 100, left out k1 = "v1" in version 101`},
+		{"etcd: up to which it said", apiEtcd, `
+			put k1 v1 101
+			put k2 v2 102
+			put k3 v3 103
+			refused x from=50 status=410 compacted=102
+			watch w from=101
+			added w k3 v3 103
+			bookmark w 103`, Fail, "left out k1"},
+		{"nothing is known to be forgotten", "", twoKeys + "watch w from=100\nadded w k2 v2@b 102", NotApplicable, ""},
+	})
+}
+
+func TestWatchFlags(t *testing.T) {
+	tell(t, watchFlags(), []telling{
+		{"right", "", twoKeys + `
+			delete k2
+			watch w from=100
+			added w k1 v1@a 101
+			added w k2 v2@b 102
+			modified w k1 v3@b 103
+			deleted w k2 v2@b 104
+			create k2 v5@a 105
+			added w k2 v5@a 105`, Pass, ""},
+		{"created as modified", "", twoKeys + "watch w from=101\nmodified w k2 v2@b 102", Fail, "but the key was not there before"},
+		{"modified as added", "", twoKeys + "watch w from=102\nadded w k1 v3@b 103", Fail, "but the key was there before and after"},
+		{"modified as deleted", "", twoKeys + "watch w from=102\ndeleted w k1 v1@a 103", Fail, "but the key was there before and after"},
+		{"nobody knows whether it was there", "", twoKeys + `
+			delete k2 unknown
+			patch k2 v4@b 110
+			watch w from=103
+			added w k2 v4@b 110`, Pass, ""},
+		{"etcd contradicts itself", apiEtcd, `
+			put k1 v1 101
+			watch w from=101
+			added w k1 v1 101 created=90 version=4`, Fail, "with create revision 90 and version 4 of the key"},
+		{"etcd miscounts", apiEtcd, `
+			create k1 v1 101
+			update k1 v2 102 over=101
+			update k1 v3 103 over=102
+			watch w from=103
+			modified w k1 v3 103 created=102 version=2`, Fail, "instead of 101 and 3"},
+		{"etcd counts", apiEtcd, `
+			create k1 v1 101
+			update k1 v2 102 over=101
+			delete k1 103
+			create k1 v3 104
+			watch w from=102
+			modified w k1 v2 102 created=101 version=2
+			deleted w k1 _ 103
+			added w k1 v3 104 created=104 version=1`, Pass, ""},
+	})
+}
+
+func TestWatchContent(t *testing.T) {
+	tell(t, watchContent(), []telling{
+		{"as written", "", twoKeys + "delete k2\nwatch w from=102\nmodified w k1 v3@b 103\ndeleted w k2 v2@b 104", Pass, ""},
+		{"from before the record", "", twoKeys + "watch w from=50\nadded w k7 old@a 60\ndeleted w k7 old@a 61", Pass, ""},
+		{"of unknown outcome", "", twoKeys + "update k1 v4@a over=103 unknown\nwatch w from=103\nmodified w k1 v4@a 104", Pass, ""},
+		{"nobody wrote it", "", twoKeys + "watch w from=102\nmodified w k1 v9@b 103", Fail, "which nobody wrote"},
+		{"refused", "", twoKeys + "update k1 v4@a over=101 refused\nwatch w from=103\nmodified w k1 v4@a 104", Fail, "of a write that was refused"},
+		{"the value of another version", "", twoKeys + "watch w from=102\nmodified w k1 v1@a 103", Fail, "but the write of that value made version 101"},
+		{"one value, two versions", "", twoKeys + `
+			update k1 v4@a over=103 unknown
+			watch w from=103
+			watch x from=103
+			modified w k1 v4@a 104
+			modified x k1 v4@a 105`, Fail, "but that value was also seen in version 104"},
+		{"another group", "", twoKeys + "watch w from=102\nmodified w k1 v3@a 103", Fail, `in group "a", but it was written to group "b"`},
+		{"another collection's key", "", twoKeys + "watch w from=103\nadded w zz v8@a 104", Fail, "which nobody wrote"},
+		{"nobody deleted it", "", twoKeys + "watch w from=103\ndeleted w k2 v2@b 104", Fail, "but nobody can have deleted it then"},
+		{"nobody deleted it so early", "", twoKeys + "delete k2\nwatch w from=100\ndeleted w k2 v2@b 103", Fail, "but nobody can have deleted it then"},
+		{"a key that nobody wrote", "", twoKeys + "watch w from=103\ndeleted w zz v8@a 104", Fail, "of a key that nobody wrote"},
+		{"deleted with another value", "", twoKeys + "delete k1 over=103\nwatch w from=103\ndeleted w k1 v1@a 104", Fail, `but it was "v3" before`},
+		{"left the group unseen by anybody else", "", twoKeys + "patch k1 v4@a unknown\nwatch w from=103 group=b\ndeleted w k1 v3@b 104", Pass, ""},
+	})
+}
+
+func TestWatchAtomic(t *testing.T) {
+	const transaction = `
+		put k1 v1 101 txn=t
+		with put k2 v2 101 txn=t
+		put k3 v3 102
+		watch w from=101
+	`
+	tell(t, watchAtomic(), []telling{
+		{"together", apiEtcd, transaction + "added w k1 v1 101 batch=1\nadded w k2 v2 101 batch=1\nadded w k3 v3 102 batch=2", Pass, ""},
+		{"in two responses", apiEtcd, transaction + "added w k1 v1 101 batch=1\nadded w k2 v2 101 batch=2", Fail, "showed version 101 of k1 in response 1, and of k2 in response 2"},
+		{"a half", apiEtcd, transaction + "added w k1 v1 101 batch=1\nadded w k3 v3 102 batch=1", Fail, `but not k2 = "v2" in version 101`},
+		{"a half was asked for", apiEtcd, "put k1 v1 101 txn=t\nwith put k2 v2 101 txn=t\nwatch w from=101 key=k2\nadded w k2 v2 101 batch=1", Pass, ""},
+		{"no etcd", "", twoKeys + "watch w from=100\nadded w k1 v1@a 101", NotApplicable, ""},
+	})
+}
+
+func TestWatchPrevious(t *testing.T) {
+	const writes = `
+		create k1 v1 101
+		update k1 v2 102 over=101
+		watch w from=101 previous
+		added w k1 v1 101
+	`
+	tell(t, watchPrevious(), []telling{
+		{"right", apiEtcd, writes + "modified w k1 v2 102 was=v1/101", Pass, ""},
+		{"missing proves nothing", apiEtcd, writes + "modified w k1 v2 102", Pass, ""},
+		{"another value", apiEtcd, writes + "modified w k1 v2 102 was=v9/101", Fail, `and before it "v9" of version 101, which nobody wrote`},
+		{"another version", apiEtcd, writes + "modified w k1 v2 102 was=v1/100", Fail, "but the write of that value made version 101"},
+		{"there was nothing", apiEtcd, "create k1 v1 101\ndelete k1 102\ncreate k1 v3 103\nwatch w from=103 previous\nadded w k1 v3 103 was=v1/101", Fail, "but there was nothing"},
+		{"not the one before", apiEtcd, writes + "update k1 v3 103 over=102\nmodified w k1 v3 103 was=v1/101", Fail, `instead of k1 = "v2" in version 102`},
+		{"nobody asked", apiEtcd, "put k1 v1 101\nwatch w from=101\nadded w k1 v1 101", NotApplicable, ""},
+	})
+}
