@@ -36,14 +36,14 @@ type deeds struct {
 	doubtful  int    // actions left out because of a clock
 }
 
-// judgeOneActor rests on how an instance of client-go's election ends: it stops at
-// the latest R after its last renewal, which another's taking over makes impossible
-// from then on. So an action breaks the guarantee where its API server received it
-// after another instance had taken over and that time had passed. Three things are
-// allowed for: clocks and unseen renewals (M and P), a request that was received
-// before and only completed afterwards, and one that waited unread in front of an
-// API server that stood still. An attempt without effect is none; events are left
-// out because they tell, from a queue, of what was done before.
+// judgeOneActor rests on how long an instance may act by client-go's election: it
+// tries to renew its lease P after it did last, and stops when that has not worked
+// for R. Once another has taken over it cannot work. So an action breaks the
+// guarantee where its API server received it after another instance had taken over
+// and that time had passed. Three things are allowed for: clocks (M), a request that
+// was received before and only completed afterwards, and one that waited unread in
+// front of an API server that stood still. An attempt without effect is none; events
+// are left out because they tell, from a queue, of what was done before.
 func judgeOneActor(m *matter) finding {
 	s := m.run.Meta.Settings
 	if s["R"] <= 0 || s["M"] <= 0 {
@@ -126,11 +126,12 @@ func (d deeds) afterTakeover(m *matter) *finding {
 		if rival == nil {
 			continue
 		}
-		end := rival.Completed + record.Nanos(s["R"]+s["M"])
+		// One that was not seen to renew can have done so until then.
+		last := rival.Completed
 		if own != nil {
-			end = min(end, own.Completed+record.Nanos(s["R"]+s["P"]+s["M"]))
+			last = own.Completed
 		}
-		end = max(end, rival.Completed+record.Nanos(s["M"]))
+		end := max(last+record.Nanos(s["P"]+s["R"]+s["M"]), rival.Completed+record.Nanos(s["M"]))
 		if act.Received <= end || !reachable(m.run, act.Via, end, act.Received) {
 			continue
 		}

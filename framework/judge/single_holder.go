@@ -103,7 +103,7 @@ func (m *matter) soleHolder(component string) (string, *finding) {
 func (m *matter) standbyActs(component string, held record.Lease, from, to record.Nanos) *deed {
 	s := m.run.Meta.Settings
 	if acquired := held.Acquire.Sub(m.run.Meta.Started); !held.Acquire.IsZero() && !m.run.Meta.Started.IsZero() {
-		from = max(from, record.Nanos(acquired+s["R"]+s["M"]))
+		from = max(from, record.Nanos(acquired+s["P"]+s["R"]+s["M"]))
 	} else {
 		from += record.Nanos(s["R"] + s["M"])
 	}

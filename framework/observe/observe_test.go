@@ -82,7 +82,10 @@ func TestObservers(t *testing.T) {
 	// As long as a sample of each kind takes, which on a busy machine is more.
 	for wait := 1500 * time.Millisecond; len(probes) < 16 && wait < 30*time.Second; wait *= 3 {
 		w, read := recording(t)
-		o, err := Start(t.Context(), Config{Cluster: c, ProbeInterval: 10 * time.Millisecond, StatusInterval: 20 * time.Millisecond, EndpointInterval: 20 * time.Millisecond}, w)
+		o, err := Start(t.Context(), Config{
+			Cluster: c, ProbeInterval: 40 * time.Millisecond, StatusInterval: 20 * time.Millisecond, EndpointInterval: 20 * time.Millisecond,
+			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
+		}, w)
 		if err != nil {
 			t.Fatal(err)
 		}
