@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -37,8 +38,8 @@ func (p writers) finish(ctx context.Context) {
 	})
 }
 
-// finalWrites writes through one API server after another until each register
-// was written, and notes those writes as the last ones.
+// finalWrites writes each register, through one API server after another until
+// one acknowledges it, and notes those writes as the last ones.
 func (p writers) finalWrites(ctx context.Context) {
 	c := p.t.registers
 	var clients []*registers
@@ -50,31 +51,37 @@ func (p writers) finalWrites(ctx context.Context) {
 		defer r.close()
 		clients = append(clients, r)
 	}
-	ends, tries := map[string]end{}, 0
+	if len(clients) == 0 {
+		return
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	ends := map[string]end{}
 	for i, key := range c.keys {
-		group := groups[i%len(groups)]
-		tryUntil(ctx, func() bool {
-			if len(clients) == 0 {
-				return true
-			}
-			r := clients[tries%len(clients)]
-			tries++
-			value := content{value: fmt.Sprintf("final-%d", tries), group: group}
-			op := r.get(ctx, key)
-			if op.Outcome != record.OK {
-				return false
-			}
-			if op.Found {
-				op = r.update(ctx, key, value, op.Revision)
-			} else {
-				op = r.create(ctx, key, value)
-			}
-			if op.Outcome == record.OK {
+		group, tries := groups[i%len(groups)], i
+		all.Go(func() {
+			tryUntil(ctx, func() bool {
+				r := *clients[tries%len(clients)]
+				r.name = fmt.Sprintf("final/%d", i) // a client does one thing at a time
+				tries++
+				value := content{value: fmt.Sprintf("final-%d-%d", i, tries), group: group}
+				op := r.get(ctx, key)
+				if op.Outcome == record.OK && op.Found {
+					op = r.update(ctx, key, value, op.Revision)
+				} else if op.Outcome == record.OK {
+					op = r.create(ctx, key, value)
+				}
+				if op.Outcome != record.OK {
+					return false
+				}
+				mu.Lock()
+				defer mu.Unlock()
 				ends[key] = end{number(op.Revision), group}
-			}
-			return op.Outcome == record.OK
+				return true
+			})
 		})
 	}
+	all.Wait()
 	c.close(ends)
 }
 
