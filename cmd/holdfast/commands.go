@@ -22,6 +22,8 @@ func commands() []*cobra.Command {
 		newJudgeCommand(),
 		newReportCommand(),
 		newDiffCommand(),
+		newSelftestCommand(),
+		newSelftestWorkerCommand(),
 		newCatalogCommand(),
 		newVersionCommand(),
 	}

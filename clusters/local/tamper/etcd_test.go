@@ -219,6 +219,12 @@ func TestEtcdProxy(t *testing.T) {
 		}
 		acted(t, 2)
 	})
+	t.Run("low revision", func(t *testing.T) {
+		rules(t, Rule{Mode: LowRevision, Prefix: "low/", By: 2})
+		before := put(t, through, "plain/a", "2")
+		expect(t, "revision", writeAll(t, through, "low/", "a=1"), before-1)
+		acted(t, 1)
+	})
 	t.Run("answers about the member", func(t *testing.T) {
 		rules(t, Rule{Mode: WrongHash}, Rule{Mode: FalseAlarm})
 		endpoint := through.Endpoints()[0]

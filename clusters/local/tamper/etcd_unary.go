@@ -2,6 +2,7 @@ package tamper
 
 import (
 	"context"
+	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/codes"
@@ -84,7 +85,13 @@ func (p *etcdProxy) txn(ctx context.Context, q *pb.TxnRequest, ask func(*pb.TxnR
 			q.Compare = nil
 		}
 	}
-	return ask(q)
+	a, err := ask(q)
+	if err == nil && a.Succeeded {
+		if r, ok := p.desk.act(LowRevision, key); ok {
+			a.Header.Revision = max(1, a.Header.Revision-r.By)
+		}
+	}
+	return a, err
 }
 
 // written returns the first key that operations write.
@@ -121,6 +128,12 @@ func asDone(ops []*pb.RequestOp, h *pb.ResponseHeader) (answers []*pb.ResponseOp
 
 func (p *etcdProxy) status(_ context.Context, q *pb.StatusRequest, ask func(*pb.StatusRequest) (*pb.StatusResponse, error)) (*pb.StatusResponse, error) {
 	a, err := ask(q)
+	if err == nil {
+		if _, ok := p.desk.act(FalseAlarm, ""); ok {
+			// As etcd words it.
+			a.Errors = append(a.Errors, fmt.Sprintf("memberID:%d alarm:CORRUPT ", a.Header.GetMemberId()))
+		}
+	}
 	if err == nil && a.Leader != a.Header.GetMemberId() {
 		if _, ok := p.desk.act(ClaimedLeader, ""); ok {
 			a.Leader = a.Header.GetMemberId()

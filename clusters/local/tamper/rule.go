@@ -31,6 +31,9 @@ const (
 	// NoCompare carries out the writes of a transaction whatever its compares
 	// say, after Rule.For, in which others may read the same version.
 	NoCompare Mode = "no-compare"
+	// LowRevision answers a transaction that writes with a revision that is
+	// lower by Rule.By.
+	LowRevision Mode = "low-revision"
 
 	// LostEvent, RepeatedEvent and SwappedEvents do to an event of a watch what
 	// they say; a swapped one changes place with the next one of its watch.
@@ -98,7 +101,7 @@ const (
 	LateStart Mode = "late-start"
 )
 
-var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWrite, RefusedWrite, LateWrite, NoCompare,
+var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWrite, RefusedWrite, LateWrite, NoCompare, LowRevision,
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
 	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
 
