@@ -89,6 +89,11 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 
 // plantAll runs the work in sandboxes, so many at a time.
 func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out string) ([]selftest.Outcome, error) {
+	if out != "" {
+		if err := checkResultsDir(out); err != nil {
+			return nil, err
+		}
+	}
 	shown := newProgress(cmd.ErrOrStderr())
 	for _, spec := range selftest.Clusters(work) {
 		if err := ensureBinaries(cmd, spec, shown); err != nil {
@@ -102,8 +107,6 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out strin
 		}
 		defer os.RemoveAll(dir)
 		out = dir
-	} else if err := checkResultsDir(out); err != nil {
-		return nil, err
 	}
 	total := 0
 	for _, b := range work {

@@ -46,9 +46,9 @@ type Options struct {
 	Progress func(string)
 	// Before is called before each step of the timeline with its number, and
 	// once more, with the number of steps, when all is healed and the steady
-	// state is to be checked; may be nil. An error ends the run. It is for
-	// those who plant violations into a cluster.
-	Before func(ctx context.Context, step int) error
+	// state is to be checked; may be nil. What it does it may record. An error
+	// ends the run. It is for those who plant violations into a cluster.
+	Before func(ctx context.Context, step int, w *record.Writer) error
 }
 
 // before calls Before.
@@ -56,7 +56,7 @@ func (r *run) before(ctx context.Context, step int) error {
 	if r.options.Before == nil {
 		return nil
 	}
-	return r.options.Before(ctx, step)
+	return r.options.Before(ctx, step, r.w)
 }
 
 // Seed derives the seed of one experiment from that of the run, so that an

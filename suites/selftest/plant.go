@@ -66,6 +66,10 @@ const (
 	// unelected has controller managers that all act, and API servers that do
 	// not list themselves.
 	unelected = "unelected"
+	// dropping has an etcd release with a bug: a watch that begins with a
+	// revision at which a key was deleted, and which was compacted, does not see
+	// the deletion (https://github.com/etcd-io/etcd/issues/18089).
+	dropping = "etcd-3.5.12"
 	// counted has API servers that count on a fixed number of them, and a
 	// balancer that does not look whether they live.
 	counted = "counted"
@@ -86,13 +90,17 @@ func kinds() map[string]struct {
 		return c
 	}
 	elections := map[string]string{"leader-elect-lease-duration": "6s", "leader-elect-renew-deadline": "4s", "leader-elect-retry-period": "1s"}
+	buggy := with(nil)
+	buggy.SetNodes(1)
+	buggy.Spec.Workers, buggy.Spec.EtcdVersion = 0, "v3.5.12"
 	counting := with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}})
 	counting.Spec.LoadBalancer.HealthCheck.Disabled = true
 	return map[string]kind{
 		proxied: {with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections}), true},
 		unelected: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"},
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
-		counted: {counting, false},
+		counted:  {counting, false},
+		dropping: {buggy, false},
 	}
 }
 

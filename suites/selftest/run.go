@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -74,6 +75,10 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	return nil
 }
 
+// firsts are what is done and recorded at the first step of scenarios for which
+// there is no action.
+var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer) error{"etcd-watches": etcdWatches}
+
 type runner struct {
 	env     Env
 	cluster *local.Cluster
@@ -129,20 +134,26 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 		return nil, 0, fmt.Errorf("making a directory for records: %w", err)
 	}
 	planted := false
-	before := func(ctx context.Context, step int) error {
-		if step == p.From {
+	before := func(ctx context.Context, step int, w *record.Writer) error {
+		switch {
+		case step == p.From:
 			if planted = true; p.Stop > 0 {
 				if err := r.env.Stop(p.Stop); err != nil {
 					return err
 				}
 			}
-			return r.tamper(ctx, p.Tamper)
-		}
-		if step == p.Until && planted {
+			if err := r.tamper(ctx, p.Tamper); err != nil {
+				return err
+			}
+		case step == p.Until && planted:
 			// The count is taken before the rules go.
 			n, err := r.uproot(ctx)
-			acted += n
-			return err
+			if acted += n; err != nil {
+				return err
+			}
+		}
+		if first := firsts[p.Scenario]; first != nil && step == 0 {
+			return first(ctx, r.cluster, w)
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
@@ -82,5 +83,5 @@ func plants() []Plant {
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.ClaimedLeader})},
 			Catches: []Catch{{Judge: "one-leader-per-term", Says: "one leader per term"}}},
 	}
-	return append(append(all, historyPlants()...), watchPlants()...)
+	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants())
 }

@@ -22,3 +22,20 @@ func watchPlants() []Plant {
 		late, unfiltered,
 	}
 }
+
+// etcdWatchPlants are those about the watches of etcd members.
+func etcdWatchPlants() []Plant {
+	plant := func(name, violation string, mode tamper.Mode, judge string) Plant {
+		return Plant{Name: name, Violation: violation, Cluster: proxied, Scenario: "etcd-watches",
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: mode, Prefix: watchedPrefix})},
+			Catches: []Catch{{Judge: judge}}}
+	}
+	return []Plant{
+		plant("split-revision", "an etcd member that spreads one revision over two responses of a watch", tamper.SplitRevision, "watch-atomic"),
+		plant("wrong-previous", "an etcd member that gives a key's new value as the one before", tamper.WrongPrevious, "watch-previous"),
+		plant("silent-gap", "an etcd member that begins a watch of compacted history with the next change", tamper.SilentGap, "watch-compacted"),
+		plant("create-as-modify", "an etcd member that shows new keys as changes of older ones", tamper.CreateAsModify, "watch-flags"),
+		{Name: "etcd-3.5.12", Violation: "etcd 3.5.12, which drops a deletion at the revision that was compacted (etcd issue 18089)",
+			Cluster: dropping, Scenario: "etcd-watches", Catches: []Catch{{Judge: "watch-reliable"}}},
+	}
+}
