@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -55,6 +56,10 @@ func etcdWatches(ctx context.Context, c framework.Cluster, w *record.Writer) err
 	if err := h.err; err != nil {
 		return err
 	}
+	// What is compacted has no value before any more for those who come late.
+	for began := time.Now(); h.newest.Load() < gone && time.Since(began) < watchLimit/4; {
+		client.Pause(ctx, 10*time.Millisecond)
+	}
 	if _, err := etcd.Compact(ctx, gone); err != nil {
 		return fmt.Errorf("compacting etcd at revision %d: %w", gone, err)
 	}
@@ -74,6 +79,7 @@ type etcdHistory struct {
 	collection, prefix string
 	err                error // the first of a write
 	opened             int
+	newest             atomic.Int64 // revision that a watch has seen
 	watches            sync.WaitGroup
 }
 
@@ -192,6 +198,7 @@ func (h *etcdHistory) see(watch string, batch int, r clientv3.WatchResponse) (la
 			v.PreviousValue, v.PreviousRevision = string(e.PrevKv.Value), revision(e.PrevKv.ModRevision)
 		}
 		_ = h.w.Append(record.KindEvent, v)
+		h.newest.Store(e.Kv.ModRevision)
 		last = last || v.Key == h.prefix+"last"
 	}
 	return last

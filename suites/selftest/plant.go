@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"context"
 	"embed"
 	"fmt"
 	"slices"
@@ -30,6 +31,9 @@ type Plant struct {
 	From, Until int
 	// Stop is for how long the harness itself is stopped at the step From.
 	Stop time.Duration
+	// Do is what is done to the cluster at the step From, beside what the record
+	// tells; nil for nothing.
+	Do func(context.Context, framework.Cluster) error
 	// Catches are the judges that must find it.
 	Catches []Catch
 }

@@ -77,7 +77,10 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 
 // firsts are what is done and recorded at the first step of scenarios for which
 // there is no action.
-var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer) error{"etcd-watches": etcdWatches}
+var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer) error{
+	"etcd-watches": etcdWatches,
+	"namespaces":   makeNamespaces,
+}
 
 type runner struct {
 	env     Env
@@ -144,6 +147,11 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 			}
 			if err := r.tamper(ctx, p.Tamper); err != nil {
 				return err
+			}
+			if p.Do != nil {
+				if err := p.Do(ctx, r.cluster); err != nil {
+					return err
+				}
 			}
 		case step == p.Until && planted:
 			// The count is taken before the rules go.

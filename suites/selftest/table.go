@@ -83,5 +83,5 @@ func plants() []Plant {
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.ClaimedLeader})},
 			Catches: []Catch{{Judge: "one-leader-per-term", Says: "one leader per term"}}},
 	}
-	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants())
+	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants())
 }

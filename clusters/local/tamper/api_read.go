@@ -41,7 +41,7 @@ func (p *apiProxy) read(r *http.Request, query url.Values) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	now := answer{res.StatusCode, p.list(path, claim, body)}
+	now := answer{res.StatusCode, p.addresses(path, p.list(path, claim, body))}
 	if !p.desk.has(OldAnswer) {
 		return answerWith(r, res, now), nil
 	}
@@ -76,6 +76,43 @@ func newestPage(token string) (newest, version string, ok bool) {
 	o.set("rv", -1)
 	b, err = json.Marshal(o)
 	return base64.RawURLEncoding.EncodeToString(b), version, err == nil
+}
+
+// addresses takes them out of an object, or of each object of a list.
+func (p *apiProxy) addresses(path string, body []byte) []byte {
+	var o object
+	if !p.desk.has(NoAddresses) || json.Unmarshal(body, &o) != nil {
+		return body
+	}
+	var items []object
+	_ = json.Unmarshal(o["items"], &items) // an object that is no list has none
+	held := false
+	for _, one := range append(items, o) {
+		for _, field := range []string{"subsets", "endpoints"} {
+			held = held || one[field] != nil
+		}
+	}
+	if !held {
+		return body
+	}
+	if _, ok := p.desk.act(NoAddresses, path); !ok {
+		return body
+	}
+	for _, one := range append(items, o) {
+		for _, field := range []string{"subsets", "endpoints"} {
+			if one[field] != nil {
+				one.set(field, []string{})
+			}
+		}
+	}
+	if items != nil {
+		o.set("items", items)
+	}
+	emptied, err := json.Marshal(o)
+	if err != nil {
+		return body
+	}
+	return emptied
 }
 
 // list tampers with a list; anything else it returns as it is.

@@ -47,6 +47,10 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintln(w, line)
 			_ = http.NewResponseController(w).Flush()
 		}
+	case strings.HasSuffix(r.URL.Path, "/endpoints/kubernetes"):
+		fmt.Fprint(w, `{"kind":"Endpoints","subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}`)
+	case strings.HasSuffix(r.URL.Path, "/endpointslices"):
+		fmt.Fprint(w, `{"kind":"EndpointSliceList","items":[{"endpoints":[{"addresses":["10.0.0.1"]}]}],"metadata":{}}`)
 	default:
 		u.answers++
 		fmt.Fprintf(w, `{"kind":"ConfigMapList","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, 100+u.answers)
@@ -195,6 +199,17 @@ func TestAPIProxy(t *testing.T) {
 		want(t, "list", list(t, "?continue="+token), "42 a b")
 		b, _ := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(u.queries[0], "continue="))
 		want(t, "asked", string(b), `{"rv":-1,"start":"a","v":"meta.k8s.io/v1"}`)
+	})
+	t.Run("no addresses", func(t *testing.T) {
+		rules(t, Rule{Mode: NoAddresses, Prefix: "/"})
+		_, body := get(t, "/api/v1/namespaces/default/endpoints/kubernetes")
+		want(t, "endpoints", body, `{"kind":"Endpoints","subsets":[]}`)
+		_, body = get(t, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")
+		want(t, "slices", body, `{"items":[{"endpoints":[]}],"kind":"EndpointSliceList","metadata":{}}`)
+		want(t, "another list", list(t, ""), "101 a b")
+		if n := p.desk.acted(); n != 2 {
+			t.Errorf("acted %d times", n)
+		}
 	})
 	t.Run("unfiltered and late start", func(t *testing.T) {
 		u.watched = nil

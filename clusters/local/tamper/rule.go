@@ -81,6 +81,8 @@ const (
 	// NewestList lists the newest state whatever version was asked for, and
 	// says that it is that one.
 	NewestList Mode = "newest-list"
+	// NoAddresses empties the Endpoints or EndpointSlices of an answer.
+	NoAddresses Mode = "no-addresses"
 	// OtherPage serves the pages after the first one from the newest state.
 	OtherPage Mode = "other-page"
 
@@ -105,7 +107,7 @@ var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWri
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
 	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
 
-var apiModes = []Mode{Unavailable, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage,
+var apiModes = []Mode{Unavailable, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses,
 	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, LateStart}
 
 // Rule says what a proxy is to tamper with, and how.
