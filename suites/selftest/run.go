@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// tries is how often a unit is run before an inconclusive verdict is believed.
+// tries is how often a unit is run before it is believed that it ends early, or
+// that a verdict is inconclusive.
 const tries = 3
 
 // Env is what Run needs to know.
@@ -106,7 +107,11 @@ func (r *runner) unit(ctx context.Context, u Unit) Outcome {
 		o.Took, o.Acted, o.Problem = time.Since(began), acted, ""
 		if err != nil {
 			o.Problem = err.Error()
-			return o
+			r.env.Progress(fmt.Sprintf("%s: ended early on try %d of %d: %v", u, o.Tries, tries, err))
+			if ctx.Err() != nil {
+				return o
+			}
+			continue
 		}
 		o.Results = slices.DeleteFunc(results, func(r judge.Result) bool { return !slices.Contains(u.Judges, r.Judge) })
 		if !unclear(p, o.Results) || ctx.Err() != nil {

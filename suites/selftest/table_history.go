@@ -12,8 +12,8 @@ func historyPlants() []Plant {
 		return Plant{Name: name, Violation: violation, Cluster: proxied, Scenario: "traffic", Tamper: []Tampering{t}, Catches: catches}
 	}
 	return []Plant{
-		plant("old-registers", "API servers that read some registers as they were 15 revisions ago",
-			etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: registers, After: 10, Times: 10, By: 15}),
+		plant("old-registers", "API servers that, after some time, read registers as they were 100 revisions ago",
+			etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: registers, After: 30, By: 100}),
 			Catch{Judge: "linearizable", Says: "must be linearizable"},
 			Catch{Judge: "read-your-writes"}, Catch{Judge: "monotonic-reads"}),
 		plant("lost-writes", "etcd answers writes as done and does nothing",
