@@ -53,6 +53,11 @@ type Options struct {
 	// NoWait returns as soon as the machines run, before the API servers
 	// answer. Call Ready later.
 	NoWait bool
+	// Tamper puts a proxy in front of each API server and between it and its
+	// etcd member, which pass everything on until Cluster.Tamper gives them
+	// rules: a cluster to plant violations in. The API servers' entrances, and
+	// EtcdConfig, lead through them.
+	Tamper bool
 }
 
 // Cluster is a control plane in the sandbox of this process. It has all the
@@ -235,12 +240,16 @@ func (c *Cluster) makeMachines() error {
 		if err := c.makeBalancer(); err != nil {
 			return err
 		}
-		if err := c.addEntrance(framework.BalancerHost, framework.EntranceBalancer, "", host(balancerHost).Addr()); err != nil {
+		if err := c.addEntrance(framework.BalancerHost, framework.EntranceBalancer, "", component.APIServerURL(host(balancerHost).Addr())); err != nil {
 			return err
 		}
 	}
 	for _, n := range c.nodes {
-		if err := c.addEntrance(n.Name(), framework.EntranceAPIServer, n.Name(), n.Address()); err != nil {
+		url := component.APIServerURL(n.Address())
+		if c.o.Tamper {
+			url = "https://" + hostPort(n.Address(), tamperAPIPort)
+		}
+		if err := c.addEntrance(n.Name(), framework.EntranceAPIServer, n.Name(), url); err != nil {
 			return err
 		}
 	}
@@ -250,8 +259,8 @@ func (c *Cluster) makeMachines() error {
 	return nil
 }
 
-func (c *Cluster) addEntrance(name string, kind framework.EntranceKind, node string, addr netip.Addr) error {
-	config, err := c.pki.RESTConfig(pki.Admin(), component.APIServerURL(addr))
+func (c *Cluster) addEntrance(name string, kind framework.EntranceKind, node, url string) error {
+	config, err := c.pki.RESTConfig(pki.Admin(), url)
 	if err != nil {
 		return err
 	}
@@ -375,6 +384,9 @@ func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
 			config := c.etcdTLS
 			config.TLS = config.TLS.Clone()
 			config.Endpoints = []string{component.EtcdURL(n.Address())}
+			if c.o.Tamper {
+				config.Endpoints = []string{"https://" + hostPort(n.Address(), tamperEtcdPort)}
+			}
 			return config, nil
 		}
 	}

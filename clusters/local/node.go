@@ -60,6 +60,12 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 	if err := c.pki.WriteNode(files, spec.Name, server, []netip.Addr{addr.Addr()}, nil); err != nil {
 		return nil, err
 	}
+	if c.o.Tamper {
+		if err := c.addTamper(m); err != nil {
+			return nil, err
+		}
+		spec.ExtraArgs = throughTamper(spec.ExtraArgs)
+	}
 	commands := component.Commands(component.Node{
 		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: files,
 		Config: filepath.Join(m.dir, "config"), Data: data, Logs: m.logs,
@@ -107,7 +113,9 @@ func (n *node) Zone() string { return n.spec.Zone }
 func (n *node) Components() []framework.Component {
 	var all []framework.Component
 	for _, c := range n.machine.config.Components {
-		all = append(all, c.Name)
+		if c.Name != tamperComponent {
+			all = append(all, c.Name)
+		}
 	}
 	return all
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 )
 
 // sandboxEnv marks the environment of a process that is to become the first
@@ -31,6 +32,7 @@ const (
 	roleServer   = "holdfast-server"
 	roleLoad     = "holdfast-load"
 	roleDisk     = "holdfast-disk"
+	roleTamper   = "holdfast-tamper"
 )
 
 // sandbox is the sandbox that this process is the first process of, nil
@@ -57,6 +59,8 @@ func Main() {
 		exitOn(role, runLoad(os.Args[1:]))
 	case roleDisk:
 		exitOn(role, disk.Serve(os.Args[1:]))
+	case roleTamper:
+		exitOn(role, tamper.Main(os.Args[1:]))
 	case roleKeeper:
 		exitOn(role, runKeeper(os.Args[1:]))
 	}

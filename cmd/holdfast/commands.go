@@ -23,6 +23,8 @@ func commands() []*cobra.Command {
 		newRecordCommand(),
 		newReportCommand(),
 		newDiffCommand(),
+		newSelftestCommand(),
+		newSelftestWorkerCommand(),
 		newCatalogCommand(),
 		newVersionCommand(),
 	}

@@ -44,6 +44,19 @@ type Options struct {
 	Harness, Provider string
 	// Progress is told what happens, one line a step; nil for silence.
 	Progress func(string)
+	// Before is called before each step of the timeline with its number, and
+	// once more, with the number of steps, when all is healed and the steady
+	// state is to be checked; may be nil. What it does it may record. An error
+	// ends the run. It is for those who plant violations into a cluster.
+	Before func(ctx context.Context, step int, w *record.Writer) error
+}
+
+// before calls Before.
+func (r *run) before(ctx context.Context, step int) error {
+	if r.options.Before == nil {
+		return nil
+	}
+	return r.options.Before(ctx, step, r.w)
 }
 
 // Seed derives the seed of one experiment from that of the run, so that an
@@ -148,6 +161,9 @@ func (r *run) whole(ctx context.Context) error {
 
 	err = r.timeline(ctx)
 	r.healAll(ctx)
+	if err == nil {
+		err = r.before(ctx, len(r.experiment.Timeline))
+	}
 	if err == nil {
 		err = r.final(ctx)
 	}

@@ -39,6 +39,9 @@ func (r *run) timeline(ctx context.Context) error {
 		if err := r.phase("%s", s); err != nil {
 			return err
 		}
+		if err := r.before(ctx, i); err != nil {
+			return err
+		}
 		err := r.step(ctx, i, s)
 		if errors.Is(err, errUnproven) {
 			return interrupted(ctx)

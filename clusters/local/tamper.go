@@ -1,0 +1,66 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Ports of the proxies of a node that is to be tampered with.
+const (
+	tamperEtcdPort = 12379
+	tamperAPIPort  = 16443
+)
+
+// tamperComponent is the program of both proxies. No fault and no observer knows it.
+const tamperComponent framework.Component = "tamper"
+
+// Tamper returns a client for the proxies of a node, see Options.Tamper.
+func (c *Cluster) Tamper(name string) (*tamper.Client, error) {
+	for _, n := range c.nodes {
+		if n.Name() == name && c.o.Tamper {
+			return tamper.NewClient(name, n.machine.tamperSocket()), nil
+		}
+	}
+	return nil, fmt.Errorf("cluster %s has no node %q that can be tampered with", c.Name(), name)
+}
+
+func (m *machine) tamperSocket() string { return filepath.Join(m.run, "tamper.sock") }
+
+// addTamper puts the proxies on a node's machine, before its other components.
+func (c *Cluster) addTamper(m *machine) error {
+	file := func(name string) string { return filepath.Join(m.dir, pkiDir, name) }
+	everywhere, self := func(port int) string { return fmt.Sprintf("0.0.0.0:%d", port) }, func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+	b, err := json.Marshal(tamper.Config{
+		Control: m.tamperSocket(),
+		Etcd: tamper.EtcdConfig{Listen: everywhere(tamperEtcdPort), Member: self(component.EtcdClientPort),
+			Cert: file(pki.EtcdServerCert), Key: file(pki.EtcdServerKey), CA: file(pki.EtcdCACert)},
+		API: tamper.APIConfig{Listen: everywhere(tamperAPIPort), Server: self(component.APIServerPort),
+			Cert: file(pki.APIServerCert), Key: file(pki.APIServerKey), CA: file(pki.CACert),
+			FrontCert: file(pki.FrontProxyCert), FrontKey: file(pki.FrontProxyKey)},
+	})
+	config := filepath.Join(m.dir, "tamper.json")
+	if err == nil {
+		err = os.WriteFile(config, b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the configuration of the proxies of %s: %w", m.name, err)
+	}
+	m.config.Components = append(m.config.Components, componentSpec{Name: tamperComponent, Path: "/proc/self/exe",
+		Args: []string{roleTamper, config}, Dir: m.dir, Log: filepath.Join(m.logs, string(tamperComponent)+".log")})
+	return nil
+}
+
+// throughTamper points an API server's arguments at the proxy in front of its
+// member.
+func throughTamper(args clusters.ExtraArgs) clusters.ExtraArgs {
+	server := fmt.Sprintf("https://127.0.0.1:%d", tamperEtcdPort)
+	return args.Merge(clusters.ExtraArgs{framework.APIServer: {"etcd-servers": server}})
+}

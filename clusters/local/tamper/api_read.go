@@ -1,0 +1,154 @@
+package tamper
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// read passes on a get or a list.
+func (p *apiProxy) read(r *http.Request, query url.Values) (*http.Response, error) {
+	path, u := r.URL.Path, r.URL.String()
+	claim := "" // the version that the answer is to have
+	if query.Get("resourceVersionMatch") == "Exact" {
+		if _, ok := p.desk.act(NewestList, path); ok {
+			claim = query.Get("resourceVersion")
+			query.Del("resourceVersion")
+			query.Del("resourceVersionMatch")
+			r.URL.RawQuery = query.Encode()
+		}
+	}
+	if token := query.Get("continue"); token != "" {
+		if newest, version, ok := newestPage(token); ok {
+			if _, ok := p.desk.act(OtherPage, path); ok {
+				claim = version
+				query.Set("continue", newest)
+				r.URL.RawQuery = query.Encode()
+			}
+		}
+	}
+	res, err := p.pass(r)
+	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+		return res, err
+	}
+	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	now := answer{res.StatusCode, p.addresses(path, p.list(path, claim, body))}
+	if !p.desk.has(OldAnswer) {
+		return answerWith(r, res, now), nil
+	}
+	if first, ok := p.remember(u, now); ok && !bytes.Equal(first.body, now.body) {
+		if _, ok := p.desk.act(OldAnswer, path); ok {
+			now = first
+		}
+	}
+	return answerWith(r, res, now), nil
+}
+
+// remember keeps the first answer to a URL, and returns it from the second on.
+func (p *apiProxy) remember(u string, a answer) (first answer, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first, ok = p.first[u]; !ok {
+		p.first[u] = a
+	}
+	return first, ok
+}
+
+// newestPage turns a continuation token into one for the newest state, and tells
+// the version that it was for. The token is that of k8s.io/apiserver,
+// pkg/storage: base64 of JSON, where version -1 is the newest.
+func newestPage(token string) (newest, version string, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	var o object
+	if err != nil || json.Unmarshal(b, &o) != nil || o["rv"] == nil {
+		return "", "", false
+	}
+	version = string(o["rv"])
+	o.set("rv", -1)
+	b, err = json.Marshal(o)
+	return base64.RawURLEncoding.EncodeToString(b), version, err == nil
+}
+
+// addresses takes them out of an object, or of each object of a list.
+func (p *apiProxy) addresses(path string, body []byte) []byte {
+	var o object
+	if !p.desk.has(NoAddresses) || json.Unmarshal(body, &o) != nil {
+		return body
+	}
+	var items []object
+	_ = json.Unmarshal(o["items"], &items) // an object that is no list has none
+	held := false
+	for _, one := range append(items, o) {
+		for _, field := range []string{"subsets", "endpoints"} {
+			held = held || one[field] != nil
+		}
+	}
+	if !held {
+		return body
+	}
+	if _, ok := p.desk.act(NoAddresses, path); !ok {
+		return body
+	}
+	for _, one := range append(items, o) {
+		for _, field := range []string{"subsets", "endpoints"} {
+			if one[field] != nil {
+				one.set(field, []string{})
+			}
+		}
+	}
+	if items != nil {
+		o.set("items", items)
+	}
+	emptied, err := json.Marshal(o)
+	if err != nil {
+		return body
+	}
+	return emptied
+}
+
+// list tampers with a list; anything else it returns as it is.
+func (p *apiProxy) list(path, claim string, body []byte) []byte {
+	var o object
+	var items []json.RawMessage
+	if json.Unmarshal(body, &o) != nil || o["items"] == nil || json.Unmarshal(o["items"], &items) != nil {
+		return body
+	}
+	meta := o.part("metadata")
+	if meta == nil {
+		return body
+	}
+	changed := claim != ""
+	if changed {
+		meta.set("resourceVersion", claim)
+	}
+	if len(items) > 1 {
+		if _, ok := p.desk.act(MissingItem, path); ok {
+			items, changed = items[1:], true
+		}
+	}
+	if version, err := strconv.ParseInt(meta.text("resourceVersion"), 10, 64); err == nil {
+		if r, ok := p.desk.act(LowerVersion, path); ok {
+			meta.set("resourceVersion", strconv.FormatInt(max(1, version-r.By), 10))
+			changed = true
+		}
+	}
+	if !changed {
+		return body
+	}
+	o.set("metadata", meta)
+	o.set("items", items)
+	b, err := json.Marshal(o)
+	if err != nil {
+		return body
+	}
+	return b
+}

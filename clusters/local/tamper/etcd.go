@@ -1,0 +1,245 @@
+package tamper
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+)
+
+// EtcdConfig says where the proxy in front of an etcd member listens, and where
+// the member is. The certificate serves clients and is shown to the member; CA
+// is the authority of both.
+type EtcdConfig struct {
+	Listen string `json:"listen"`
+	Member string `json:"member"`
+	Cert   string `json:"cert"`
+	Key    string `json:"key"`
+	CA     string `json:"ca"`
+}
+
+// etcdProxy passes etcd's gRPC on, message by message.
+type etcdProxy struct {
+	desk   *desk
+	addr   net.Addr
+	server *grpc.Server
+	member *grpc.ClientConn
+	// last is the header of the newest answer that was seen.
+	last atomic.Pointer[pb.ResponseHeader]
+}
+
+// frames is a gRPC codec that leaves messages as they are.
+type frames struct{}
+
+func (frames) Name() string { return "proto" }
+
+func (frames) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
+
+func (frames) Unmarshal(data []byte, v any) error {
+	*v.(*[]byte) = append([]byte(nil), data...)
+	return nil
+}
+
+func readPool(path string) (*x509.CertPool, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading an authority: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("%s holds no certificate", path)
+	}
+	return pool, nil
+}
+
+func startEtcd(c EtcdConfig) (*etcdProxy, error) {
+	cert, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate of the etcd proxy: %w", err)
+	}
+	pool, err := readPool(c.CA)
+	if err != nil {
+		return nil, err
+	}
+	p := &etcdProxy{desk: &desk{modes: etcdModes}}
+	p.member, err = grpc.NewClient("passthrough:///"+c.Member,
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool, MinVersion: tls.VersionTLS12})),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(frames{}), grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
+		// A member that is back is to be found at once, as without a proxy.
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second,
+			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 250 * time.Millisecond}}))
+	if err != nil {
+		return nil, fmt.Errorf("the etcd proxy cannot reach its member %s: %w", c.Member, err)
+	}
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("the etcd proxy failed to listen: %w", err)
+	}
+	p.addr = l.Addr()
+	p.server = grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12})),
+		grpc.ForceServerCodec(frames{}), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.UnknownServiceHandler(p.serve),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
+	go func() { _ = p.server.Serve(l) }()
+	return p, nil
+}
+
+func (p *etcdProxy) close() {
+	p.server.Stop()
+	_ = p.member.Close()
+}
+
+// serve handles every call.
+func (p *etcdProxy) serve(_ any, client grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(client)
+	ctx, cancel := context.WithCancel(client.Context())
+	defer cancel()
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		ctx = metadata.NewOutgoingContext(ctx, md)
+	}
+	switch method {
+	case "/etcdserverpb.KV/Range":
+		return unary(p, ctx, client, method, p.ranged)
+	case "/etcdserverpb.KV/Put":
+		return unary(p, ctx, client, method, p.put)
+	case "/etcdserverpb.KV/Txn":
+		return unary(p, ctx, client, method, p.txn)
+	case "/etcdserverpb.Maintenance/Status":
+		return unary(p, ctx, client, method, p.status)
+	case "/etcdserverpb.Maintenance/HashKV":
+		return unary(p, ctx, client, method, p.hash)
+	case "/etcdserverpb.Maintenance/Alarm":
+		return unary(p, ctx, client, method, p.alarm)
+	case "/etcdserverpb.Cluster/MemberList":
+		return unary(p, ctx, client, method, p.members)
+	}
+	member, err := p.member.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+	if err != nil {
+		return err
+	}
+	if method == "/etcdserverpb.Watch/Watch" {
+		return p.watch(ctx, client, member)
+	}
+	return relay(client, member, send, send)
+}
+
+// receiver and sender are the two halves of a stream.
+type (
+	receiver interface{ RecvMsg(any) error }
+	sender   interface{ SendMsg(any) error }
+)
+
+// send passes a message on as it is.
+func send(to sender, frame []byte) error { return to.SendMsg(&frame) }
+
+// relay passes messages on in both directions until the member ends the call.
+func relay(client grpc.ServerStream, member grpc.ClientStream, up, down func(sender, []byte) error) error {
+	go func() {
+		if pump(client, member, up) == io.EOF {
+			_ = member.CloseSend()
+		}
+		// Any other error ends the call's context, and with it the member's side.
+	}()
+	if err := pump(member, client, down); err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+func pump(from receiver, to sender, pass func(sender, []byte) error) error {
+	for {
+		var frame []byte
+		if err := from.RecvMsg(&frame); err != nil {
+			return err
+		}
+		if err := pass(to, frame); err != nil {
+			return err
+		}
+	}
+}
+
+// message is a pointer to a protobuf message.
+type message[T any] interface {
+	*T
+	proto.Message
+}
+
+// unary answers a call with one request and one answer.
+func unary[Q, A any, PQ message[Q], PA message[A]](p *etcdProxy, ctx context.Context, client grpc.ServerStream, method string,
+	answer func(context.Context, PQ, func(PQ) (PA, error)) (PA, error)) error {
+	var frame []byte
+	if err := client.RecvMsg(&frame); err != nil {
+		return err
+	}
+	q := PQ(new(Q))
+	if err := proto.Unmarshal(frame, q); err != nil {
+		return err
+	}
+	ask := func(q PQ) (PA, error) {
+		in, err := proto.Marshal(q)
+		if err != nil {
+			return nil, err
+		}
+		var out []byte
+		if err := p.member.Invoke(ctx, method, &in, &out); err != nil {
+			return nil, err
+		}
+		a := PA(new(A))
+		if err := proto.Unmarshal(out, a); err != nil {
+			return nil, err
+		}
+		if h, ok := any(a).(interface{ GetHeader() *pb.ResponseHeader }); ok {
+			p.saw(h.GetHeader())
+		}
+		return a, nil
+	}
+	a, err := answer(ctx, q, ask)
+	if err != nil {
+		return err
+	}
+	out, err := proto.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return send(client, out)
+}
+
+// saw keeps the newest header.
+func (p *etcdProxy) saw(h *pb.ResponseHeader) {
+	for h != nil && h.Revision > 0 {
+		last := p.last.Load()
+		if last != nil && last.Revision >= h.Revision || p.last.CompareAndSwap(last, h) {
+			return
+		}
+	}
+}
+
+var errNothingSeen = errors.New("tampering: no answer of the member has been seen yet")
+
+// pause waits, or returns early with the error of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

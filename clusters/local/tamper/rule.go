@@ -1,0 +1,190 @@
+package tamper
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Mode is a way to tamper.
+type Mode string
+
+// Modes of the proxy in front of an etcd member. Rules name keys.
+const (
+	// Serializable serves a linearizable range from the member's own state.
+	Serializable Mode = "serializable"
+	// Linearizable serves a serializable range through the quorum.
+	Linearizable Mode = "linearizable"
+	// OldRange serves a range as it was Rule.By revisions ago.
+	OldRange Mode = "old-range"
+	// MissingKey leaves a key out of a range of several.
+	MissingKey Mode = "missing-key"
+	// LostWrite answers a put, or a transaction that writes, as done, and does
+	// nothing.
+	LostWrite Mode = "lost-write"
+	// RefusedWrite answers a write with "unavailable" and does nothing.
+	RefusedWrite Mode = "refused-write"
+	// LateWrite holds a write back for Rule.For.
+	LateWrite Mode = "late-write"
+	// NoCompare carries out the writes of a transaction whatever its compares
+	// say, after Rule.For, in which others may read the same version.
+	NoCompare Mode = "no-compare"
+	// LowRevision answers a transaction that writes with a revision that is
+	// lower by Rule.By.
+	LowRevision Mode = "low-revision"
+
+	// LostEvent, RepeatedEvent and SwappedEvents do to an event of a watch what
+	// they say; a swapped one changes place with the next one of its watch.
+	LostEvent     Mode = "lost-event"
+	RepeatedEvent Mode = "repeated-event"
+	SwappedEvents Mode = "swapped-events"
+	// LateEvent holds a watch up for Rule.For at an event.
+	LateEvent Mode = "late-event"
+	// AlteredEvent shows an event with the value that the key had before.
+	AlteredEvent Mode = "altered-event"
+	// WrongPrevious gives the new value as that before the change.
+	WrongPrevious Mode = "wrong-previous"
+	// CreateAsModify shows the creation of a key as a change of an older one.
+	CreateAsModify Mode = "create-as-modify"
+	// SplitRevision spreads the events of one revision over two responses.
+	SplitRevision Mode = "split-revision"
+	// EarlyProgress announces the revision of an event before the event.
+	EarlyProgress Mode = "early-progress"
+	// SilentGap begins a watch whose first revisions are compacted with the
+	// next change, instead of refusing it.
+	SilentGap Mode = "silent-gap"
+
+	// ClaimedLeader makes the member name itself the leader in its status.
+	ClaimedLeader Mode = "claimed-leader"
+	// WrongHash changes the hash of the member's data.
+	WrongHash Mode = "wrong-hash"
+	// FalseAlarm adds an alarm to those that the member lists.
+	FalseAlarm Mode = "false-alarm"
+	// ForgottenMember leaves a member out of the list of members.
+	ForgottenMember Mode = "forgotten-member"
+)
+
+// Modes of the proxy in front of an API server. Rules name paths.
+const (
+	// Unavailable answers a request with status 503.
+	Unavailable Mode = "unavailable"
+	// LateAnswer holds a request back for Rule.For.
+	LateAnswer Mode = "late-answer"
+	// OldAnswer answers a read as it was answered the first time.
+	OldAnswer Mode = "old-answer"
+	// MissingItem leaves an item out of a list.
+	MissingItem Mode = "missing-item"
+	// LowerVersion gives a list a resourceVersion that is lower by Rule.By.
+	LowerVersion Mode = "lower-version"
+	// NewestList lists the newest state whatever version was asked for, and
+	// says that it is that one.
+	NewestList Mode = "newest-list"
+	// NoAddresses empties the Endpoints or EndpointSlices of an answer.
+	NoAddresses Mode = "no-addresses"
+	// OtherPage serves the pages after the first one from the newest state.
+	OtherPage Mode = "other-page"
+
+	// LostLine, RepeatedLine, SwappedLines and AlteredLine do to an event of a
+	// watch what the modes for etcd's do.
+	LostLine     Mode = "lost-line"
+	RepeatedLine Mode = "repeated-line"
+	SwappedLines Mode = "swapped-lines"
+	AlteredLine  Mode = "altered-line"
+	// WrongType shows ADDED as MODIFIED and MODIFIED as ADDED.
+	WrongType Mode = "wrong-type"
+	// EarlyBookmark sends a bookmark of the version of an event before it.
+	EarlyBookmark Mode = "early-bookmark"
+	// Unfiltered watches all objects whatever labels were asked for.
+	Unfiltered Mode = "unfiltered"
+	// LateStart begins a watch with the next change, whatever version was
+	// asked for.
+	LateStart Mode = "late-start"
+)
+
+var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWrite, RefusedWrite, LateWrite, NoCompare, LowRevision,
+	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
+	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
+
+var apiModes = []Mode{Unavailable, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses,
+	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, LateStart}
+
+// Rule says what a proxy is to tamper with, and how.
+type Rule struct {
+	Mode Mode `json:"mode"`
+	// Prefix is what the key, or the path of the request, begins with; empty
+	// for all.
+	Prefix string `json:"prefix,omitempty"`
+	// After is how many messages that match pass as they are.
+	After int `json:"after,omitempty"`
+	// Times is how many are tampered with then; 0 for all.
+	Times int `json:"times,omitempty"`
+	// By is a number of revisions.
+	By int64 `json:"by,omitempty"`
+	// For is how long something is held back.
+	For time.Duration `json:"for,omitempty"`
+}
+
+// desk holds the rules of one proxy.
+type desk struct {
+	modes []Mode
+
+	mu    sync.Mutex
+	rules []*ruleState
+}
+
+type ruleState struct {
+	Rule
+	matched, acted int
+}
+
+// set replaces all rules, and the counts with them.
+func (d *desk) set(rules []Rule) error {
+	var states []*ruleState
+	for _, r := range rules {
+		if !slices.Contains(d.modes, r.Mode) {
+			return fmt.Errorf("this proxy has no mode %q; it has %v", r.Mode, d.modes)
+		}
+		states = append(states, &ruleState{Rule: r})
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rules = states
+	return nil
+}
+
+// acted counts what was tampered with since the rules were set.
+func (d *desk) acted() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.rules {
+		n += r.acted
+	}
+	return n
+}
+
+// has tells whether there is a rule of a mode.
+func (d *desk) has(m Mode) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.rules, func(r *ruleState) bool { return r.Mode == m })
+}
+
+// act is asked about each message that a mode fits: it counts it, and returns
+// the rule by which it is to be tampered with, if there is one.
+func (d *desk) act(m Mode, name string) (Rule, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.rules {
+		if r.Mode != m || !strings.HasPrefix(name, r.Prefix) {
+			continue
+		}
+		r.matched++
+		if r.matched > r.After && (r.Times == 0 || r.acted < r.Times) {
+			r.acted++
+			return r.Rule, true
+		}
+	}
+	return Rule{}, false
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/suites/selftest"
+)
+
+// tableFormat is the value of the flag -o of commands with a table for people.
+type tableFormat string
+
+func (f *tableFormat) String() string { return string(*f) }
+func (f *tableFormat) Type() string   { return "text|json|md" }
+
+func (f *tableFormat) Set(s string) error {
+	switch s {
+	case "text", "json", "md":
+		*f = tableFormat(s)
+		return nil
+	}
+	return fmt.Errorf("must be text, json or md")
+}
+
+func newSelftestCommand() *cobra.Command {
+	var (
+		judges   []string
+		list     bool
+		parallel int
+		out      string
+	)
+	format := tableFormat("text")
+	cmd := &cobra.Command{
+		Use:   "selftest",
+		Short: "Show that each judge finds what it looks for, and accuses no healthy cluster",
+		Long: `Plant a violation of each guarantee into a real cluster and show that the judge
+finds it, and that it passes the healthy twin: the same scenario with nothing
+planted. A check that has never failed is not a check.
+
+Exit codes: 0 each violation was caught and no healthy twin accused, 1 one was
+missed, a healthy twin was accused or a guarantee has no planted violation, 2 bad
+input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.`,
+		Example: `  holdfast selftest
+  holdfast selftest --judge linearizable,takeover --out results/selftest
+  holdfast selftest --list`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&judges, "judge", nil, "only these judges (default all)")
+	flags.BoolVar(&list, "list", false, "list what would be planted, and do nothing")
+	flags.IntVar(&parallel, "parallel", min(2, runtime.NumCPU()), "how many clusters at a time; each takes about 1.6 GiB and most of a core")
+	flags.StringVar(&out, "out", "", "directory for records and logs; it must be new or empty (default none is kept)")
+	flags.VarP(&format, "output", "o", "output format")
+
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if parallel < 1 {
+			return usageError("--parallel %d: at least 1", parallel)
+		}
+		work, err := selftest.Plan(judges, parallel)
+		if err != nil {
+			return exitWith(exitUsage, fmt.Errorf("--judge: %w", err))
+		}
+		var outcomes []selftest.Outcome
+		if !list {
+			if outcomes, err = plantAll(cmd, work, parallel, out); err != nil {
+				return err
+			}
+		}
+		rows, err := selftest.Rows(judges, outcomes)
+		if err != nil {
+			return err
+		}
+		if err := printRows(cmd, rows, format, list); err != nil {
+			return err
+		}
+		return selftestExit(rows, list)
+	}
+	return cmd
+}
+
+// plantAll runs the work in sandboxes, so many at a time.
+func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out string) ([]selftest.Outcome, error) {
+	if out != "" {
+		if err := checkResultsDir(out); err != nil {
+			return nil, err
+		}
+	}
+	shown := newProgress(cmd.ErrOrStderr())
+	for _, spec := range selftest.Clusters(work) {
+		if err := ensureBinaries(cmd, spec, shown); err != nil {
+			return nil, err
+		}
+	}
+	if out == "" {
+		dir, err := os.MkdirTemp("", "holdfast-selftest-")
+		if err != nil {
+			return nil, fmt.Errorf("making a directory for records: %w; name one with --out", err)
+		}
+		defer os.RemoveAll(dir)
+		out = dir
+	}
+	total := 0
+	for _, b := range work {
+		total += len(b.Units)
+	}
+	shown.Line("%d runs on %d clusters, %d at a time", total, len(work), parallel)
+	defer shown.Done()
+
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	var (
+		mu       sync.Mutex
+		outcomes []selftest.Outcome
+		all      sync.WaitGroup
+	)
+	free := make(chan struct{}, parallel)
+	for i, b := range work {
+		free <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-free }()
+			err := plantIn(ctx, filepath.Join(out, fmt.Sprintf("%d-%s", i+1, b.Cluster)), b, shown, func(o selftest.Outcome) {
+				mu.Lock()
+				defer mu.Unlock()
+				outcomes = append(outcomes, o)
+				shown.Line("%5s  [%d/%d] %s: %s", shown.Elapsed(), len(outcomes), total, o.Unit, o)
+			})
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	if cmd.Context().Err() != nil {
+		return nil, fmt.Errorf("after %d of %d runs: %w", len(outcomes), total, context.Cause(cmd.Context()))
+	}
+	return outcomes, context.Cause(ctx)
+}
+
+// printRows prints the table.
+func printRows(cmd *cobra.Command, rows []selftest.Row, format tableFormat, list bool) error {
+	w := cmd.OutOrStdout()
+	if format == "json" {
+		return writeJSON(w, rows)
+	}
+	header := []string{"GUARANTEE", "PLANTED VIOLATION", "CAUGHT", "HEALTHY TWIN", "TIME"}
+	if list {
+		header = header[:2]
+	}
+	var table [][]string
+	for _, r := range rows {
+		violation := r.Violation
+		if r.State == selftest.NoPlant {
+			violation = "-"
+		}
+		line := []string{r.Judge, violation, string(r.State), string(r.Healthy), r.Took.Round(100 * time.Millisecond).String()}
+		table = append(table, line[:len(header)])
+	}
+	if format == "md" {
+		fmt.Fprintf(w, "| %s |\n|%s\n", strings.ToLower(strings.Join(header, " | ")), strings.Repeat("---|", len(header)))
+		for _, line := range table {
+			fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))
+		}
+	} else {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, line := range append([][]string{header}, table...) {
+			fmt.Fprintln(t, strings.Join(line, "\t"))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, r := range rows {
+		if r.Why != "" && !list {
+			fmt.Fprintf(w, "\n%s: %s: %s\n", r.Judge, r.State, r.Why)
+		}
+	}
+	return nil
+}
+
+// selftestExit turns the table into the command's exit code.
+func selftestExit(rows []selftest.Row, list bool) error {
+	code := exitPass
+	for _, r := range rows {
+		switch {
+		case r.State == selftest.Caught:
+		case r.State != selftest.Unclear:
+			code = exitFail
+		case code == exitPass && !list:
+			code = exitInconclusive
+		}
+	}
+	if code == exitPass {
+		return nil
+	}
+	return exitWith(code, nil)
+}

@@ -1,0 +1,205 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+const (
+	// watchedPrefix is where etcdWatches keeps its keys.
+	watchedPrefix = "/holdfast/selftest/"
+	// watchLimit is how long etcdWatches may take; a watch that misses what it
+	// waits for is ended then.
+	watchLimit = 8 * time.Second
+)
+
+// etcdWatches is a short history of one etcd member, always the same: a watch
+// sees keys come, change together and go; what was deleted last is compacted
+// away, and watches are opened at that revision and before it (as in etcd issue
+// 18089). Each watch goes on until it has seen the last write.
+func etcdWatches(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	access, ok := c.(framework.EtcdAccess)
+	if !ok {
+		return fmt.Errorf("cluster %s gives no access to its etcd members", c.Name())
+	}
+	node := c.Nodes()[0].Name()
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	ctx, cancel := context.WithTimeout(ctx, watchLimit)
+	defer cancel()
+	collection := fmt.Sprintf("selftest-%d", time.Now().UnixNano())
+	h := &etcdHistory{etcd: etcd, w: w, node: node, collection: collection, prefix: watchedPrefix + collection + "/"}
+	defer h.watches.Wait()
+
+	h.watch(ctx, 0)
+	h.write(ctx, "a=1")
+	h.write(ctx, "b=2")
+	both := h.write(ctx, "a=3", "b=4")
+	h.write(ctx, "b=5")
+	gone := h.write(ctx, "a")
+	if err := h.err; err != nil {
+		return err
+	}
+	// What is compacted has no value before any more for those who come late.
+	for began := time.Now(); h.newest.Load() < gone && time.Since(began) < watchLimit/4; {
+		client.Pause(ctx, 10*time.Millisecond)
+	}
+	if _, err := etcd.Compact(ctx, gone); err != nil {
+		return fmt.Errorf("compacting etcd at revision %d: %w", gone, err)
+	}
+	h.watch(ctx, gone)
+	h.watch(ctx, both)
+	h.write(ctx, "a=6")
+	h.write(ctx, "b=7", "c=8")
+	h.write(ctx, "last=9")
+	return h.err
+}
+
+// etcdHistory is one client of one member, recorded.
+type etcdHistory struct {
+	etcd               *clientv3.Client
+	w                  *record.Writer
+	node               string
+	collection, prefix string
+	err                error // the first of a write
+	opened             int
+	newest             atomic.Int64 // revision that a watch has seen
+	watches            sync.WaitGroup
+}
+
+func (h *etcdHistory) name() string { return "selftest/" + h.node }
+
+// write makes one transaction of puts ("key=value") and deletions ("key"), and
+// returns its revision.
+func (h *etcdHistory) write(ctx context.Context, changes ...string) int64 {
+	if h.err != nil {
+		return 0
+	}
+	var ops []clientv3.Op
+	var recorded []record.Op
+	for _, change := range changes {
+		key, value, put := strings.Cut(change, "=")
+		op := record.Op{Client: h.name(), Entrance: h.node, API: "etcd", Type: record.OpDelete, Key: h.prefix + key, Collection: h.collection}
+		if put {
+			op.Type, op.Value = record.OpPut, value
+			ops = append(ops, clientv3.OpPut(op.Key, value))
+		} else {
+			ops = append(ops, clientv3.OpDelete(op.Key))
+		}
+		if len(changes) > 1 {
+			op.Transaction = h.collection + "/" + changes[0]
+		}
+		recorded = append(recorded, op)
+	}
+	call := h.w.Now()
+	a, err := h.etcd.Txn(ctx).Then(ops...).Commit()
+	for _, op := range recorded {
+		op.Call, op.Return, op.Outcome = call, h.w.Now(), client.EtcdOutcome(err)
+		if err != nil {
+			op.Error = client.Shorten(err.Error())
+		} else {
+			op.Revision = revision(a.Header.Revision)
+		}
+		_ = h.w.Append(record.KindOp, op)
+	}
+	if err != nil {
+		h.err = fmt.Errorf("writing %v through etcd on %s: %w", changes, h.node, err)
+		return 0
+	}
+	return a.Header.Revision
+}
+
+func revision(n int64) string { return strconv.FormatInt(n, 10) }
+
+// watch opens a watch of all keys, from a revision or, at 0, from now on, and
+// records it until it has seen the last write, or ctx ends. It returns once the
+// watch is accepted or refused.
+func (h *etcdHistory) watch(ctx context.Context, from int64) {
+	h.opened++
+	head := record.Watch{ID: fmt.Sprintf("%s/%d", h.collection, h.opened), Client: h.name(), Entrance: h.node, API: "etcd",
+		Collection: h.collection, Bookmarks: true, Previous: true, Called: h.w.Now()}
+	o := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify()}
+	if from > 0 {
+		head.From = revision(from)
+		o = append(o, clientv3.WithRev(from))
+	}
+	step := func(phase record.WatchPhase, r clientv3.WatchResponse) {
+		s := head
+		s.Phase, s.Seen = phase, h.w.Now()
+		if r.CompactRevision > 0 {
+			s.Status, s.Compacted = 410, revision(r.CompactRevision)
+		}
+		if err := r.Err(); err != nil && err != rpctypes.ErrCompacted {
+			s.Error = client.Shorten(err.Error())
+		}
+		_ = h.w.Append(record.KindWatch, s)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	responses := h.etcd.Watch(ctx, h.prefix, o...)
+	r, ok := <-responses
+	if !ok || r.Err() != nil {
+		cancel()
+		step(record.WatchRefused, r)
+		return
+	}
+	step(record.WatchOpened, r)
+	h.watches.Go(func() {
+		defer cancel()
+		var last clientv3.WatchResponse
+		for batch := 1; ; batch++ {
+			r, ok := <-responses
+			if !ok {
+				break
+			}
+			last = r
+			if h.see(head.ID, batch, r) || r.Err() != nil {
+				break
+			}
+		}
+		step(record.WatchEnded, last)
+	})
+}
+
+// see records what came in a response, and tells whether it was the last write.
+func (h *etcdHistory) see(watch string, batch int, r clientv3.WatchResponse) (last bool) {
+	now := h.w.Now()
+	if r.IsProgressNotify() {
+		_ = h.w.Append(record.KindEvent, record.Event{Watch: watch, Type: record.EventBookmark, Revision: revision(r.Header.Revision), Seen: now, Batch: batch})
+	}
+	for _, e := range r.Events {
+		v := record.Event{Watch: watch, Type: record.EventModified, Key: string(e.Kv.Key), Value: string(e.Kv.Value),
+			Revision: revision(e.Kv.ModRevision), Seen: now, Batch: batch, Version: e.Kv.Version}
+		switch {
+		case e.Type == mvccpb.Event_DELETE:
+			v.Type = record.EventDeleted
+		case e.IsCreate():
+			v.Type = record.EventAdded
+		}
+		if e.Kv.CreateRevision > 0 {
+			v.CreateRevision = revision(e.Kv.CreateRevision)
+		}
+		if e.PrevKv != nil {
+			v.PreviousValue, v.PreviousRevision = string(e.PrevKv.Value), revision(e.PrevKv.ModRevision)
+		}
+		_ = h.w.Append(record.KindEvent, v)
+		h.newest.Store(e.Kv.ModRevision)
+		last = last || v.Key == h.prefix+"last"
+	}
+	return last
+}

@@ -1,0 +1,149 @@
+package selftest
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// Plant is a violation that is planted into a real cluster.
+type Plant struct {
+	// Name is the plant's own.
+	Name string
+	// Violation says what is planted.
+	Violation string
+	// Cluster is the kind of cluster that it is planted into, Scenario what is
+	// done to that.
+	Cluster, Scenario string
+	// Tamper is what proxies do from the step with number From on (0: the first
+	// one, so that the baseline is healthy) until the step with number Until is
+	// reached (0: to the end). The number after the last step's stands for the
+	// check of the steady state.
+	Tamper      []Tampering
+	From, Until int
+	// Stop is for how long the harness itself is stopped at the step From.
+	Stop time.Duration
+	// Do is what is done to the cluster at the step From, beside what the record
+	// tells; nil for nothing.
+	Do func(context.Context, framework.Cluster) error
+	// Catches are the judges that must find it.
+	Catches []Catch
+}
+
+// Catch is what a judge must say of a planted violation.
+type Catch struct {
+	Judge string
+	// Says is in the sentence.
+	Says string
+	// Verdict is Fail where empty.
+	Verdict judge.Verdict
+}
+
+// verdict is what is wanted.
+func (c Catch) verdict() judge.Verdict {
+	if c.Verdict == "" {
+		return judge.Fail
+	}
+	return c.Verdict
+}
+
+// Tampering is a rule for a proxy.
+type Tampering struct {
+	// Nodes are those whose proxy gets the rule, from 1; all where empty.
+	Nodes []int
+	Site  tamper.Site
+	Rule  tamper.Rule
+}
+
+// The kinds of clusters.
+const (
+	// proxied has proxies, and elections that take seconds.
+	proxied = "proxied"
+	// unelected has controller managers that all act, and API servers that do
+	// not list themselves.
+	unelected = "unelected"
+	// dropping has an etcd release with a bug: a watch that begins with a
+	// revision at which a key was deleted, and which was compacted, does not see
+	// the deletion (https://github.com/etcd-io/etcd/issues/18089).
+	dropping = "etcd-3.5.12"
+	// counted has API servers that count on a fixed number of them, and a
+	// balancer that does not look whether they live.
+	counted = "counted"
+)
+
+// kinds returns how each kind of cluster is made, and whether it has proxies.
+func kinds() map[string]struct {
+	spec   *clusters.Cluster
+	tamper bool
+} {
+	type kind = struct {
+		spec   *clusters.Cluster
+		tamper bool
+	}
+	with := func(args clusters.ExtraArgs) *clusters.Cluster {
+		c := clusters.Default()
+		c.Spec.ExtraArgs = args
+		return c
+	}
+	elections := map[string]string{"leader-elect-lease-duration": "6s", "leader-elect-renew-deadline": "4s", "leader-elect-retry-period": "1s"}
+	buggy := with(nil)
+	buggy.SetNodes(1)
+	buggy.Spec.Workers, buggy.Spec.EtcdVersion = 0, "v3.5.12"
+	counting := with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}})
+	counting.Spec.LoadBalancer.HealthCheck.Disabled = true
+	return map[string]kind{
+		proxied: {with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections}), true},
+		unelected: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"},
+			framework.ControllerManager: {"leader-elect": "false"}}), false},
+		counted:  {counting, false},
+		dropping: {buggy, false},
+	}
+}
+
+//go:embed scenarios/*.yaml
+var files embed.FS
+
+// scenario returns one of this package's scenarios.
+func scenario(name string) (*scenarios.Scenario, error) {
+	file := "scenarios/" + name + ".yaml"
+	b, err := files.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("no scenario %s: %w", name, err)
+	}
+	return scenarios.Parse(file, b)
+}
+
+// Plants returns the plants for judges that this release has.
+func Plants() (all []Plant) {
+	known := map[string]bool{}
+	for _, d := range judge.Docs() {
+		known[d.Name] = true
+	}
+	for _, p := range plants() {
+		p.Catches = slices.DeleteFunc(slices.Clone(p.Catches), func(c Catch) bool { return !known[c.Judge] })
+		if len(p.Catches) > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Clusters returns the descriptions of the clusters that the work needs.
+func Clusters(work []Batch) (all []*clusters.Cluster) {
+	seen := map[string]bool{}
+	for _, b := range work {
+		if !seen[b.Cluster] {
+			seen[b.Cluster] = true
+			all = append(all, kinds()[b.Cluster].spec)
+		}
+	}
+	return all
+}

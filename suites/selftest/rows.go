@@ -1,0 +1,140 @@
+package selftest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// State is what was shown of a judge with one planted violation.
+type State string
+
+const (
+	// Caught: it found what was planted, and the healthy twin passed.
+	Caught State = "caught"
+	// Missed: it did not find it.
+	Missed State = "missed"
+	// Accused: it found something on the healthy twin.
+	Accused State = "healthy twin accused"
+	// NoPlant: nothing is planted for it.
+	NoPlant State = "no planted violation"
+	// Unclear: the machine was too busy, or the plant did nothing.
+	Unclear State = "unclear"
+)
+
+// Row is one line of the table: a guarantee and one violation of it.
+type Row struct {
+	Judge     string `json:"judge"`
+	Guarantee string `json:"guarantee"`
+	Plant     string `json:"plant,omitempty"`
+	Violation string `json:"violation,omitempty"`
+	State     State  `json:"state"`
+	// Why says what is wrong, where something is.
+	Why string `json:"why,omitempty"`
+	// Verdict and Sentence are the judge's on what was planted, Healthy and
+	// HealthySentence on the healthy twin.
+	Verdict         judge.Verdict `json:"verdict,omitempty"`
+	Sentence        string        `json:"sentence,omitempty"`
+	Healthy         judge.Verdict `json:"healthy,omitempty"`
+	HealthySentence string        `json:"healthySentence,omitempty"`
+	Took            time.Duration `json:"took,omitempty"` // nanoseconds, of the run with the plant
+	Tries           int           `json:"tries,omitempty"`
+}
+
+// Rows returns the table for these judges (all where none is named), in the
+// order of judge.Docs.
+func Rows(judges []string, outcomes []Outcome) ([]Row, error) {
+	wanted, err := chosen(judges)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for _, d := range judge.Docs() {
+		if !wanted[d.Name] {
+			continue
+		}
+		n := len(rows)
+		for _, p := range Plants() {
+			if i := slices.IndexFunc(p.Catches, func(c Catch) bool { return c.Judge == d.Name }); i >= 0 {
+				row := Row{Judge: d.Name, Guarantee: d.Guarantee, Plant: p.Name, Violation: p.Violation}
+				row.settle(p, p.Catches[i], outcomes)
+				rows = append(rows, row)
+			}
+		}
+		if len(rows) == n {
+			rows = append(rows, Row{Judge: d.Name, Guarantee: d.Guarantee, State: NoPlant, Why: "nothing shows that this judge can fail"})
+		}
+	}
+	return rows, nil
+}
+
+// settle decides on a row.
+func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
+	planted, why := verdictOf(outcomes, p.Name, p.Scenario, c.Judge)
+	healthy, healthyWhy := verdictOf(outcomes, "", p.Scenario, c.Judge)
+	if planted != nil {
+		r.Took, r.Tries = planted.took, planted.tries
+		r.Verdict, r.Sentence = planted.Verdict, planted.Sentence
+	}
+	if healthy != nil {
+		r.Healthy, r.HealthySentence = healthy.Verdict, healthy.Sentence
+	}
+	set := func(s State, format string, args ...any) { r.State, r.Why = s, fmt.Sprintf(format, args...) }
+	switch {
+	case healthy != nil && healthy.Verdict == judge.Fail:
+		set(Accused, "with nothing planted: %s", healthy.Sentence)
+	case planted == nil:
+		set(Unclear, "%s", why)
+	case len(p.Tamper) > 0 && planted.acted == 0:
+		set(Unclear, "the plant never acted: no proxy tampered with anything")
+	case planted.Verdict == c.verdict() && strings.Contains(planted.Sentence, c.Says):
+		switch {
+		case healthy == nil:
+			set(Unclear, "it was caught, but of the healthy twin: %s", healthyWhy)
+		case healthy.Verdict != judge.Pass:
+			set(Unclear, "it was caught, but the healthy twin does not pass: %s: %s", healthy.Verdict, healthy.Sentence)
+		default:
+			set(Caught, "")
+		}
+	case planted.Verdict == judge.Inconclusive:
+		set(Unclear, "inconclusive in %d tries: %s", planted.tries, planted.Sentence)
+	default:
+		set(Missed, "want %s saying %q, got %s: %s", c.verdict(), c.Says, planted.Verdict, planted.Sentence)
+	}
+}
+
+// ruling is a verdict with the run that it is about.
+type ruling struct {
+	judge.Result
+	took         time.Duration
+	tries, acted int
+}
+
+// verdictOf returns what a judge said of a unit, or why it said nothing. Of
+// several verdicts, as on several checks, the worst counts.
+func verdictOf(outcomes []Outcome, plant, scenario, name string) (*ruling, string) {
+	why := "it was not run"
+	for _, o := range outcomes {
+		if o.Unit.Plant != plant || plant == "" && o.Unit.Scenario != scenario {
+			continue
+		}
+		if o.Problem != "" {
+			return nil, o.Problem
+		}
+		why = "judge " + name + " said nothing"
+		var worst *ruling
+		order := []judge.Verdict{judge.NotApplicable, judge.Pass, judge.Inconclusive, judge.Fail}
+		for _, r := range o.Results {
+			if r.Judge == name && (worst == nil || slices.Index(order, r.Verdict) > slices.Index(order, worst.Verdict)) {
+				worst = &ruling{r, o.Took, o.Tries, o.Acted}
+			}
+		}
+		if worst != nil {
+			return worst, ""
+		}
+	}
+	return nil, why
+}

@@ -1,0 +1,240 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// tries is how often a unit is run before it is believed that it ends early, or
+// that a verdict is inconclusive.
+const tries = 3
+
+// Env is what Run needs to know.
+type Env struct {
+	// Dir gets the logs of the cluster and the records.
+	Dir string
+	// Harness is the version of holdfast.
+	Harness string
+	// Progress is told what happens, one line a step; nil for silence.
+	Progress func(string)
+	// Stop stops this very process for so long, from outside of its sandbox.
+	// Where it is nil, plants that need it are not run.
+	Stop func(time.Duration) error
+}
+
+// Outcome is what came of a unit.
+type Outcome struct {
+	Unit Unit `json:"unit"`
+	// Results are the judges' verdicts, those of the unit's judges alone.
+	Results []judge.Result `json:"results"`
+	// Acted tells how often the proxies tampered.
+	Acted int `json:"acted"`
+	// Took is the time of the last try, Tries how many there were.
+	Took  time.Duration `json:"took"` // nanoseconds
+	Tries int           `json:"tries"`
+	// Problem says why there are no verdicts, where there are none.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Run makes the cluster of a batch and runs its units, each of which is settled
+// when it is done. It must be called inside a sandbox (see local.Command).
+func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
+	if env.Progress == nil {
+		env.Progress = func(string) {}
+	}
+	kind, ok := kinds()[b.Cluster]
+	if !ok {
+		return fmt.Errorf("there is no kind of cluster %q", b.Cluster)
+	}
+	c, err := local.Create(ctx, kind.spec, local.Options{Dir: env.Dir, Tamper: kind.tamper})
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	r := &runner{env: env, cluster: c}
+	for i, u := range b.Units {
+		env.Progress(fmt.Sprintf("%s: %s (%d of %d)", b.Cluster, u, i+1, len(b.Units)))
+		o := r.unit(ctx, u)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		settled(o)
+	}
+	return nil
+}
+
+// firsts are what is done and recorded at the first step of scenarios for which
+// there is no action.
+var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer) error{
+	"etcd-watches": etcdWatches,
+	"namespaces":   makeNamespaces,
+}
+
+type runner struct {
+	env     Env
+	cluster *local.Cluster
+	runs    int
+}
+
+// unit runs a unit, again where a verdict is inconclusive and should not be.
+func (r *runner) unit(ctx context.Context, u Unit) Outcome {
+	o := Outcome{Unit: u}
+	p := Plant{Scenario: u.Scenario}
+	if i := slices.IndexFunc(Plants(), func(p Plant) bool { return p.Name == u.Plant }); i >= 0 {
+		p = Plants()[i]
+	}
+	if p.Stop > 0 && r.env.Stop == nil {
+		o.Problem = "the harness cannot be stopped from here"
+		return o
+	}
+	for o.Tries < tries {
+		o.Tries++
+		began := time.Now()
+		results, acted, err := r.once(ctx, p)
+		o.Took, o.Acted, o.Problem = time.Since(began), acted, ""
+		if err != nil {
+			o.Problem = err.Error()
+			r.env.Progress(fmt.Sprintf("%s: ended early on try %d of %d: %v", u, o.Tries, tries, err))
+			if ctx.Err() != nil {
+				return o
+			}
+			continue
+		}
+		o.Results = slices.DeleteFunc(results, func(r judge.Result) bool { return !slices.Contains(u.Judges, r.Judge) })
+		if !unclear(p, o.Results) || ctx.Err() != nil {
+			return o
+		}
+		r.env.Progress(fmt.Sprintf("%s: inconclusive on try %d of %d", u, o.Tries, tries))
+	}
+	return o
+}
+
+// unclear tells whether a verdict is inconclusive that should not be.
+func unclear(p Plant, results []judge.Result) bool {
+	return slices.ContainsFunc(results, func(r judge.Result) bool {
+		wanted := slices.ContainsFunc(p.Catches, func(c Catch) bool { return c.Judge == r.Judge && c.verdict() == judge.Inconclusive })
+		return r.Verdict == judge.Inconclusive && !wanted
+	})
+}
+
+// once runs a scenario with a plant in force, and judges its record.
+func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, acted int, err error) {
+	s, err := scenario(p.Scenario)
+	if err != nil {
+		return nil, 0, err
+	}
+	r.runs++
+	dir := filepath.Join(r.env.Dir, "record", fmt.Sprintf("%d-%s", r.runs, Unit{Plant: p.Name, Scenario: p.Scenario}.file()))
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, 0, fmt.Errorf("making a directory for records: %w", err)
+	}
+	planted := false
+	before := func(ctx context.Context, step int, w *record.Writer) error {
+		switch {
+		case step == p.From:
+			if planted = true; p.Stop > 0 {
+				if err := r.env.Stop(p.Stop); err != nil {
+					return err
+				}
+			}
+			if err := r.tamper(ctx, p.Tamper); err != nil {
+				return err
+			}
+			if p.Do != nil {
+				if err := p.Do(ctx, r.cluster); err != nil {
+					return err
+				}
+			}
+		case step == p.Until && planted:
+			// The count is taken before the rules go.
+			n, err := r.uproot(ctx)
+			if acted += n; err != nil {
+				return err
+			}
+		}
+		if first := firsts[p.Scenario]; first != nil && step == 0 {
+			return first(ctx, r.cluster, w)
+		}
+		return nil
+	}
+	runErr := engine.Run(ctx, r.cluster, s.Experiment(), engine.Options{Dir: dir, Run: "selftest", Seed: uint64(r.runs),
+		Harness: r.env.Harness, Provider: "local", Before: before, Progress: func(line string) { r.env.Progress("  " + line) }})
+	n, err := r.uproot(context.WithoutCancel(ctx))
+	acted += n
+	if err := errors.Join(runErr, err); err != nil {
+		return nil, acted, err
+	}
+	run, err := record.Read(dir)
+	if err != nil {
+		return nil, acted, err
+	}
+	return judge.Evaluate(run), acted, nil
+}
+
+// tamper gives the proxies their rules.
+func (r *runner) tamper(ctx context.Context, all []Tampering) error {
+	type place struct {
+		node string
+		site tamper.Site
+	}
+	rules := map[place][]tamper.Rule{}
+	for _, t := range all {
+		for i, n := range r.cluster.Nodes() {
+			if len(t.Nodes) == 0 || slices.Contains(t.Nodes, i+1) {
+				at := place{n.Name(), t.Site}
+				rules[at] = append(rules[at], t.Rule)
+			}
+		}
+	}
+	for at, rules := range rules {
+		client, err := r.cluster.Tamper(at.node)
+		if err == nil {
+			err = client.Set(ctx, at.site, rules...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uproot takes all rules from the proxies, and tells how often they tampered.
+func (r *runner) uproot(ctx context.Context) (acted int, err error) {
+	for _, n := range r.cluster.Nodes() {
+		client, problem := r.cluster.Tamper(n.Name())
+		if problem != nil {
+			return 0, nil // a cluster without proxies
+		}
+		for _, site := range []tamper.Site{tamper.Etcd, tamper.API} {
+			n, problem := client.Acted(ctx, site)
+			acted += n
+			err = errors.Join(err, problem, client.Set(ctx, site))
+		}
+	}
+	return acted, err
+}
+
+// String says in a few words what came of it.
+func (o Outcome) String() string {
+	if o.Problem != "" {
+		return o.Problem
+	}
+	var words []string
+	for _, r := range o.Results {
+		words = append(words, r.Judge+" "+string(r.Verdict))
+	}
+	return fmt.Sprintf("%s (%s)", strings.Join(words, ", "), o.Took.Round(100*time.Millisecond))
+}

@@ -1,0 +1,96 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// componentPlants are those about components, the addresses of the API servers
+// and the state of etcd's members.
+func componentPlants() []Plant {
+	return []Plant{
+		{Name: "forgotten-lease", Violation: "an API server that does not see the endpoint lease of another one, which lives",
+			Cluster: proxied, Scenario: "apiservers-up", From: 1,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.MissingKey, Prefix: "/registry/masterleases/"}, 2)},
+			Catches: []Catch{{Judge: "endpoints-stable", Says: "must not change"}}},
+		{Name: "no-addresses", Violation: "API servers that show the default kubernetes service without any address",
+			Cluster: proxied, Scenario: "apiservers-listed", From: 1, Until: 2,
+			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/api/v1/namespaces/default/endpoints"}),
+				api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"})},
+			Catches: []Catch{{Judge: "endpoints-never-empty", Says: "must never be without an address"}}},
+		{Name: "not-converging", Violation: "API servers that do not see the endpoint lease of one that is back",
+			Cluster: proxied, Scenario: "apiserver-back", From: 3,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.MissingKey, Prefix: "/registry/masterleases/"})},
+			Catches: []Catch{{Judge: "endpoints-converge"}}},
+		{Name: "one-hash-off", Violation: "an etcd member whose data have another hash",
+			Cluster: proxied, Scenario: "traffic",
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.WrongHash}, 2)},
+			Catches: []Catch{{Judge: "etcd-hashes", Says: "must have the same data"}}},
+		{Name: "alarm", Violation: "an etcd member with a corruption alarm",
+			Cluster: proxied, Scenario: "traffic", Until: 1,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.FalseAlarm}, 2)},
+			Catches: []Catch{{Judge: "etcd-alarms", Says: "CORRUPT"}}},
+		{Name: "ends-by-itself", Violation: "a scheduler that is killed, unknown to the record",
+			Cluster: proxied, Scenario: "traffic", Do: killScheduler,
+			Catches: []Catch{{Judge: "restarts", Says: "kube-scheduler on node-3"}}},
+		{Name: "does-not-stay-up", Violation: "a scheduler that ends again and again once it was killed",
+			Cluster: proxied, Scenario: "scheduler-killed", From: 2, Do: loopScheduler,
+			Catches: []Catch{{Judge: "restarted", Says: "kube-scheduler on node-3"}}},
+		{Name: "all-act", Violation: "kube-controller-manager --leader-elect=false on every node",
+			Cluster: unelected, Scenario: "namespaces",
+			Catches: []Catch{{Judge: "one-actor", Says: "kube-controller-manager"}}},
+	}
+}
+
+// killScheduler kills the scheduler of the last node; its watcher starts it again.
+func killScheduler(ctx context.Context, c framework.Cluster) error {
+	nodes := c.Nodes()
+	last := nodes[len(nodes)-1]
+	k, ok := last.(framework.Killer)
+	if !ok {
+		return fmt.Errorf("no component of %s can be killed", last.Name())
+	}
+	return k.Kill(ctx, framework.Scheduler, 0)
+}
+
+// loopScheduler makes the scheduler of the last node end soon after each start,
+// for longer than a scenario takes to see it.
+func loopScheduler(ctx context.Context, c framework.Cluster) error {
+	nodes := c.Nodes()
+	last := nodes[len(nodes)-1]
+	l, ok := last.(framework.CrashLooper)
+	if !ok {
+		return fmt.Errorf("no component of %s can be made to end again and again", last.Name())
+	}
+	return l.CrashLoop(ctx, framework.Scheduler, 500*time.Millisecond, 10*time.Second)
+}
+
+// makeNamespaces creates a namespace every half second, in each of which the
+// controller manager has something to do at once.
+func makeNamespaces(ctx context.Context, c framework.Cluster, _ *record.Writer) error {
+	entrance := c.Entrances()[0]
+	api, err := client.NewAPI(entrance.Config, client.Options{})
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	suffix := time.Now().UnixNano()
+	for i := range 24 {
+		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"selftest-%d-%d"}}`, suffix, i)
+		a := api.Do(ctx, client.Request{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: []byte(body)})
+		if a.Outcome() != record.OK {
+			return fmt.Errorf("making a namespace through %s: %s", entrance.Name, a.Problem())
+		}
+		if !client.Pause(ctx, 500*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}

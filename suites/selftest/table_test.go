@@ -1,0 +1,120 @@
+package selftest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// TestTable looks for what would make a plant do nothing.
+func TestTable(t *testing.T) {
+	names, planted := map[string]bool{}, map[string]bool{}
+	for _, p := range Plants() {
+		if names[p.Name] || p.Name == "" || p.Violation == "" || len(p.Catches) == 0 {
+			t.Errorf("plant %q: its name is another's too, or something is missing", p.Name)
+		}
+		names[p.Name] = true
+		kind, ok := kinds()[p.Cluster]
+		if !ok || len(p.Tamper) > 0 && !kind.tamper {
+			t.Errorf("plant %s: no kind of cluster %q, or none with proxies", p.Name, p.Cluster)
+		}
+		if p.Cluster == proxied && len(p.Tamper) == 0 && p.Stop == 0 && p.Do == nil {
+			t.Errorf("plant %s plants nothing", p.Name)
+		}
+		s, err := scenario(p.Scenario)
+		if err != nil {
+			t.Errorf("plant %s: %v", p.Name, err)
+			continue
+		}
+		if problems := s.Experiment().Validate(); len(problems) > 0 {
+			t.Errorf("scenario %s: %v", p.Scenario, problems)
+		}
+		if steps := len(s.Spec.Timeline); p.From > steps || p.Until > steps || p.Until > 0 && p.Until <= p.From {
+			t.Errorf("plant %s: in force from step %d to %d, and there are %d", p.Name, p.From, p.Until, steps)
+		}
+		for _, c := range p.Catches {
+			planted[c.Judge] = true
+		}
+	}
+	for _, d := range judge.Docs() {
+		if !planted[d.Name] {
+			t.Errorf("nothing is planted for judge %s", d.Name)
+		}
+	}
+}
+
+func TestPlan(t *testing.T) {
+	if _, err := Plan([]string{"none"}, 1); err == nil {
+		t.Error("a judge that does not exist was taken")
+	}
+	work, err := Plan([]string{"linearizable", "endpoint-removed"}, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var units []string
+	for _, b := range work {
+		for _, u := range b.Units {
+			units = append(units, b.Cluster+": "+u.String())
+		}
+	}
+	want := []string{"counted: fixed-count", "proxied: healthy apiserver-killed", "proxied: healthy traffic", "proxied: old-registers"}
+	if !slices.Equal(units, want) {
+		t.Errorf("%q, want %q", units, want)
+	}
+	work, err = Plan(nil, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, b := range work {
+		if b.Cluster == proxied {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("the work is spread over %d proxied clusters", n)
+	}
+}
+
+func TestRows(t *testing.T) {
+	const name, says = "takeover", "A standby must take over: none did."
+	result := func(v judge.Verdict, sentence string) []judge.Result {
+		return []judge.Result{{Judge: "other", Verdict: judge.Fail}, {Judge: name, Verdict: v, Sentence: sentence}}
+	}
+	planted := func(v judge.Verdict, sentence string, acted int) Outcome {
+		return Outcome{Unit: Unit{Plant: "no-takeover", Scenario: "controller-manager-killed"}, Results: result(v, sentence), Acted: acted, Tries: 1}
+	}
+	healthy := func(v judge.Verdict) Outcome {
+		return Outcome{Unit: Unit{Scenario: "controller-manager-killed"}, Results: result(v, "It held."), Tries: 1}
+	}
+	for what, test := range map[string]struct {
+		outcomes []Outcome
+		want     State
+	}{
+		"caught":                     {[]Outcome{healthy(judge.Pass), planted(judge.Fail, says, 1)}, Caught},
+		"two checks, one fails":      {[]Outcome{{Unit: healthy("").Unit, Results: append(result(judge.Pass, ""), result(judge.Fail, "")...)}, planted(judge.Fail, says, 1)}, Accused},
+		"missed":                     {[]Outcome{healthy(judge.Pass), planted(judge.Pass, "It held.", 1)}, Missed},
+		"failed for another reason":  {[]Outcome{healthy(judge.Pass), planted(judge.Fail, "There were two holders.", 1)}, Missed},
+		"accused":                    {[]Outcome{healthy(judge.Fail), planted(judge.Fail, says, 1)}, Accused},
+		"accused, and plant broken":  {[]Outcome{healthy(judge.Fail), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, Accused},
+		"never acted":                {[]Outcome{healthy(judge.Pass), planted(judge.Fail, says, 0)}, Unclear},
+		"planted inconclusive":       {[]Outcome{healthy(judge.Pass), planted(judge.Inconclusive, "Overloaded.", 1)}, Unclear},
+		"healthy inconclusive":       {[]Outcome{healthy(judge.Inconclusive), planted(judge.Fail, says, 1)}, Unclear},
+		"healthy not applicable":     {[]Outcome{healthy(judge.NotApplicable), planted(judge.Fail, says, 1)}, Unclear},
+		"no healthy twin":            {[]Outcome{planted(judge.Fail, says, 1)}, Unclear},
+		"nothing run":                {nil, Unclear},
+		"planted run ended early":    {[]Outcome{healthy(judge.Pass), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, Unclear},
+		"the judge was left unheard": {[]Outcome{healthy(judge.Pass), {Unit: Unit{Plant: "no-takeover"}, Acted: 1}}, Unclear},
+	} {
+		t.Run(what, func(t *testing.T) {
+			rows, err := Rows([]string{name}, test.outcomes)
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("%v, %v", rows, err)
+			}
+			if rows[0].State != test.want || (rows[0].Why == "") != (test.want == Caught) {
+				t.Errorf("%s (%s), want %s", rows[0].State, rows[0].Why, test.want)
+			}
+		})
+	}
+}
