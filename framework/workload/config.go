@@ -91,7 +91,7 @@ type EtcdSettings struct {
 	Keys             int           `yaml:"keys"`             // 6 where 0
 	Interval         time.Duration `yaml:"interval"`         // 100 ms where 0
 	ValueSize        int           `yaml:"valueSize"`        // as of registers
-	Watches          int           `yaml:"watches"`          // of each member, 1 where 0
+	Watches          int           `yaml:"watches"`          // of each member, 2 where 0
 	Lifetime         time.Duration `yaml:"lifetime"`         // of a watch, 6 s where 0
 }
 
@@ -184,7 +184,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Etcd.ClientsPerMember, 2)
 	or(&c.Etcd.Keys, 6)
 	or(&c.Etcd.Interval, 100*time.Millisecond)
-	or(&c.Etcd.Watches, 1)
+	or(&c.Etcd.Watches, 2)
 	or(&c.Etcd.Lifetime, 6*time.Second)
 	return c
 }
