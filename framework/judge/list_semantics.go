@@ -41,7 +41,7 @@ func judgeListSemantics(m *matter) finding {
 		return notApplicable("the record has no list of a collection that was answered")
 	}
 	of := fmt.Sprintf("%d lists, %d items", judged, items)
-	return conclude(must, fmt.Sprintf("%s: so was each of %s.", must, of), of, breaches)
+	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
 }
 
 // version is that of which the list is the state, 0 where the record does not say. An

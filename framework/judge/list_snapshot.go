@@ -38,7 +38,7 @@ func judgeListSnapshot(m *matter) finding {
 		return notApplicable("the record has no list of a collection in more than one page")
 	}
 	of := fmt.Sprintf("%d lists, %d pages", judged, pages)
-	return conclude(must, fmt.Sprintf("%s: so were those of each of %s.", must, of), of, breaches)
+	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
 }
 
 // wrongPages finds what a paged list lacks to be a snapshot. One that broke off is held

@@ -28,7 +28,7 @@ func (m *matter) watches(must, what string, applies func(*stream) bool, inspect 
 		return notApplicable("the record has no %s", what)
 	}
 	of := fmt.Sprintf("%d watches, %d messages", watches, messages)
-	return conclude(must, fmt.Sprintf("%s: so did each of %s.", must, of), of, breaches)
+	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
 }
 
 func every(*stream) bool { return true }
