@@ -60,10 +60,9 @@ type injection struct {
 	// undo heals the fault and proves it. It may run more than once.
 	undo func(context.Context) (Proof, error)
 
-	deadMan *time.Timer // nil where the provider undoes the fault by itself
-
-	mu     sync.Mutex
-	healed Proof
+	mu      sync.Mutex
+	healed  Proof       // guarded by mu
+	deadMan *time.Timer // guarded by mu; nil where the provider undoes the fault by itself
 }
 
 func (i *injection) Target() Target { return i.target }
@@ -129,20 +128,28 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 		defer cancel()
 		if undoErr := a.undo(undoing); undoErr != nil {
-			err = fmt.Errorf("%w; and undoing it, should it have happened: %w (the provider heals it when its time to live is over)", err, undoErr)
+			later := "the provider heals it when its time to live is over"
+			if a.ttl > 0 {
+				later = "this goes on being tried"
+				i := &injection{undo: func(ctx context.Context) (Proof, error) { return Proof{}, a.undo(ctx) }}
+				go i.expire()
+			}
+			err = fmt.Errorf("%w; and undoing it, should it have happened: %w (%s)", err, undoErr, later)
 		}
 		return nil, err
 	}
 	i := &injection{target: a.target, undo: a.heal}
 	if a.ttl > 0 {
+		i.mu.Lock() // its time may be over already
 		i.deadMan = time.AfterFunc(a.ttl-time.Since(called), i.expire)
+		i.mu.Unlock()
 	}
 	i.proof = prove(ctx, called, cmp.Or(a.patience, effectLimit), a.effect)
 	return i, nil
 }
 
-// expire heals the fault when its time to live is over, and does not give up:
-// nobody else may be left to do it.
+// expire heals the fault when its time to live is over, or when nobody has an
+// injection to heal, and does not give up: nobody else may be left to do it.
 func (i *injection) expire() {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		ctx, cancel := context.WithTimeout(context.Background(), healLimit)
