@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -11,6 +12,12 @@ import (
 //
 // Those on a component belong to its Node, and to the Cluster for components
 // that are on no control-plane node (LoadBalancer, Kwok).
+
+// ErrNothingDone is what the error of an ability is, in the sense of errors.Is,
+// that has changed nothing: what is asked for does not fit the state that it
+// finds, such as the kill of what is held down already. Then there is nothing
+// to undo, and what is there belongs to somebody else.
+var ErrNothingDone = errors.New("nothing was done")
 
 // Killer is the ability of a node to end a component without notice.
 type Killer interface {
@@ -37,7 +44,8 @@ type Starter interface {
 
 // Freezer is the ability of a node to suspend a component.
 type Freezer interface {
-	// Freeze sends SIGSTOP, and SIGCONT after ttl.
+	// Freeze sends SIGSTOP, and SIGCONT after ttl. It refuses a component that
+	// is frozen already.
 	Freeze(ctx context.Context, c Component, ttl time.Duration) error
 	// Thaw sends SIGCONT; it does nothing where the component is not frozen.
 	Thaw(ctx context.Context, c Component) error

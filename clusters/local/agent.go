@@ -169,7 +169,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if time.Now().After(req.Until) {
-		http.Error(w, "the request came too late", http.StatusRequestTimeout)
+		http.Error(w, "the request came too late", nothingDoneStatus)
 		return
 	}
 	if r.URL.Path == "/press" && req.Load != nil {
@@ -203,10 +203,16 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, framework.ErrNothingDone):
+		http.Error(w, err.Error(), nothingDoneStatus)
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusConflict)
 	}
 }
+
+// nothingDoneStatus is that of an answer which is framework.ErrNothingDone.
+const nothingDoneStatus = http.StatusPreconditionFailed
 
 // agentClient talks to a node agent.
 type agentClient struct {

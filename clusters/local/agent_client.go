@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -65,7 +66,11 @@ func (c *agentClient) send(ctx context.Context, method, path string, body []byte
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		words, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return nil, fmt.Errorf("%s", strings.TrimSpace(string(words)))
+		said := strings.TrimSpace(string(words))
+		if resp.StatusCode == nothingDoneStatus {
+			return nil, nothingDone(said)
+		}
+		return nil, errors.New(said)
 	}
 	return resp, nil
 }

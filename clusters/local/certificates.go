@@ -50,7 +50,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
 	if n.spoilt.components[c] != nil {
-		return fmt.Errorf("the certificates of %s on %s are spoilt already", c, n.Name())
+		return nothingDone(fmt.Sprintf("the certificates of %s on %s are spoilt already", c, n.Name()))
 	}
 	files, bad := &spoiltFiles{own: map[string][]byte{}}, map[string][]byte{}
 	for _, name := range names {

@@ -46,7 +46,7 @@ func (m *machine) cutPower(ttl time.Duration, then func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.powered() {
-		return fmt.Errorf("machine %s is off already", m.name)
+		return nothingDone(fmt.Sprintf("machine %s is off already", m.name))
 	}
 	m.cancel()
 	m.pullPlug()

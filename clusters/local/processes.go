@@ -53,7 +53,7 @@ func (p processes) do(ctx context.Context, verb string, req agentRequest, outsid
 		return nil
 	}
 	if !m.powered() {
-		return fmt.Errorf("%s of %s: %s is powered off", verb, req.Component, m.name)
+		return nothingDone(fmt.Sprintf("%s of %s: %s is powered off", verb, req.Component, m.name))
 	}
 	return m.agent.do(ctx, verb, req)
 }

@@ -95,7 +95,7 @@ func (f *badCertificate) Inject(ctx context.Context, c framework.Cluster, t Targ
 		healed: all(x.good, x.answers),
 		// In vain after the time to live.
 		patience: max(effectLimit, min(reloadLimit, p.TTL)),
-	}.injection(ctx)
+	}.oneRequest().injection(ctx)
 }
 
 // reloadLimit is how long a component may serve with the old certificate: an API

@@ -85,7 +85,7 @@ func (f crashLoop) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 		undo:     func(ctx context.Context) error { return looper.EndCrashLoop(ctx, t.Component) },
 		healed:   proc.orHeld(all(proc.outlives(after+outliveMargin), proc.runs)),
 		patience: 2*after + backOffLimit,
-	}.injection(ctx)
+	}.oneRequest().injection(ctx)
 }
 
 // killedTwice looks whether the process and at least one that took its place

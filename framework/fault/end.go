@@ -61,7 +61,7 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 		effect: e.gone(old),
 		undo:   func(ctx context.Context) error { return e.starter.Start(ctx, e.target.Component) },
 		healed: e.runs,
-	}.inject(ctx)
+	}.oneRequest().inject(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -166,14 +166,6 @@ func (m member) metric(ctx context.Context, access framework.EtcdAccess, name st
 	return 0, fmt.Errorf("metrics of etcd on %s (status %d) have no %s", m.node, resp.StatusCode, name)
 }
 
-// nothingToUndo completes an attempt whose effect is not to be taken back:
-// what it did is part of what etcd is for.
-func (a attempt) nothingToUndo(why string) attempt {
-	a.undo = func(context.Context) error { return nil }
-	a.healed = func(context.Context) (bool, string) { return true, "there is nothing to undo: " + why }
-	return a
-}
-
 // peersOf turns a list of members into what a member is started with. A member
 // that never started has no name; unnamed gives it one.
 func peersOf(list []*pb.Member, unnamed string) []framework.EtcdPeer {

@@ -39,8 +39,10 @@ func (n *fakeNode) crashLater(c framework.Component) {
 }
 
 func (n *fakeNode) CrashLoop(_ context.Context, c framework.Component, after, ttl time.Duration) error {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
+	defer n.lock()()
+	if n.processes[c].CrashLooped {
+		return framework.ErrNothingDone
+	}
 	if n.c.ask() {
 		p := n.processes[c]
 		p.CrashLooped, p.crashAfter = true, after

@@ -3,9 +3,12 @@ package fault
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // Limits of waiting. They are far above what the fault itself needs, so that a
@@ -116,6 +119,33 @@ type attempt struct {
 	// process does, when it is over. The process of a cluster that outlives
 	// its command is that of the cluster. 0 means that the provider does it.
 	ttl time.Duration
+}
+
+// nothingToUndo completes an attempt whose effect is not to be taken back:
+// what it did is part of what the cluster is for.
+func (a attempt) nothingToUndo(why string) attempt {
+	a.undo = func(context.Context) error { return nil }
+	a.healed = func(context.Context) (bool, string) { return true, "there is nothing to undo: " + why }
+	return a
+}
+
+// oneRequest completes an attempt whose fault is asked for by one request: where
+// the provider says that it has done nothing, nothing is undone.
+func (a attempt) oneRequest() attempt {
+	ask, undo := a.ask, a.undo
+	refused := false
+	a.ask = func(ctx context.Context) error {
+		err := ask(ctx)
+		refused = errors.Is(err, framework.ErrNothingDone)
+		return err
+	}
+	a.undo = func(ctx context.Context) error {
+		if refused {
+			return nil
+		}
+		return undo(ctx)
+	}
+	return a
 }
 
 // inject asks for the fault, waits for its effect and returns the injection.

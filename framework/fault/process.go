@@ -52,8 +52,11 @@ func (p process) before(ctx context.Context) (now framework.Process, absent stri
 		}
 		return now, "", fmt.Errorf("asking for the process of %s before the fault: %w", p.target.String(), err)
 	}
-	if ended(now) {
+	switch {
+	case ended(now):
 		return now, p.target.String() + " was not running", nil
+	case now.Held: // it is being stopped
+		return now, p.target.String() + " is being held down already", nil
 	}
 	return now, "", nil
 }
