@@ -386,6 +386,9 @@ func (c *Cluster) Close(context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
 		c.impair.close()
+		for _, n := range c.nodes {
+			n.spoilt.forget()
+		}
 		var wg sync.WaitGroup
 		for _, m := range c.machines() {
 			wg.Go(m.close)
