@@ -10,6 +10,9 @@ import (
 // takes a time to live: the provider undoes the change on the node's side when
 // it runs out, whether or not the harness is still there.
 //
+// What is done to processes does not survive a loss of power: what would end it
+// does nothing while the power is off.
+//
 // Those on a component belong to its Node, and to the Cluster for components
 // that are on no control-plane node (LoadBalancer, Kwok).
 

@@ -107,7 +107,7 @@ func (f alarm) Inject(ctx context.Context, c framework.Cluster, t Target, p Para
 					held, seen = !still, fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
 					return nil
 				}
-				held, seen = etcdWrites(ctx, c, t.Node)
+				held, seen = all.takesWrites(ctx)
 				seen = "etcd lists no alarm; " + seen
 				return nil
 			})

@@ -114,11 +114,11 @@ func refusedWith(err, refusal error) bool {
 // probeKey is written by proofs; it is no key of Kubernetes.
 const probeKey = "holdfast/probe"
 
-// etcdWrites looks whether the member on a node takes a write.
-func etcdWrites(ctx context.Context, c framework.Cluster, node string) (bool, string) {
-	err := onMember(c, node, func(m member) error {
-		ctx, cancel := context.WithTimeout(ctx, tryLimit)
-		defer cancel()
+// takesWrites looks whether any member takes a write.
+func (all members) takesWrites(ctx context.Context) (bool, string) {
+	var by string
+	err := all.first(ctx, func(ctx context.Context, m member) error {
+		by = m.node
 		if _, err := m.client.Put(ctx, probeKey, ""); err != nil {
 			return err
 		}
@@ -126,9 +126,21 @@ func etcdWrites(ctx context.Context, c framework.Cluster, node string) (bool, st
 		return err
 	})
 	if err != nil {
-		return false, fmt.Sprintf("a write to etcd on %s: %v", node, err)
+		return false, fmt.Sprintf("a write to etcd: %v", err)
 	}
-	return true, fmt.Sprintf("etcd on %s takes a write", node)
+	return true, fmt.Sprintf("etcd on %s takes a write", by)
+}
+
+// etcdWrites looks whether the member on a node takes a write.
+func etcdWrites(ctx context.Context, c framework.Cluster, node string) (held bool, seen string) {
+	err := onMember(c, node, func(m member) error {
+		held, seen = members{m}.takesWrites(ctx)
+		return nil
+	})
+	if err != nil {
+		return false, err.Error()
+	}
+	return held, seen
 }
 
 // metric reads one sample, without labels, from the metrics that a member

@@ -226,7 +226,8 @@ func (n *fakeNode) power(on bool) {
 	for c, p := range n.processes {
 		if !on {
 			p.PID, p.StartTicks, p.State = 0, 0, ""
-			n.loads = nil
+			p.Held, p.CrashLooped = false, false
+			n.loads, n.trust.shifts = nil, nil
 		}
 		n.spawn(c)
 	}

@@ -198,7 +198,8 @@ const quiet = 20 * time.Millisecond
 // passes looks whether packets pass again: while somebody exchanges packets
 // with the ends, the counters of the impairment stand still; and no link has
 // it on it any more, where the provider can tell. Where other impairments are in
-// the way, packets that come and are not counted must do.
+// the way, packets that come and are not counted must do, and where an end is
+// dead, the links alone.
 func (x *impairment) passes(ctx context.Context, handle string, reach look) (bool, string) {
 	before, err := x.network.ImpairmentCounters(ctx, handle)
 	if err != nil {
@@ -235,7 +236,11 @@ func (x *impairment) passes(ctx context.Context, handle string, reach look) (boo
 		return false, fmt.Sprintf("impairment %s is still on the links of %s", handle, x.target.String())
 	case held:
 	case len(links.impairments) == 0 || links.packets == linksBefore.packets:
-		return false, exchanged
+		dead, err := x.dead(ctx)
+		if err != nil || dead == "" {
+			return false, exchanged
+		}
+		exchanged = fmt.Sprintf("%s, so that nothing passes, but none of the links has the impairment on it any more", dead)
 	default:
 		exchanged = fmt.Sprintf("%d packets came on its links, on which it is no more, but impairments %s are", links.packets-linksBefore.packets, listed(links.impairments))
 	}

@@ -135,10 +135,25 @@ func (p process) outlives(d time.Duration) look {
 	}
 }
 
+// orOff looks whether l holds, or whether another fault has taken the power from
+// the node: then nothing is left of this one.
+func (p process) orOff(l look) look {
+	return func(ctx context.Context) (bool, string) {
+		held, seen := l(ctx)
+		if held || p.power == nil {
+			return held, seen
+		}
+		if on, err := p.power.Powered(ctx); err != nil || on {
+			return false, seen
+		}
+		return true, fmt.Sprintf("node %s is powered off by another fault", p.target.Node)
+	}
+}
+
 // orHeld looks whether l holds, or whether another fault keeps the component
 // down: then nothing is left of this one, and the rest is that one's to heal.
 func (p process) orHeld(l look) look {
-	return func(ctx context.Context) (bool, string) {
+	return p.orOff(func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)
 		if held {
 			return true, seen
@@ -148,5 +163,5 @@ func (p process) orHeld(l look) look {
 			return false, seen
 		}
 		return true, p.target.String() + " has ended and is held down by another fault"
-	}
+	})
 }
