@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
@@ -77,11 +78,16 @@ func (n *node) etcdArgs() []string {
 	return nil
 }
 
+// orderLimit is how long an agent may take to start its member with other data.
+const orderLimit = 30 * time.Second
+
 func (n *node) orderEtcd(ctx context.Context, order etcdOrder) error {
 	b, err := json.Marshal(order)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := within(ctx, orderLimit)
+	defer cancel()
 	resp, err := n.machine.agent.send(ctx, http.MethodPost, "etcd", b)
 	if err != nil {
 		return fmt.Errorf("changing the data of etcd on %s: %w", n.Name(), err)

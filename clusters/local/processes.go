@@ -87,7 +87,7 @@ func (m *machine) process(ctx context.Context, c framework.Component) (framework
 	if l == nil || !l.up.Load() {
 		return framework.Process{Component: c, LastExit: "powered off"}, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, agentLimit, fmt.Errorf("no answer within %s", agentLimit))
+	ctx, cancel := within(ctx, agentLimit)
 	defer cancel()
 	all, err := m.agent.processes(ctx)
 	if err != nil {
