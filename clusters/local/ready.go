@@ -34,7 +34,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for _, e := range c.entrances {
 		g.Go(func() error {
-			if _, err := c.await(gctx, e, "/readyz", func([]byte) error { return nil }); err != nil {
+			if _, err := c.await(gctx, e, "/readyz", nothingMore); err != nil {
 				return fmt.Errorf("%s %s is not ready: %w; see %s", e.Kind, e.Name, err, c.o.Dir+"/logs")
 			}
 			return nil

@@ -53,7 +53,7 @@ func (f alarm) Inject(ctx context.Context, c framework.Cluster, t Target, p Para
 		return nil, fmt.Errorf("fault alarm: %w", err)
 	}
 	defer all.close()
-	m := all[slices.IndexFunc(all, func(m member) bool { return m.node == t.Node })]
+	m := all.on(t.Node)
 	status, err := m.status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("fault alarm: before the fault: %w", err)

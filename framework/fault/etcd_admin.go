@@ -57,6 +57,11 @@ func (all members) without(node string) members {
 	return slices.DeleteFunc(slices.Clone(all), func(m member) bool { return m.node == node })
 }
 
+// on returns the member on a node, which must be among them.
+func (all members) on(node string) member {
+	return all[slices.IndexFunc(all, func(m member) bool { return m.node == node })]
+}
+
 // first asks one member after the other until one does what is asked.
 func (all members) first(ctx context.Context, ask func(context.Context, member) error) error {
 	var problems []error

@@ -63,6 +63,31 @@ func nodeParty(f Fault, n framework.Node, components []framework.Component) (par
 	return p, nil
 }
 
+// nodeParties returns whole nodes as parties.
+func nodeParties(f Fault, nodes []framework.Node) ([]party, error) {
+	var all []party
+	for _, n := range nodes {
+		p, err := nodeParty(f, n, n.Components())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// newCut is newImpairment for a fault that drops every packet, all the time or,
+// if asked to, now and then. Its links are still to be set.
+func newCut(f Fault, c framework.Cluster, t Target, p Params, ends []party) (*impairment, error) {
+	x, err := newImpairment(f, c, t, p, ends)
+	if err != nil {
+		return nil, err
+	}
+	x.asked, x.shows = framework.Impairment{Cut: true}, drops
+	x.asked.FlapOn, x.asked.FlapOff, err = flapParam(f, p)
+	return x, err
+}
+
 // trafficLimit is how long an injection waits for the first packet that it
 // impairs: longer than the simulated nodes are silent for.
 const trafficLimit = 15 * time.Second

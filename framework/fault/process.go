@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -104,7 +105,7 @@ func agentAnswers(c framework.Cluster, name string) (answers, error) {
 	}
 	reporter, ok := n.(framework.ProcessReporter)
 	if !ok || len(n.Components()) == 0 {
-		return nil, fmt.Errorf("there is nothing to ask it for")
+		return nil, errors.New("there is nothing to ask it for")
 	}
 	first := n.Components()[0]
 	return func(ctx context.Context) (bool, string) {
