@@ -57,6 +57,9 @@ func (f overload) Check(c framework.Cluster, t Target, p Params) error {
 	return err
 }
 
+// idleLimit is how long a connection of the clients outlasts its last request.
+const idleLimit = time.Second
+
 // crowd is a user with many clients.
 type crowd struct {
 	cluster     framework.Cluster
@@ -149,7 +152,9 @@ func (o *crowd) connect() error {
 		if dial == nil {
 			dial = (&net.Dialer{Timeout: tryLimit}).DialContext
 		}
-		base = &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}
+		base = &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100,
+			// Nobody else can close them: client-go's wrappers hide how.
+			IdleConnTimeout: idleLimit}
 	}
 	rt, err := rest.HTTPWrappersForConfig(config, base)
 	o.client = &http.Client{Transport: rt, Timeout: healLimit}
@@ -266,7 +271,6 @@ func (o *crowd) run(ctx context.Context) {
 func (o *crowd) end(ctx context.Context) error {
 	o.stop()
 	o.answer.Wait()
-	o.client.CloseIdleConnections()
 	return errors.Join(
 		remove(ctx, o.cluster, rbacPath+"clusterrolebindings/"+o.name, "clusterrolebindings/"+o.name),
 		remove(ctx, o.cluster, rbacPath+"clusterroles/"+o.name, "clusterroles/"+o.name))
