@@ -34,6 +34,10 @@ type fakeCluster struct {
 	// late is added to what impaired packets are held for.
 	late   time.Duration
 	astray []framework.NameDisturbance
+	// noLimits is why no limit can be kept; lax ones are in force and let
+	// everything through; astrayProcess escapes them.
+	noLimits           error
+	lax, astrayProcess bool
 }
 
 // fakeNode has all abilities of a node.
@@ -45,6 +49,7 @@ type fakeNode struct {
 	processes map[framework.Component]*fakeProcess
 	pids      int
 	loads     map[string]*fakeLoad
+	limits    map[string]fakeLimit
 	trust     fakeTrust
 	disk      fakeDisk
 }
@@ -213,7 +218,7 @@ func (n *fakeNode) power(on bool) {
 	for c, p := range n.processes {
 		if !on {
 			p.PID, p.StartTicks, p.State = 0, 0, ""
-			n.loads = nil
+			n.loads, n.limits = nil, nil
 		}
 		n.spawn(c)
 	}
