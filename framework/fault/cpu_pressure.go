@@ -36,7 +36,7 @@ func (cpuPressure) Doc() Doc {
 		Targets: pressedTargets(),
 		Params: map[string]string{
 			"by":      byDoc,
-			"quota":   fmt.Sprintf("by=cgroup: the processor time that the target gets, all its processes together, in percent of one processor over %s: a whole number from 1 to %d; default %d", quotaPeriod, quotaHigh, quotaUnset),
+			"quota":   fmt.Sprintf("by=cgroup: the processor time that the target gets, all its processes together, in percent of one processor over %s: a whole number from 1 to %d, and proven only if that is less than the machine can give it; default %d", quotaPeriod, quotaHigh, quotaUnset),
 			"workers": fmt.Sprintf("by=load: the number of busy loops on each node: a whole number from 1 to %d; default as many as the node has processors", workersHigh),
 		},
 		Needs:   []string{"Presser", "HostPresser (balancer, kwok, workers)", "Limiter (by=cgroup)"},
