@@ -106,6 +106,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	SweepLimits()
 	if o.DataDir == "" {
 		o.DataDir = filepath.Join(o.Dir, "data")
 	}

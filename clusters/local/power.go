@@ -105,6 +105,9 @@ func (m *machine) pullPlug() {
 		_ = l.first.Kill()
 		m.awaitEnd(l)
 		m.life.Store(nil)
+		if err := m.limits.forget(); err != nil {
+			fmt.Fprintf(os.Stderr, "holdfast: %s: %v\n", m.name, err)
+		}
 	}
 	if m.port != nil {
 		_ = m.port.Close()

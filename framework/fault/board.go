@@ -102,7 +102,7 @@ func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, e
 	}
 	// A fault that takes long to come about, as a graceful stop may, lasts for
 	// its time all the same.
-	e := &posted{injection: injection, Entry: Entry{Fault: name, Target: injection.Target(), Params: p.Values,
+	e := &posted{injection: injection, Entry: Entry{Fault: name, Target: injection.Target(), Params: Used(injection, p.Values),
 		Phase: InForce, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}}
 	entry := b.post(e)
 	if !entry.Effect.Proven || ctx.Err() != nil {

@@ -35,6 +35,10 @@ type fakeCluster struct {
 	// late is added to what impaired packets are held for.
 	late   time.Duration
 	astray []framework.NameDisturbance
+	// noLimits is why no limit can be kept; lax ones are in force and let
+	// everything through; astrayProcess escapes them.
+	noLimits           error
+	lax, astrayProcess bool
 }
 
 // fakeNode has all abilities of a node.
@@ -46,6 +50,7 @@ type fakeNode struct {
 	processes map[framework.Component]*fakeProcess
 	pids      int
 	loads     map[string]*fakeLoad
+	limits    map[string]fakeLimit
 	trust     fakeTrust
 	disk      fakeDisk
 }
@@ -227,7 +232,7 @@ func (n *fakeNode) power(on bool) {
 		if !on {
 			p.PID, p.StartTicks, p.State = 0, 0, ""
 			p.Held, p.CrashLooped = false, false
-			n.loads, n.trust.shifts = nil, nil
+			n.loads, n.limits, n.trust.shifts = nil, nil, nil
 		}
 		n.spawn(c)
 	}

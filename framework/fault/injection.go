@@ -63,6 +63,9 @@ type injection struct {
 	// undo heals the fault and proves it. It may run more than once.
 	undo func(context.Context) (Proof, error)
 
+	// chosen are the parameters that were left to the fault.
+	chosen map[string]string
+
 	mu      sync.Mutex
 	healed  Proof       // guarded by mu
 	deadMan *time.Timer // guarded by mu; nil where the provider undoes the fault by itself
@@ -71,6 +74,9 @@ type injection struct {
 func (i *injection) Target() Target { return i.target }
 
 func (i *injection) Proof() Proof { return i.proof }
+
+// Chosen implements Chooser.
+func (i *injection) Chosen() map[string]string { return i.chosen }
 
 // Heal returns the first proof that was given, and tries again where none was.
 func (i *injection) Heal(ctx context.Context) (Proof, error) {
