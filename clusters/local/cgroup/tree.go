@@ -171,6 +171,9 @@ func Move(dir string, pid int) error {
 // Home moves a process back to the group of this one.
 func (t *Tree) Home(pid int) error { return Move(t.home, pid) }
 
+// dyingLimit is how long a sweep waits for the processes of a tree without an owner.
+const dyingLimit = time.Second
+
 // Sweep removes the trees that dead processes left. It disturbs none that is in use:
 // that is locked, and a group that has processes cannot be removed.
 func Sweep() error {
@@ -189,12 +192,20 @@ func Sweep() error {
 				errs = append(errs, err)
 				continue
 			}
-			for _, group := range subgroups(dir) {
-				_ = unix.Rmdir(filepath.Join(dir, group))
-			}
-			// What dies may take a moment more; the next sweep gets it.
-			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
+			// Its processes die with its owner, which takes them a moment. If
+			// they do not, they are not ours to end.
+			for deadline := time.Now().Add(dyingLimit); ; time.Sleep(2 * time.Millisecond) {
+				for _, group := range subgroups(dir) {
+					_ = unix.Rmdir(filepath.Join(dir, group))
+				}
+				err := unix.Rmdir(dir)
+				if errors.Is(err, unix.EBUSY) && time.Now().Before(deadline) {
+					continue
+				}
+				if err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) {
+					errs = append(errs, err)
+				}
+				break
 			}
 			_ = lock.Close()
 		}
