@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -9,8 +10,17 @@ import (
 // takes a time to live: the provider undoes the change on the node's side when
 // it runs out, whether or not the harness is still there.
 //
+// What is done to processes does not survive a loss of power: what would end it
+// does nothing while the power is off.
+//
 // Those on a component belong to its Node, and to the Cluster for components
 // that are on no control-plane node (LoadBalancer, Kwok).
+
+// ErrNothingDone is what the error of an ability is, in the sense of errors.Is,
+// that has changed nothing: what is asked for does not fit the state that it
+// finds, such as the kill of what is held down already. Then there is nothing
+// to undo, and what is there belongs to somebody else.
+var ErrNothingDone = errors.New("nothing was done")
 
 // Killer is the ability of a node to end a component without notice.
 type Killer interface {
@@ -37,7 +47,8 @@ type Starter interface {
 
 // Freezer is the ability of a node to suspend a component.
 type Freezer interface {
-	// Freeze sends SIGSTOP, and SIGCONT after ttl.
+	// Freeze sends SIGSTOP, and SIGCONT after ttl. It refuses a component that
+	// is frozen already.
 	Freeze(ctx context.Context, c Component, ttl time.Duration) error
 	// Thaw sends SIGCONT; it does nothing where the component is not frozen.
 	Thaw(ctx context.Context, c Component) error

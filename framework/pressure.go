@@ -32,6 +32,9 @@ type Pressure struct {
 	Loops int `json:"loops,omitempty"`
 	// Memory is the number of bytes that it keeps resident.
 	Memory int64 `json:"memory,omitempty"`
+	// Within is the handle of a limit that the process is to be under, as
+	// those are that it was put on; see Limiter. Empty for none.
+	Within string `json:"within,omitempty"`
 }
 
 // EveryProcessor is one busy loop for each of the node's processors.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -134,9 +135,6 @@ type agentRequest struct {
 	For time.Duration `json:"for"`
 	// After is for a crash loop: the time from each start to the kill.
 	After time.Duration `json:"after,omitzero"`
-	// Until is when the one who asks gives up. An agent that was frozen
-	// finds requests that nobody stands by any more.
-	Until time.Time `json:"until"`
 	// Load is for pressure, which is on no component.
 	Load *loadSpec `json:"load,omitempty"`
 }
@@ -144,6 +142,10 @@ type agentRequest struct {
 // ServeHTTP answers GET /processes and POST /kill, /stop, /start, /freeze,
 // /thaw, /crash-loop, /end-crash-loop and /press, and what clocks.serve does.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if tooLate(r) {
+		http.Error(w, "the request came too late", nothingDoneStatus)
+		return
+	}
 	if r.Method == http.MethodGet && r.URL.Path == "/processes" {
 		var all []framework.Process
 		for _, spec := range a.cfg.Components {
@@ -166,10 +168,6 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var req agentRequest
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	if time.Now().After(req.Until) {
-		http.Error(w, "the request came too late", http.StatusRequestTimeout)
 		return
 	}
 	if r.URL.Path == "/press" && req.Load != nil {
@@ -203,10 +201,25 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, framework.ErrNothingDone):
+		http.Error(w, err.Error(), nothingDoneStatus)
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusConflict)
 	}
 }
+
+// untilHeader says when the one who asks gives up, in nanoseconds since 1970. An
+// agent that was frozen finds requests that nobody stands by any more.
+const untilHeader = "Holdfast-Until"
+
+func tooLate(r *http.Request) bool {
+	until, err := strconv.ParseInt(r.Header.Get(untilHeader), 10, 64)
+	return err == nil && time.Now().After(time.Unix(0, until))
+}
+
+// nothingDoneStatus is that of an answer which is framework.ErrNothingDone.
+const nothingDoneStatus = http.StatusPreconditionFailed
 
 // agentClient talks to a node agent.
 type agentClient struct {

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -19,9 +22,8 @@ func (c *agentClient) do(ctx context.Context, verb string, req agentRequest) err
 	if verb == "stop" {
 		limit += stopGrace
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+	ctx, cancel := within(ctx, limit)
 	defer cancel()
-	req.Until, _ = ctx.Deadline()
 	b, err := json.Marshal(req)
 	if err != nil {
 		return err
@@ -50,10 +52,18 @@ func (c *agentClient) processes(ctx context.Context) ([]framework.Process, error
 	return all, nil
 }
 
+// within limits how long an agent may take for an answer.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+}
+
 func (c *agentClient) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://agent/"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
+	}
+	if until, ok := ctx.Deadline(); ok {
+		req.Header.Set(untilHeader, strconv.FormatInt(until.UnixNano(), 10))
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -65,7 +75,11 @@ func (c *agentClient) send(ctx context.Context, method, path string, body []byte
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		words, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return nil, fmt.Errorf("%s", strings.TrimSpace(string(words)))
+		said := strings.TrimSpace(string(words))
+		if resp.StatusCode == nothingDoneStatus {
+			return nil, nothingDone(said)
+		}
+		return nil, errors.New(said)
 	}
 	return resp, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -50,7 +49,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
 	if n.spoilt.components[c] != nil {
-		return fmt.Errorf("the certificates of %s on %s are spoilt already", c, n.Name())
+		return nothingDone(fmt.Sprintf("the certificates of %s on %s are spoilt already", c, n.Name()))
 	}
 	files, bad := &spoiltFiles{own: map[string][]byte{}}, map[string][]byte{}
 	for _, name := range names {
@@ -96,14 +95,25 @@ func (n *node) restore(c framework.Component, files *spoiltFiles) error {
 	return nil
 }
 
+// forget leaves the files as they are: the cluster has ended, and another may
+// have its files in the same place when the time to live is over.
+func (s *spoilt) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, files := range s.components {
+		files.timer.Stop()
+	}
+	s.components = nil
+}
+
 // restoreInTime restores when the time to live is over, and again until it
 // works, as on a disk that is full for the moment.
 func (n *node) restoreInTime(c framework.Component, files *spoiltFiles) {
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
 	err := n.restore(c, files)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return // with the machine's directory the cluster is gone
+	if err == nil {
+		return
 	}
 	fmt.Fprintf(os.Stderr, "holdfast: %v; trying again\n", err)
 	files.timer.Reset(time.Second)

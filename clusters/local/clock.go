@@ -46,6 +46,10 @@ func (n *node) ReadClock(ctx context.Context, c framework.Component) (framework.
 	return r, nil
 }
 
+// clockLimit is how long an agent may take to move clocks: it waits for a moment
+// in which no thread reads one.
+const clockLimit = 20 * time.Second
+
 // exchange sends a request with a JSON body and reads the answer into out, unless
 // that is nil.
 func (c *agentClient) exchange(ctx context.Context, method, path string, in, out any) error {
@@ -53,6 +57,8 @@ func (c *agentClient) exchange(ctx context.Context, method, path string, in, out
 	if err != nil {
 		return err
 	}
+	ctx, cancel := within(ctx, clockLimit)
+	defer cancel()
 	resp, err := c.send(ctx, method, path[1:], b)
 	if err != nil {
 		return err

@@ -111,6 +111,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	SweepLimits()
 	if o.DataDir == "" {
 		o.DataDir = filepath.Join(o.Dir, "data")
 	}
@@ -398,6 +399,9 @@ func (c *Cluster) Close(context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
 		c.impair.close()
+		for _, n := range c.nodes {
+			n.spoilt.forget()
+		}
 		var wg sync.WaitGroup
 		for _, m := range c.machines() {
 			wg.Go(m.close)

@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
@@ -34,7 +36,7 @@ func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework
 	if err := os.RemoveAll(restored); err != nil {
 		return fmt.Errorf("clearing the way for a snapshot on %s: %w", n.Name(), err)
 	}
-	content, err := os.ReadFile(file)
+	sum, err := digest(file)
 	if err != nil {
 		return fmt.Errorf("reading the snapshot for %s: %w", n.Name(), err)
 	}
@@ -45,12 +47,26 @@ func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework
 		OutputDataDir:       restored,
 		PeerURLs:            strings.Split(argument(args, "initial-advertise-peer-urls"), ","),
 		InitialCluster:      initialCluster(members),
-		InitialClusterToken: fmt.Sprintf("%s-%x", argument(args, "initial-cluster-token"), sha256.Sum256(content)),
+		InitialClusterToken: fmt.Sprintf("%s-%x", argument(args, "initial-cluster-token"), sum),
 	})
 	if err != nil {
 		return fmt.Errorf("restoring a snapshot for %s: %w", n.Name(), err)
 	}
 	return n.orderEtcd(ctx, etcdOrder{From: restored})
+}
+
+// digest returns the SHA-256 of a file, which may be as large as etcd's database.
+func digest(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return nil, err
+	}
+	return h.Sum(nil), nil
 }
 
 func (n *node) etcdArgs() []string {
@@ -62,11 +78,16 @@ func (n *node) etcdArgs() []string {
 	return nil
 }
 
+// orderLimit is how long an agent may take to start its member with other data.
+const orderLimit = 30 * time.Second
+
 func (n *node) orderEtcd(ctx context.Context, order etcdOrder) error {
 	b, err := json.Marshal(order)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := within(ctx, orderLimit)
+	defer cancel()
 	resp, err := n.machine.agent.send(ctx, http.MethodPost, "etcd", b)
 	if err != nil {
 		return fmt.Errorf("changing the data of etcd on %s: %w", n.Name(), err)

@@ -94,7 +94,10 @@ func (s *server) noteFault(e fault.Entry) {
 // back. What is wrong with the request is an error of type fault.Refused.
 func (h *Handle) Inject(ctx context.Context, r InjectRequest) (fault.Entry, error) {
 	entries, err := h.faults(ctx, "inject", r)
-	if err != nil || len(entries) != 1 {
+	if err == nil && len(entries) != 1 {
+		err = fmt.Errorf("asking cluster %s to inject: it answered with %d injections", h.Name, len(entries))
+	}
+	if err != nil {
 		return fault.Entry{}, err
 	}
 	return entries[0], nil

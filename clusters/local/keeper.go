@@ -123,6 +123,7 @@ func keep(args []string, events *os.File) error {
 	control.SetUnlinkOnClose(false)
 	_, _, _ = control.Close(), forward.Close(), events.Close()
 	err = cmd.Wait()
+	SweepLimits() // a server that was killed could not
 	if ctx.Err() != nil || err == nil {
 		return os.RemoveAll(cfg.Dir)
 	}

@@ -31,6 +31,8 @@ type loadSpec struct {
 	Loops  int           `json:"loops,omitempty"`
 	Memory int64         `json:"memory,omitempty"`
 	For    time.Duration `json:"for"`
+	// Groups are files of control groups to join first.
+	Groups []string `json:"groups,omitempty"`
 }
 
 // oomFirst makes a process the first one to be ended when memory runs out.
@@ -89,6 +91,9 @@ func runLoad(args []string) error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(oomFirst), 0o644); err != nil {
 		return fmt.Errorf("offering itself to the kernel when memory runs out: %w", err)
 	}
+	if err := joinGroups(spec.Groups, 0); err != nil {
+		return fmt.Errorf("joining a control group: %w", err)
+	}
 	if spec.Loops < 0 {
 		spec.Loops = runtime.NumCPU()
 	}
@@ -121,8 +126,7 @@ func touch(memory []byte) {
 }
 
 // loaded has the ability to put a machine under load, by a process that lives on
-// it. A cgroup would narrow the pressure down to the machine, but outlives the
-// processes in it: a harness that is killed would leave it behind.
+// it, and to limit what is on it by control groups.
 type loaded struct{ m *machine }
 
 // Press implements framework.Presser.
@@ -131,6 +135,12 @@ func (l loaded) Press(ctx context.Context, p framework.Pressure, ttl time.Durati
 		return "", fmt.Errorf("pressing %s: it is powered off", l.m.name)
 	}
 	spec := loadSpec{Handle: fmt.Sprintf("%s-%d", l.m.name, l.m.handles.Add(1)), Loops: p.Loops, Memory: p.Memory}
+	if p.Within != "" {
+		var err error
+		if spec.Groups, err = l.m.limits.files(p.Within); err != nil {
+			return "", err
+		}
+	}
 	if err := l.m.agent.do(ctx, "press", agentRequest{Load: &spec, For: ttl}); err != nil {
 		// Should it have been started all the same, nobody gets its handle.
 		return "", errors.Join(err, l.Relieve(ctx, spec.Handle))

@@ -44,7 +44,8 @@ type machine struct {
 	gone   bool               // close was called
 
 	watcher watcher
-	handles atomic.Uint64 // of loads
+	handles atomic.Uint64 // of loads and limits
+	limits  limits
 }
 
 // life is one stretch of power.
@@ -70,13 +71,13 @@ func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, logs 
 		Exits:  filepath.Join(run, "exits"),
 	}
 	m.agent = newAgentClient(name, m.config.Socket)
-	m.watcher.m = m
+	m.watcher.m, m.limits.m = m, m
 	return m, nil
 }
 
 func (m *machine) boot(ctx context.Context) error {
 	// What a machine keeps in memory only is gone after a power cut.
-	for _, f := range []string{m.config.State, m.config.State + clockStateSuffix, m.config.Exits, m.config.Socket, m.agentHold()} {
+	for _, f := range []string{m.config.State, m.config.State + clockStateSuffix, m.joinFile(), m.config.Exits, m.config.Socket, m.agentHold()} {
 		if err := os.Remove(f); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("clearing the agent's state: %w", err)
 		}

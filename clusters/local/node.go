@@ -32,6 +32,7 @@ var (
 	_ framework.Freezer         = (*node)(nil)
 	_ framework.CrashLooper     = (*node)(nil)
 	_ framework.Presser         = (*node)(nil)
+	_ framework.Limiter         = (*node)(nil)
 	_ framework.PowerSwitch     = (*node)(nil)
 	_ framework.Zoner           = (*node)(nil)
 

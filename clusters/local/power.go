@@ -46,7 +46,7 @@ func (m *machine) cutPower(ttl time.Duration, then func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.powered() {
-		return fmt.Errorf("machine %s is off already", m.name)
+		return nothingDone(fmt.Sprintf("machine %s is off already", m.name))
 	}
 	m.cancel()
 	m.pullPlug()
@@ -105,6 +105,9 @@ func (m *machine) pullPlug() {
 		_ = l.first.Kill()
 		m.awaitEnd(l)
 		m.life.Store(nil)
+		if err := m.limits.forget(); err != nil {
+			fmt.Fprintf(os.Stderr, "holdfast: %s: %v\n", m.name, err)
+		}
 	}
 	if m.port != nil {
 		_ = m.port.Close()

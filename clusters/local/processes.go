@@ -53,9 +53,20 @@ func (p processes) do(ctx context.Context, verb string, req agentRequest, outsid
 		return nil
 	}
 	if !m.powered() {
-		return fmt.Errorf("%s of %s: %s is powered off", verb, req.Component, m.name)
+		return nothingDone(fmt.Sprintf("%s of %s: %s is powered off", verb, req.Component, m.name))
 	}
 	return m.agent.do(ctx, verb, req)
+}
+
+// undo is do for what ends a fault: of those on processes none survives a loss
+// of power.
+func (p processes) undo(ctx context.Context, verb string, c framework.Component, outside func(*watcher) error) error {
+	if m, err := p.machine(c); err != nil {
+		return err
+	} else if !m.powered() {
+		return nil
+	}
+	return p.do(ctx, verb, agentRequest{Component: c}, outside)
 }
 
 // Process implements framework.ProcessReporter.
@@ -76,7 +87,7 @@ func (m *machine) process(ctx context.Context, c framework.Component) (framework
 	if l == nil || !l.up.Load() {
 		return framework.Process{Component: c, LastExit: "powered off"}, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, agentLimit, fmt.Errorf("no answer within %s", agentLimit))
+	ctx, cancel := within(ctx, agentLimit)
 	defer cancel()
 	all, err := m.agent.processes(ctx)
 	if err != nil {
@@ -104,7 +115,7 @@ func (p processes) Stop(ctx context.Context, c framework.Component, hold time.Du
 
 // Start implements framework.Starter.
 func (p processes) Start(ctx context.Context, c framework.Component) error {
-	return p.do(ctx, "start", agentRequest{Component: c}, (*watcher).start)
+	return p.undo(ctx, "start", c, (*watcher).start)
 }
 
 // Freeze implements framework.Freezer.
@@ -114,7 +125,7 @@ func (p processes) Freeze(ctx context.Context, c framework.Component, ttl time.D
 
 // Thaw implements framework.Freezer.
 func (p processes) Thaw(ctx context.Context, c framework.Component) error {
-	return p.do(ctx, "thaw", agentRequest{Component: c}, (*watcher).thaw)
+	return p.undo(ctx, "thaw", c, (*watcher).thaw)
 }
 
 // CrashLoop implements framework.CrashLooper.
@@ -125,7 +136,7 @@ func (p processes) CrashLoop(ctx context.Context, c framework.Component, after, 
 
 // EndCrashLoop implements framework.CrashLooper.
 func (p processes) EndCrashLoop(ctx context.Context, c framework.Component) error {
-	return p.do(ctx, "end-crash-loop", agentRequest{Component: c}, (*watcher).endCrashLoop)
+	return p.undo(ctx, "end-crash-loop", c, (*watcher).endCrashLoop)
 }
 
 // isMeantToRun tells whether a component is among those of the machine.

@@ -34,7 +34,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for _, e := range c.entrances {
 		g.Go(func() error {
-			if _, err := c.await(gctx, e, "/readyz", func([]byte) error { return nil }); err != nil {
+			if _, err := c.await(gctx, e, "/readyz", nothingMore); err != nil {
 				return fmt.Errorf("%s %s is not ready: %w; see %s", e.Kind, e.Name, err, c.o.Dir+"/logs")
 			}
 			return nil
@@ -97,7 +97,7 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := rest.HTTPClientFor(c.entrances[0].Config)
+	client, err := entranceClient(c.entrances[0].Config)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 
 // await asks an entrance for path until the answer is 200 and good likes it.
 func (c *Cluster) await(ctx context.Context, e framework.Entrance, path string, good func([]byte) error) ([]byte, error) {
-	client, err := rest.HTTPClientFor(e.Config)
+	client, err := entranceClient(e.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +136,17 @@ func (c *Cluster) await(ctx context.Context, e framework.Entrance, path string, 
 		return good(body)
 	})
 	return body, err
+}
+
+// entranceClient returns a client whose connections end with it, when its idle
+// ones are closed. Those of client-go cannot be closed: its wrappers hide how, and
+// its cache forgets them while they stay open for another minute and a half.
+func entranceClient(config *rest.Config) (*http.Client, error) {
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: tls}}, nil
 }
 
 // statusError is an answer other than 2xx.

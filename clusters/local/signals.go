@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // stopGrace is how long a component may take to end after SIGTERM before it is
@@ -14,11 +16,19 @@ import (
 // An API server with watches open takes from ten seconds to a minute.
 const stopGrace = 30 * time.Second
 
-var (
-	errNotRunning = errors.New("it is not running")
-	errHeld       = errors.New("it is held down")
-	errNoTTL      = errors.New("it needs a time to live above zero")
-	errCrashLoop  = errors.New("it is in a crash loop already")
+// nothingDone is an error that is framework.ErrNothingDone.
+type nothingDone string
+
+func (e nothingDone) Error() string { return string(e) }
+
+func (e nothingDone) Is(target error) bool { return target == framework.ErrNothingDone }
+
+const (
+	errNotRunning = nothingDone("it is not running")
+	errHeld       = nothingDone("it is held down")
+	errNoTTL      = nothingDone("it needs a time to live above zero")
+	errCrashLoop  = nothingDone("it is in a crash loop already")
+	errFrozen     = nothingDone("it is frozen already")
 )
 
 // signal ends the component with a signal and leaves it down for hold. It
@@ -85,6 +95,8 @@ func (s *supervisor) stop(ctx context.Context, hold time.Duration) error {
 
 // start ends a hold, and the back-off of a restart.
 func (s *supervisor) start() error {
+	s.mu.Lock() // a stop that ends now may be about to set a hold anew
+	defer s.mu.Unlock()
 	s.a.update(s.spec.Name, func(st *savedState) { st.HoldUntil = time.Time{} })
 	s.signalWake()
 	return nil
@@ -96,8 +108,11 @@ func (s *supervisor) freeze(ttl time.Duration) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proc == nil {
+	switch {
+	case s.proc == nil:
 		return errNotRunning
+	case !s.a.saved(s.spec.Name).ThawAt.IsZero():
+		return errFrozen
 	}
 	s.a.update(s.spec.Name, func(st *savedState) { st.ThawAt = time.Now().Add(ttl) })
 	s.thawIn(ttl)

@@ -171,6 +171,7 @@ func (s *supervisor) begin(cmd *exec.Cmd) error {
 	}
 	_, ticks, _ := procStat(cmd.Process.Pid)
 	s.runs(cmd.Process, ticks)
+	s.a.join(s.spec.Name, cmd.Process.Pid)
 	return nil
 }
 
@@ -228,6 +229,7 @@ func (s *supervisor) adopt(saved savedState) bool {
 func (s *supervisor) awaitAdopted() {
 	pid, _ := s.current()
 	s.a.clocks.settle(s.spec.Name, pid)
+	s.a.join(s.spec.Name, pid)
 	awaitEnd(pid)
 	// The end is noted just after it can be seen.
 	how := s.exitOf(pid)

@@ -222,19 +222,25 @@ func (w *watcher) freeze(ttl time.Duration) error {
 	if ttl <= 0 {
 		return errNoTTL
 	}
-	a, err := w.find()
-	if err == nil && a.pid == 0 {
-		err = errNotRunning
-	}
-	if err != nil {
-		return err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	a, err := w.find()
+	switch {
+	case err != nil:
+		return err
+	case a.pid == 0:
+		return errNotRunning
+	case a.state == "T":
+		return errFrozen
+	}
 	if w.thawing != nil {
 		w.thawing.Stop()
 	}
-	w.thawing = time.AfterFunc(ttl, func() { _ = a.signal(syscall.SIGCONT) })
+	w.thawing = time.AfterFunc(ttl, func() {
+		w.mu.Lock() // not before it is frozen
+		defer w.mu.Unlock()
+		_ = a.signal(syscall.SIGCONT)
+	})
 	return a.signal(syscall.SIGSTOP)
 }
 

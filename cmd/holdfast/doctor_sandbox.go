@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // checkSandbox starts a sandbox, just as a cluster does, and has this program
@@ -77,7 +78,28 @@ func sandboxAdvice() string {
 // insideChecks tries what the network of a cluster needs. It runs in a sandbox
 // of its own, which goes with all that was made.
 func insideChecks() []check {
-	return []check{checkVeth(), checkPacketSocket()}
+	return append([]check{checkVeth(), checkPacketSocket()}, checkLimits()...)
+}
+
+// checkLimits tries control groups, by which pressure can be put on a component
+// alone.
+func checkLimits() []check {
+	quota, memory := check{Name: "processor quotas"}, check{Name: "memory limits"}
+	if err := local.LimitSupport(framework.Limit{CPU: 20}); err != nil {
+		quota = quota.fallback(firstLine(err.Error()), "cpu-pressure uses a load process beside its target instead of a control group; run as root, or in a control group that is delegated to this user")
+	} else {
+		quota = quota.ok("control groups can be made")
+	}
+	soft, hard := local.LimitSupport(framework.Limit{Memory: 1 << 30}), local.LimitSupport(framework.Limit{Memory: 1 << 30, Hard: true})
+	switch {
+	case soft == nil:
+		memory = memory.ok("control groups can be made")
+	case hard == nil:
+		memory = memory.fallback("control groups of version 1, which can only end what goes beyond a limit", "memory-pressure uses a load process unless it is told oom=true")
+	default:
+		memory = memory.fallback(firstLine(hard.Error()), "memory-pressure uses a load process instead")
+	}
+	return []check{quota, memory}
 }
 
 func checkVeth() check {

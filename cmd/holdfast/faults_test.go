@@ -213,17 +213,18 @@ func TestClusterManyFaults(t *testing.T) {
 		t.Logf("%d: %s", i, f.Name())
 		inject(f)
 	}
-	// Idle connections and servers that outlast their fault for a while go by
-	// themselves.
 	drifted := func(r resources) bool {
-		return r.descriptors > before.descriptors+40 || r.threads > before.threads+10 || r.mib > before.mib+100 || r.rules != 0
+		return r.descriptors > before.descriptors+10 || r.threads > before.threads+5 || r.mib > before.mib+50 || r.rules != 0
 	}
+	// Dials of an overload that were under way at its end take some seconds to
+	// fail or to be hung up, and memory that was freed some to be given back.
 	after := c.resources()
 	t.Logf("before %+v, right after %+v", before, after)
-	for deadline := time.Now().Add(2 * time.Minute); drifted(after) && time.Now().Before(deadline); after = c.resources() {
+	for deadline := time.Now().Add(20 * time.Second); drifted(after) && time.Now().Before(deadline); after = c.resources() {
 		time.Sleep(time.Second)
 	}
-	if nothing > n/10 {
+	// Such as a compaction that finds the automatic one just done.
+	if nothing > max(1, n/20) {
 		t.Errorf("%d of %d faults found nothing to do", nothing, n)
 	}
 	t.Logf("in the end %+v: %s", after, after.kinds)

@@ -60,7 +60,7 @@ touched), 3 no proof (what was touched is undone).`,
 		} else {
 			err = printInjection(cmd.OutOrStdout(), e)
 		}
-		if err == nil && e.Phase != fault.InForce {
+		if err == nil && !e.Effect.Proven {
 			err = exitWith(exitInconclusive, nil)
 		}
 		return err
@@ -102,13 +102,26 @@ func faultError(err error) error {
 }
 
 func printInjection(out io.Writer, e fault.Entry) error {
-	if e.Phase != fault.InForce {
+	switch {
+	case e.Phase != fault.InForce:
 		_, err := fmt.Fprintf(out, "%s on %s took no effect and was undone: %s\n", e.Fault, e.Target, e.Effect.What)
+		return err
+	case !e.Effect.Proven:
+		_, err := fmt.Fprintf(out, "%s on %s has no proof of effect: %s\nit was undone, of which there is no proof yet either (%s); it goes on being tried when its time is over, or with: holdfast heal %s\n",
+			e.ID, e.Target, e.Effect.What, undoing(e), e.ID)
 		return err
 	}
 	_, err := fmt.Fprintf(out, "%s is in force on %s after %s: %s\nit heals by itself in %s, or with: holdfast heal %s\n",
 		e.ID, e.Target, latency(e.Effect), e.Effect.What, time.Until(e.Expires).Round(time.Second), e.ID)
 	return err
+}
+
+// undoing says what the last attempt to undo an injection came to.
+func undoing(e fault.Entry) string {
+	if e.Error == "" && e.Healing != nil {
+		return e.Healing.What
+	}
+	return e.Error
 }
 
 func latency(p fault.Proof) time.Duration { return p.Effect.Sub(p.Called).Round(10 * time.Microsecond) }

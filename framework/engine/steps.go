@@ -112,6 +112,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	}
 	r.injections = append(r.injections, &inForce{step: in, fault: f, inj: injection, ttl: ttl})
 	r.recovery = recovery{}
+	entry.Params = fault.Used(injection, in.Params)
 	r.enter(&entry, injection.Proof())
 	r.say("%s hit %s: %s", in.ID, target, entry.Proof)
 	if err := r.w.Append(record.KindFault, entry); err != nil {
@@ -195,7 +196,7 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 	t := i.inj.Target()
 	entry := record.Fault{
 		ID: i.step.ID, Name: i.step.Fault, Target: i.step.Target,
-		Params: i.step.Params, Phase: record.FaultHealed, Called: r.w.Now(),
+		Params: fault.Used(i.inj, i.step.Params), Phase: record.FaultHealed, Called: r.w.Now(),
 	}
 	aim(&entry, t)
 	called := time.Now()

@@ -53,7 +53,7 @@ func (f alarm) Inject(ctx context.Context, c framework.Cluster, t Target, p Para
 		return nil, fmt.Errorf("fault alarm: %w", err)
 	}
 	defer all.close()
-	m := all[slices.IndexFunc(all, func(m member) bool { return m.node == t.Node })]
+	m := all.on(t.Node)
 	status, err := m.status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("fault alarm: before the fault: %w", err)
@@ -107,7 +107,7 @@ func (f alarm) Inject(ctx context.Context, c framework.Cluster, t Target, p Para
 					held, seen = !still, fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
 					return nil
 				}
-				held, seen = etcdWrites(ctx, c, t.Node)
+				held, seen = all.takesWrites(ctx)
 				seen = "etcd lists no alarm; " + seen
 				return nil
 			})

@@ -19,6 +19,7 @@ import (
 type Board struct {
 	cluster framework.Cluster
 	told    func(Entry)
+	telling sync.Mutex // held while told is called, so that changes come in order; before mu
 
 	mu      sync.Mutex
 	entries []*posted // in force, in the order of injection; guarded by mu
@@ -55,7 +56,7 @@ type Entry struct {
 }
 
 type posted struct {
-	Entry
+	Entry     // guarded by Board.mu
 	injection Injection
 	timer     *time.Timer
 }
@@ -101,20 +102,23 @@ func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, e
 	}
 	// A fault that takes long to come about, as a graceful stop may, lasts for
 	// its time all the same.
-	e := &posted{injection: injection, Entry: Entry{Fault: name, Target: injection.Target(), Params: p.Values,
+	e := &posted{injection: injection, Entry: Entry{Fault: name, Target: injection.Target(), Params: Used(injection, p.Values),
 		Phase: InForce, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}}
-	b.post(e)
-	if !e.Effect.Proven || ctx.Err() != nil {
+	entry := b.post(e)
+	if !entry.Effect.Proven || ctx.Err() != nil {
 		healed, err := b.heal(context.WithoutCancel(ctx), e)
 		if ctx.Err() != nil {
-			return healed, fmt.Errorf("%s was healed again, since whoever asked for it is gone: %w", e.ID, context.Cause(ctx))
+			return healed, fmt.Errorf("%s was healed again, since whoever asked for it is gone: %w", entry.ID, context.Cause(ctx))
 		}
 		return healed, err
 	}
-	return e.Entry, nil
+	return entry, nil
 }
 
-func (b *Board) post(e *posted) {
+// post puts an injection on the board and returns its entry as of now.
+func (b *Board) post(e *posted) Entry {
+	b.telling.Lock()
+	defer b.telling.Unlock()
 	b.mu.Lock()
 	b.counts[e.Fault]++
 	e.ID = fmt.Sprintf("%s-%d", e.Fault, b.counts[e.Fault])
@@ -123,6 +127,7 @@ func (b *Board) post(e *posted) {
 	entry := e.Entry
 	b.mu.Unlock()
 	b.told(entry)
+	return entry
 }
 
 // expire heals what nobody has healed in time. The provider has undone it by
@@ -139,10 +144,23 @@ func (b *Board) expire(e *posted) {
 // heal heals one injection and takes it off the board once that is proven.
 func (b *Board) heal(ctx context.Context, e *posted) (Entry, error) {
 	proof, err := e.injection.Heal(ctx)
+	b.telling.Lock()
+	defer b.telling.Unlock()
+	entry, changed := b.note(e, proof, err)
+	if !changed {
+		return entry, nil // somebody else was faster
+	}
+	b.told(entry)
+	return entry, err
+}
+
+// note takes down what an attempt to heal came to, unless there is proof of
+// healing already.
+func (b *Board) note(e *posted, proof Proof, err error) (entry Entry, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e.Phase != InForce {
-		return e.Entry, nil // somebody else was faster
+		return e.Entry, false
 	}
 	e.Healing, e.Error = &proof, ""
 	if err != nil {
@@ -155,9 +173,7 @@ func (b *Board) heal(ctx context.Context, e *posted) (Entry, error) {
 		e.timer.Stop()
 		b.entries = slices.DeleteFunc(b.entries, func(o *posted) bool { return o == e })
 	}
-	entry := e.Entry
-	b.told(entry)
-	return entry, err
+	return e.Entry, true
 }
 
 // InForce returns the injections in force, in the order of injection.

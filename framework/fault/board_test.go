@@ -55,9 +55,14 @@ func TestBoard(t *testing.T) {
 	})
 	bubble("its time is over", func(t *testing.T, c *fakeCluster, b *Board, told *[]Entry) {
 		inject(t, b, "freeze", "scheduler/2", time.Minute)
-		c.stubborn = true // what heals it is not there at first
+		stubborn := func(is bool) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.stubborn = is
+		}
+		stubborn(true) // what heals it is not there at first
 		time.Sleep(2 * time.Minute)
-		c.stubborn = false
+		stubborn(false)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		last := (*told)[len(*told)-1]

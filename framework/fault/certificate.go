@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ func (f *badCertificate) Doc() Doc {
 	return Doc{
 		Summary: f.summary + "; connections that are open stay, new ones are refused by clients that verify",
 		Targets: []string{"etcd", "apiserver"},
-		Needs:   []string{"CertificateFaulter", "EndpointLister", "EtcdAccess (for etcd)"},
+		Needs:   []string{"CertificateFaulter", "EndpointLister", "ProcessReporter", "EtcdAccess (for etcd)"},
 		Example: "apiserver/2",
 	}
 }
@@ -45,6 +46,7 @@ type certificates struct {
 	*badCertificate
 	cluster   framework.Cluster
 	target    Target
+	proc      process
 	faulter   framework.CertificateFaulter
 	endpoints []framework.ServingEndpoint
 }
@@ -72,9 +74,11 @@ func (f *badCertificate) parts(c framework.Cluster, t Target, p Params) (*certif
 	if x.endpoints, err = lister.ServingEndpoints(t.Component); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	if t.Component == framework.Etcd {
-		_, err = ability[framework.EtcdAccess](c, "cluster "+c.Name(), what+" on etcd")
+	// Without a name to verify there would be nothing to prove.
+	if len(x.endpoints) == 0 || slices.ContainsFunc(x.endpoints, func(e framework.ServingEndpoint) bool { return len(e.Names) == 0 }) {
+		return nil, fmt.Errorf("%s: target %s: %s names no place where it serves, or none of the names of its certificate", what, t.Asked, of)
 	}
+	x.proc, err = newProcess(f, c, t)
 	return x, err
 }
 
@@ -92,10 +96,10 @@ func (f *badCertificate) Inject(ctx context.Context, c framework.Cluster, t Targ
 		ask:    func(ctx context.Context) error { return x.faulter.SpoilCertificates(ctx, t.Component, f.defect, p.TTL) },
 		effect: x.bad,
 		undo:   func(ctx context.Context) error { return x.faulter.RestoreCertificates(ctx, t.Component) },
-		healed: all(x.good, x.answers),
+		healed: x.proc.orHeld(all(x.good, x.answers)),
 		// In vain after the time to live.
 		patience: max(effectLimit, min(reloadLimit, p.TTL)),
-	}.injection(ctx)
+	}.oneRequest().injection(ctx)
 }
 
 // reloadLimit is how long a component may serve with the old certificate: an API

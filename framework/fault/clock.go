@@ -22,6 +22,7 @@ type clockShift struct {
 	ttl      time.Duration
 	shifter  framework.ClockShifter
 	reporter framework.ProcessReporter
+	power    framework.PowerSwitch // nil where the node has none
 	clocks   []*movedClock
 
 	handle string
@@ -69,6 +70,7 @@ func newClockShift(f Fault, c framework.Cluster, t Target, p Params) (*clockShif
 	if x.reporter, err = ability[framework.ProcessReporter](holder, of, what); err != nil {
 		return nil, err
 	}
+	x.power, _ = holder.(framework.PowerSwitch)
 	lister, err := ability[framework.EndpointLister](holder, of, what)
 	if err != nil {
 		return nil, err
@@ -237,8 +239,17 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	return true, fmt.Sprintf("the memory of %s says that its clock gains %s, which its dates cannot show so soon; they agree with it", m.component, ppm(gains))
 }
 
-// back looks whether the clock is as it would be without this fault.
+// back looks whether the clock is as it would be without this fault. A component
+// that another fault keeps down has the right one when it starts.
 func (m *movedClock) back(ctx context.Context) (bool, string) {
+	t := m.target
+	t.Component = m.component
+	return process{target: t, reporter: m.reporter, power: m.power}.orHeld(m.right)(ctx)
+}
+
+// right looks whether a component that runs has the clock that it would have
+// without this fault.
+func (m *movedClock) right(ctx context.Context) (bool, string) {
 	p, err := m.reporter.Process(ctx, m.component)
 	if err != nil || ended(p) {
 		return false, fmt.Sprintf("%s does not run, or cannot be asked for: %v", m.component, err)
@@ -252,6 +263,8 @@ func (m *movedClock) back(ctx context.Context) (bool, string) {
 		return false, fmt.Sprintf("the clock of %s is still moved", m.component)
 	case len(r.Shifts) == 0 && !r.Untouched:
 		return false, fmt.Sprintf("the code of %s for reading clocks is not the kernel's", m.component)
+	case stopped(p):
+		return true, fmt.Sprintf("the memory of %s says that this shift is gone; its dates cannot be asked for while another fault freezes it", m.component)
 	}
 	// Other faults may have come or gone.
 	if was := m.otherwise(now); (was-r.Offset).Abs() > dateSlack || m.without.any && !m.without.none() {

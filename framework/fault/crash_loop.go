@@ -31,7 +31,7 @@ func (crashLoop) Doc() Doc {
 	return Doc{
 		Summary: "kills a component, and kills it again after each start; its process watcher backs off as it always does",
 		Targets: processTargets(),
-		Params:  map[string]string{"after": fmt.Sprintf("the time from each start to the kill: a duration from 0s to %s; default %s", afterHigh, afterUnset)},
+		Params:  map[string]string{"after": fmt.Sprintf("the time from each start to the kill: a duration from 0s to %s, shorter than the time to live; default %s", afterHigh, afterUnset)},
 		Needs:   []string{"CrashLooper", "ProcessReporter", "EtcdAccess (for etcd)"},
 		Example: "scheduler/active after=500ms",
 	}
@@ -50,6 +50,9 @@ func (f crashLoop) parts(c framework.Cluster, t Target, p Params) (process, fram
 	after, err := durationParam(f, p, "after", afterUnset, 0, afterHigh)
 	if err != nil {
 		return fail(err)
+	}
+	if after >= p.TTL {
+		return fail(badParam(f, p, "after", "shorter than the time to live, %s (default %s): the second kill is the proof", p.TTL, afterUnset))
 	}
 	holder, of, err := componentHolder(f, c, t)
 	if err != nil {
@@ -85,7 +88,7 @@ func (f crashLoop) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 		undo:     func(ctx context.Context) error { return looper.EndCrashLoop(ctx, t.Component) },
 		healed:   proc.orHeld(all(proc.outlives(after+outliveMargin), proc.runs)),
 		patience: 2*after + backOffLimit,
-	}.injection(ctx)
+	}.oneRequest().injection(ctx)
 }
 
 // killedTwice looks whether the process and at least one that took its place

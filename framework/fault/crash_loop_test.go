@@ -72,4 +72,7 @@ func TestCrashLoopCheck(t *testing.T) {
 			t.Errorf("%s: %v", after, err)
 		}
 	}
+	if err := CrashLoop.Check(c, component("node-1", framework.Scheduler), Params{TTL: time.Second}); err == nil || !strings.Contains(err.Error(), "shorter than the time to live, 1s") {
+		t.Errorf("its second kill cannot come in time: %v", err)
+	}
 }

@@ -106,11 +106,10 @@ const othersLimit = 5 * time.Second
 // untouched looks whether a probe passes the fault by: its counters stand still
 // while the disk is used.
 func (d badDisk) untouched(handle *string) look {
-	began := time.Now()
-	var once bool
+	var began time.Time // of the first look
 	return func(ctx context.Context) (bool, string) {
-		if !once {
-			began, once = time.Now(), true
+		if began.IsZero() {
+			began = time.Now()
 		}
 		before, err := d.disk.DiskCounters(ctx, *handle)
 		if err != nil {
@@ -203,8 +202,8 @@ func probed(p framework.DiskProbe) string {
 	return strings.Join(all, ", ")
 }
 
-// diskOps are the values of the parameter op.
-var diskOpDoc = "operations it acts on: fsync (and fdatasync), write, read (what the page cache does not hold) or all"
+// diskOpDoc describes the parameter op, but for its default.
+const diskOpDoc = "operations it acts on: fsync (and fdatasync), write, read (what the page cache does not hold) or all"
 
 func diskOpParam(f Fault, p Params, unset framework.DiskOp) (framework.DiskOp, error) {
 	ops := []string{string(unset)}

@@ -18,7 +18,7 @@ func (diskError) Name() string { return "disk-error" }
 func (diskError) Doc() Doc {
 	return Doc{
 		Summary: "makes operations of the disk under an etcd member fail; etcd ends when it cannot write or sync, and its process watcher starts it again",
-		Targets: []string{"etcd member"},
+		Targets: []string{"etcd"},
 		Params: map[string]string{
 			"op":    diskOpDoc + "; default all",
 			"error": "EIO (default), or EROFS, with which only writes fail (op=write or op=all)",

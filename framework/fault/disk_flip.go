@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -18,7 +19,7 @@ func (diskFlip) Name() string { return "disk-flip" }
 func (diskFlip) Doc() Doc {
 	return Doc{
 		Summary: "inverts bytes of a file of an etcd member behind its back. Healing inverts them again, except those that were written since; what the member made of damage that it has read stays",
-		Targets: []string{"etcd member"},
+		Targets: []string{"etcd"},
 		Params: map[string]string{
 			"file":    "pattern of the file's name, relative to etcd's data directory; the first that fits is taken; default " + boltFile + ", the database",
 			"offset":  "of the first byte, from 0; default half of the file",
@@ -130,7 +131,7 @@ func (d flipped) inverted(ctx context.Context, done framework.DiskFlipped) (n in
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
 	files, err := d.damager.ListDisk(ctx)
-	if err == nil && !contains(files, done.File) {
+	if err == nil && !slices.Contains(files, done.File) {
 		return 0, fmt.Sprintf("%s is there no more", done.File)
 	}
 	now, err := d.damager.ReadDisk(ctx, done.File, done.Offset, len(done.Was))

@@ -17,7 +17,7 @@ func (diskFull) Name() string { return "disk-full" }
 func (diskFull) Doc() Doc {
 	return Doc{
 		Summary: "fills the disk under an etcd member: writes, new files and allocations fail with ENOSPC, those into space that a file has already included, as on a thin or copy-on-write disk",
-		Targets: []string{"etcd member"},
+		Targets: []string{"etcd"},
 		Params: map[string]string{
 			"free": "bytes that can still be written before the disk is full, from 0 to 1Ti, such as 64Mi; default 0",
 		},

@@ -18,7 +18,7 @@ func (diskLie) Name() string { return "disk-lie" }
 func (diskLie) Doc() Doc {
 	return Doc{
 		Summary: "makes the disk under an etcd member acknowledge each sync and make nothing durable, as a drive does with a cache that it does not own up to; it shows when power is lost (power-off unsynced=drop). Healing writes the cache out",
-		Targets: []string{"etcd member"},
+		Targets: []string{"etcd"},
 		Needs:   []string{diskNeeds, "ProcessReporter"},
 		Example: "etcd/1",
 	}

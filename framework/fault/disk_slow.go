@@ -19,7 +19,7 @@ func (diskSlow) Name() string { return "disk-slow" }
 func (diskSlow) Doc() Doc {
 	return Doc{
 		Summary: "delays operations of the disk under an etcd member",
-		Targets: []string{"etcd member"},
+		Targets: []string{"etcd"},
 		Params: map[string]string{
 			"op":     diskOpDoc + "; default fsync",
 			"delay":  "time added to each operation, from 1ms to 1m; default 100ms",

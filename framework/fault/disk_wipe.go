@@ -21,7 +21,7 @@ func (diskWipe) Name() string { return "disk-wipe" }
 func (diskWipe) Doc() Doc {
 	return Doc{
 		Summary: "kills an etcd member, puts an empty disk into the place of its own and starts it, without its data (a member of a larger cluster refuses to go on, the only one begins anew). Healing kills it again and brings its own disk back with the data that were on it; what was written in between is lost",
-		Targets: []string{"etcd member"},
+		Targets: []string{"etcd"},
 		Needs:   []string{diskNeeds, "DiskDamager", "Killer", "Starter", "ProcessReporter"},
 		Example: "etcd/follower",
 	}
@@ -164,7 +164,7 @@ func (d wiped) back(ctx context.Context, had []string) (bool, string) {
 	// The member may have cut its log since; the database has one name.
 	var missing []string
 	for _, f := range had {
-		if path.Base(f) == "db" && !contains(files, f) {
+		if path.Base(f) == "db" && !slices.Contains(files, f) {
 			missing = append(missing, f)
 		}
 	}
@@ -183,8 +183,6 @@ func damager(f Fault, c framework.Cluster, t Target) (framework.DiskDamager, err
 	}
 	return ability[framework.DiskDamager](holder, of, "fault "+f.Name())
 }
-
-func contains(files []string, name string) bool { return slices.Contains(files, name) }
 
 // localPattern tells whether a pattern is well formed and stays below the
 // directory that it is relative to.

@@ -60,8 +60,8 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 		ask:    func(ctx context.Context) error { return kill(ctx, e.target.Component, hold) },
 		effect: e.gone(old),
 		undo:   func(ctx context.Context) error { return e.starter.Start(ctx, e.target.Component) },
-		healed: e.runs,
-	}.inject(ctx)
+		healed: e.orOff(e.runs),
+	}.oneRequest().inject(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (e end) replaced(old framework.Process) look {
 // of the cluster under test. Where the restart does not come, the component is
 // started, so that nothing is left broken, and there is no proof.
 func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, error) {
-	proof := prove(ctx, time.Now(), healLimit, all(e.replaced(old), e.runs))
+	proof := prove(ctx, time.Now(), healLimit, e.orOff(all(e.replaced(old), e.runs)))
 	if proof.Proven {
 		return proof, nil
 	}

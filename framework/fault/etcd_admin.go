@@ -57,6 +57,11 @@ func (all members) without(node string) members {
 	return slices.DeleteFunc(slices.Clone(all), func(m member) bool { return m.node == node })
 }
 
+// on returns the member on a node, which must be among them.
+func (all members) on(node string) member {
+	return all[slices.IndexFunc(all, func(m member) bool { return m.node == node })]
+}
+
 // first asks one member after the other until one does what is asked.
 func (all members) first(ctx context.Context, ask func(context.Context, member) error) error {
 	var problems []error
@@ -114,11 +119,11 @@ func refusedWith(err, refusal error) bool {
 // probeKey is written by proofs; it is no key of Kubernetes.
 const probeKey = "holdfast/probe"
 
-// etcdWrites looks whether the member on a node takes a write.
-func etcdWrites(ctx context.Context, c framework.Cluster, node string) (bool, string) {
-	err := onMember(c, node, func(m member) error {
-		ctx, cancel := context.WithTimeout(ctx, tryLimit)
-		defer cancel()
+// takesWrites looks whether any member takes a write.
+func (all members) takesWrites(ctx context.Context) (bool, string) {
+	var by string
+	err := all.first(ctx, func(ctx context.Context, m member) error {
+		by = m.node
 		if _, err := m.client.Put(ctx, probeKey, ""); err != nil {
 			return err
 		}
@@ -126,9 +131,21 @@ func etcdWrites(ctx context.Context, c framework.Cluster, node string) (bool, st
 		return err
 	})
 	if err != nil {
-		return false, fmt.Sprintf("a write to etcd on %s: %v", node, err)
+		return false, fmt.Sprintf("a write to etcd: %v", err)
 	}
-	return true, fmt.Sprintf("etcd on %s takes a write", node)
+	return true, fmt.Sprintf("etcd on %s takes a write", by)
+}
+
+// etcdWrites looks whether the member on a node takes a write.
+func etcdWrites(ctx context.Context, c framework.Cluster, node string) (held bool, seen string) {
+	err := onMember(c, node, func(m member) error {
+		held, seen = members{m}.takesWrites(ctx)
+		return nil
+	})
+	if err != nil {
+		return false, err.Error()
+	}
+	return held, seen
 }
 
 // metric reads one sample, without labels, from the metrics that a member
@@ -164,14 +181,6 @@ func (m member) metric(ctx context.Context, access framework.EtcdAccess, name st
 		}
 	}
 	return 0, fmt.Errorf("metrics of etcd on %s (status %d) have no %s", m.node, resp.StatusCode, name)
-}
-
-// nothingToUndo completes an attempt whose effect is not to be taken back:
-// what it did is part of what etcd is for.
-func (a attempt) nothingToUndo(why string) attempt {
-	a.undo = func(context.Context) error { return nil }
-	a.healed = func(context.Context) (bool, string) { return true, "there is nothing to undo: " + why }
-	return a
 }
 
 // peersOf turns a list of members into what a member is started with. A member

@@ -39,8 +39,10 @@ func (n *fakeNode) crashLater(c framework.Component) {
 }
 
 func (n *fakeNode) CrashLoop(_ context.Context, c framework.Component, after, ttl time.Duration) error {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
+	defer n.lock()()
+	if n.processes[c].CrashLooped {
+		return framework.ErrNothingDone
+	}
 	if n.c.ask() {
 		p := n.processes[c]
 		p.CrashLooped, p.crashAfter = true, after
@@ -101,4 +103,53 @@ func (n *fakeNode) Load(_ context.Context, handle string) (framework.Load, error
 		loops = 2
 	}
 	return framework.Load{PID: l.pid, CPUTime: time.Duration(loops) * time.Since(l.began), Anonymous: l.Memory, OOMScoreAdj: 1000}, nil
+}
+
+// fakeLimit is a limit; it throttles and is hit for as long as a load is within it.
+type fakeLimit struct{ framework.Limit }
+
+func (n *fakeNode) LimitSupport(framework.Limit) error { return n.c.noLimits }
+
+func (n *fakeNode) Limit(_ context.Context, _ []framework.Component, l framework.Limit, ttl time.Duration) (string, error) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.pids++
+	handle := fmt.Sprintf("%s-%d", n.name, n.pids)
+	if n.c.ask() && n.c.refuses == nil {
+		if n.limits == nil {
+			n.limits = map[string]fakeLimit{}
+		}
+		n.limits[handle] = fakeLimit{l}
+		n.c.later(ttl, func() { delete(n.limits, handle) })
+	}
+	return handle, n.c.refuses
+}
+
+func (n *fakeNode) Unlimit(_ context.Context, handle string) error {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if !n.c.stubborn {
+		delete(n.limits, handle)
+	}
+	return nil
+}
+
+func (n *fakeNode) ReadLimit(_ context.Context, handle string) (framework.LimitReading, error) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	l, ok := n.limits[handle]
+	if !ok {
+		return framework.LimitReading{}, nil
+	}
+	r := framework.LimitReading{InForce: true, Group: "/groups/" + handle, Inside: 3, CPU: l.CPU, Memory: l.Memory}
+	for _, load := range n.loads {
+		if load.Within == handle && !n.c.lax {
+			r.Periods = uint64(time.Since(load.began) / (100 * time.Millisecond))
+			r.Throttled, r.MemoryHits = r.Periods, r.Periods
+		}
+	}
+	if n.c.astrayProcess {
+		r.Inside, r.Outside = 2, []int{17}
+	}
+	return r, nil
 }

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -31,9 +30,15 @@ type fakeCluster struct {
 	asked  int // calls that ask for a fault
 	// onCut is told which links a cut begins and ends on.
 	onCut func(links []framework.Link, begins bool)
+	// before is called before a node is asked for a fault; it may be nil.
+	before func(*fakeNode)
 	// late is added to what impaired packets are held for.
 	late   time.Duration
 	astray []framework.NameDisturbance
+	// noLimits is why no limit can be kept; lax ones are in force and let
+	// everything through; astrayProcess escapes them.
+	noLimits           error
+	lax, astrayProcess bool
 }
 
 // fakeNode has all abilities of a node.
@@ -45,6 +50,7 @@ type fakeNode struct {
 	processes map[framework.Component]*fakeProcess
 	pids      int
 	loads     map[string]*fakeLoad
+	limits    map[string]fakeLimit
 	trust     fakeTrust
 	disk      fakeDisk
 }
@@ -114,6 +120,15 @@ func (n *fakeNode) Zone() string {
 
 func (n *fakeNode) Components() []framework.Component { return n.runs }
 
+// lock takes the lock for a call that asks for a fault.
+func (n *fakeNode) lock() (unlock func()) {
+	if before := n.c.before; before != nil {
+		before(n)
+	}
+	n.c.mu.Lock()
+	return n.c.mu.Unlock
+}
+
 // spawn starts a component that does not run.
 func (n *fakeNode) spawn(c framework.Component) {
 	p := n.processes[c]
@@ -129,14 +144,13 @@ func (n *fakeNode) spawn(c framework.Component) {
 }
 
 func (n *fakeNode) end(c framework.Component, how string, hold time.Duration) error {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
+	defer n.lock()()
 	if !n.c.ask() {
 		return n.c.refuses
 	}
 	p := n.processes[c]
 	if p.PID == 0 {
-		return errors.New("it is not running")
+		return framework.ErrNothingDone
 	}
 	p.PID, p.StartTicks, p.State, p.LastExit, p.Held = 0, 0, "", how, hold > 0
 	p.hold = n.c.later(max(hold, watcherPause), func() { n.spawn(c) })
@@ -171,8 +185,10 @@ func (n *fakeNode) Start(_ context.Context, c framework.Component) error {
 }
 
 func (n *fakeNode) Freeze(_ context.Context, c framework.Component, ttl time.Duration) error {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
+	defer n.lock()()
+	if n.processes[c].State == "T" {
+		return framework.ErrNothingDone
+	}
 	if n.c.ask() {
 		n.processes[c].State = "T"
 		n.c.later(ttl, func() { n.processes[c].State = "S" })
@@ -190,8 +206,10 @@ func (n *fakeNode) Thaw(_ context.Context, c framework.Component) error {
 }
 
 func (n *fakeNode) PowerOff(_ context.Context, ttl time.Duration) error {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
+	defer n.lock()()
+	if n.off {
+		return framework.ErrNothingDone
+	}
 	if n.c.ask() {
 		n.power(false)
 		n.c.later(ttl, func() { n.power(true) })
@@ -213,7 +231,8 @@ func (n *fakeNode) power(on bool) {
 	for c, p := range n.processes {
 		if !on {
 			p.PID, p.StartTicks, p.State = 0, 0, ""
-			n.loads = nil
+			p.Held, p.CrashLooped = false, false
+			n.loads, n.limits, n.trust.shifts = nil, nil, nil
 		}
 		n.spawn(c)
 	}

@@ -51,8 +51,10 @@ func (s fakeShift) at(t time.Time) time.Duration {
 }
 
 func (n *fakeNode) SpoilCertificates(_ context.Context, c framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
-	n.c.mu.Lock()
-	defer n.c.mu.Unlock()
+	defer n.lock()()
+	if n.trust.defects[c] != "" {
+		return framework.ErrNothingDone
+	}
 	if n.c.ask() {
 		if other, ok := n.trust.insteadOf[d]; ok {
 			d = other

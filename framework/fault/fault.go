@@ -8,6 +8,7 @@ package fault
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -81,6 +82,27 @@ type Injection interface {
 	Proof() Proof
 	// Heal undoes the fault and proves it. It may be called again.
 	Heal(ctx context.Context) (Proof, error)
+}
+
+// Chooser is an Injection that says what was chosen where a parameter left a choice.
+type Chooser interface {
+	// Chosen returns the chosen values by the parameters' names.
+	Chosen() map[string]string
+}
+
+// Used returns the parameters of an injection: as they were given, but for what was
+// chosen.
+func Used(i Injection, given map[string]string) map[string]string {
+	c, ok := i.(Chooser)
+	if !ok || len(c.Chosen()) == 0 {
+		return given
+	}
+	used := maps.Clone(given)
+	if used == nil {
+		used = map[string]string{}
+	}
+	maps.Copy(used, c.Chosen())
+	return used
 }
 
 // Proof shows that something took effect.

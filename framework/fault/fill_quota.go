@@ -72,7 +72,7 @@ func (f fillQuota) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 		return nil, fmt.Errorf("fault fill-quota: %w", err)
 	}
 	defer all.close()
-	m := all[slices.IndexFunc(all, func(m member) bool { return m.node == t.Node })]
+	m := all.on(t.Node)
 	quota, err := m.quota(ctx, access)
 	if err != nil {
 		return nil, fmt.Errorf("fault fill-quota: asking for the quota of etcd on %s: %w", t.Node, err)

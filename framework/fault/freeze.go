@@ -75,5 +75,5 @@ func (f freeze) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 		effect: frozen,
 		undo:   func(ctx context.Context) error { return freezer.Thaw(ctx, t.Component) },
 		healed: proc.orHeld(proc.runs),
-	}.injection(ctx)
+	}.oneRequest().injection(ctx)
 }

@@ -25,10 +25,54 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// Faults on processes end with the power: a node that another fault has switched
+// off is no reason to wait.
+func TestHealWhilePoweredOff(t *testing.T) {
+	for name, x := range map[string]struct {
+		fault  Fault
+		params map[string]string
+	}{
+		"kill": {Kill, nil}, "kill, restarted": {Kill, map[string]string{"restart": "true"}}, "stop": {Stop, nil}, "restart": {Restart, nil},
+		"freeze": {Freeze, nil}, "crash loop": {CrashLoop, nil}, "clock": {ClockJump, nil}, "certificate": {CertExpired, nil},
+	} {
+		inBubble(t, name, func(t *testing.T, c *fakeCluster) {
+			p := proofs{fault: x.fault, target: component("node-2", framework.APIServer), params: x.params}
+			first := p.inject(t, c)
+			off := proofs{fault: PowerOff, target: wholeTarget("node-2")}.inject(t, c)
+			began := time.Now()
+			healed, err := first.Heal(t.Context())
+			if err != nil || !healed.Proven || !strings.Contains(healed.What, "powered off by another fault") || time.Since(began) > 5*time.Second {
+				t.Errorf("%+v, %v, after %s", healed, err, time.Since(began))
+			}
+			if !c.nodes[1].off {
+				t.Error("its healing gave the node its power back")
+			}
+			if healed, err := off.Heal(t.Context()); err != nil || !healed.Proven {
+				t.Errorf("%+v, %v", healed, err)
+			}
+		})
+	}
+}
+
+// A clock is right again, as its memory tells, also where the component is frozen.
+func TestClockOfAFrozenComponent(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, c *fakeCluster) {
+		target := component("node-2", framework.APIServer)
+		clock := proofs{fault: ClockJump, target: target}.inject(t, c)
+		frozen := proofs{fault: Freeze, target: target}.inject(t, c)
+		if healed, err := clock.Heal(t.Context()); err != nil || !healed.Proven || !strings.Contains(healed.What, "while another fault freezes it") {
+			t.Errorf("%+v, %v", healed, err)
+		}
+		if healed, err := frozen.Heal(t.Context()); err != nil || !healed.Proven {
+			t.Errorf("%+v, %v", healed, err)
+		}
+	})
+}
+
 // Faults that overlap are healed each alone, in any order: what another fault
 // keeps down is no reason to wait.
 func TestHealWhileHeld(t *testing.T) {
-	for _, f := range []Fault{Freeze, CrashLoop} {
+	for _, f := range []Fault{Freeze, CrashLoop, ClockJump, CertExpired} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newFake(framework.APIServer)
 			time.Sleep(time.Minute)

@@ -63,6 +63,31 @@ func nodeParty(f Fault, n framework.Node, components []framework.Component) (par
 	return p, nil
 }
 
+// nodeParties returns whole nodes as parties.
+func nodeParties(f Fault, nodes []framework.Node) ([]party, error) {
+	var all []party
+	for _, n := range nodes {
+		p, err := nodeParty(f, n, n.Components())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// newCut is newImpairment for a fault that drops every packet, all the time or,
+// if asked to, now and then. Its links are still to be set.
+func newCut(f Fault, c framework.Cluster, t Target, p Params, ends []party) (*impairment, error) {
+	x, err := newImpairment(f, c, t, p, ends)
+	if err != nil {
+		return nil, err
+	}
+	x.asked, x.shows = framework.Impairment{Cut: true}, drops
+	x.asked.FlapOn, x.asked.FlapOff, err = flapParam(f, p)
+	return x, err
+}
+
 // trafficLimit is how long an injection waits for the first packet that it
 // impairs: longer than the simulated nodes are silent for.
 const trafficLimit = 15 * time.Second
@@ -198,7 +223,8 @@ const quiet = 20 * time.Millisecond
 // passes looks whether packets pass again: while somebody exchanges packets
 // with the ends, the counters of the impairment stand still; and no link has
 // it on it any more, where the provider can tell. Where other impairments are in
-// the way, packets that come and are not counted must do.
+// the way, packets that come and are not counted must do, and where an end is
+// dead, the links alone.
 func (x *impairment) passes(ctx context.Context, handle string, reach look) (bool, string) {
 	before, err := x.network.ImpairmentCounters(ctx, handle)
 	if err != nil {
@@ -235,7 +261,11 @@ func (x *impairment) passes(ctx context.Context, handle string, reach look) (boo
 		return false, fmt.Sprintf("impairment %s is still on the links of %s", handle, x.target.String())
 	case held:
 	case len(links.impairments) == 0 || links.packets == linksBefore.packets:
-		return false, exchanged
+		dead, err := x.dead(ctx)
+		if err != nil || dead == "" {
+			return false, exchanged
+		}
+		exchanged = fmt.Sprintf("%s, so that nothing passes, but none of the links has the impairment on it any more", dead)
 	default:
 		exchanged = fmt.Sprintf("%d packets came on its links, on which it is no more, but impairments %s are", links.packets-linksBefore.packets, listed(links.impairments))
 	}

@@ -3,9 +3,12 @@ package fault
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // Limits of waiting. They are far above what the fault itself needs, so that a
@@ -60,15 +63,20 @@ type injection struct {
 	// undo heals the fault and proves it. It may run more than once.
 	undo func(context.Context) (Proof, error)
 
-	deadMan *time.Timer // nil where the provider undoes the fault by itself
+	// chosen are the parameters that were left to the fault.
+	chosen map[string]string
 
-	mu     sync.Mutex
-	healed Proof
+	mu      sync.Mutex
+	healed  Proof       // guarded by mu
+	deadMan *time.Timer // guarded by mu; nil where the provider undoes the fault by itself
 }
 
 func (i *injection) Target() Target { return i.target }
 
 func (i *injection) Proof() Proof { return i.proof }
+
+// Chosen implements Chooser.
+func (i *injection) Chosen() map[string]string { return i.chosen }
 
 // Heal returns the first proof that was given, and tries again where none was.
 func (i *injection) Heal(ctx context.Context) (Proof, error) {
@@ -119,6 +127,33 @@ type attempt struct {
 	ttl time.Duration
 }
 
+// nothingToUndo completes an attempt whose effect is not to be taken back:
+// what it did is part of what the cluster is for.
+func (a attempt) nothingToUndo(why string) attempt {
+	a.undo = func(context.Context) error { return nil }
+	a.healed = func(context.Context) (bool, string) { return true, "there is nothing to undo: " + why }
+	return a
+}
+
+// oneRequest completes an attempt whose fault is asked for by one request: where
+// the provider says that it has done nothing, nothing is undone.
+func (a attempt) oneRequest() attempt {
+	ask, undo := a.ask, a.undo
+	refused := false
+	a.ask = func(ctx context.Context) error {
+		err := ask(ctx)
+		refused = errors.Is(err, framework.ErrNothingDone)
+		return err
+	}
+	a.undo = func(ctx context.Context) error {
+		if refused {
+			return nil
+		}
+		return undo(ctx)
+	}
+	return a
+}
+
 // inject asks for the fault, waits for its effect and returns the injection.
 // Where the request fails, it is undone as far as possible, since it may have
 // been carried out in part, and the error is returned.
@@ -129,20 +164,28 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 		defer cancel()
 		if undoErr := a.undo(undoing); undoErr != nil {
-			err = fmt.Errorf("%w; and undoing it, should it have happened: %w (the provider heals it when its time to live is over)", err, undoErr)
+			later := "the provider heals it when its time to live is over"
+			if a.ttl > 0 {
+				later = "this goes on being tried"
+				i := &injection{undo: func(ctx context.Context) (Proof, error) { return Proof{}, a.undo(ctx) }}
+				go i.expire()
+			}
+			err = fmt.Errorf("%w; and undoing it, should it have happened: %w (%s)", err, undoErr, later)
 		}
 		return nil, err
 	}
 	i := &injection{target: a.target, undo: a.heal}
 	if a.ttl > 0 {
+		i.mu.Lock() // its time may be over already
 		i.deadMan = time.AfterFunc(a.ttl-time.Since(called), i.expire)
+		i.mu.Unlock()
 	}
 	i.proof = prove(ctx, called, cmp.Or(a.patience, effectLimit), a.effect)
 	return i, nil
 }
 
-// expire heals the fault when its time to live is over, and does not give up:
-// nobody else may be left to do it.
+// expire heals the fault when its time to live is over, or when nobody has an
+// injection to heal, and does not give up: nobody else may be left to do it.
 func (i *injection) expire() {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		ctx, cancel := context.WithTimeout(context.Background(), healLimit)

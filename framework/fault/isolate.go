@@ -51,20 +51,12 @@ func (f isolate) impairment(c framework.Cluster, t Target, p Params) (*impairmen
 	if err != nil {
 		return nil, err
 	}
-	var ends []party
-	for _, n := range nodes {
-		e, err := nodeParty(f, n, n.Components())
-		if err != nil {
-			return nil, err
-		}
-		ends = append(ends, e)
-	}
-	x, err := newImpairment(f, c, t, p, ends)
+	ends, err := nodeParties(f, nodes)
 	if err != nil {
 		return nil, err
 	}
-	x.asked, x.shows = framework.Impairment{Cut: true}, drops
-	if x.asked.FlapOn, x.asked.FlapOff, err = flapParam(f, p); err != nil {
+	x, err := newCut(f, c, t, p, ends)
+	if err != nil {
 		return nil, err
 	}
 	own := nodeNames(nodes)

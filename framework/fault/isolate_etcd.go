@@ -39,25 +39,15 @@ func (f isolateEtcd) Inject(ctx context.Context, c framework.Cluster, t Target, 
 }
 
 func (f isolateEtcd) impairment(c framework.Cluster, t Target, p Params) (*impairment, error) {
-	if err := checkParams(f, p); err != nil {
+	if err := checkEtcd(f, c, t, p); err != nil {
 		return nil, err
-	}
-	if t.Component != framework.Etcd {
-		return nil, fmt.Errorf("fault isolate-etcd: target %s is not etcd: it takes an etcd member, such as etcd/leader or etcd/2", t.Asked)
 	}
 	ends, _, err := endsOf(f, c, t)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), "fault isolate-etcd"); err != nil {
-		return nil, err
-	}
-	x, err := newImpairment(f, c, t, p, ends)
+	x, err := newCut(f, c, t, p, ends)
 	if err != nil {
-		return nil, err
-	}
-	x.asked, x.shows = framework.Impairment{Cut: true}, drops
-	if x.asked.FlapOn, x.asked.FlapOff, err = flapParam(f, p); err != nil {
 		return nil, err
 	}
 	peers := slices.DeleteFunc(nodeNames(c.Nodes()), func(n string) bool { return n == t.Node })

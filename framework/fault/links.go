@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,11 @@ const (
 	apiServerPort  = 6443
 )
 
-const flapDoc = "ON/OFF, such as 1s/500ms: in force for ON, out of force for OFF, and so on until healed, the provider keeping time; each from 10ms to 1h; default always in force"
+// Parameters that faults of the network share.
+const (
+	portDoc = "all, or what is impaired, separated by commas: etcd-peer (2380), etcd-client (2379), apiserver (6443), or a TCP or UDP port from 1 to 65535; default that of a component, all of any other target"
+	flapDoc = "ON/OFF, such as 1s/500ms: in force for ON, out of force for OFF, and so on until healed, the provider keeping time; each from 10ms to 1h; default always in force"
+)
 
 // linkTargets are the kinds of target that have links of their own.
 func linkTargets() []string {
@@ -31,12 +36,10 @@ func linkParams(more map[string]string) map[string]string {
 	all := map[string]string{
 		"direction": "both, in (what the target receives) or out (what it sends); default both",
 		"peer":      "parties at the other end, separated by commas: names (node-2, balancer, workers, harness), numbers of nodes (2), zones (zone/b); default all others",
-		"port":      "all, or what is impaired, separated by commas: etcd-peer (2380), etcd-client (2379), apiserver (6443), or a TCP or UDP port from 1 to 65535; default that of a component, all of any other target",
+		"port":      portDoc,
 		"flap":      flapDoc,
 	}
-	for name, doc := range more {
-		all[name] = doc
-	}
+	maps.Copy(all, more)
 	return all
 }
 
@@ -147,14 +150,8 @@ func endsOf(f Fault, c framework.Cluster, t Target) (ends []party, ports []uint1
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, n := range nodes {
-			e, err := nodeParty(f, n, n.Components())
-			if err != nil {
-				return nil, nil, err
-			}
-			ends = append(ends, e)
-		}
-		return ends, nil, nil
+		ends, err = nodeParties(f, nodes)
+		return ends, nil, err
 	case t.Component == framework.Etcd:
 		ports = []uint16{etcdPeerPort, etcdClientPort}
 	case t.Component == framework.APIServer:

@@ -208,6 +208,27 @@ func TestImpairmentLeftOnALink(t *testing.T) {
 	})
 }
 
+// An impairment is healed alone also where its target has lost power since.
+func TestImpairmentOfANodeThatIsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := reportingCluster{newFake(framework.APIServer)}
+		time.Sleep(time.Minute)
+		i, err := Isolate.Inject(t.Context(), c, wholeTarget("node-2"), Params{TTL: ttl})
+		if err != nil || !i.Proof().Proven {
+			t.Fatalf("%v, %v", i, err)
+		}
+		c.nodes[1].power(false)
+		c.stubborn = true
+		if healed, err := i.Heal(t.Context()); err != nil || healed.Proven {
+			t.Errorf("healed by nothing: %+v, %v", healed, err)
+		}
+		c.stubborn = false
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || !strings.Contains(healed.What, "powered off") {
+			t.Errorf("%+v, %v", healed, err)
+		}
+	})
+}
+
 // Several impairments on the same links, each healed alone. Where the provider
 // tells about links, none needs the others to be healed first.
 func TestOverlappingImpairments(t *testing.T) {

@@ -8,8 +8,10 @@ import (
 )
 
 func TestMemoryPressure(t *testing.T) {
-	for name, p := range pressed(MemoryPressure, map[string]string{"size": "100M"}) {
-		t.Run(name, p.run)
+	for _, params := range []map[string]string{{"size": "100M"}, {"by": "cgroup"}, {"by": "cgroup", "limit": "20M", "oom": "true"}} {
+		for name, p := range pressed(MemoryPressure, params) {
+			t.Run(name+params["by"]+params["oom"], p.run)
+		}
 	}
 }
 

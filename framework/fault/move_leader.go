@@ -79,12 +79,9 @@ func (f moveLeader) Inject(ctx context.Context, c framework.Cluster, t Target, p
 	if before.leader != t.Node {
 		return notInjected(t, "etcd on %s was not the leader any more: %s", t.Node, before), nil
 	}
-	byNode := func(node string) member {
-		return all[slices.IndexFunc(all, func(m member) bool { return m.node == node })]
-	}
 	target, ok := before.ids[to]
 	if !ok { // the majority that answered first was without it
-		s, err := byNode(to).status(ctx)
+		s, err := all.on(to).status(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("fault move-leader: asking for the member that is to lead: %w", err)
 		}
@@ -96,7 +93,7 @@ func (f moveLeader) Inject(ctx context.Context, c framework.Cluster, t Target, p
 		ask: func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, moveLimit)
 			defer cancel()
-			_, err := byNode(t.Node).client.MoveLeader(ctx, target)
+			_, err := all.on(t.Node).client.MoveLeader(ctx, target)
 			return err
 		},
 		effect: func(ctx context.Context) (bool, string) {
@@ -106,12 +103,7 @@ func (f moveLeader) Inject(ctx context.Context, c framework.Cluster, t Target, p
 			}
 			return now.leader == to && now.term > before.term, fmt.Sprintf("%s, after %s in term %d", now, before.leader, before.term)
 		},
-		// Leadership is nothing that would have to be given back.
-		undo: func(context.Context) error { return nil },
-		healed: func(context.Context) (bool, string) {
-			return true, "there is nothing to undo: leadership stays where the members have it"
-		},
-	}.injection(ctx)
+	}.nothingToUndo("leadership stays where the members have it").injection(ctx)
 }
 
 // moveLimit is how long a transfer may take. etcd itself gives up after an

@@ -61,8 +61,9 @@ func newMisleading(f Fault, c framework.Cluster, t Target, p Params) (*misleadin
 	}
 	if text := p.Values["names"]; text != "" {
 		m.disturb.Names = strings.Split(text, ",")
-		for _, name := range m.disturb.Names {
-			if !slices.Contains(known, name) {
+		for i, name := range m.disturb.Names {
+			name = strings.TrimSpace(name)
+			if m.disturb.Names[i] = name; !slices.Contains(known, name) {
 				return nil, badParam(f, p, "names", "names of %s, separated by commas", strings.Join(known, ", "))
 			}
 		}

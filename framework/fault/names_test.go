@@ -28,6 +28,9 @@ func TestNamesCheck(t *testing.T) {
 			t.Errorf("%s: %v", target.Asked, err)
 		}
 	}
+	if err := DNSDead.Check(c, wholeTarget("node-1"), Params{TTL: ttl, Values: map[string]string{"names": "api.fake, node-1"}}); err != nil {
+		t.Errorf("names with a space between them: %v", err)
+	}
 	if err := DNSDead.Check(c, wholeTarget("node-1"), Params{TTL: ttl, Values: map[string]string{"names": "node-1"}}); err == nil {
 		t.Error("a host's own name: accepted")
 	}

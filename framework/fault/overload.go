@@ -68,6 +68,7 @@ type crowd struct {
 	before      levelState
 
 	client *http.Client
+	hangUp func() // closes connections that are idle
 	answer sync.WaitGroup
 	stop   context.CancelFunc
 	// Answers so far.
@@ -105,6 +106,7 @@ func (f overload) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 	if err := o.connect(); err != nil {
 		return nil, fmt.Errorf("fault overload: %w", err)
 	}
+	defer o.hangUp() // what the clients use is not idle
 	if o.level, err = o.findLevel(ctx); err != nil {
 		return nil, fmt.Errorf("fault overload: finding the priority level of user %s: %w", overloadUser, err)
 	}
@@ -140,6 +142,7 @@ func (o *crowd) connect() error {
 	config := rest.CopyConfig(o.entrance.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: overloadUser}
 	base := config.Transport
+	o.hangUp = func() {}
 	if base == nil {
 		tls, err := rest.TLSConfigFor(config)
 		if err != nil {
@@ -149,7 +152,9 @@ func (o *crowd) connect() error {
 		if dial == nil {
 			dial = (&net.Dialer{Timeout: tryLimit}).DialContext
 		}
-		base = &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}
+		own := &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}
+		// What client-go wraps around it does not pass that on.
+		base, o.hangUp = own, own.CloseIdleConnections
 	}
 	rt, err := rest.HTTPWrappersForConfig(config, base)
 	o.client = &http.Client{Transport: rt, Timeout: healLimit}
@@ -266,7 +271,7 @@ func (o *crowd) run(ctx context.Context) {
 func (o *crowd) end(ctx context.Context) error {
 	o.stop()
 	o.answer.Wait()
-	o.client.CloseIdleConnections()
+	o.hangUp()
 	return errors.Join(
 		remove(ctx, o.cluster, rbacPath+"clusterrolebindings/"+o.name, "clusterrolebindings/"+o.name),
 		remove(ctx, o.cluster, rbacPath+"clusterroles/"+o.name, "clusterroles/"+o.name))

@@ -1,12 +1,17 @@
 package fault
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -65,6 +70,62 @@ func (f *fairness) answer(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	return true
+}
+
+// connected counts the connections through the entrances of a cluster.
+type connected struct {
+	apiCluster
+	open atomic.Int64
+}
+
+type countedConn struct {
+	net.Conn
+	once sync.Once
+	open *atomic.Int64
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
+}
+
+func (c *connected) Entrances() []framework.Entrance {
+	all := c.apiCluster.Entrances()
+	for i := range all {
+		all[i].Config = rest.CopyConfig(all[i].Config)
+		all[i].Config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			c.open.Add(1)
+			return &countedConn{Conn: conn, open: &c.open}, nil
+		}
+	}
+	return all
+}
+
+// The cluster's process lives on after a fault: no connection of it may stay.
+func TestOverloadLeavesNoConnections(t *testing.T) {
+	t.Parallel()
+	for name, exempt := range map[string]bool{"refused": true, "injected and healed": false} {
+		c := &connected{apiCluster: newAPI(t)}
+		f := &fairness{seats: make(chan struct{}, 2), exempt: exempt}
+		c.hookAll(f.answer)
+		i, err := Overload.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"concurrency": "20"}})
+		if (err != nil) != exempt {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !exempt {
+			if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+				t.Fatalf("%s: %+v, %v", name, healed, err)
+			}
+		}
+		await(t.Context(), 5*time.Second, func(context.Context) (bool, string) { return c.open.Load() == 0, "" })
+		if n := c.open.Load(); n != 0 {
+			t.Errorf("%s: %d connections are open", name, n)
+		}
+	}
 }
 
 func TestOverload(t *testing.T) {

@@ -73,7 +73,7 @@ func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 			effect: plugs[i].told(o.dark),
 			undo:   o.power.PowerOn,
 			healed: o.back,
-		}})
+		}.oneRequest()})
 	}
 	return onNodes(ctx, t, shares)
 }

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -52,8 +53,11 @@ func (p process) before(ctx context.Context) (now framework.Process, absent stri
 		}
 		return now, "", fmt.Errorf("asking for the process of %s before the fault: %w", p.target.String(), err)
 	}
-	if ended(now) {
+	switch {
+	case ended(now):
 		return now, p.target.String() + " was not running", nil
+	case now.Held: // it is being stopped
+		return now, p.target.String() + " is being held down already", nil
 	}
 	return now, "", nil
 }
@@ -101,7 +105,7 @@ func agentAnswers(c framework.Cluster, name string) (answers, error) {
 	}
 	reporter, ok := n.(framework.ProcessReporter)
 	if !ok || len(n.Components()) == 0 {
-		return nil, fmt.Errorf("there is nothing to ask it for")
+		return nil, errors.New("there is nothing to ask it for")
 	}
 	first := n.Components()[0]
 	return func(ctx context.Context) (bool, string) {
@@ -132,10 +136,25 @@ func (p process) outlives(d time.Duration) look {
 	}
 }
 
+// orOff looks whether l holds, or whether another fault has taken the power from
+// the node: then nothing is left of this one.
+func (p process) orOff(l look) look {
+	return func(ctx context.Context) (bool, string) {
+		held, seen := l(ctx)
+		if held || p.power == nil {
+			return held, seen
+		}
+		if on, err := p.power.Powered(ctx); err != nil || on {
+			return false, seen
+		}
+		return true, fmt.Sprintf("node %s is powered off by another fault", p.target.Node)
+	}
+}
+
 // orHeld looks whether l holds, or whether another fault keeps the component
 // down: then nothing is left of this one, and the rest is that one's to heal.
 func (p process) orHeld(l look) look {
-	return func(ctx context.Context) (bool, string) {
+	return p.orOff(func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)
 		if held {
 			return true, seen
@@ -145,5 +164,5 @@ func (p process) orHeld(l look) look {
 			return false, seen
 		}
 		return true, p.target.String() + " has ended and is held down by another fault"
-	}
+	})
 }

@@ -87,7 +87,7 @@ func (f reboot) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 			undo:     o.power.PowerOn,
 			healed:   all(o.back, o.complete(before)),
 			patience: off + bootLimit,
-		}})
+		}.oneRequest()})
 	}
 	return onNodes(ctx, t, shares)
 }

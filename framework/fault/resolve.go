@@ -35,7 +35,7 @@ var ErrNobody = errors.New("nobody is in that role at the moment")
 //	zone/b           every node of fault domain b
 //	balancer         the load balancer
 //	kwok             the process that simulates the worker nodes
-//	workers, harness hosts of the network, for faults of the network
+//	workers, harness hosts of the network, for faults of the network and of names
 //
 // Components may be written in full (kube-controller-manager/active). While
 // there is no leader or holder, Resolve waits for one, 30 seconds at most. It

@@ -86,7 +86,7 @@ func (f restart) Inject(ctx context.Context, c framework.Cluster, t Target, p Pa
 			return held, fmt.Sprintf("%s, %s: %s", t.String(), id(old), seen)
 		},
 		undo:     start,
-		healed:   all(e.replaced(old), e.runs),
+		healed:   e.orOff(all(e.replaced(old), e.runs)),
 		patience: restartedLimit,
 	}.injection(ctx)
 }

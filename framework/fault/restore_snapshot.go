@@ -10,7 +10,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -46,6 +45,9 @@ type rewind struct {
 	writes  int
 	ttl     time.Duration
 	nodes   []rewound
+	// restarted are the processes that knew of what was lost and know it no
+	// more, by component and node.
+	restarted map[string]bool
 }
 
 // rewound is a node with etcd.
@@ -65,7 +67,7 @@ func (f restoreSnapshot) rewind(c framework.Cluster, t Target, p Params) (*rewin
 	if err := checkEtcd(f, c, t, p); err != nil {
 		return nil, err
 	}
-	r := &rewind{cluster: c, ttl: p.TTL}
+	r := &rewind{cluster: c, ttl: p.TTL, restarted: map[string]bool{}}
 	var err error
 	if r.age, err = durationParam(f, p, "age", 5*time.Second, 0, 10*time.Minute); err != nil {
 		return nil, err
@@ -201,9 +203,9 @@ func (m member) snapshot(ctx context.Context, file string) (revision int64, err 
 // with and without the snapshot must not meet. Whatever fails, all are started.
 func (r *rewind) restore(ctx context.Context, file string, peers []framework.EtcdPeer) error {
 	each := func(what string, do func(context.Context, rewound) error) error {
-		g, ctx := errgroup.WithContext(ctx)
+		var all []func(context.Context) error
 		for _, n := range r.nodes {
-			g.Go(func() error {
+			all = append(all, func(ctx context.Context) error {
 				ctx, cancel := context.WithTimeout(ctx, compactLimit)
 				defer cancel()
 				if err := do(ctx, n); err != nil {
@@ -212,7 +214,7 @@ func (r *rewind) restore(ctx context.Context, file string, peers []framework.Etc
 				return nil
 			})
 		}
-		return g.Wait()
+		return atOnce(all)(ctx)
 	}
 	err := each("stopping", func(ctx context.Context, n rewound) error { return n.Kill(ctx, framework.Etcd, r.ttl) })
 	if err == nil {
@@ -251,27 +253,36 @@ func (r *rewind) back(ctx context.Context, last int64) (held bool, seen string) 
 // stale are the components that keep what they have read from etcd.
 var stale = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
 
-// restart ends every process that may know of what was lost; the nodes'
-// watchers start them again.
+// restart ends every process that may know of what was lost, once, however
+// often healing is tried; the nodes' watchers start them again.
 func (r *rewind) restart(ctx context.Context) error {
 	var problems []error
 	for _, component := range stale {
 		for _, n := range nodesWith(r.cluster, component) {
-			p, err := newProcess(RestoreSnapshot, r.cluster, Target{Asked: string(component) + "/" + n.Name(), Node: n.Name(), Component: component})
-			if err != nil {
-				problems = append(problems, err)
+			key := string(component) + "/" + n.Name()
+			if r.restarted[key] {
 				continue
 			}
-			// One that does not run knows nothing.
-			if _, absent, err := p.before(ctx); err != nil || absent != "" {
-				continue
-			}
-			if err := n.(framework.Killer).Kill(ctx, component, 0); err != nil {
+			if err := r.restartOne(ctx, n, Target{Asked: key, Node: n.Name(), Component: component}); err != nil {
 				problems = append(problems, fmt.Errorf("restarting %s on %s: %w", component, n.Name(), err))
+				continue
 			}
+			r.restarted[key] = true
 		}
 	}
 	return errors.Join(problems...)
+}
+
+func (r *rewind) restartOne(ctx context.Context, n framework.Node, t Target) error {
+	p, err := newProcess(RestoreSnapshot, r.cluster, t)
+	if err != nil {
+		return err
+	}
+	_, absent, err := p.before(ctx)
+	if err != nil || absent != "" {
+		return err // one that does not run knows nothing
+	}
+	return n.(framework.Killer).Kill(ctx, t.Component, 0)
 }
 
 // serves looks whether every member reads and every API server is ready.

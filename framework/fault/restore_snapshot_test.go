@@ -1,8 +1,15 @@
 package fault
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 func TestRestoreSnapshot(t *testing.T) {
@@ -34,4 +41,62 @@ func TestRestoreSnapshot(t *testing.T) {
 	if err := RestoreSnapshot.Check(c, target, Params{TTL: ttl, Values: map[string]string{"age": "1h"}}); err == nil {
 		t.Error("age=1h: accepted")
 	}
+}
+
+// startedEtcd is a member that notes whether it was told to start.
+type startedEtcd struct {
+	framework.EtcdOperator
+	framework.Killer
+	fails   error
+	mu      *sync.Mutex
+	started *int
+}
+
+func (m startedEtcd) Kill(context.Context, framework.Component, time.Duration) error { return m.fails }
+
+func (m startedEtcd) Start(ctx context.Context, _ framework.Component) error {
+	if m.fails != nil {
+		return m.fails
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Second):
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*m.started++
+	return nil
+}
+
+// A node that can be neither stopped nor started keeps no other member down.
+func TestRestoreStartsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var started int
+		r := &rewind{ttl: ttl}
+		for _, fails := range []error{nil, errors.New("no power"), nil} {
+			m := startedEtcd{fails: fails, mu: &mu, started: &started}
+			r.nodes = append(r.nodes, rewound{EtcdOperator: m, Killer: m, Starter: m})
+		}
+		if err := r.restore(t.Context(), "", nil); err == nil || started != 2 {
+			t.Errorf("%d of 2 members were started: %v", started, err)
+		}
+	})
+}
+
+// Healing that is tried again does not restart what it has restarted.
+func TestRestoreRestartsOnce(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, c *fakeCluster) {
+		r := &rewind{cluster: c, restarted: map[string]bool{}}
+		for range 3 {
+			if err := r.restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if c.asked != 9 || state(c, 1, framework.Scheduler).Restarts != 1 {
+			t.Errorf("%d processes of 9 were ended, %+v", c.asked, state(c, 1, framework.Scheduler))
+		}
+	})
 }

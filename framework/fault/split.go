@@ -26,7 +26,7 @@ func (split) Doc() Doc {
 				"bridge: two halves, the target in the first one, that only the last node hears, and which only hear it; default 1 and all others",
 			"groups": "the groups themselves, separated by commas, and their nodes by +: node-1+node-2,node-3 (or 1+2,3); every node once, the target in the first group. Not together with shape",
 			"hosts":  "other hosts and the group that they are in, from 1, separated by commas: balancer:1,harness:2. They reach no node of the other groups; default none",
-			"port":   linkParams(nil)["port"],
+			"port":   portDoc,
 			"flap":   flapDoc,
 		},
 		Needs:   []string{"NetworkFaulter", "PowerSwitch or ProcessReporter"},
@@ -55,20 +55,12 @@ func (f split) impairment(c framework.Cluster, t Target, p Params) (*impairment,
 		return nil, err
 	}
 	// All nodes must be alive: one that is dead is in no group.
-	var ends []party
-	for _, n := range c.Nodes() {
-		e, err := nodeParty(f, n, n.Components())
-		if err != nil {
-			return nil, err
-		}
-		ends = append(ends, e)
-	}
-	x, err := newImpairment(f, c, t, p, ends)
+	ends, err := nodeParties(f, c.Nodes())
 	if err != nil {
 		return nil, err
 	}
-	x.asked, x.shows = framework.Impairment{Cut: true}, drops
-	if x.asked.FlapOn, x.asked.FlapOff, err = flapParam(f, p); err != nil {
+	x, err := newCut(f, c, t, p, ends)
+	if err != nil {
 		return nil, err
 	}
 	ports, err := portParam(f, p, nil)

@@ -99,6 +99,9 @@ func (fs *fileSystem) alone(n *node, f func() error) error {
 	defer fs.busy.Unlock()
 	fs.names.Lock()
 	defer fs.names.Unlock()
+	if n.tree.gone {
+		return os.ErrNotExist
+	}
 	return n.opened(f)
 }
 
@@ -133,23 +136,20 @@ func (n *node) invert(f *flip, bytes int) error {
 // keep is set.
 func (d *Disk) unflip(n *node, f *flip, keep bool) error {
 	err := d.fs.alone(n, func() error {
-		n.flips = slices.DeleteFunc(n.flips, func(other *flip) bool { return other == f })
-		if keep {
-			return nil
-		}
 		for i := range f.was {
 			at := f.off + int64(i)
-			if f.over[i] || at >= n.size {
+			if keep || f.over[i] || at >= n.size {
 				continue
 			}
 			if _, err := unix.Pwrite(n.fd, f.was[i:i+1], at); err != nil {
 				return err
 			}
 		}
+		n.flips = slices.DeleteFunc(n.flips, func(other *flip) bool { return other == f })
 		return nil
 	})
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // the file was removed, and the damage with it
+		return nil // the file was removed, or its disk, and the damage with it
 	}
 	d.fs.tell([]*node{n}, nil)
 	return err
@@ -177,7 +177,7 @@ func (d *Disk) Wipe(ttl time.Duration) (handle string, err error) {
 			return err
 		}
 		if err := os.Mkdir(data, 0o700); err != nil {
-			return err
+			return errors.Join(err, os.Rename(aside, data))
 		}
 		d.wiped = d.fs.tree
 		d.wiped.base = aside
@@ -212,6 +212,7 @@ func (d *Disk) unwipe() error {
 			return err
 		}
 		d.wiped.base = data
+		d.fs.tree.gone = true
 		d.fs.tree = d.wiped
 		d.wiped = nil
 		return nil

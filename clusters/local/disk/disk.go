@@ -137,22 +137,25 @@ func (d *Disk) Fault(f framework.DiskFault, ttl time.Duration) (handle string, e
 	if f.Delay < f.Jitter || f.Jitter < 0 || f.Share < 0 || f.Share > 1 || f.Free < 0 {
 		return "", fmt.Errorf("this is no fault of a disk: %+v", f)
 	}
-	r := newRule(f)
-	handle, err = d.add(&fault{rule: r, end: func() error { return d.remove(r) }}, ttl)
-	if err != nil {
-		return "", err
+	if ttl <= 0 {
+		return "", errNoTTL
 	}
+	r := newRule(f)
 	d.setRules(func(rules []*rule) []*rule { return append(rules, r) })
 	if r.covers(opRead) {
 		d.dropCaches() // so that reads come here
 	}
-	return handle, nil
+	// Last, or its time might be over before it is in force.
+	return d.add(&fault{rule: r, end: func() error { return d.remove(r) }}, ttl)
 }
 
 // errNoTTL refuses what would never heal by itself.
 var errNoTTL = errors.New("a fault needs a time to live above zero")
 
-// add notes a fault that ends after ttl.
+// endPause is between two attempts to end a fault whose time is over.
+const endPause = time.Second
+
+// add notes a fault that ends after ttl, and goes on being ended until it has.
 func (d *Disk) add(f *fault, ttl time.Duration) (handle string, err error) {
 	if ttl <= 0 {
 		return "", errNoTTL
@@ -164,7 +167,8 @@ func (d *Disk) add(f *fault, ttl time.Duration) (handle string, err error) {
 	d.faults[handle] = f
 	f.timer = time.AfterFunc(ttl, func() {
 		if err := d.Restore(handle); err != nil {
-			fmt.Fprintf(os.Stderr, "disk on %s: ending fault %s: %v\n", d.cfg.Mount, handle, err)
+			fmt.Fprintf(os.Stderr, "disk on %s: ending fault %s: %v; trying again\n", d.cfg.Mount, handle, err)
+			f.timer.Reset(endPause)
 		}
 	})
 	return handle, nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -304,6 +305,55 @@ func TestWipe(t *testing.T) {
 // TestKilledWhileWaiting kills a process that waits for a slow disk: it must
 // end at once. Until then the many signals that a Go program gets from itself
 // must not reach it as failed operations.
+// Bytes that were flipped on the disk of a wipe went with it: healing them later
+// must not touch a file of that name on the disk that came back.
+func TestFlipOnADiskThatIsGone(t *testing.T) {
+	p := startDisk(t, t.TempDir())
+	step(t, p.Mount(), "write a 0 abcdefgh")
+	wipe, err := p.Wipe(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(t, p.Mount(), "write a 0 ABCDEFGH")
+	// Once the kernel lets go of the file it is forgotten here too.
+	open, err := os.OpenFile(filepath.Join(p.Mount(), "a"), unix.O_PATH, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip, err := p.Flip(t.Context(), framework.DiskFlip{File: "a", Offset: 2, Bytes: 3}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore(t, p, wipe)
+	restore(t, p, flip.Handle)
+	open.Close()
+	if got := contents(t, p.Mount()); got != "a=abcdefgh" {
+		t.Errorf("the disk that came back has %q", got)
+	}
+}
+
+// A fault whose time is over is ended again and again until it has ended.
+func TestEndsInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Disk{faults: map[string]*fault{}}
+		tries := 0
+		handle, err := d.add(&fault{end: func() error {
+			if tries++; tries < 3 {
+				return errors.New("not yet")
+			}
+			return nil
+		}}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if tries != 3 || !d.fault(handle).over {
+			t.Errorf("tried %d times, over %v", tries, d.fault(handle).over)
+		}
+	})
+}
+
 func TestKilledWhileWaiting(t *testing.T) {
 	for _, frozen := range []bool{false, true} {
 		p := startDisk(t, t.TempDir())

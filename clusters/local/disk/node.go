@@ -34,6 +34,7 @@ type node struct {
 type tree struct {
 	base string
 	root *node
+	gone bool // it was removed, and another may be in its place
 }
 
 // path returns where the file behind the node is; empty if it was removed for

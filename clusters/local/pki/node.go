@@ -86,7 +86,7 @@ func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []st
 }
 
 func write(dir string, files map[string][]byte) error {
-	if err := os.MkdirAll(filepath.Join(dir, "etcd"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, etcdDir), 0o700); err != nil {
 		return err
 	}
 	for name, data := range files {

@@ -1,0 +1,65 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// An agent that was frozen does nothing that nobody waits for any more, whatever
+// it was asked for.
+func TestAgentRefusesLateRequests(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{}
+	refused := make(chan int, 1)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(50 * time.Millisecond) // frozen
+		late := &status{ResponseWriter: w}
+		a.ServeHTTP(late, r) // which has nothing else to answer with
+		refused <- late.code
+	})}
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+	n := &node{machine: &machine{agent: newAgentClient("node-1", socket)}}
+	for name, ask := range map[string]func(context.Context) error{
+		"clock": func(ctx context.Context) error {
+			return n.machine.agent.exchange(ctx, http.MethodPost, shiftPath, clockRequest{For: time.Minute}, nil)
+		},
+		"etcd": func(ctx context.Context) error {
+			return n.RejoinEtcd(ctx, []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://127.0.0.1:2380"}}})
+		},
+		"kill": func(ctx context.Context) error {
+			return n.machine.agent.do(ctx, "kill", agentRequest{Component: framework.Etcd})
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if err := ask(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+		if code := <-refused; code != nothingDoneStatus {
+			t.Errorf("%s: answered with status %d", name, code)
+		}
+	}
+}
+
+// status notes the status of an answer.
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}

@@ -1,0 +1,74 @@
+package local
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// spoilable is a node whose certificates are there, and nothing else.
+func spoilable(t *testing.T) (n *node, cert string) {
+	t.Helper()
+	p, err := pki.New(pki.Options{Cluster: "spoilt"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := p.WriteNode(filepath.Join(dir, pkiDir), "node-1", "https://127.0.0.1", []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	n = &node{cluster: &Cluster{pki: p}, spec: clusters.Node{Name: "node-1"}, machine: &machine{dir: dir}}
+	return n, filepath.Join(dir, pkiDir, pki.APIServerCert)
+}
+
+// A cluster that has ended leaves alone what another one may have put in the
+// place of its certificates by the time that they were to be restored.
+func TestCertificatesOfAnEndedCluster(t *testing.T) {
+	n, cert := spoilable(t)
+	synctest.Test(t, func(t *testing.T) {
+		if err := n.SpoilCertificates(t.Context(), framework.APIServer, framework.CertificateExpired, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		n.spoilt.forget()
+		if err := os.WriteFile(cert, []byte("of another cluster"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if b, err := os.ReadFile(cert); err != nil || string(b) != "of another cluster" {
+			t.Errorf("%v, %s", err, b)
+		}
+	})
+}
+
+func TestSpoiltTwice(t *testing.T) {
+	n, cert := spoilable(t)
+	own, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		spoil := func() error {
+			return n.SpoilCertificates(t.Context(), framework.APIServer, framework.CertificateWrongNames, time.Minute)
+		}
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if err := spoil(); !errors.Is(err, framework.ErrNothingDone) {
+			t.Errorf("spoilt twice: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if b, err := os.ReadFile(cert); err != nil || string(b) != string(own) {
+			t.Errorf("not restored when its time was over: %v", err)
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Period is the time over which a quota of processor time is kept: the kernel's
+// default, and Kubernetes'.
+const Period = 100 * time.Millisecond
+
+// limitFile is the file of a controller without which it is of no use.
+func limitFile(v2 bool, c Controller) string {
+	switch {
+	case c == CPU && v2:
+		return "cpu.max"
+	case c == CPU:
+		return "cpu.cfs_quota_us"
+	case v2:
+		return "memory.high"
+	}
+	return "memory.limit_in_bytes"
+}
+
+// SetQuota limits the processor time of a group and of those in it, in percent of
+// one processor; 0 takes the limit away.
+func (t *Tree) SetQuota(dir string, percent float64) error {
+	quota, none := int64(percent/100*float64(Period.Microseconds())), "-1"
+	if t.V2 {
+		none = "max"
+	}
+	text := strconv.FormatInt(quota, 10)
+	if percent == 0 {
+		text = none
+	}
+	period := strconv.FormatInt(Period.Microseconds(), 10)
+	if t.V2 {
+		return write(filepath.Join(dir, "cpu.max"), text+" "+period)
+	}
+	if err := write(filepath.Join(dir, "cpu.cfs_period_us"), period); err != nil {
+		return err
+	}
+	return write(filepath.Join(dir, "cpu.cfs_quota_us"), text)
+}
+
+// SetMemory limits the memory that is charged to a group, in bytes; 0 takes a limit
+// away. Beyond the hard limit the kernel ends processes; beyond the soft one, which
+// version 1 does not have, it slows them down.
+func (t *Tree) SetMemory(dir string, soft, hard int64) error {
+	text := func(n int64, none string) string {
+		if n == 0 {
+			return none
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	if !t.V2 {
+		return write(filepath.Join(dir, "memory.limit_in_bytes"), text(hard, "-1"))
+	}
+	if err := write(filepath.Join(dir, "memory.high"), text(soft, "max")); err != nil {
+		return err
+	}
+	return write(filepath.Join(dir, "memory.max"), text(hard, "max"))
+}
+
+// Usage is what the kernel has counted in a group since it was made, and the limits
+// that it keeps.
+type Usage struct {
+	Quota        float64 // percent of one processor; 0 for none
+	Periods      uint64
+	Throttled    uint64        // periods in which it got less than it wanted
+	ThrottledFor time.Duration // by all its threads together
+
+	MemoryLimit int64 // bytes; 0 for none
+	Memory      int64 // bytes
+	MemoryHits  uint64
+	OOMKills    uint64
+}
+
+// Usage reads the files of a group.
+func (t *Tree) Usage(dir string) (Usage, error) {
+	r := reader{dir: dir}
+	var u Usage
+	if t.Has(CPU) {
+		stat := r.pairs("cpu.stat")
+		u.Periods, u.Throttled = stat["nr_periods"], stat["nr_throttled"]
+		u.ThrottledFor = time.Duration(stat["throttled_time"])
+		quota, period := "", ""
+		if t.V2 {
+			u.ThrottledFor = time.Duration(stat["throttled_usec"]) * time.Microsecond
+			quota, period, _ = strings.Cut(r.text("cpu.max"), " ")
+		} else {
+			quota, period = r.text("cpu.cfs_quota_us"), r.text("cpu.cfs_period_us")
+		}
+		if q, p := r.number(quota), r.number(period); q > 0 && p > 0 {
+			u.Quota = 100 * float64(q) / float64(p)
+		}
+	}
+	if t.Has(Memory) && t.V2 {
+		events := r.pairs("memory.events")
+		u.MemoryHits, u.OOMKills = events["high"]+events["max"], events["oom_kill"]
+		u.Memory = r.number(r.text("memory.current"))
+		soft, hard := r.number(r.text("memory.high")), r.number(r.text("memory.max"))
+		if u.MemoryLimit = soft; soft == 0 || hard > 0 && hard < soft {
+			u.MemoryLimit = hard
+		}
+	} else if t.Has(Memory) {
+		u.MemoryHits = uint64(r.number(r.text("memory.failcnt")))
+		u.OOMKills = r.pairs("memory.oom_control")["oom_kill"]
+		u.Memory = r.number(r.text("memory.usage_in_bytes"))
+		// No limit is the highest number of whole pages.
+		if u.MemoryLimit = r.number(r.text("memory.limit_in_bytes")); u.MemoryLimit > 1<<60 {
+			u.MemoryLimit = 0
+		}
+	}
+	return u, r.err
+}
+
+// reader reads files of a group and keeps the first error.
+type reader struct {
+	dir string
+	err error
+}
+
+func (r *reader) text(file string) string {
+	b, err := os.ReadFile(filepath.Join(r.dir, file))
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// number reads one; "max" and negative ones stand for none, which is 0.
+func (r *reader) number(text string) int64 {
+	if text == "max" || text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("a control group in %s says %q: %w", r.dir, text, err)
+	}
+	return max(n, 0)
+}
+
+// pairs reads a file of names and numbers.
+func (r *reader) pairs(file string) map[string]uint64 {
+	all := map[string]uint64{}
+	for line := range strings.Lines(r.text(file)) {
+		if f := strings.Fields(line); len(f) == 2 {
+			all[f[0]] = uint64(r.number(f[1]))
+		}
+	}
+	return all
+}

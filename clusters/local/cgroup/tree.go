@@ -1,0 +1,228 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Prefix is that of the names of all trees.
+const Prefix = "holdfast-"
+
+// Tree is a group with groups in it.
+type Tree struct {
+	Place
+	dir  string
+	lock *os.File
+}
+
+// Make makes a tree. It lasts until Remove or, where this process dies before,
+// until somebody sweeps.
+func (p Place) Make(name string) (*Tree, error) {
+	for {
+		dir, err := os.MkdirTemp(p.base, Prefix+name+"-")
+		if err != nil {
+			var path *fs.PathError // its name says nothing
+			if errors.As(err, &path) {
+				err = path.Err
+			}
+			return nil, fmt.Errorf("making a control group in %s: %w", p.base, err)
+		}
+		t := &Tree{Place: p, dir: dir}
+		if t.lock, err = hold(dir); err == nil {
+			// A sweep may have come between.
+			if _, err = os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+				_ = t.lock.Close()
+				continue
+			}
+		}
+		if err == nil && p.V2 {
+			for _, c := range p.Controllers {
+				err = errors.Join(err, enable(dir, c))
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("making control group %s: %w", dir, err), t.Remove())
+		}
+		return t, nil
+	}
+}
+
+// hold locks a group for as long as this process lives.
+func hold(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Has tells whether the tree has a controller.
+func (p Place) Has(c Controller) bool { return slices.Contains(p.Controllers, c) }
+
+// Dir returns the directory of the tree.
+func (t *Tree) Dir() string { return t.dir }
+
+// Group returns the directory of a group in the tree, which is made where it does
+// not exist.
+func (t *Tree) Group(name string) (string, error) {
+	dir := filepath.Join(t.dir, name)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("making a control group: %w", err)
+	}
+	return dir, nil
+}
+
+// Groups returns the names of the groups in the tree.
+func (t *Tree) Groups() []string { return subgroups(t.dir) }
+
+func subgroups(dir string) []string {
+	entries, _ := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// removeLimit is how long a group may take to let go of processes that are moved
+// or dying.
+const removeLimit = 2 * time.Second
+
+// RemoveGroup moves all processes of a group home, and removes it.
+func (t *Tree) RemoveGroup(name string) error { return t.remove(filepath.Join(t.dir, name)) }
+
+// Remove removes the tree. Its processes go home.
+func (t *Tree) Remove() error {
+	var errs []error
+	for _, name := range t.Groups() {
+		errs = append(errs, t.RemoveGroup(name))
+	}
+	errs = append(errs, t.remove(t.dir))
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if t.lock != nil {
+		_ = t.lock.Close()
+	}
+	return nil
+}
+
+func (t *Tree) remove(dir string) error {
+	for deadline := time.Now().Add(removeLimit); ; time.Sleep(2 * time.Millisecond) {
+		pids, err := Processes(dir)
+		for _, pid := range pids {
+			if err = Move(t.home, pid); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			err = unix.Rmdir(dir)
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("removing control group %s: %w", dir, err)
+		}
+	}
+}
+
+// Processes returns the processes in a group, as this process's PID namespace
+// numbers them.
+func Processes(dir string) ([]int, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, field := range strings.Fields(string(b)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid != 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// Move puts a process into a group; 0 stands for this one. What has ended is left
+// alone.
+func Move(dir string, pid int) error {
+	err := write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// Home moves a process back to the group of this one.
+func (t *Tree) Home(pid int) error { return Move(t.home, pid) }
+
+// dyingLimit is how long a sweep waits for the processes of a tree without an owner.
+const dyingLimit = time.Second
+
+// Sweep removes the trees that dead processes left. It disturbs none that is in use:
+// that is locked, and a group that has processes cannot be removed.
+func Sweep() error {
+	places, _ := Find()
+	var errs []error
+	for _, p := range places {
+		for _, name := range subgroups(p.base) {
+			if !strings.HasPrefix(name, Prefix) {
+				continue
+			}
+			dir := filepath.Join(p.base, name)
+			lock, err := hold(dir)
+			if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
+				continue
+			} else if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			// Its processes die with its owner, which takes them a moment. If
+			// they do not, they are not ours to end.
+			for deadline := time.Now().Add(dyingLimit); ; time.Sleep(2 * time.Millisecond) {
+				for _, group := range subgroups(dir) {
+					_ = unix.Rmdir(filepath.Join(dir, group))
+				}
+				err := unix.Rmdir(dir)
+				if errors.Is(err, unix.EBUSY) && time.Now().Before(deadline) {
+					continue
+				}
+				if err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) {
+					errs = append(errs, err)
+				}
+				break
+			}
+			_ = lock.Close()
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("removing control groups that were left behind: %w", err)
+	}
+	return nil
+}
+
+// write writes to a file that exists: the kernel makes those of groups.
+func write(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(text)
+	return err
+}

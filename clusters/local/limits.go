@@ -1,0 +1,442 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local/cgroup"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// limits keeps the processes of a machine in control groups while there are limits
+// in force on them. It needs nothing of the machine, whose agent may be frozen; but
+// the agent puts what it starts into the groups that a file names.
+//
+// A tree has a group for each component that has a limit of its own, and one for all
+// the others while the node as a whole has one: the tree's own limit is the node's.
+type limits struct {
+	m *machine
+
+	mu      sync.Mutex
+	inForce map[string]*limitInForce // by handle; guarded by mu
+	trees   []*cgroup.Tree           // none while nothing is in force; guarded by mu
+}
+
+type limitInForce struct {
+	components []framework.Component // none for the whole node
+	limit      framework.Limit
+	timer      *time.Timer
+}
+
+// otherProcesses is the group of those that have no limit of their own.
+const otherProcesses = "others"
+
+// on tells whether a limit is on a component, or with "" on the node itself.
+func (f *limitInForce) on(c framework.Component) bool {
+	if c == "" {
+		return len(f.components) == 0
+	}
+	return slices.Contains(f.components, c)
+}
+
+// controller returns the one that keeps a limit.
+func controller(l framework.Limit) cgroup.Controller {
+	if l.CPU > 0 {
+		return cgroup.CPU
+	}
+	return cgroup.Memory
+}
+
+// LimitSupport says why the kernel cannot keep a limit for a sandbox; nil where it
+// can. It is to be asked in one.
+func LimitSupport(want framework.Limit) error {
+	_, err := limitPlaces(want)
+	return err
+}
+
+// limitPlaces finds the places for trees, and says why a limit cannot be kept.
+func limitPlaces(want framework.Limit) ([]cgroup.Place, error) {
+	places, why := cgroup.Find()
+	c := controller(want)
+	for _, p := range places {
+		if !p.Has(c) {
+			continue
+		}
+		if c == cgroup.Memory && !p.V2 && !want.Hard {
+			return nil, errors.New("control groups of version 1 have no limit of memory beyond which processes are only slowed down: they are ended")
+		}
+		return places, nil
+	}
+	return nil, fmt.Errorf("no control group for %s can be made here: %w", c, why[c])
+}
+
+func (l *limits) begin(components []framework.Component, want framework.Limit, ttl time.Duration) (string, error) {
+	if ttl <= 0 {
+		return "", errNoTTL
+	}
+	for _, c := range components {
+		if !l.m.isMeantToRun(c) {
+			return "", fmt.Errorf("%s runs no %s that could be put into a control group of its own", l.m.name, c)
+		}
+	}
+	places, err := limitPlaces(want)
+	if err != nil {
+		return "", err
+	}
+	if !l.m.powered() {
+		return "", fmt.Errorf("limiting %s: it is powered off", l.m.name)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.ContainsFunc(l.trees, func(t *cgroup.Tree) bool { return t.Has(controller(want)) }) {
+		i := slices.IndexFunc(places, func(p cgroup.Place) bool { return p.Has(controller(want)) })
+		t, err := places[i].Make(l.m.name)
+		if err != nil {
+			return "", err
+		}
+		l.trees = append(l.trees, t)
+	}
+	if l.inForce == nil {
+		l.inForce = map[string]*limitInForce{}
+	}
+	handle := fmt.Sprintf("%s-%d", l.m.name, l.m.handles.Add(1))
+	f := &limitInForce{components: components, limit: want}
+	l.inForce[handle] = f
+	if err := l.settle(); err != nil {
+		delete(l.inForce, handle)
+		return "", errors.Join(err, l.settle())
+	}
+	f.timer = time.AfterFunc(ttl, func() { l.expire(handle) })
+	return handle, nil
+}
+
+// expire ends a limit whose time is over, and tries again until it can.
+func (l *limits) expire(handle string) {
+	for l.end(handle) != nil {
+		time.Sleep(time.Second)
+	}
+}
+
+func (l *limits) end(handle string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.inForce[handle]
+	if f == nil {
+		return nil
+	}
+	delete(l.inForce, handle)
+	if err := l.settle(); err != nil {
+		l.inForce[handle] = f
+		return err
+	}
+	f.timer.Stop()
+	return nil
+}
+
+// forget drops all limits: the machine has lost its power, and its processes with it.
+func (l *limits) forget() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.inForce {
+		f.timer.Stop()
+	}
+	clear(l.inForce)
+	return l.settle()
+}
+
+// settle makes the groups what the limits in force ask for. The caller holds the
+// lock.
+func (l *limits) settle() error {
+	if err := l.prune(); err != nil || len(l.trees) == 0 {
+		return err
+	}
+	var errs []error
+	join := map[framework.Component][]string{}
+	for _, t := range l.trees {
+		wanted := l.wanted(t)
+		groups := map[framework.Component]string{}
+		for _, c := range wanted {
+			dir, err := t.Group(groupName(c))
+			if err != nil {
+				return err
+			}
+			groups[c] = dir
+			if c != "" {
+				join[c] = append(join[c], filepath.Join(dir, "cgroup.procs"))
+			}
+		}
+		// A group may have no more than the one above it, and those below no
+		// more than it has: in two rounds, either way of change gets through.
+		_ = l.write(t, groups)
+		errs = append(errs, l.write(t, groups))
+	}
+	// From here on the agent sees to what it starts, and what it started before
+	// is known by its state.
+	errs = append(errs, writeJoin(l.m.joinFile(), join))
+	for _, t := range l.trees {
+		wanted := l.wanted(t)
+		errs = append(errs, l.move(t, wanted))
+		for _, name := range t.Groups() {
+			if !slices.ContainsFunc(wanted, func(c framework.Component) bool { return groupName(c) == name }) {
+				errs = append(errs, t.RemoveGroup(name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// prune removes the trees that no limit needs. The caller holds the lock.
+func (l *limits) prune() error {
+	var errs []error
+	if len(l.inForce) == 0 && len(l.trees) > 0 {
+		errs = append(errs, writeJoin(l.m.joinFile(), nil))
+	}
+	l.trees = slices.DeleteFunc(l.trees, func(t *cgroup.Tree) bool {
+		if len(l.wanted(t)) > 0 {
+			return false
+		}
+		err := t.Remove()
+		errs = append(errs, err)
+		return err == nil
+	})
+	return errors.Join(errs...)
+}
+
+func groupName(c framework.Component) string {
+	if c == "" {
+		return otherProcesses
+	}
+	return string(c)
+}
+
+// wanted returns whose groups a tree has: "" stands for the others.
+func (l *limits) wanted(t *cgroup.Tree) []framework.Component {
+	set := map[framework.Component]bool{}
+	for _, f := range l.inForce {
+		if !t.Has(controller(f.limit)) {
+			continue
+		}
+		if len(f.components) == 0 {
+			set[""] = true
+		}
+		for _, c := range f.components {
+			set[c] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// strictest returns the limits that count for a component, or with "" for the node.
+func (l *limits) strictest(c framework.Component) (cpu float64, soft, hard int64) {
+	lower := func(now, other float64) float64 {
+		if now == 0 || other > 0 && other < now {
+			return other
+		}
+		return now
+	}
+	for _, f := range l.inForce {
+		// A group below may have no more processor time than the one above.
+		if f.on(c) || f.on("") {
+			cpu = lower(cpu, f.limit.CPU)
+		}
+		switch {
+		case !f.on(c):
+		case f.limit.Hard:
+			hard = int64(lower(float64(hard), float64(f.limit.Memory)))
+		default:
+			soft = int64(lower(float64(soft), float64(f.limit.Memory)))
+		}
+	}
+	return cpu, soft, hard
+}
+
+// write writes the limits of a tree and its groups.
+func (l *limits) write(t *cgroup.Tree, groups map[framework.Component]string) error {
+	var errs []error
+	set := func(dir string, c framework.Component) {
+		cpu, soft, hard := l.strictest(c)
+		if t.Has(cgroup.CPU) {
+			errs = append(errs, t.SetQuota(dir, cpu))
+		}
+		if t.Has(cgroup.Memory) {
+			errs = append(errs, t.SetMemory(dir, soft, hard))
+		}
+	}
+	for c, dir := range groups {
+		if c != "" {
+			set(dir, c)
+		}
+	}
+	set(t.Dir(), "")
+	return errors.Join(errs...)
+}
+
+// moveRounds is how often processes are looked for: those that are just being
+// started by others may be missed once.
+const moveRounds = 20
+
+// move puts the machine's processes into the groups in which they should be.
+func (l *limits) move(t *cgroup.Tree, wanted []framework.Component) error {
+	for range moveRounds {
+		places, err := l.places(t, wanted)
+		if err != nil {
+			return err
+		}
+		moved := false
+		for dir, p := range places {
+			for _, pid := range p.outside {
+				moved = true
+				if dir == "" {
+					err = t.Home(pid)
+				} else {
+					err = cgroup.Move(dir, pid)
+				}
+				if err != nil {
+					return fmt.Errorf("putting process %d of %s into its control group: %w", pid, l.m.name, err)
+				}
+			}
+		}
+		if !moved {
+			return nil
+		}
+	}
+	return fmt.Errorf("the processes of %s cannot be put into control groups as fast as they start", l.m.name)
+}
+
+// place is which processes should be in a group, are there and are not.
+type place struct{ inside, outside []int }
+
+// places returns those of a tree by their directories; "" is outside the tree.
+func (l *limits) places(t *cgroup.Tree, wanted []framework.Component) (map[string]*place, error) {
+	owners, err := l.m.owners()
+	if err != nil {
+		return nil, err
+	}
+	is := map[int]string{}
+	for _, name := range t.Groups() {
+		dir := filepath.Join(t.Dir(), name)
+		pids, err := cgroup.Processes(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, pid := range pids {
+			is[pid] = dir
+		}
+	}
+	places := map[string]*place{"": {}}
+	for _, c := range wanted {
+		places[filepath.Join(t.Dir(), groupName(c))] = &place{}
+	}
+	for pid, owner := range owners {
+		should := ""
+		if slices.Contains(wanted, owner) {
+			should = filepath.Join(t.Dir(), groupName(owner))
+		} else if slices.Contains(wanted, "") {
+			should = filepath.Join(t.Dir(), otherProcesses)
+		}
+		if p := places[should]; is[pid] == should {
+			p.inside = append(p.inside, pid)
+		} else {
+			p.outside = append(p.outside, pid)
+		}
+	}
+	return places, nil
+}
+
+// read tells what the kernel makes of a limit.
+func (l *limits) read(handle string) (framework.LimitReading, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := framework.LimitReading{}
+	f := l.inForce[handle]
+	r.InForce = f != nil
+	if f == nil {
+		for _, t := range l.trees {
+			wanted := l.wanted(t)
+			for _, name := range t.Groups() {
+				if !slices.ContainsFunc(wanted, func(c framework.Component) bool { return groupName(c) == name }) {
+					r.Left = append(r.Left, filepath.Join(t.Dir(), name))
+				}
+			}
+			if len(wanted) == 0 {
+				r.Left = append(r.Left, t.Dir())
+			}
+		}
+		return r, nil
+	}
+	i := slices.IndexFunc(l.trees, func(t *cgroup.Tree) bool { return t.Has(controller(f.limit)) })
+	t := l.trees[i]
+	places, err := l.places(t, l.wanted(t))
+	if err != nil {
+		return r, err
+	}
+	r.Group = t.Dir()
+	for dir, p := range places {
+		// Those of the whole node should all be somewhere in its tree.
+		if whole := len(f.components) == 0; whole || slices.ContainsFunc(f.components, func(c framework.Component) bool { return groupName(c) == filepath.Base(dir) }) {
+			r.Inside += len(p.inside)
+			r.Outside = append(r.Outside, p.outside...)
+			if !whole {
+				r.Group = dir
+			}
+		}
+	}
+	u, err := t.Usage(r.Group)
+	r.CPU, r.Periods, r.Throttled, r.ThrottledFor = u.Quota, u.Periods, u.Throttled, u.ThrottledFor
+	r.Memory, r.MemoryUsed, r.MemoryHits, r.OOMKills = u.MemoryLimit, u.Memory, u.MemoryHits, u.OOMKills
+	return r, err
+}
+
+// files returns where a process of the machine writes to join the group of a limit.
+func (l *limits) files(handle string) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.inForce[handle]
+	if f == nil {
+		return nil, fmt.Errorf("no limit %s is in force on %s", handle, l.m.name)
+	}
+	name := otherProcesses
+	if len(f.components) > 0 {
+		name = groupName(f.components[0])
+	}
+	var files []string
+	for _, t := range l.trees {
+		if t.Has(controller(f.limit)) {
+			files = append(files, filepath.Join(t.Dir(), name, "cgroup.procs"))
+		}
+	}
+	return files, nil
+}
+
+// LimitSupport implements framework.Limiter.
+func (l loaded) LimitSupport(want framework.Limit) error {
+	return LimitSupport(want)
+}
+
+// Limit implements framework.Limiter.
+func (l loaded) Limit(_ context.Context, components []framework.Component, want framework.Limit, ttl time.Duration) (string, error) {
+	return l.m.limits.begin(components, want, ttl)
+}
+
+// Unlimit implements framework.Limiter.
+func (l loaded) Unlimit(_ context.Context, handle string) error { return l.m.limits.end(handle) }
+
+// ReadLimit implements framework.Limiter.
+func (l loaded) ReadLimit(_ context.Context, handle string) (framework.LimitReading, error) {
+	return l.m.limits.read(handle)
+}
+
+// SweepLimits removes the control groups that clusters left whose processes were
+// killed. It leaves those of all that live alone.
+func SweepLimits() {
+	if err := cgroup.Sweep(); err != nil {
+		fmt.Fprintf(os.Stderr, "holdfast: %v\n", err)
+	}
+}

@@ -1,0 +1,241 @@
+package fault
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Pressure is made in one of two ways: the kernel limits what the target itself may
+// have, by a control group, or a load process beside it takes what there is.
+const (
+	byAuto   = "auto"
+	byCgroup = "cgroup"
+	byLoad   = "load"
+)
+
+const byDoc = "how: cgroup limits the target itself, load starts a process beside it; auto (default) is cgroup where the kernel lets the harness make control groups and load elsewhere, " +
+	"or the one that alone has a parameter given; the proof and the record say which it was"
+
+// probeTTL is how long the probe lives that shows that a limit is kept, should nobody
+// end it before.
+const probeTTL = 10 * time.Second
+
+// way is how pressure is made on a target.
+type way struct {
+	by      string
+	limited []*limited // for byCgroup
+	why     string     // it is a load, where nobody asked for one
+}
+
+// noCgroup says in words why a load process does it, where that was not asked for.
+func (w way) noCgroup() string {
+	if w.why == "" {
+		return ""
+	}
+	return "; by load, not by cgroup: " + w.why
+}
+
+// limited is the processes of one machine that are put under a limit.
+type limited struct {
+	*burden
+	limiter    framework.Limiter
+	components []framework.Component // none for the whole machine
+	limit      string                // its handle; empty until it was asked for
+	began      framework.LimitReading
+	last       string // what was seen of it before it was ended
+}
+
+// chooseWay finds out how pressure is made. Of the fault's parameters, those named
+// in ofCgroup and ofLoad have a meaning for one way only.
+func chooseWay(f Fault, c framework.Cluster, t Target, p Params, want framework.Limit, ofCgroup, ofLoad []string) (way, error) {
+	by, err := choiceParam(f, p, "by", byAuto, byCgroup, byLoad)
+	if err != nil {
+		return way{}, err
+	}
+	given := func(names []string) string {
+		for _, name := range names {
+			if p.Values[name] != "" {
+				return name
+			}
+		}
+		return ""
+	}
+	forCgroup, forLoad := given(ofCgroup), given(ofLoad)
+	switch {
+	case by == byCgroup && forLoad != "":
+		return way{}, fmt.Errorf("fault %s: parameter %s: it is for by=load, not for by=cgroup", f.Name(), forLoad)
+	case by == byLoad && forCgroup != "":
+		return way{}, fmt.Errorf("fault %s: parameter %s: it is for by=cgroup, not for by=load", f.Name(), forCgroup)
+	case by == byLoad, by == byAuto && forLoad != "" && forCgroup == "":
+		return way{by: byLoad}, nil
+	}
+	all, err := limitedOf(f, c, t, want)
+	var missing *MissingAbility
+	switch {
+	case err == nil:
+		return way{by: byCgroup, limited: all}, nil
+	case by == byAuto && errors.As(err, &missing):
+		return way{by: byLoad, why: cmp.Or(missing.Why, "the provider has no control groups")}, nil
+	}
+	return way{}, err
+}
+
+// limitedOf returns what the target puts under a limit.
+func limitedOf(f Fault, c framework.Cluster, t Target, want framework.Limit) ([]*limited, error) {
+	loads, err := burdens(f, c, t)
+	if err != nil {
+		return nil, err
+	}
+	var all []*limited
+	for _, b := range loads {
+		l := &limited{burden: b}
+		what := "fault " + f.Name() + " by=cgroup"
+		if l.limiter, err = ability[framework.Limiter](b.presser, b.name, what); err != nil {
+			return nil, err
+		}
+		why := l.limiter.LimitSupport(want)
+		if t.Component == framework.NodeAgent {
+			why = errors.New("what the node agent starts would be limited with it: take the whole node")
+		}
+		if why != nil {
+			return nil, &MissingAbility{Ability: "Limiter", Of: b.name, For: what, Why: why.Error()}
+		}
+		if t.Component != "" {
+			l.components = []framework.Component{t.Component}
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// inject puts the target under a limit. probe is a load that wants more than that:
+// the target itself may be idle, and what the kernel keeps shows only when somebody
+// wants more. It ends when that was seen.
+func (w way) inject(ctx context.Context, f Fault, c framework.Cluster, t Target, want framework.Limit, probe framework.Pressure, ttl time.Duration) (Injection, error) {
+	if t.Component != "" {
+		p, err := newProcess(f, c, t)
+		if err != nil {
+			return nil, err
+		}
+		if _, absent, err := p.before(ctx); err != nil {
+			return nil, err
+		} else if absent != "" {
+			return notInjected(t, "%s", absent), nil
+		}
+	}
+	var shares []share
+	for _, l := range w.limited {
+		shares = append(shares, share{l.node, attempt{
+			what: fmt.Sprintf("%s on %s by cgroup", f.Name(), l.name),
+			ask: func(ctx context.Context) (err error) {
+				if l.limit, err = l.limiter.Limit(ctx, l.components, want, ttl); err != nil {
+					return err
+				}
+				if l.began, err = l.limiter.ReadLimit(ctx, l.limit); err != nil {
+					return err
+				}
+				within := probe
+				within.Within = l.limit
+				l.handle, err = l.presser.Press(ctx, within, min(ttl, probeTTL))
+				return err
+			},
+			effect:   func(ctx context.Context) (bool, string) { return l.kept(ctx, want) },
+			undo:     l.lift,
+			healed:   l.lifted,
+			patience: pressLimit,
+		}})
+	}
+	return chosen(byCgroup)(onNodes(ctx, t, shares))
+}
+
+// chosen notes on an injection how its pressure is made.
+func chosen(by string) func(Injection, error) (Injection, error) {
+	return func(i Injection, err error) (Injection, error) {
+		if own, ok := i.(*injection); ok {
+			own.chosen = map[string]string{"by": by}
+		}
+		return i, err
+	}
+}
+
+// kept looks whether the kernel keeps the limit, of its own words, and all processes
+// are under it.
+func (l *limited) kept(ctx context.Context, want framework.Limit) (bool, string) {
+	r, err := l.limiter.ReadLimit(ctx, l.limit)
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("the limit of %s cannot be read: %v", l.whose(), err)
+	case !r.InForce:
+		return false, fmt.Sprintf("no limit is in force on %s", l.whose())
+	case len(r.Outside) > 0:
+		return false, fmt.Sprintf("processes %v of %s are not in control group %s", r.Outside, l.whose(), r.Group)
+	case r.Inside == 0:
+		return false, fmt.Sprintf("control group %s has no processes of %s", r.Group, l.whose())
+	}
+	seen := fmt.Sprintf("by cgroup %s, which has all processes of %s (%d): %s", r.Group, l.whose(), r.Inside, l.words(r))
+	if want.CPU > 0 && (r.CPU == 0 || r.CPU > want.CPU+0.01 || r.Throttled <= l.began.Throttled) ||
+		want.Memory > 0 && (r.Memory == 0 || r.Memory > want.Memory || r.MemoryHits <= l.began.MemoryHits) {
+		return false, seen + ", which does not show yet"
+	}
+	if err := l.presser.Relieve(ctx, l.handle); err != nil {
+		return false, fmt.Sprintf("%s; but the probe that showed it cannot be ended: %v", seen, err)
+	}
+	return true, seen + ", a probe of the harness included that wanted more and has ended"
+}
+
+func (l *limited) whose() string {
+	if len(l.components) == 0 {
+		return l.name
+	}
+	var names []string
+	for _, c := range l.components {
+		names = append(names, string(c))
+	}
+	return strings.Join(names, ", ") + " on " + strings.TrimPrefix(l.name, "node ")
+}
+
+// words says what the kernel has counted since the limit began.
+func (l *limited) words(r framework.LimitReading) string {
+	if r.CPU > 0 {
+		return fmt.Sprintf("%g%% of a processor, throttled in %d of %d periods, for %s",
+			r.CPU, r.Throttled-l.began.Throttled, r.Periods-l.began.Periods, (r.ThrottledFor - l.began.ThrottledFor).Round(time.Millisecond))
+	}
+	return fmt.Sprintf("%s of memory, hit %d times, of which %s are in use, %d processes ended by the kernel",
+		quantity(r.Memory), r.MemoryHits-l.began.MemoryHits, quantity(r.MemoryUsed), r.OOMKills-l.began.OOMKills)
+}
+
+// lift ends the limit, and the probe if it still runs.
+func (l *limited) lift(ctx context.Context) error {
+	var errs []error
+	if l.handle != "" {
+		errs = append(errs, l.presser.Relieve(ctx, l.handle))
+	}
+	if l.limit == "" {
+		return errors.Join(errs...)
+	}
+	if r, err := l.limiter.ReadLimit(ctx, l.limit); err == nil && r.InForce {
+		l.last = "; until then: " + l.words(r)
+	}
+	return errors.Join(append(errs, l.limiter.Unlimit(ctx, l.limit))...)
+}
+
+// lifted looks whether nothing is left of the limit.
+func (l *limited) lifted(ctx context.Context) (bool, string) {
+	r, err := l.limiter.ReadLimit(ctx, l.limit)
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("the limit of %s cannot be read: %v", l.whose(), err)
+	case r.InForce:
+		return false, fmt.Sprintf("%s is still under a limit: %s", l.whose(), l.words(r))
+	case len(r.Left) > 0:
+		return false, fmt.Sprintf("%s has control groups for no limit: %s", l.name, strings.Join(slices.Sorted(slices.Values(r.Left)), ", "))
+	}
+	return true, fmt.Sprintf("the limit of %s is gone, and its control group%s", l.whose(), l.last)
+}
