@@ -236,7 +236,7 @@ func checkListed(ctx context.Context, api *client.API, addresses []string, want 
 	}
 	for _, a := range addresses {
 		if slices.Contains(inEndpoints, a) != want || slices.Contains(inSlices, a) != want {
-			return fmt.Errorf("Endpoints list %v, EndpointSlices list %v; waiting for %s, listed: %t", inEndpoints, inSlices, a, want)
+			return fmt.Errorf("the Endpoints list %v, EndpointSlices list %v; waiting for %s, listed: %t", inEndpoints, inSlices, a, want)
 		}
 	}
 	return nil
