@@ -1,11 +1,9 @@
 package local
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -52,29 +50,6 @@ func controller(l framework.Limit) cgroup.Controller {
 		return cgroup.CPU
 	}
 	return cgroup.Memory
-}
-
-// LimitSupport says why the kernel cannot keep a limit for a sandbox; nil where it
-// can. It is to be asked in one.
-func LimitSupport(want framework.Limit) error {
-	_, err := limitPlaces(want)
-	return err
-}
-
-// limitPlaces finds the places for trees, and says why a limit cannot be kept.
-func limitPlaces(want framework.Limit) ([]cgroup.Place, error) {
-	places, why := cgroup.Find()
-	c := controller(want)
-	for _, p := range places {
-		if !p.Has(c) {
-			continue
-		}
-		if c == cgroup.Memory && !p.V2 && !want.Hard {
-			return nil, errors.New("control groups of version 1 have no limit of memory beyond which processes are only slowed down: they are ended")
-		}
-		return places, nil
-	}
-	return nil, fmt.Errorf("no control group for %s can be made here: %w", c, why[c])
 }
 
 func (l *limits) begin(components []framework.Component, want framework.Limit, ttl time.Duration) (string, error) {
@@ -413,30 +388,4 @@ func (l *limits) files(handle string) ([]string, error) {
 		}
 	}
 	return files, nil
-}
-
-// LimitSupport implements framework.Limiter.
-func (l loaded) LimitSupport(want framework.Limit) error {
-	return LimitSupport(want)
-}
-
-// Limit implements framework.Limiter.
-func (l loaded) Limit(_ context.Context, components []framework.Component, want framework.Limit, ttl time.Duration) (string, error) {
-	return l.m.limits.begin(components, want, ttl)
-}
-
-// Unlimit implements framework.Limiter.
-func (l loaded) Unlimit(_ context.Context, handle string) error { return l.m.limits.end(handle) }
-
-// ReadLimit implements framework.Limiter.
-func (l loaded) ReadLimit(_ context.Context, handle string) (framework.LimitReading, error) {
-	return l.m.limits.read(handle)
-}
-
-// SweepLimits removes the control groups that clusters left whose processes were
-// killed. It leaves those of all that live alone.
-func SweepLimits() {
-	if err := cgroup.Sweep(); err != nil {
-		fmt.Fprintf(os.Stderr, "holdfast: %v\n", err)
-	}
 }
