@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
 // etcdCluster is a fake cluster whose etcd members are real ones: they are
@@ -32,7 +32,7 @@ type etcdCluster struct {
 func startEtcd(t *testing.T, changes ...func(*embed.Config)) *etcdCluster {
 	t.Helper()
 	c := &etcdCluster{fakeCluster: newFake(framework.Etcd, framework.APIServer)}
-	urls := freeURLs(t, 6)
+	urls := etcdtest.URLs(t, 6)
 	t.Cleanup(c.close)
 	var initial []string
 	for i, n := range c.nodes {
@@ -78,20 +78,6 @@ func (c *etcdCluster) close() {
 		})
 	}
 	all.Wait()
-}
-
-func freeURLs(t *testing.T, n int) []url.URL {
-	t.Helper()
-	var all []url.URL
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		all = append(all, url.URL{Scheme: "http", Host: l.Addr().String()})
-	}
-	return all
 }
 
 func (c *etcdCluster) index(node string) int {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
 var loopback = netip.MustParseAddr("127.0.0.1")
@@ -37,16 +37,6 @@ func certificates(t *testing.T) (*pki.PKI, string) {
 	return p, dir
 }
 
-func freeURL(t *testing.T, scheme string) url.URL {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return url.URL{Scheme: scheme, Host: l.Addr().String()}
-}
-
 // member starts an etcd member that wants certificates, and a proxy in front of
 // it. It returns a client through the proxy and one past it.
 func member(t *testing.T) (p *etcdProxy, through, direct *clientv3.Client) {
@@ -55,7 +45,9 @@ func member(t *testing.T) (p *etcdProxy, through, direct *clientv3.Client) {
 	file := func(name string) string { return filepath.Join(dir, name) }
 	cfg := embed.NewConfig()
 	cfg.Dir, cfg.LogLevel, cfg.UnsafeNoFsync = t.TempDir(), "panic", true
-	clients, peers := freeURL(t, "https"), freeURL(t, "http")
+	urls := etcdtest.URLs(t, 2)
+	clients, peers := urls[0], urls[1]
+	clients.Scheme = "https"
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)

@@ -4,6 +4,7 @@ package etcdtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"net/url"
@@ -28,8 +29,8 @@ type Cluster struct {
 // New starts n members and waits until each has a leader. They end with the test.
 func New(t testing.TB, n int) *Cluster {
 	t.Helper()
-	c := &Cluster{urls: urls(t, n)}
-	peers := urls(t, n)
+	c := &Cluster{urls: URLs(t, n)}
+	peers := URLs(t, n)
 	var initial []string
 	for i := range n {
 		initial = append(initial, fmt.Sprintf("node-%d=%s", i+1, &peers[i]))
@@ -62,10 +63,18 @@ func New(t testing.TB, n int) *Cluster {
 // Stop ends the i-th member.
 func (c *Cluster) Stop(i int) { c.stop[i]() }
 
-func urls(t testing.TB, n int) (all []url.URL) {
+// URLs returns addresses that nobody listens at. Their ports are below those that the
+// kernel gives to connections: others that are made at this time never take them.
+func URLs(t testing.TB, n int) (all []url.URL) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", address())
+		for range 100 {
+			if err == nil {
+				break
+			}
+			l, err = net.Listen("tcp", address())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,6 +83,8 @@ func urls(t testing.TB, n int) (all []url.URL) {
 	}
 	return all
 }
+
+func address() string { return fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)) }
 
 func (c *Cluster) EtcdConfig(node string) (clientv3.Config, error) {
 	for i := range c.urls {
