@@ -54,6 +54,10 @@ test: fetch ## All tests: units first, then those that start clusters (TEST_ARGS
 test-unit: ## The tests that start no cluster and need no fetch
 	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
 
+.PHONY: selftest
+selftest: fetch ## Plant a violation of every guarantee and see it caught (a quarter of an hour; ARGS)
+	$(BIN) selftest $(ARGS)
+
 .PHONY: verify
 verify: verify-format verify-vet verify-imports verify-generated verify-build ## Everything that is checked without running anything
 
