@@ -1,0 +1,259 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// DefaultPatience is how long an address may take to answer, where Config says
+// nothing else.
+const DefaultPatience = 5 * time.Second
+
+// Config says which API servers there are.
+type Config struct {
+	// Addresses are those that the client knows from the start, such as
+	// "10.0.0.1:6443". They stay in use as a last resort when others are learnt.
+	Addresses []string
+	// Patience is how long an address may take to begin its answer to a request
+	// that another one can be asked as well; DefaultPatience where 0.
+	Patience time.Duration
+	// Seed makes the choice of addresses repeatable; random where 0.
+	Seed uint64
+	// Moved is told when the client leaves an address, and why; it may be nil.
+	Moved func(from, to string, why error)
+}
+
+// Servers are the API servers of one client. Requests go to one of them, to which
+// the client is pinned until it fails. The methods are safe for concurrent use.
+type Servers struct {
+	patience time.Duration
+	seeds    []string
+	moved    func(from, to string, why error)
+
+	mu        sync.Mutex
+	random    *rand.Rand
+	addresses []string // those learnt last, or the seeds
+	pinned    string
+}
+
+// New picks the address to start with. An error means that an address is missing
+// or is no host and port.
+func New(c Config) (*Servers, error) {
+	if len(c.Addresses) == 0 {
+		return nil, errors.New("failover: there is no address to start with: name at least one API server as host:port")
+	}
+	for _, a := range c.Addresses {
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+			return nil, fmt.Errorf("failover: address %q is not host:port, such as 10.0.0.1:6443 or [fd00::1]:6443", a)
+		}
+	}
+	seed := c.Seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	s := &Servers{
+		patience: c.Patience, seeds: slices.Clone(c.Addresses), addresses: slices.Clone(c.Addresses),
+		moved: c.Moved, random: rand.New(rand.NewPCG(seed, 0)),
+	}
+	if s.patience == 0 {
+		s.patience = DefaultPatience
+	}
+	s.pinned = s.addresses[s.random.IntN(len(s.addresses))]
+	return s, nil
+}
+
+// Pinned returns the address that the next request goes to first.
+func (s *Servers) Pinned() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pinned
+}
+
+// Addresses returns those known now: the ones learnt last, or the ones from the
+// start.
+func (s *Servers) Addresses() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.addresses)
+}
+
+// Set replaces the addresses. The client stays where it is if that address is
+// still among them. An empty list changes nothing.
+func (s *Servers) Set(addresses []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(addresses) == 0 {
+		return
+	}
+	s.addresses = slices.Clone(addresses)
+	if !slices.Contains(s.addresses, s.pinned) {
+		s.pin(s.addresses[s.random.IntN(len(s.addresses))], errors.New("the kubernetes service lists it no longer"))
+	}
+}
+
+// Wrap is for rest.Config.Wrap: requests through the transport that it returns go
+// to the servers, whatever host they name.
+func (s *Servers) Wrap(base http.RoundTripper) http.RoundTripper {
+	return &transport{servers: s, base: base}
+}
+
+// pin moves to an address. The lock is held.
+func (s *Servers) pin(to string, why error) {
+	if from := s.pinned; from != to {
+		s.pinned = to
+		if s.moved != nil {
+			s.moved(from, to, why)
+		}
+	}
+}
+
+// leave moves on from an address that failed, unless the client has moved already.
+func (s *Servers) leave(failed string, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pinned != failed {
+		return
+	}
+	if others := without(s.candidates(), failed); len(others) > 0 {
+		s.pin(others[0], why)
+	}
+}
+
+// candidates returns every address to try, in order: the pinned one, the others as
+// they follow it, then those from the start that are not among them. The lock is held.
+func (s *Servers) candidates() []string {
+	all := []string{s.pinned}
+	at := max(slices.Index(s.addresses, s.pinned), 0)
+	for i := range s.addresses {
+		all = append(all, s.addresses[(at+i)%len(s.addresses)])
+	}
+	all = append(all, s.seeds...)
+	var unique []string
+	for _, a := range all {
+		if !slices.Contains(unique, a) {
+			unique = append(unique, a)
+		}
+	}
+	return unique
+}
+
+func without(list []string, s string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(x string) bool { return x == s })
+}
+
+// transport sends requests to the servers.
+type transport struct {
+	servers *Servers
+	base    http.RoundTripper
+}
+
+// RoundTrip asks one address after another until one answers. Only a request that
+// cannot have had an effect is made again: one that reads, or one that never left
+// this machine. Any other failure is returned, and the next request goes elsewhere.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	s := t.servers
+	s.mu.Lock()
+	candidates := s.candidates()
+	s.mu.Unlock()
+	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodOptions
+	var failures []error
+	for i, address := range candidates {
+		last := i == len(candidates)-1
+		res, err := t.ask(req, address, reads && !last)
+		why := failure(address, res, err)
+		if why == nil {
+			return res, nil
+		}
+		if errors.Is(req.Context().Err(), context.Canceled) {
+			return res, err // the caller's doing says nothing of the address
+		}
+		s.leave(address, why)
+		failures = append(failures, why)
+		again := (reads || neverSent(err)) && (req.Body == nil || req.Body == http.NoBody || req.GetBody != nil)
+		if err == nil && (last || !again) {
+			return res, nil // what the server says of its failure
+		}
+		if res != nil {
+			res.Body.Close()
+		}
+		if last || !again || req.Context().Err() != nil {
+			return nil, errors.Join(failures...)
+		}
+	}
+	panic("failover: no address") // New and Set refuse that
+}
+
+// ask makes the request to one address, with a limit on how long the answer may
+// take to begin where others can be asked.
+func (t *transport) ask(req *http.Request, address string, limited bool) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	out := req.Clone(ctx)
+	out.URL.Host, out.Host = address, ""
+	if req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			cancel(nil)
+			return nil, fmt.Errorf("failover: the request's body cannot be had again: %w", err)
+		}
+		out.Body = body
+	}
+	var timer *time.Timer
+	if limited {
+		timer = time.AfterFunc(t.servers.patience, func() {
+			cancel(fmt.Errorf("no answer within %s", t.servers.patience))
+		})
+	}
+	res, err := t.base.RoundTrip(out)
+	late := timer != nil && !timer.Stop()
+	if err == nil && !late {
+		res.Body = &body{res.Body, cancel}
+		return res, nil
+	}
+	if err == nil {
+		res.Body.Close()
+	}
+	if cause := context.Cause(ctx); cause != nil && req.Context().Err() == nil {
+		err = cause
+	}
+	cancel(nil)
+	return nil, err
+}
+
+// body ends the request's context with the answer.
+type body struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+func (b *body) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
+
+// failure says why another address should be tried: there was no answer, or the
+// server says that it cannot serve.
+func failure(address string, res *http.Response, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	switch res.StatusCode {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return fmt.Errorf("%s: %s", address, res.Status)
+	}
+	return nil
+}
+
+// neverSent tells whether a request failed before there was a connection.
+func neverSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
