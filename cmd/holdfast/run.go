@@ -285,18 +285,11 @@ func runWorker(ctx context.Context, dir string, shown *progress) error {
 		return fmt.Errorf("making the log of the run: %w", err)
 	}
 	defer log.Close()
-	r, w, err := os.Pipe()
+	r, err := startWorker(cmd, log)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = append(cmd.ExtraFiles, w)
-	err = cmd.Start()
-	_ = w.Close()
-	if err != nil {
-		return local.ExplainStart(fmt.Errorf("starting the sandbox: %w", err))
-	}
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		shown.Line("%5s  %s", shown.Elapsed(), lines.Text())
 	}
@@ -312,6 +305,23 @@ func runWorker(ctx context.Context, dir string, shown *progress) error {
 		return fmt.Errorf("the worker ended: %w; it said: %s", err, lastLines(log.Name()))
 	}
 	return nil
+}
+
+// startWorker starts a worker with its output going to log, and returns where it
+// tells what happens (see progressFD).
+func startWorker(cmd *exec.Cmd, log *os.File) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = append(cmd.ExtraFiles, w)
+	if err := cmd.Start(); err != nil {
+		_ = r.Close()
+		return nil, local.ExplainStart(fmt.Errorf("starting the sandbox: %w", err))
+	}
+	return r, nil
 }
 
 func lastLines(path string) string {

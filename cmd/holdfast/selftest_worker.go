@@ -100,18 +100,11 @@ func plantIn(ctx context.Context, dir string, work selftest.Batch, shown *progre
 	if err != nil {
 		return err
 	}
-	r, w, err := os.Pipe()
+	r, err := startWorker(cmd, log)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = append(cmd.ExtraFiles, w)
-	err = cmd.Start()
-	_ = w.Close()
-	if err != nil {
-		return local.ExplainStart(fmt.Errorf("starting the sandbox: %w", err))
-	}
 	heard := hear(ctx, r, cmd.Process, shown, settled)
 	if err := cmd.Wait(); err != nil {
 		if ctx.Err() != nil {
