@@ -175,9 +175,9 @@ func (p *prober) run(ctx context.Context) {
 }
 
 func (p *prober) probe(parent context.Context, n int) {
+	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Kind: p.kind, Start: p.o.w.Now()}
 	ctx, cancel := context.WithTimeout(parent, p.timeout)
 	defer cancel()
-	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Kind: p.kind, Start: p.o.w.Now()}
 	if p.kind == record.ProbeWatch {
 		pr.Status, pr.Error = p.firstEvent(ctx)
 		pr.OK = pr.Error == ""
