@@ -51,7 +51,11 @@ func TestPlanted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	caught := 0
 	for _, r := range rows {
+		if r.State == Caught {
+			caught++
+		}
 		t.Run(r.Judge+"/"+r.Plant, func(t *testing.T) {
 			switch {
 			case r.Plant == "stopped-harness":
@@ -64,5 +68,8 @@ func TestPlanted(t *testing.T) {
 				t.Log(r.Sentence)
 			}
 		})
+	}
+	if caught < len(rows)/2 {
+		t.Errorf("%d of %d plants were caught: too few for the rest to be blamed on a busy machine", caught, len(rows))
 	}
 }
