@@ -24,10 +24,10 @@ const queueLimit = 3
 // judge's name.
 func Evaluate(run *record.Run) []Result {
 	c := &court{run: run, faults: injections(run)}
-	shared := sync.OnceValue(func() *collections { return newCollections(run) })
+	c.shared = sync.OnceValue(func() *collections { return newCollections(run) })
 	for _, d := range runWide() {
 		check := record.Check{Requirement: "RUN/" + d.Name, Level: "MUST", Judge: d.Name}
-		m := &matter{run: run, check: check, faults: c.faults, shared: shared}
+		m := &matter{run: run, check: check, faults: c.faults, shared: c.shared}
 		f := d.judge(m)
 		if reason := c.distrust(); reason != "" {
 			doubted := inconclusive("%s", reason)
@@ -37,7 +37,7 @@ func Evaluate(run *record.Run) []Result {
 			f = doubted
 		}
 		f = c.excuse(f, f.bound)
-		c.common = append(c.common, f)
+		c.common = append(c.common, common{d.Name, f})
 		c.results = append(c.results, c.result(check, f.bound, f))
 	}
 	wide := c.results
@@ -55,9 +55,16 @@ func Evaluate(run *record.Run) []Result {
 type court struct {
 	run     *record.Run
 	faults  map[string]*injection
-	common  []finding // of the checks of every run
+	shared  func() *collections
+	common  []common // of the checks of every run
 	results []Result
 	excused int // verdicts that a starved harness has cost
+}
+
+// common is what a check of every run found.
+type common struct {
+	judge string
+	finding
 }
 
 // distrust says why nothing can be judged from the record, or is empty.
@@ -105,7 +112,7 @@ func (c *court) hear(check record.Check, bound *Bound) finding {
 	if reason := c.distrust(); reason != "" {
 		return inconclusive("%s", reason)
 	}
-	defs := definitions()
+	defs := nameable()
 	i := slices.IndexFunc(defs, func(d definition) bool { return d.Name == check.Judge })
 	if i < 0 {
 		return inconclusive("this release has no judge %q; it has %s", check.Judge, strings.Join(Names(), ", "))
@@ -119,7 +126,7 @@ func (c *court) hear(check record.Check, bound *Bound) finding {
 	if bound == nil && defs[i].NeedsBound {
 		return inconclusive("the check names no bound, and judge %s needs one", check.Judge)
 	}
-	m := &matter{run: c.run, check: check, bound: bound, faults: c.faults, fault: c.faults[check.Fault]}
+	m := &matter{run: c.run, check: check, bound: bound, faults: c.faults, fault: c.faults[check.Fault], shared: c.shared}
 	ids := splitList(check.Params["faults"])
 	if check.Fault != "" {
 		ids = append([]string{check.Fault}, ids...)
@@ -132,7 +139,12 @@ func (c *court) hear(check record.Check, bound *Bound) finding {
 			return inconclusive("%s", problem)
 		}
 	}
-	return defs[i].judge(m)
+	f := defs[i].judge(m)
+	if f.verdict == NotApplicable && i >= len(definitions()) {
+		// A scenario that names such a check means to have something for it.
+		return inconclusive("%s", f.sentence)
+	}
+	return f
 }
 
 func (c *court) baseline() string {
@@ -276,13 +288,15 @@ func (c *court) overrule(f finding) finding {
 			continue
 		}
 		return finding{
-			verdict: Fail, measured: f.measured, value: f.value, bound: f.bound,
+			verdict: Fail, overruled: common.judge, measured: f.measured, value: f.value, bound: f.bound,
 			sentence: common.sentence, evidence: common.evidence, exhibit: common.exhibit,
 		}.shows("on its own it holds: " + f.sentence)
 	}
 	for _, common := range c.common {
 		if common.verdict == Inconclusive && common.binding {
-			return inconclusive("%s", common.sentence).shows("on its own it holds: " + f.sentence)
+			taken := inconclusive("%s", common.sentence).shows("on its own it holds: " + f.sentence)
+			taken.overruled = common.judge
+			return taken
 		}
 	}
 	return f
@@ -292,7 +306,7 @@ func (c *court) result(check record.Check, bound *Bound, f finding) Result {
 	return Result{
 		Requirement: check.Requirement, Level: check.Level, Scenario: c.run.Meta.Scenario, Judge: check.Judge,
 		Verdict: f.verdict, Bound: bound, Measured: f.measured, MeasuredNanos: f.value,
-		Sentence: f.sentence, Evidence: f.evidence, Exhibit: f.exhibit,
+		Overruled: f.overruled, Sentence: f.sentence, Evidence: f.evidence, Exhibit: f.exhibit,
 	}
 }
 

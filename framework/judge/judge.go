@@ -28,7 +28,7 @@ type definition struct {
 	judge func(*matter) finding
 }
 
-// definitions returns every judge that a check may name.
+// definitions returns the judges that speak where a check names them.
 func definitions() []definition {
 	return []definition{
 		etcdMembership(),
@@ -52,8 +52,9 @@ func definitions() []definition {
 	}
 }
 
-// runWide returns the judges that apply to every record. One that finds nothing to
-// judge, such as watches in a record without any, says NotApplicable.
+// runWide returns the judges that apply to every record; a check may name them as
+// well. One that finds nothing to judge, such as watches in a record without any, says
+// NotApplicable.
 func runWide() []definition {
 	return []definition{
 		linearizable(), noLostWrite(), oneWinner(), readYourWrites(), monotonicReads(), revisionOrder(),
@@ -64,10 +65,13 @@ func runWide() []definition {
 	}
 }
 
+// nameable returns the judges that a check may name.
+func nameable() []definition { return slices.Concat(definitions(), runWide()) }
+
 // Names returns the names of the judges that a check may name, sorted.
 func Names() []string {
 	var names []string
-	for _, d := range definitions() {
+	for _, d := range nameable() {
 		names = append(names, d.Name)
 	}
 	slices.Sort(names)
@@ -78,7 +82,7 @@ func Names() []string {
 // apply to every record.
 func Docs() []Doc {
 	var docs []Doc
-	for _, d := range slices.Concat(definitions(), runWide(), []definition{harnessHealth()}) {
+	for _, d := range append(nameable(), harnessHealth()) {
 		docs = append(docs, d.Doc)
 	}
 	return docs
@@ -95,7 +99,7 @@ type matter struct {
 	fault *injection
 	// faults are all injections of the record by ID.
 	faults map[string]*injection
-	// shared is what the checks of every run share; nil where they are alone.
+	// shared is what the checks of every run share; nil where a test judges one alone.
 	shared func() *collections
 }
 
@@ -116,6 +120,8 @@ type finding struct {
 	// binding marks a finding of a check of every run that takes the pass from
 	// all requirements also where it is inconclusive.
 	binding bool
+	// overruled is as in Result.
+	overruled string
 }
 
 // param returns a parameter of the check, or its default.

@@ -120,9 +120,9 @@ func TestCheckerOutOfTime(t *testing.T) {
 		t.Fatalf("%s: %s", f.verdict, f.sentence)
 	}
 	// A pass is worth nothing then; a failure of its own stays one.
-	c := &court{run: s.run, common: []finding{f}}
-	if got := c.overrule(passed("fine.")); got.verdict != Inconclusive || !strings.Contains(got.sentence, "ran out of time") {
-		t.Fatalf("%s: %s", got.verdict, got.sentence)
+	c := &court{run: s.run, common: []common{{"linearizable", f}}}
+	if got := c.overrule(passed("fine.")); got.verdict != Inconclusive || !strings.Contains(got.sentence, "ran out of time") || got.overruled != "linearizable" {
+		t.Fatalf("%s by %q: %s", got.verdict, got.overruled, got.sentence)
 	}
 }
 
