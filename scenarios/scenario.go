@@ -50,10 +50,24 @@ type Spec struct {
 	// MinNodes is how many control-plane nodes it takes, 1 where 0.
 	MinNodes int `yaml:"minNodes"`
 	// MaxNodes is how many it takes at most, 7 where 0.
-	MaxNodes     int       `yaml:"maxNodes"`
+	MaxNodes int `yaml:"maxNodes"`
+	// Cluster is what the scenario asks of its cluster.
+	Cluster      Topology  `yaml:"cluster"`
 	Traffic      Traffic   `yaml:"traffic"`
 	Timeline     []Step    `yaml:"timeline"`
 	Requirements []Settles `yaml:"requirements"`
+}
+
+// Topology is what a scenario asks of its cluster. What it leaves out is as the run
+// has it. Scenarios that ask for the same share a cluster.
+type Topology struct {
+	// LoadBalancer is the way to spread clients over the API servers.
+	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`
+	// Disk is what etcd's data pass through: none or fuse.
+	Disk string `yaml:"disk" json:"disk,omitempty"`
+	// ExtraArgs are arguments of components, by component and by flag without its
+	// dashes, on top of the run's own.
+	ExtraArgs map[string]map[string]string `yaml:"extraArgs" json:"extraArgs,omitempty"`
 }
 
 // Traffic is the traffic throughout, as in package engine; zero values take the

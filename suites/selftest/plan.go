@@ -3,18 +3,21 @@ package selftest
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
 // Unit is one run of one scenario on one cluster.
 type Unit struct {
 	// Plant is what is planted, empty for a healthy twin.
-	Plant    string   `json:"plant,omitempty"`
-	Scenario string   `json:"scenario"`
-	Judges   []string `json:"judges"` // whose verdicts count
+	Plant    string `json:"plant,omitempty"`
+	Scenario string `json:"scenario"`
+	// Subjects are the judges and requirements whose verdicts count.
+	Subjects []string `json:"subjects"`
 }
 
 func (u Unit) String() string {
@@ -25,7 +28,12 @@ func (u Unit) String() string {
 }
 
 // file is a name for the unit's record.
-func (u Unit) file() string { return strings.ReplaceAll(u.String(), " ", "-") }
+func (u Unit) file() string { return strings.NewReplacer(" ", "-", "/", "-").Replace(u.String()) }
+
+// counts tells whether a result is one of the unit's.
+func (u Unit) counts(r judge.Result) bool {
+	return slices.Contains(u.Subjects, r.Judge) || slices.Contains(u.Subjects, r.Requirement)
+}
 
 // Batch is what is run on one cluster, one after another.
 type Batch struct {
@@ -33,38 +41,44 @@ type Batch struct {
 	Units   []Unit `json:"units"`
 }
 
-// Plan returns what is to be run to show that these judges (all where none is
-// named) find what is planted: the plants, and a healthy twin for each scenario
-// that they use. What the proxied cluster has to do is spread over so many.
-func Plan(judges []string, parallel int) ([]Batch, error) {
-	wanted, err := chosen(judges)
+// Plan returns what is to be run to show that these judges and requirements (all
+// where none is named) are found broken where that is planted: the plants, and a
+// healthy twin for each scenario that they use. What the proxied cluster has to do is
+// spread over so many.
+func Plan(subjects []string, parallel int) ([]Batch, error) {
+	wanted, err := chosen(subjects)
 	if err != nil {
 		return nil, err
 	}
-	healthy := map[string][]string{}
+	type twin struct{ cluster, scenario string }
+	healthy := map[twin][]string{}
 	batches := map[string][]Unit{}
 	for _, p := range Plants() {
 		u := Unit{Plant: p.Name, Scenario: p.Scenario}
+		of := twin{cmp.Or(p.Twin, proxied), p.Scenario}
 		for _, c := range p.Catches {
-			if !wanted[c.Judge] {
+			if !wanted[c.subject()] {
 				continue
 			}
-			u.Judges = append(u.Judges, c.Judge)
-			if !slices.Contains(healthy[p.Scenario], c.Judge) {
-				healthy[p.Scenario] = append(healthy[p.Scenario], c.Judge)
+			u.Subjects = append(u.Subjects, c.subject())
+			if !slices.Contains(healthy[of], c.subject()) {
+				healthy[of] = append(healthy[of], c.subject())
 			}
 		}
-		if len(u.Judges) > 0 {
+		if len(u.Subjects) > 0 {
 			batches[p.Cluster] = append(batches[p.Cluster], u)
 		}
 	}
-	var twins []Unit
-	for scenario, judges := range healthy {
-		twins = append(twins, Unit{Scenario: scenario, Judges: judges})
+	twins := map[string][]Unit{}
+	for of, subjects := range healthy {
+		twins[of.cluster] = append(twins[of.cluster], Unit{Scenario: of.scenario, Subjects: subjects})
 	}
-	slices.SortFunc(twins, func(a, b Unit) int { return cmp.Compare(a.Scenario, b.Scenario) })
 	// First the healthy: they need the least of what comes before.
-	shared := append(twins, batches[proxied]...)
+	for cluster, units := range twins {
+		slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.Scenario, b.Scenario) })
+		batches[cluster] = append(units, batches[cluster]...)
+	}
+	shared := batches[proxied]
 	delete(batches, proxied)
 
 	var work []Batch
@@ -81,19 +95,47 @@ func Plan(judges []string, parallel int) ([]Batch, error) {
 	return append(work, parts...), nil
 }
 
-// chosen checks the names of judges.
+// subjects returns all that something may be planted for: the judges, then the
+// requirements that the catalogue's scenarios settle, in the catalogue's order.
+func subjects() []Row {
+	var all []Row
+	for _, d := range judge.Docs() {
+		all = append(all, Row{Judge: d.Name, Guarantee: d.Guarantee})
+	}
+	settled := map[string]bool{}
+	for _, s := range scenarios.All() {
+		for _, r := range s.Spec.Requirements {
+			settled[r.ID] = true
+		}
+	}
+	for _, r := range scenarios.Requirements() {
+		if settled[r.ID] && r.Level != "INFO" {
+			all = append(all, Row{Requirement: r.ID, Guarantee: r.Text})
+		}
+	}
+	return all
+}
+
+// chosen checks the names of judges and requirements; * and ? are wild.
 func chosen(names []string) (map[string]bool, error) {
 	all := map[string]bool{}
 	var known []string
-	for _, d := range judge.Docs() {
-		all[d.Name] = len(names) == 0
-		known = append(known, d.Name)
+	for _, s := range subjects() {
+		all[s.Subject()] = len(names) == 0
+		known = append(known, s.Subject())
 	}
 	for _, n := range names {
-		if _, ok := all[n]; !ok {
-			return nil, fmt.Errorf("there is no judge %q; there are: %s", n, strings.Join(known, ", "))
+		found := false
+		for _, k := range known {
+			match, err := path.Match(n, k)
+			if err != nil {
+				return nil, fmt.Errorf("%q is no pattern: %w", n, err)
+			}
+			all[k], found = all[k] || match, found || match
 		}
-		all[n] = true
+		if !found {
+			return nil, fmt.Errorf("there is no judge and no settled requirement %q; there are: %s", n, strings.Join(known, ", "))
+		}
 	}
 	return all, nil
 }

@@ -1,10 +1,11 @@
 package selftest
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -21,8 +22,11 @@ type Plant struct {
 	// Violation says what is planted.
 	Violation string
 	// Cluster is the kind of cluster that it is planted into, Scenario what is
-	// done to that.
+	// done to that: one of this package's own, or "catalogue/" and the name of one of
+	// the catalogue's.
 	Cluster, Scenario string
+	// Twin is the kind of cluster of the healthy twin; proxied where empty.
+	Twin string
 	// Tamper is what proxies do from the step with number From on (0: the first
 	// one, so that the baseline is healthy) until the step with number Until is
 	// reached (0: to the end). The number after the last step's stands for the
@@ -34,18 +38,23 @@ type Plant struct {
 	// Do is what is done to the cluster at the step From, beside what the record
 	// tells; nil for nothing.
 	Do func(context.Context, framework.Cluster) error
-	// Catches are the judges that must find it.
+	// Catches are the judges, or the requirements of the catalogue, that must find
+	// it. Where they are requirements, no other one of the scenario may fail, unless
+	// a check of every run took its pass that is named here as well.
 	Catches []Catch
 }
 
-// Catch is what a judge must say of a planted violation.
+// Catch is what must be said of a planted violation: by a judge, or of a requirement.
 type Catch struct {
-	Judge string
+	Judge, Requirement string
 	// Says is in the sentence.
 	Says string
 	// Verdict is Fail where empty.
 	Verdict judge.Verdict
 }
+
+// subject is what the verdict is of.
+func (c Catch) subject() string { return cmp.Or(c.Requirement, c.Judge) }
 
 // verdict is what is wanted.
 func (c Catch) verdict() judge.Verdict {
@@ -79,20 +88,21 @@ const (
 	counted = "counted"
 )
 
-// kinds returns how each kind of cluster is made, and whether it has proxies.
-func kinds() map[string]struct {
+// kind is how a kind of cluster is made, and whether it has proxies.
+type kind struct {
 	spec   *clusters.Cluster
 	tamper bool
-} {
-	type kind = struct {
-		spec   *clusters.Cluster
-		tamper bool
-	}
-	with := func(args clusters.ExtraArgs) *clusters.Cluster {
-		c := clusters.Default()
-		c.Spec.ExtraArgs = args
-		return c
-	}
+}
+
+// with is the cluster that one gets without a file, with some arguments.
+func with(args clusters.ExtraArgs) *clusters.Cluster {
+	c := clusters.Default()
+	c.Spec.ExtraArgs = args
+	return c
+}
+
+// kinds returns every kind of cluster.
+func kinds() map[string]kind {
 	elections := map[string]string{"leader-elect-lease-duration": "6s", "leader-elect-renew-deadline": "4s", "leader-elect-retry-period": "1s"}
 	buggy := with(nil)
 	buggy.SetNodes(1)
@@ -111,29 +121,25 @@ func kinds() map[string]struct {
 //go:embed scenarios/*.yaml
 var files embed.FS
 
-// scenario returns one of this package's scenarios.
+// catalogue is before the names of the catalogue's scenarios.
+const catalogue = "catalogue/"
+
+// scenario returns one of this package's scenarios, or of the catalogue's.
 func scenario(name string) (*scenarios.Scenario, error) {
+	if rest, ok := strings.CutPrefix(name, catalogue); ok {
+		for _, s := range scenarios.All() {
+			if s.Metadata.Name == rest {
+				return s, nil
+			}
+		}
+		return nil, fmt.Errorf("the catalogue has no scenario %s", rest)
+	}
 	file := "scenarios/" + name + ".yaml"
 	b, err := files.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("no scenario %s: %w", name, err)
 	}
 	return scenarios.Parse(file, b)
-}
-
-// Plants returns the plants for judges that this release has.
-func Plants() (all []Plant) {
-	known := map[string]bool{}
-	for _, d := range judge.Docs() {
-		known[d.Name] = true
-	}
-	for _, p := range plants() {
-		p.Catches = slices.DeleteFunc(slices.Clone(p.Catches), func(c Catch) bool { return !known[c.Judge] })
-		if len(p.Catches) > 0 {
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 // Clusters returns the descriptions of the clusters that the work needs.

@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,19 +20,23 @@ const (
 	Missed State = "missed"
 	// Accused: it found something on the healthy twin.
 	Accused State = "healthy twin accused"
+	// Unplantable: nothing can be planted for it, for the reason given.
+	Unplantable State = "not plantable"
 	// NoPlant: nothing is planted for it.
 	NoPlant State = "no planted violation"
 	// Unclear: the machine was too busy, or the plant did nothing.
 	Unclear State = "unclear"
 )
 
-// Row is one line of the table: a guarantee and one violation of it.
+// Row is one line of the table: a guarantee and one violation of it. It is of a judge
+// or of a requirement.
 type Row struct {
-	Judge     string `json:"judge"`
-	Guarantee string `json:"guarantee"`
-	Plant     string `json:"plant,omitempty"`
-	Violation string `json:"violation,omitempty"`
-	State     State  `json:"state"`
+	Judge       string `json:"judge,omitempty"`
+	Requirement string `json:"requirement,omitempty"`
+	Guarantee   string `json:"guarantee"`
+	Plant       string `json:"plant,omitempty"`
+	Violation   string `json:"violation,omitempty"`
+	State       State  `json:"state"`
 	// Why says what is wrong, where something is.
 	Why string `json:"why,omitempty"`
 	// Verdict and Sentence are the judge's on what was planted, Healthy and
@@ -44,28 +49,35 @@ type Row struct {
 	Tries           int           `json:"tries,omitempty"`
 }
 
-// Rows returns the table for these judges (all where none is named), in the
-// order of judge.Docs.
-func Rows(judges []string, outcomes []Outcome) ([]Row, error) {
-	wanted, err := chosen(judges)
+// Subject is the judge or the requirement.
+func (r Row) Subject() string { return cmp.Or(r.Requirement, r.Judge) }
+
+// Rows returns the table for these judges and requirements (all where none is named).
+func Rows(names []string, outcomes []Outcome) ([]Row, error) {
+	wanted, err := chosen(names)
 	if err != nil {
 		return nil, err
 	}
 	var rows []Row
-	for _, d := range judge.Docs() {
-		if !wanted[d.Name] {
+	for _, s := range subjects() {
+		if !wanted[s.Subject()] {
 			continue
 		}
 		n := len(rows)
 		for _, p := range Plants() {
-			if i := slices.IndexFunc(p.Catches, func(c Catch) bool { return c.Judge == d.Name }); i >= 0 {
-				row := Row{Judge: d.Name, Guarantee: d.Guarantee, Plant: p.Name, Violation: p.Violation}
+			if i := slices.IndexFunc(p.Catches, func(c Catch) bool { return c.subject() == s.Subject() }); i >= 0 {
+				row := s
+				row.Plant, row.Violation = p.Name, p.Violation
 				row.settle(p, p.Catches[i], outcomes)
 				rows = append(rows, row)
 			}
 		}
-		if len(rows) == n {
-			rows = append(rows, Row{Judge: d.Name, Guarantee: d.Guarantee, State: NoPlant, Why: "nothing shows that this judge can fail"})
+		if why := unplantable()[s.Requirement]; len(rows) == n && why != "" {
+			s.State, s.Why = Unplantable, why
+			rows = append(rows, s)
+		} else if len(rows) == n {
+			s.State, s.Why = NoPlant, "nothing shows that it can fail"
+			rows = append(rows, s)
 		}
 	}
 	return rows, nil
@@ -73,8 +85,8 @@ func Rows(judges []string, outcomes []Outcome) ([]Row, error) {
 
 // settle decides on a row.
 func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
-	planted, why := verdictOf(outcomes, p.Name, p.Scenario, c.Judge)
-	healthy, healthyWhy := verdictOf(outcomes, "", p.Scenario, c.Judge)
+	planted, why := verdictOf(outcomes, p.Name, p.Scenario, c.subject())
+	healthy, healthyWhy := verdictOf(outcomes, "", p.Scenario, c.subject())
 	if planted != nil {
 		r.Took, r.Tries = planted.took, planted.tries
 		r.Verdict, r.Sentence = planted.Verdict, planted.Sentence
@@ -90,6 +102,8 @@ func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
 		set(Unclear, "%s", why)
 	case len(p.Tamper) > 0 && planted.acted == 0:
 		set(Unclear, "the plant never acted: no proxy tampered with anything")
+	case len(planted.surplus) > 0:
+		set(Missed, "%s failed as well, which nothing was planted for: %s", planted.surplus[0].Requirement, planted.surplus[0].Sentence)
 	case planted.Verdict == c.verdict() && strings.Contains(planted.Sentence, c.Says):
 		switch {
 		case healthy == nil:
@@ -111,9 +125,11 @@ type ruling struct {
 	judge.Result
 	took         time.Duration
 	tries, acted int
+	surplus      []judge.Result
 }
 
-// verdictOf returns what a judge said of a unit, or why it said nothing. Of
+// verdictOf returns what was said of a unit by a judge or on a requirement, or why
+// nothing was. Of
 // several verdicts, as on several checks, the worst counts.
 func verdictOf(outcomes []Outcome, plant, scenario, name string) (*ruling, string) {
 	why := "it was not run"
@@ -124,12 +140,12 @@ func verdictOf(outcomes []Outcome, plant, scenario, name string) (*ruling, strin
 		if o.Problem != "" {
 			return nil, o.Problem
 		}
-		why = "judge " + name + " said nothing"
+		why = "there is no verdict on " + name
 		var worst *ruling
 		order := []judge.Verdict{judge.NotApplicable, judge.Pass, judge.Inconclusive, judge.Fail}
 		for _, r := range o.Results {
-			if r.Judge == name && (worst == nil || slices.Index(order, r.Verdict) > slices.Index(order, worst.Verdict)) {
-				worst = &ruling{r, o.Took, o.Tries, o.Acted}
+			if (r.Judge == name || r.Requirement == name) && (worst == nil || slices.Index(order, r.Verdict) > slices.Index(order, worst.Verdict)) {
+				worst = &ruling{r, o.Took, o.Tries, o.Acted, o.Surplus}
 			}
 		}
 		if worst != nil {

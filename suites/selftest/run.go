@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,8 +39,10 @@ type Env struct {
 // Outcome is what came of a unit.
 type Outcome struct {
 	Unit Unit `json:"unit"`
-	// Results are the judges' verdicts, those of the unit's judges alone.
+	// Results are the verdicts on the unit's subjects alone.
 	Results []judge.Result `json:"results"`
+	// Surplus are requirements that failed as well, and should not have.
+	Surplus []judge.Result `json:"surplus,omitempty"`
 	// Acted tells how often the proxies tampered.
 	Acted int `json:"acted"`
 	// Took is the time of the last try, Tries how many there were.
@@ -113,7 +116,7 @@ func (r *runner) unit(ctx context.Context, u Unit) Outcome {
 			}
 			continue
 		}
-		o.Results = slices.DeleteFunc(results, func(r judge.Result) bool { return !slices.Contains(u.Judges, r.Judge) })
+		o.Results, o.Surplus = u.results(p, results)
 		if !unclear(p, o.Results) || ctx.Err() != nil {
 			return o
 		}
@@ -122,10 +125,29 @@ func (r *runner) unit(ctx context.Context, u Unit) Outcome {
 	return o
 }
 
+// results sorts out what counts, and which requirements failed beside what is planted.
+func (u Unit) results(p Plant, all []judge.Result) (counted, surplus []judge.Result) {
+	known := func(name string) bool {
+		return slices.ContainsFunc(p.Catches, func(c Catch) bool { return c.subject() == name })
+	}
+	exact := slices.ContainsFunc(p.Catches, func(c Catch) bool { return c.Requirement != "" })
+	for _, r := range all {
+		if u.counts(r) {
+			counted = append(counted, r)
+		}
+		if exact && r.Verdict == judge.Fail && !known(r.Requirement) && !known(r.Judge) && !known(r.Overruled) {
+			surplus = append(surplus, r)
+		}
+	}
+	return counted, surplus
+}
+
 // unclear tells whether a verdict is inconclusive that should not be.
 func unclear(p Plant, results []judge.Result) bool {
 	return slices.ContainsFunc(results, func(r judge.Result) bool {
-		wanted := slices.ContainsFunc(p.Catches, func(c Catch) bool { return c.Judge == r.Judge && c.verdict() == judge.Inconclusive })
+		wanted := slices.ContainsFunc(p.Catches, func(c Catch) bool {
+			return (c.Judge == r.Judge || c.Requirement == r.Requirement) && c.verdict() == judge.Inconclusive
+		})
 		return r.Verdict == judge.Inconclusive && !wanted
 	})
 }
@@ -234,7 +256,7 @@ func (o Outcome) String() string {
 	}
 	var words []string
 	for _, r := range o.Results {
-		words = append(words, r.Judge+" "+string(r.Verdict))
+		words = append(words, fmt.Sprintf("%s %s", cmp.Or(strings.TrimPrefix(r.Requirement, "RUN/"), r.Judge), r.Verdict))
 	}
 	return fmt.Sprintf("%s (%s)", strings.Join(words, ", "), o.Took.Round(100*time.Millisecond))
 }

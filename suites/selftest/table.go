@@ -19,9 +19,8 @@ func etcd(r tamper.Rule, nodes ...int) Tampering { return Tampering{nodes, tampe
 
 func api(r tamper.Rule, nodes ...int) Tampering { return Tampering{nodes, tamper.API, r} }
 
-// plants are all planted violations. Judges that this release does not have are
-// left out by Plants.
-func plants() []Plant {
+// Plants are all planted violations.
+func Plants() []Plant {
 	all := []Plant{
 		{Name: "no-election", Violation: "kube-controller-manager --leader-elect=false, kube-apiserver --endpoint-reconciler-type=none",
 			Cluster: unelected, Scenario: "looked-at", Catches: []Catch{
@@ -88,4 +87,9 @@ func plants() []Plant {
 			Catches: []Catch{{Judge: "one-leader-per-term", Says: "one leader per term"}}},
 	}
 	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants())
+}
+
+// unplantable returns why nothing can be planted for a requirement, by ID.
+func unplantable() map[string]string {
+	return map[string]string{}
 }

@@ -34,7 +34,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("plant %s: in force from step %d to %d, and there are %d", p.Name, p.From, p.Until, steps)
 		}
 		for _, c := range p.Catches {
-			planted[c.Judge] = true
+			planted[c.subject()] = true
 		}
 	}
 	for _, d := range judge.Docs() {

@@ -1,0 +1,33 @@
+package suites
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+func TestCluster(t *testing.T) {
+	run := clusters.Default()
+	run.Spec.ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"election-timeout": "3000", "heartbeat-interval": "300"}}
+	c, err := Cluster(run, scenarios.Topology{LoadBalancer: "haproxy", Disk: "fuse",
+		ExtraArgs: map[string]map[string]string{"etcd": {"election-timeout": "2000"}, "kube-scheduler": {"v": "4"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Spec.LoadBalancer.Kind != clusters.BalancerHAProxy || c.Spec.Disk != clusters.DiskFUSE || len(c.Spec.Nodes) != 3 {
+		t.Errorf("%+v", c.Spec)
+	}
+	etcd := c.Spec.ExtraArgs[framework.Etcd]
+	if etcd["election-timeout"] != "2000" || etcd["heartbeat-interval"] != "300" || c.Spec.ExtraArgs[framework.Scheduler]["v"] != "4" {
+		t.Errorf("%v", c.Spec.ExtraArgs)
+	}
+	if run.Spec.LoadBalancer.Kind != clusters.BalancerBuiltin || run.Spec.ExtraArgs[framework.Etcd]["election-timeout"] != "3000" {
+		t.Error("the run's own cluster has changed")
+	}
+	if _, err := Cluster(run, scenarios.Topology{LoadBalancer: "magic"}); err == nil || !strings.Contains(err.Error(), "magic") {
+		t.Errorf("a balancer that there is not: %v", err)
+	}
+}
