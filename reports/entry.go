@@ -44,7 +44,7 @@ func words(v any) string {
 	case record.Steady:
 		return steadyWords(v)
 	case record.Harness:
-		return fmt.Sprintf("timers up to %s late, %.1f tasks for each processor", brief(v.Late), v.Queue)
+		return fmt.Sprintf("timers up to %s late, %.1f tasks for each processor, %.0f %% of their time used", brief(v.Late), v.Queue, 100*v.Busy)
 	case record.List:
 		return listWords(v)
 	case record.Watch:

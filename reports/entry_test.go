@@ -58,7 +58,7 @@ func TestEntryLine(t *testing.T) {
 		{record.KindSteady, record.Steady{Phase: "before", OK: true, Took: 3 * time.Second, Limit: 20 * time.Second}, "before: the steady state held after 3s (limit 20s)"},
 		{record.KindSteady, record.Steady{Phase: "after", Took: 20 * time.Second, Limit: 20 * time.Second, Problems: []string{"a", "b"}},
 			"after: the steady state did not hold in 20s (limit 20s): a; b"},
-		{record.KindHarness, record.Harness{Late: 1234567, Queue: 1.25}, "timers up to 1.2ms late, 1.2 tasks for each processor"},
+		{record.KindHarness, record.Harness{Late: 1234567, Queue: 1.25, Busy: 0.7}, "timers up to 1.2ms late, 1.2 tasks for each processor, 70 % of their time used"},
 		{record.KindList, record.List{Client: "c1", Entrance: "node-1", API: "kubernetes", Collection: "registers", Group: "a", Match: record.MatchNotOlderThan, Asked: "5", Limit: 2,
 			Pages: []record.Page{{Revision: "9"}, {}}, Items: make([]record.Item, 3), Return: 2 * ms, Outcome: record.OK},
 			"c1 through node-1: list of registers, group a (not-older-than 5, pages of 2), ok, 3 items in 2 pages, version 9 (2ms)"},

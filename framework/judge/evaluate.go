@@ -19,6 +19,11 @@ const starvedFloor = 250 * time.Millisecond
 // itself.
 const queueLimit = 3
 
+// busyLimit is the part of the processors' time from which on the tasks in the queue
+// are in each other's way. Below it they come in bursts and wait for microseconds:
+// there is computing time left for each of them.
+const busyLimit = 0.9
+
 // Evaluate gives one result for each check of the record, in its order, then
 // one for each of the checks of every run, whose requirement is "RUN/" and the
 // judge's name.
@@ -223,7 +228,7 @@ type strain struct {
 	known bool
 	late  time.Duration // the harness's timers, at most
 	jump  time.Duration // of the wall clock against the monotonic one, at most
-	queue float64       // tasks for each processor, on average
+	queue float64       // tasks in each other's way for each processor, on average
 }
 
 // strain returns that of the time between two moments. A sample speaks for the
@@ -238,7 +243,7 @@ func (c *court) strain(from, to record.Nanos) strain {
 		s.known = true
 		s.late = max(s.late, h.V.Late)
 		s.jump = max(s.jump, h.V.Jump.Abs())
-		sum += h.V.Queue
+		sum += contention(h.V)
 		n++
 		if h.At > to {
 			break
@@ -248,6 +253,15 @@ func (c *court) strain(from, to record.Nanos) strain {
 		s.queue = sum / float64(n)
 	}
 	return s
+}
+
+// contention is how many tasks shared each processor in the time of a sample, 1 at
+// most where some computing time was left.
+func contention(h record.Harness) float64 {
+	if h.Busy > 0 && h.Busy < busyLimit {
+		return min(h.Queue, 1)
+	}
+	return h.Queue
 }
 
 // outweighed tells whether a measured time breaks its bound by so much that it would

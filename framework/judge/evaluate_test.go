@@ -143,6 +143,23 @@ func TestRulesForAll(t *testing.T) {
 				}
 			})
 		}},
+		{name: "too late, many tasks and computing time left", want: Fail, says: "still listed", story: func() *story {
+			return tooLate().change(func(r *record.Run) {
+				for i := range r.Harness {
+					r.Harness[i].V.Queue, r.Harness[i].V.Busy = 5, 0.7
+				}
+			})
+		}},
+		{name: "too late, computing time left at another time", want: Inconclusive, says: "the machine was overloaded: ", story: func() *story {
+			return tooLate().change(func(r *record.Run) {
+				for i := range r.Harness {
+					r.Harness[i].V.Queue, r.Harness[i].V.Busy = 9, 1
+					if i%3 == 0 {
+						r.Harness[i].V.Busy = 0.5
+					}
+				}
+			})
+		}},
 		{name: "too late, harness slept", want: Inconclusive, says: "wall and monotonic clock went apart by 30s, more than 2.7s", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Jump = -30 * time.Second })
 		}},

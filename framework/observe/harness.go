@@ -18,8 +18,8 @@ const (
 	queueBeats = 5
 )
 
-// harness measures how late the harness's own timers fire and how many tasks
-// share a processor: a machine that starves the harness or the cluster must not
+// harness measures how late the harness's own timers fire, how many tasks share a
+// processor, and how much of the processors' time is used: a machine that starves the harness or the cluster must not
 // be taken for a cluster that is slow.
 func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 	return []func(context.Context){func(ctx context.Context) {
@@ -29,12 +29,18 @@ func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 		defer timer.Stop()
 		due, report := time.Now().Add(beat), time.Now().Add(harnessEach)
 		clock := newClockCheck()
+		var used processors
+		used.share()
+		sample := func(now time.Time) record.Harness {
+			busy, _ := used.share()
+			return record.Harness{Late: max(worst, 0), Queue: queue.value(), Busy: busy, Jump: clock.jump(now)}
+		}
 		for beats := 0; ; beats++ {
 			select {
 			case <-ctx.Done():
 				// The last part of a second counts too.
 				worst = max(worst, time.Since(due))
-				_ = o.w.Append(record.KindHarness, record.Harness{Late: max(worst, 0), Queue: queue.value(), Jump: clock.jump(time.Now())})
+				_ = o.w.Append(record.KindHarness, sample(time.Now()))
 				return
 			case <-timer.C:
 			}
@@ -46,7 +52,7 @@ func (o *Observers) harness(context.Context) ([]func(context.Context), error) {
 				}
 			}
 			if !now.Before(report) {
-				_ = o.w.Append(record.KindHarness, record.Harness{Late: worst, Queue: queue.value(), Jump: clock.jump(now)})
+				_ = o.w.Append(record.KindHarness, sample(now))
 				worst, queue, report = 0, mean{}, now.Add(harnessEach)
 			}
 			due = time.Now().Add(beat)

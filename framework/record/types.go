@@ -276,8 +276,12 @@ type Harness struct {
 	Late time.Duration `json:"late"`
 	// Queue is how many tasks of the whole machine wanted to run, for each of
 	// its processors, on average since the last sample. At 3, what needs a
-	// second of computing time takes three. 0 where it is not known.
+	// second of computing time takes three while no processor is free. 0 where it
+	// is not known.
 	Queue float64 `json:"queue,omitempty"`
+	// Busy is the part of the processors' time that was used since the last sample,
+	// from 0 to 1, by whatever ran on the machine. 0 where it is not known.
+	Busy float64 `json:"busy,omitempty"`
 	// Jump is by how much more the wall clock than the monotonic one went on
 	// since the last sample, where it was 10 ms or more either way: the clock was
 	// set, or the machine slept.
