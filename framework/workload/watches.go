@@ -26,6 +26,8 @@ const (
 type watches struct {
 	t        *Traffic
 	settings WatchSettings
+	// selections and beginnings are dealt to all watchers.
+	selections, beginnings *deck
 	// last ends when the watches have shown the last writes, or had the time to;
 	// stopping is closed when that time begins.
 	last     context.Context
@@ -37,6 +39,8 @@ type watches struct {
 
 func newWatches(t *Traffic) *watches {
 	p := &watches{t: t, settings: t.cfg.Watches, stopping: make(chan struct{}), patience: t.patience}
+	p.selections = newDeck(t.random(), selectAll, selectAll, selectAll, selectGroup, selectKey)
+	p.beginnings = newDeck(t.random(), beginListed, beginListed, beginInitial, beginNow)
 	p.last, p.enough = context.WithCancelCause(t.ctx)
 	return p
 }
@@ -72,6 +76,17 @@ func (p *watches) isStopping() bool {
 		return false
 	}
 }
+
+// What a watch is of, and what it begins with: a list, the initial events of a
+// streaming list, or whatever comes next.
+const (
+	selectAll = iota
+	selectGroup
+	selectKey
+	beginListed
+	beginInitial
+	beginNow
+)
 
 // watcher is one client of the profile.
 type watcher struct {
@@ -144,17 +159,16 @@ func (w *watcher) story() (over bool) {
 func (w *watcher) choose() (q watching, listed bool) {
 	q.bookmarks = w.random.IntN(4) > 0
 	keys := w.t.registers.keys
-	switch dice := w.random.IntN(10); {
-	case dice < 6: // all
-	case dice < 8:
+	switch w.selections.deal() {
+	case selectGroup:
 		q.group = groups[w.random.IntN(len(groups))]
-	default:
+	case selectKey:
 		q.key = keys[w.random.IntN(len(keys))]
 	}
-	switch dice := w.random.IntN(10); {
-	case dice < 5:
+	switch w.beginnings.deal() {
+	case beginListed:
 		listed = true
-	case dice < 8:
+	case beginInitial:
 		q.initial, q.bookmarks = true, true
 	}
 	return q, listed

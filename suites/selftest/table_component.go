@@ -16,19 +16,15 @@ import (
 // and the state of etcd's members.
 func componentPlants() []Plant {
 	return []Plant{
-		{Name: "forgotten-lease", Violation: "an API server that does not see the endpoint lease of another one, which lives",
+		{Name: "lease-runs-out", Violation: "an API server that lives and cannot renew its endpoint lease",
 			Cluster: proxied, Scenario: "apiservers-up", From: 1,
-			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.MissingKey, Prefix: "/registry/masterleases/"}, 2)},
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/masterleases/"}, 2)},
 			Catches: []Catch{{Judge: "endpoints-stable", Says: "must not change"}}},
 		{Name: "no-addresses", Violation: "API servers that show the default kubernetes service without any address",
 			Cluster: proxied, Scenario: "apiservers-listed", From: 1, Until: 2,
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/api/v1/namespaces/default/endpoints"}),
 				api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"})},
 			Catches: []Catch{{Judge: "endpoints-never-empty", Says: "must never be without an address"}}},
-		{Name: "not-converging", Violation: "API servers that do not see the endpoint lease of one that is back",
-			Cluster: proxied, Scenario: "apiserver-back", From: 3,
-			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.MissingKey, Prefix: "/registry/masterleases/"})},
-			Catches: []Catch{{Judge: "endpoints-converge"}}},
 		{Name: "one-hash-off", Violation: "an etcd member whose data have another hash",
 			Cluster: proxied, Scenario: "traffic",
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.WrongHash}, 2)},
