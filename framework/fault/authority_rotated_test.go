@@ -7,5 +7,6 @@ import (
 )
 
 func TestAuthorityRotated(t *testing.T) {
+	t.Parallel()
 	testBadCertificate(t, AuthorityRotated, framework.CertificateUntrusted)
 }

@@ -6,4 +6,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-func TestCertExpired(t *testing.T) { testBadCertificate(t, CertExpired, framework.CertificateExpired) }
+func TestCertExpired(t *testing.T) {
+	t.Parallel()
+	testBadCertificate(t, CertExpired, framework.CertificateExpired)
+}

@@ -7,5 +7,6 @@ import (
 )
 
 func TestCertWrongNames(t *testing.T) {
+	t.Parallel()
 	testBadCertificate(t, CertWrongNames, framework.CertificateWrongNames)
 }

@@ -6,6 +6,7 @@ import (
 )
 
 func TestClockDrift(t *testing.T) {
+	t.Parallel()
 	testClockFault(t, ClockDrift, nil)
 	for _, rate := range []string{"1ppm", "-500ppm", "0.1%", "50%", "-50%"} {
 		testMoves(t, ClockDrift, map[string]string{"rate": rate})

@@ -66,6 +66,7 @@ func testMoves(t *testing.T, f Fault, values map[string]string) {
 }
 
 func TestClockJump(t *testing.T) {
+	t.Parallel()
 	testClockFault(t, ClockJump, nil)
 	for _, offset := range []string{"1s", "-1s", "+1h30m", "-87600h"} {
 		testMoves(t, ClockJump, map[string]string{"offset": offset})
