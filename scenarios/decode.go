@@ -1,138 +1,92 @@
 package scenarios
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
-	"reflect"
-	"slices"
-	"strconv"
+	"io"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder fills structs from YAML strictly: a field that a struct does not have
-// or a value of another type is a problem, told with file, line and what is
-// allowed. It goes on after a problem, so that all are told at once.
-type decoder struct {
-	file     string
-	lines    map[string]int // by path of the field
+// file is a YAML file of which each part's line is known.
+type file struct {
+	name     string
+	lines    map[string]int // by path, such as "spec.timeline[0].wait"
 	problems []error
 }
 
-func (d *decoder) problem(n *yaml.Node, format string, args ...any) {
-	d.problems = append(d.problems, fmt.Errorf("%s:%d: %s", d.file, n.Line, fmt.Sprintf(format, args...)))
+// document reads the only document of a file.
+func document(name string, data []byte) (*yaml.Node, error) {
+	if len(data) > maxFileSize {
+		return nil, fmt.Errorf("%s is larger than %d bytes: this is no file of ours", name, maxFileSize)
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	if err := documents.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s is empty", name)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := documents.Decode(&second); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s:%d: a second document: one file holds one", name, second.Line)
+	}
+	return doc.Content[0], nil
 }
 
-var durationType = reflect.TypeFor[time.Duration]()
-
-// decode fills v from n; path names the field for people.
-func (d *decoder) decode(n *yaml.Node, path string, v reflect.Value) {
-	d.lines[path] = n.Line
-	if n.Kind == yaml.AliasNode {
-		d.problem(n, "%s: aliases are not allowed", path)
-		return
-	}
-	switch {
-	case v.Type() == durationType:
-		value, err := time.ParseDuration(n.Value)
-		if err != nil {
-			d.problem(n, "%s: %q: want a duration such as 500ms or 5s", path, n.Value)
+// problem notes what is wrong with the part at a path. The nearest part that the file
+// has tells the line.
+func (f *file) problem(path, text string) {
+	at := f.name
+	for p := path; ; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
+		if line, ok := f.lines[p]; ok {
+			at = fmt.Sprintf("%s:%d", f.name, line)
+			break
 		}
-		v.SetInt(int64(value))
-	case v.Kind() == reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		d.decode(n, path, v.Elem())
-	case v.Kind() == reflect.Struct:
-		d.structure(n, path, v)
-	case v.Kind() == reflect.Slice:
-		if n.Kind != yaml.SequenceNode {
-			d.problem(n, "%s: want a list", path)
-			return
-		}
-		v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
-		for i, item := range n.Content {
-			d.decode(item, fmt.Sprintf("%s[%d]", path, i), v.Index(i))
-		}
-	case v.Kind() == reflect.Map:
-		d.mapping(n, path, v)
-	default:
-		d.scalar(n, path, v)
-	}
-}
-
-func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value) {
-	if n.Kind != yaml.ScalarNode {
-		d.problem(n, "%s: want a single value", path)
-		return
-	}
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(n.Value)
-	case reflect.Bool:
-		value, err := strconv.ParseBool(n.Value)
-		if err != nil {
-			d.problem(n, "%s: %q: want true or false", path, n.Value)
-		}
-		v.SetBool(value)
-	case reflect.Int:
-		value, err := strconv.Atoi(n.Value)
-		if err != nil {
-			d.problem(n, "%s: %q: want a whole number", path, n.Value)
-		}
-		v.SetInt(int64(value))
-	default:
-		panic("scenarios: no decoder for " + v.Type().String())
-	}
-}
-
-// mapping fills a map from string to string.
-func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
-	if n.Kind != yaml.MappingNode {
-		d.problem(n, "%s: want names with values", path)
-		return
-	}
-	v.Set(reflect.MakeMap(v.Type()))
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		value := reflect.New(v.Type().Elem()).Elem()
-		d.decode(n.Content[i+1], path+"."+n.Content[i].Value, value)
-		v.SetMapIndex(reflect.ValueOf(n.Content[i].Value), value)
-	}
-}
-
-func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
-	if n.Kind != yaml.MappingNode {
-		d.problem(n, "%s: want fields", orFile(path))
-		return
-	}
-	fields := map[string]reflect.Value{}
-	var names []string
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" {
-			fields[name] = v.Field(i)
-			names = append(names, name)
+		if p == "" {
+			break
 		}
 	}
-	var seen []string
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		at := strings.TrimPrefix(path+"."+key.Value, ".")
-		field, known := fields[key.Value]
-		switch {
-		case !known:
-			d.problem(key, "%s: unknown field; allowed here: %s", at, strings.Join(names, ", "))
-		case slices.Contains(seen, key.Value):
-			d.problem(key, "%s: given twice", at)
-		default:
-			d.decode(n.Content[i+1], at, field)
-		}
-		seen = append(seen, key.Value)
-	}
-}
-
-func orFile(path string) string {
 	if path == "" {
-		return "the file"
+		path = "the file"
 	}
-	return path
+	f.problems = append(f.problems, fmt.Errorf("%s: %s: %s", at, path, text))
+}
+
+// value returns what a node says, as JSON has it, and notes the lines.
+func (f *file) value(n *yaml.Node, path string) any {
+	f.lines[path] = n.Line
+	switch n.Kind {
+	case yaml.MappingNode:
+		fields := map[string]any{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			name := n.Content[i].Value
+			at := strings.TrimPrefix(path+"."+name, ".")
+			value := f.value(n.Content[i+1], at)
+			f.lines[at] = n.Content[i].Line
+			if _, twice := fields[name]; twice {
+				f.problem(at, "given twice")
+			}
+			fields[name] = value
+		}
+		return fields
+	case yaml.SequenceNode:
+		items := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			items[i] = f.value(item, fmt.Sprintf("%s[%d]", path, i))
+		}
+		return items
+	case yaml.ScalarNode:
+		var value any
+		switch err := n.Decode(&value); value.(type) {
+		case nil, bool, int, float64:
+			if err == nil {
+				return value
+			}
+		}
+		return n.Value
+	}
+	f.problem(path, "aliases are not allowed")
+	return nil
 }

@@ -1,8 +1,11 @@
 package scenarios
 
 import (
+	"bytes"
 	_ "embed"
 	"sync"
+
+	"go.yaml.in/yaml/v3"
 )
 
 //go:embed requirements.yaml
@@ -32,7 +35,9 @@ type requirementList struct {
 
 var requirements = sync.OnceValue(func() []Requirement {
 	var list requirementList
-	if _, err := parse("requirements.yaml", requirementsFile, &list); err != nil {
+	d := yaml.NewDecoder(bytes.NewReader(requirementsFile))
+	d.KnownFields(true)
+	if err := d.Decode(&list); err != nil {
 		panic(err) // the file is part of the program and tested with it
 	}
 	return list.Requirements

@@ -1,19 +1,15 @@
 package scenarios
 
 import (
-	"bytes"
 	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
@@ -232,40 +228,31 @@ func Load(path string) (*Scenario, error) {
 
 // Parse reads a scenario from memory; name stands for it in errors.
 func Parse(name string, data []byte) (*Scenario, error) {
-	var s Scenario
-	lines, err := parse(name, data, &s)
+	doc, err := document(name, data)
 	if err != nil {
 		return nil, err
 	}
-	var problems []error
+	f := &file{name: name, lines: map[string]int{}}
+	found, err := violations(f.value(doc, ""))
+	if err != nil {
+		return nil, err
+	}
+	told := map[string]bool{}
+	for _, v := range found {
+		f.problem(v.path, v.text)
+		told[v.path] = true
+	}
+	var s Scenario
+	if err := doc.Decode(&s); err != nil {
+		// Of what types it is not, the schema has told.
+		if len(f.problems) == 0 {
+			f.problem("", err.Error())
+		}
+		return nil, errors.Join(f.problems...)
+	}
 	problem := func(path, format string, args ...any) {
-		at := name
-		// The nearest field that the file has tells the line.
-		for p := path; ; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
-			if line, ok := lines[p]; ok {
-				at = fmt.Sprintf("%s:%d", name, line)
-				break
-			}
-			if p == "" {
-				break
-			}
-		}
-		problems = append(problems, fmt.Errorf("%s: %s: %s", at, path, fmt.Sprintf(format, args...)))
-	}
-	if s.APIVersion != APIVersion {
-		problem("apiVersion", "%q: want %s", s.APIVersion, APIVersion)
-	}
-	if s.Kind != Kind {
-		problem("kind", "%q: want %s", s.Kind, Kind)
-	}
-	for i, p := range s.Spec.Profiles {
-		if !slices.Contains(Profiles, p) {
-			problem(fmt.Sprintf("spec.profiles[%d]", i), "no profile %q; allowed: %s", p, strings.Join(Profiles, ", "))
-		}
-	}
-	for path, n := range map[string]int{"spec.minNodes": s.Spec.MinNodes, "spec.maxNodes": s.Spec.MaxNodes} {
-		if n < 0 || n > 7 {
-			problem(path, "%d: want 1 to 7", n)
+		if !told[path] {
+			f.problem(path, fmt.Sprintf(format, args...))
 		}
 	}
 	for i, r := range s.Spec.Requirements {
@@ -281,28 +268,8 @@ func Parse(name string, data []byte) (*Scenario, error) {
 		}
 		problem(p.Path, "%v", p.Err)
 	}
-	if err := errors.Join(problems...); err != nil {
+	if err := errors.Join(f.problems...); err != nil {
 		return nil, err
 	}
 	return &s, nil
-}
-
-// parse fills into, a pointer to a struct, and returns the lines of the fields.
-func parse(name string, data []byte, into any) (map[string]int, error) {
-	if len(data) > maxFileSize {
-		return nil, fmt.Errorf("%s is larger than %d bytes: this is no file of ours", name, maxFileSize)
-	}
-	documents := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, second yaml.Node
-	if err := documents.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s is empty", name)
-	} else if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if err := documents.Decode(&second); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s:%d: a second document: one file holds one", name, second.Line)
-	}
-	d := &decoder{file: name, lines: map[string]int{}}
-	d.decode(doc.Content[0], "", reflect.ValueOf(into).Elem())
-	return d.lines, errors.Join(d.problems...)
 }

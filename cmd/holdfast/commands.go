@@ -24,6 +24,7 @@ func commands() []*cobra.Command {
 		newReportCommand(),
 		newDiffCommand(),
 		newSelftestCommand(),
+		newSchemaCommand(),
 		newSelftestWorkerCommand(),
 		newCatalogCommand(),
 		newVersionCommand(),

@@ -1,0 +1,245 @@
+package scenarios
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/workload"
+)
+
+// object is a part of a JSON schema.
+type object = map[string]any
+
+// duration is a duration as time.ParseDuration reads it.
+const duration = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+
+// Schema returns the JSON schema (draft 2020-12) of scenario files. The loader holds
+// files against it, and editors may.
+func Schema() ([]byte, error) {
+	s := schemaOf(reflect.TypeFor[Scenario](), "")
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["title"] = "A scenario of holdfast: one experiment and the requirements that it settles"
+	b, err := json.MarshalIndent(s, "", "  ")
+	return append(b, '\n'), err
+}
+
+// schemaOf describes a type of this package; path leads to it from the file's top.
+func schemaOf(t reflect.Type, path string) object {
+	s := object{}
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		s["type"], s["pattern"] = "string", duration
+	case t.Kind() == reflect.Pointer:
+		return schemaOf(t.Elem(), path)
+	case t.Kind() == reflect.Struct:
+		properties := object{}
+		for i := range t.NumField() {
+			if name := t.Field(i).Tag.Get("yaml"); name != "" {
+				properties[name] = schemaOf(t.Field(i).Type, strings.TrimPrefix(path+"."+name, "."))
+			}
+		}
+		s["type"], s["properties"], s["additionalProperties"] = "object", properties, false
+	case t.Kind() == reflect.Slice:
+		s["type"], s["items"] = "array", schemaOf(t.Elem(), path+"[]")
+	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String:
+		// YAML writes 3 and true without quotes.
+		s["type"], s["additionalProperties"] = "object", object{"type": []string{"string", "number", "boolean"}}
+	case t.Kind() == reflect.Map:
+		s["type"], s["additionalProperties"] = "object", schemaOf(t.Elem(), path+"{}")
+	default:
+		s["type"] = map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer"}[t.Kind()]
+	}
+	for key, value := range details()[path] {
+		s[key] = value
+	}
+	return s
+}
+
+// details returns what the types do not tell, by path.
+func details() map[string]object {
+	var faults []string
+	for _, f := range fault.All() {
+		faults = append(faults, f.Name())
+	}
+	about := func(text string) object { return object{"description": text} }
+	oneOf := func(text string, values []string) object { return object{"description": text, "enum": values} }
+	nodes := func(text string) object { return object{"description": text, "minimum": 0, "maximum": 7} }
+	return map[string]object{
+		"":                                {"required": []string{"apiVersion", "kind", "metadata", "spec"}},
+		"apiVersion":                      {"const": APIVersion},
+		"kind":                            {"const": Kind},
+		"metadata.name":                   {"description": "A DNS label.", "pattern": `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`},
+		"spec":                            {"required": []string{"timeline", "requirements"}},
+		"spec.summary":                    about("What is done, in a sentence."),
+		"spec.profiles[]":                 {"enum": Profiles},
+		"spec.minNodes":                   nodes("Control-plane nodes that it takes at least."),
+		"spec.maxNodes":                   nodes("Control-plane nodes that it takes at most."),
+		"spec.cluster":                    about("What the scenario asks of its cluster; the rest is as the run has it."),
+		"spec.traffic":                    about("What clients do all the while."),
+		"spec.traffic.profiles[]":         {"enum": workload.ProfileNames()},
+		"spec.timeline":                   {"description": "The steps, one after another.", "minItems": 1},
+		"spec.timeline[]":                 {"description": "Exactly one of its fields is set.", "minProperties": 1, "maxProperties": 1},
+		"spec.timeline[].inject":          {"description": "Breaks something.", "required": []string{"fault", "target", "as"}},
+		"spec.timeline[].inject.fault":    oneOf("See holdfast faults.", faults),
+		"spec.timeline[].inject.target":   about("What is broken, such as etcd/leader, apiserver/2 or kcm/active."),
+		"spec.timeline[].inject.as":       about("The name by which later steps and requirements call it."),
+		"spec.timeline[].inject.ttl":      about("When the provider heals it by itself; a formula such as 2L."),
+		"spec.timeline[].heal":            about("The name of the injection to heal."),
+		"spec.timeline[].wait":            about("How long to do nothing; a formula such as 2E + M, or a duration."),
+		"spec.timeline[].until":           {"description": "Waits for a condition.", "required": []string{"condition", "atMost"}},
+		"spec.timeline[].until.condition": {"enum": engine.Conditions()},
+		"spec.timeline[].until.atMost":    about("How long to wait; a formula. Reaching it is no error."),
+		"spec.timeline[].until.fault":     about("The injection that the condition is about."),
+		"spec.timeline[].action":          {"description": "Makes requests that a judge needs.", "required": []string{"name"}},
+		"spec.timeline[].action.name":     {"enum": engine.Actions()},
+		"spec.timeline[].action.fault":    about("The injection that the action is about."),
+		"spec.requirements":               {"description": "What the record of it settles.", "minItems": 1},
+		"spec.requirements[]":             {"required": []string{"id", "judge"}},
+		"spec.requirements[].id":          {"description": "One of the catalogue's IDs, or one of your own.", "minLength": 1},
+		"spec.requirements[].judge":       {"enum": judge.Names()},
+		"spec.requirements[].bound":       about("The limit; a formula such as T + I + M."),
+		"spec.requirements[].fault":       about("The injection that the requirement is about."),
+	}
+}
+
+var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	text, err := Schema()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("scenario.schema.json", doc); err != nil {
+		return nil, err
+	}
+	return c.Compile("scenario.schema.json")
+})
+
+// violation is one place where a file does not follow the schema.
+type violation struct{ path, text string }
+
+// violations holds a file's content against the schema.
+func violations(content any) ([]violation, error) {
+	schema, err := compiled()
+	if err != nil {
+		return nil, fmt.Errorf("the schema of scenario files: %w", err)
+	}
+	var invalid *jsonschema.ValidationError
+	if err := schema.Validate(content); !errors.As(err, &invalid) {
+		return nil, err
+	}
+	var all []violation
+	var gather func(e *jsonschema.ValidationError)
+	gather = func(e *jsonschema.ValidationError) {
+		for _, cause := range e.Causes {
+			gather(cause)
+		}
+		if len(e.Causes) == 0 {
+			all = append(all, explain(e)...)
+		}
+	}
+	gather(invalid)
+	slices.SortFunc(all, func(a, b violation) int { return strings.Compare(a.path, b.path) })
+	return all, nil
+}
+
+// explain says what is wrong in one place.
+func explain(e *jsonschema.ValidationError) []violation {
+	path := ""
+	for _, part := range e.InstanceLocation {
+		if strings.Trim(part, "0123456789") == "" {
+			path += "[" + part + "]"
+		} else {
+			path = strings.TrimPrefix(path+"."+part, ".")
+		}
+	}
+	part := partOf(e.SchemaURL)
+	switch k := e.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		var all []violation
+		for _, p := range k.Properties {
+			all = append(all, violation{strings.TrimPrefix(path+"."+p, "."), "unknown field; allowed here: " + listed(part["properties"])})
+		}
+		return all
+	case *kind.Enum:
+		return []violation{{path, fmt.Sprintf("%q is not one of %s", fmt.Sprint(k.Got), listed(part["enum"]))}}
+	case *kind.Const:
+		return []violation{{path, fmt.Sprintf("%q: want %v", fmt.Sprint(k.Got), k.Want)}}
+	case *kind.Type:
+		return []violation{{path, "want " + wanted(k.Want)}}
+	case *kind.Pattern:
+		if k.Want == duration {
+			return []violation{{path, fmt.Sprintf("%q: want a duration such as 500ms or 5s", k.Got)}}
+		}
+	case *kind.Required:
+		var all []violation
+		for _, p := range k.Missing {
+			all = append(all, violation{strings.TrimPrefix(path+"."+p, "."), "is missing"})
+		}
+		return all
+	case *kind.MinProperties, *kind.MaxProperties:
+		return []violation{{path, "a step is exactly one of " + listed(part["properties"])}}
+	}
+	return []violation{{path, e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}}
+}
+
+// partOf returns the part of the schema with an address such as
+// "...#/properties/spec".
+func partOf(address string) object {
+	_, pointer, _ := strings.Cut(address, "#")
+	text, err := Schema()
+	var at any
+	if err == nil {
+		err = json.Unmarshal(text, &at)
+	}
+	for _, step := range strings.Split(strings.Trim(pointer, "/"), "/") {
+		if part, ok := at.(object); ok && err == nil && step != "" {
+			at = part[step]
+		}
+	}
+	part, _ := at.(object)
+	return part
+}
+
+// listed names values, or fields.
+func listed(values any) string {
+	var names []string
+	switch v := values.(type) {
+	case []any:
+		for _, value := range v {
+			names = append(names, fmt.Sprint(value))
+		}
+	case object:
+		for name := range v {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+	}
+	return strings.Join(names, ", ")
+}
+
+// wanted says in words of YAML what types are wanted.
+func wanted(types []string) string {
+	words := map[string]string{"object": "fields", "array": "a list", "integer": "a whole number", "boolean": "true or false", "string": "text"}
+	if len(types) == 1 && words[types[0]] != "" {
+		return words[types[0]]
+	}
+	return "a single value"
+}
