@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // TestWatchProbes shows that a watch which brings nothing is noticed, opened anew
@@ -114,5 +115,26 @@ func TestWatchProbeOrder(t *testing.T) {
 	}
 	if ok != 4 || failed != 1 || broken != 1 {
 		t.Errorf("%d events came, %d did not, %d watches were broken off", ok, failed, broken)
+	}
+}
+
+// A watch that is given up in the moment in which it ends is an error, never nothing.
+func TestWatchGivenUp(t *testing.T) {
+	c := apitest.New(t, 1)
+	api, err := client.NewAPI(c.Entrances()[0].Config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	c.Server(0).Hook(func(rw http.ResponseWriter, _ *http.Request) bool {
+		http.Error(rw, "no", http.StatusServiceUnavailable)
+		return true
+	})
+	for i := range 300 {
+		events, err := openWatch(t.Context(), api, watchedObject, 0, time.Duration(i)*time.Microsecond)
+		if err == nil {
+			events.Close()
+			t.Fatalf("accepted after %d µs by a server that refuses", i)
+		}
 	}
 }

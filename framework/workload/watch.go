@@ -67,10 +67,12 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	result := watched{from: q.from}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	tooLong := time.AfterFunc(r.timeout, func() { cancel(fmt.Errorf("not accepted in %s", r.timeout)) })
+	late := fmt.Errorf("not accepted in %s", r.timeout)
+	tooLong := time.AfterFunc(r.timeout, func() { cancel(late) })
 	body, err := r.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: r.watchQuery(q)})
 	if err == nil && !tooLong.Stop() {
 		body.Close()
+		cancel(late) // what the timer began may not have come to that yet
 		err = context.Cause(ctx)
 	}
 	if err != nil {
