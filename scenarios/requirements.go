@@ -25,6 +25,11 @@ type Requirement struct {
 	Text string `yaml:"text" json:"text"`
 	// Source is the design document that the row comes from.
 	Source string `yaml:"source" json:"source"`
+	// Why says why it matters, ByHand how to see it without holdfast, and Breaks what
+	// commonly breaks it. Rows that no scenario settles yet have none of them.
+	Why    string `yaml:"why" json:"why,omitempty"`
+	ByHand string `yaml:"byHand" json:"byHand,omitempty"`
+	Breaks string `yaml:"breaks" json:"breaks,omitempty"`
 }
 
 type requirementList struct {

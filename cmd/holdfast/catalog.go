@@ -16,6 +16,8 @@ type catalogEntry struct {
 	Scenarios []string `json:"scenarios"`
 }
 
+//go:generate sh -c "go run . catalog -o md >../../docs/catalogue.md"
+
 func newCatalogCommand() *cobra.Command {
 	format := "table"
 	cmd := &cobra.Command{
@@ -45,11 +47,7 @@ func newCatalogCommand() *cobra.Command {
 		case "json":
 			return writeJSON(out, entries)
 		case "md":
-			fmt.Fprintln(out, "| ID | Level | Requirement | Settled by |\n|---|---|---|---|")
-			for _, e := range entries {
-				fmt.Fprintf(out, "| %s | %s | %s | %s |\n", e.ID, e.Level, strings.ReplaceAll(e.Text, "|", `\|`), settledBy(e))
-			}
-			return nil
+			return printCatalogPage(out, entries)
 		case "table":
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "ID\tLEVEL\tSETTLED BY\tREQUIREMENT")
