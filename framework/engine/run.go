@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -36,7 +37,7 @@ const (
 type Options struct {
 	// Dir is where the record is made; it must not hold one.
 	Dir string
-	// Run identifies the run.
+	// Run identifies the run, the time of its start where empty.
 	Run string
 	// Seed is the run's; the experiment's own is derived from it and its name.
 	Seed uint64
@@ -100,7 +101,7 @@ func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) erro
 
 func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
 	m := record.Meta{
-		Run: o.Run, Scenario: e.Name, Seed: Seed(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
+		Run: cmp.Or(o.Run, time.Now().UTC().Format("20060102T150405Z")), Scenario: e.Name, Seed: Seed(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
 		Settings: c.Settings().Symbols(), Checks: e.Checks, Versions: map[string]map[string]string{},
 	}
 	for _, n := range c.Nodes() {
