@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,7 +37,8 @@ func derive(dir string) (*derived, error) {
 func deriveFrom(p *plan, dir string) (*derived, error) {
 	d := &derived{plan: p, records: map[string]*record.Run{}}
 	for _, s := range p.Scenarios {
-		notFor := s.NotFor(len(p.Cluster.Spec.Nodes))
+		on := p.part(s)
+		notFor := s.NotFor(len(on.Cluster.Spec.Nodes))
 		run, err := record.Read(record.Dir(dir, s.Metadata.Name))
 		switch {
 		case err == nil && run.Meta.Run != p.Run:
@@ -49,19 +51,12 @@ func deriveFrom(p *plan, dir string) (*derived, error) {
 		case notFor != "":
 			d.without(s, judge.NotApplicable, notFor)
 		case errors.Is(err, fs.ErrNotExist):
-			d.without(s, judge.Inconclusive, "the scenario was not run: "+orUnknown(p.Problem))
+			d.without(s, judge.Inconclusive, "the scenario was not run: "+cmp.Or(on.Problem, p.Problem, "the run ended before it"))
 		default:
 			d.without(s, judge.Inconclusive, "its record cannot be read: "+err.Error())
 		}
 	}
 	return d, nil
-}
-
-func orUnknown(problem string) string {
-	if problem == "" {
-		return "the run ended before it"
-	}
-	return problem
 }
 
 // without adds a verdict for each requirement of a scenario that has no record.
