@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,26 +35,38 @@ type plan struct {
 	Command  []string  `json:"command"`
 	// Cluster is the run's own; those of parts are it with what their scenarios
 	// ask for.
-	Cluster   *clusters.Cluster     `json:"cluster"`
+	Cluster *clusters.Cluster `json:"cluster"`
+	// Parts are begun in turn, as many at a time as Parallel says. Expected is about
+	// how long that takes, in nanoseconds.
 	Parts     []part                `json:"parts"`
+	Parallel  int                   `json:"parallel"`
+	Expected  time.Duration         `json:"expected"`
 	Scenarios []*scenarios.Scenario `json:"scenarios"`
 	Machine   reports.Machine       `json:"machine"`
 	Problem   string                `json:"problem,omitempty"` // why it ended early
 	Ended     time.Time             `json:"ended,omitzero"`
 }
 
-// part is what one worker is to do.
+// part is what is run on one cluster, and what came of it. Times are nanoseconds.
 type part struct {
 	suites.Part
 	Problem string `json:"problem,omitempty"` // why it ended early
+	// Took is the time from the start of its worker to the end; Made is what making
+	// its cluster, or clusters, took of that.
+	Took time.Duration `json:"took,omitempty"`
+	Made time.Duration `json:"made,omitempty"`
+	// Judging is how long it took to judge each scenario.
+	Judging map[string]time.Duration `json:"judging,omitempty"`
 }
 
-// makeParts spreads the plan's scenarios over clusters.
-func (p *plan) makeParts() error {
-	parts, err := suites.Parts(p.Cluster, p.Scenarios)
+// divide spreads the plan's scenarios over clusters, so many at a time.
+func (p *plan) divide(parallel int) error {
+	parts, err := suites.Plan(p.Cluster, p.Scenarios, parallel)
 	for _, one := range parts {
 		p.Parts = append(p.Parts, part{Part: one})
 	}
+	p.Parallel = max(min(parallel, len(parts)), 1)
+	p.Expected = slices.Max(append(suites.Ends(parts, p.Parallel), 0))
 	return err
 }
 
@@ -120,32 +133,54 @@ func printPlan(cmd *cobra.Command, p *plan, output outputFormat) error {
 		return writeJSON(cmd.OutOrStdout(), p)
 	}
 	w := cmd.OutOrStdout()
-	total := time.Duration(0)
 	for _, one := range p.Parts {
 		spec := one.Cluster.Spec
 		settings, err := clusters.Settings(one.Cluster)
 		if err != nil {
 			return exitWith(exitUsage, err)
 		}
-		fmt.Fprintf(w, "%s: provider %s, %d control-plane nodes, Kubernetes %s, balancer %s, disk %s, %d simulated workers\n",
-			one.Name, p.Provider, len(spec.Nodes), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers)
-		total += 15 * time.Second
+		fmt.Fprintf(w, "%s: provider %s, %d control-plane nodes, Kubernetes %s, balancer %s, disk %s, %d simulated workers; about %s in all\n",
+			one.Name, p.Provider, len(spec.Nodes), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers, one.Expected.Round(time.Second))
+		for _, line := range argumentLines(spec.ExtraArgs) {
+			fmt.Fprintf(w, "  %s\n", line)
+		}
 		for _, name := range one.Scenarios {
 			s, err := p.scenario(name)
 			if err != nil {
 				return err
 			}
-			total += s.Expected(settings)
 			printScenario(w, s, s.Expected(settings))
 		}
 		fmt.Fprintln(w)
 	}
-	_, err := fmt.Fprintf(w, "expected time: %s or more, plus what its conditions wait for; nothing has been touched\n", total)
+	for _, s := range p.Scenarios {
+		if why := s.NotFor(len(p.part(s).Cluster.Spec.Nodes)); why != "" {
+			fmt.Fprintf(w, "%s does not apply: %s\n\n", s.Metadata.Name, why)
+		}
+	}
+	_, err := fmt.Fprintf(w, "expected time: %s for %s on %s, %d at a time; nothing has been touched\n",
+		p.Expected.Round(time.Second), plural(len(p.Scenarios), "scenario"), plural(len(p.Parts), "cluster"), p.Parallel)
 	return err
 }
 
+// argumentLines are the arguments of components, a line for each component.
+func argumentLines(all clusters.ExtraArgs) []string {
+	var lines []string
+	for _, component := range slices.Sorted(maps.Keys(all)) {
+		line := string(component)
+		for _, flag := range slices.Sorted(maps.Keys(all[component])) {
+			line += " --" + flag + "=" + all[component][flag]
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 func printScenario(w io.Writer, s *scenarios.Scenario, expected time.Duration) {
-	fmt.Fprintf(w, "\n%s (at least %s)\n  %s\n", s.Metadata.Name, expected, s.Spec.Summary)
+	fmt.Fprintf(w, "\n%s (about %s)\n", s.Metadata.Name, expected.Round(time.Second))
+	if s.Spec.Summary != "" {
+		fmt.Fprintf(w, "  %s\n", s.Spec.Summary)
+	}
 	for _, step := range s.Spec.Timeline {
 		if in := step.Inject; in != nil {
 			fmt.Fprintf(w, "  touches: %s of %s\n", in.Fault, in.Target)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -27,20 +25,25 @@ import (
 
 func newRunCommand() *cobra.Command {
 	var (
-		f       clusterFlags
-		profile string
-		globs   []string
-		files   []string
-		seed    uint64
-		out     string
-		dryRun  bool
+		f        clusterFlags
+		profile  string
+		globs    []string
+		files    []string
+		seed     uint64
+		out      string
+		dryRun   bool
+		parallel int
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Put a cluster under faults and give a verdict on each requirement",
-		Long: `Make a cluster, run scenarios on it, and write a report with a verdict on each
-requirement that they settle. The cluster and everything else that was started
+		Long: `Make clusters, run scenarios on them, and write a report with a verdict on each
+requirement that they settle. The clusters and everything else that was started
 end with the run, however it ends.
+
+Scenarios share clusters; those that ask for another one than the rest get it. Up
+to --parallel clusters run side by side, each with about 1.6 GiB for three nodes
+and a core while it has traffic.
 
 Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		Example: `  holdfast run                             # profile core
@@ -57,6 +60,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own, instead of a profile")
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is printed)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
+	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	output := addOutputFlag(cmd)
 
@@ -77,7 +81,14 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		}
 		p := &plan{Run: fmt.Sprintf("%s-%08x", time.Now().UTC().Format("20060102T150405Z"), uint32(seed)), Provider: f.provider,
 			Profile: profile, Seed: seed, Harness: holdfastVersion(), Started: time.Now(), Command: os.Args, Cluster: spec, Scenarios: chosen, Machine: machineInfo()}
-		if err := p.makeParts(); err != nil {
+		switch {
+		case !flags.Changed("parallel"):
+			memory, _ := freeMemory() // 0 is not known
+			parallel = defaultParallel(runtime.GOMAXPROCS(0), memory, len(spec.Spec.Nodes))
+		case parallel < 1:
+			return usageError("--parallel %d: at least 1", parallel)
+		}
+		if err := p.divide(parallel); err != nil {
 			return exitWith(exitUsage, err)
 		}
 		if dryRun {
@@ -98,8 +109,8 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if err := os.MkdirAll(filepath.Join(out, "logs"), 0o755); err != nil {
 			return fmt.Errorf("making the results directory: %w; name another one with --out", err)
 		}
-		shown.Line("run %s: %s on %s of %d nodes, Kubernetes %s, seed %d", p.Run, plural(len(chosen), "scenario"), plural(len(p.Parts), "cluster"),
-			len(spec.Spec.Nodes), spec.Spec.KubernetesVersion, seed)
+		shown.Line("run %s: %s on %s of %d nodes, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, plural(len(chosen), "scenario"),
+			plural(len(p.Parts), "cluster"), len(spec.Spec.Nodes), p.Parallel, spec.Spec.KubernetesVersion, seed, p.Expected.Round(time.Second))
 		if err := savePlan(out, p); err != nil {
 			return err
 		}
@@ -178,23 +189,6 @@ func checkResultsDir(dir string) error {
 		return usageError("the results directory cannot be used: %w; name another one with --out", err)
 	}
 	return nil
-}
-
-// startWorker starts a worker with its output going to log, and returns where it
-// tells what happens (see progressFD).
-func startWorker(cmd *exec.Cmd, log *os.File) (*os.File, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = append(cmd.ExtraFiles, w)
-	if err := cmd.Start(); err != nil {
-		_ = r.Close()
-		return nil, local.ExplainStart(fmt.Errorf("starting the sandbox: %w", err))
-	}
-	return r, nil
 }
 
 func lastLines(path string) string {
