@@ -54,6 +54,9 @@ type runDoc struct {
 	Command    []string  `json:"command"`
 	Nodes      []Node    `json:"nodes"`
 	Problem    string    `json:"problem,omitempty"`
+	// Clusters and Time are missing where they are not known.
+	Clusters []clusterDoc `json:"clusters,omitempty"`
+	Time     *timeDoc     `json:"time,omitempty"`
 }
 
 type boundDoc struct {
@@ -229,6 +232,7 @@ func encodeRun(run Run) runDoc {
 		Started: run.Started, Ended: run.Ended, DurationNS: int64(took), Duration: human(took),
 		Versions: run.Versions, Machine: run.Machine,
 		Command: notNil(run.Command), Nodes: notNil(run.Nodes), Problem: run.Problem,
+		Clusters: encodeClusters(run.Clusters), Time: encodeTimes(run),
 	}
 }
 
@@ -237,6 +241,7 @@ func decodeRun(doc runDoc) Run {
 		ID: doc.ID, Provider: doc.Provider, Profile: doc.Profile, Seed: doc.Seed,
 		Started: doc.Started, Ended: doc.Ended, Versions: doc.Versions, Machine: doc.Machine,
 		Command: doc.Command, Nodes: doc.Nodes, Problem: doc.Problem,
+		Clusters: decodeClusters(doc.Clusters), Times: decodeTimes(doc.Time),
 	}
 }
 

@@ -35,6 +35,20 @@ func fixtureRun() Run {
 			Versions: map[string]string{"kube-apiserver": "v1.37.1", "etcd": "v3.7.3"}})
 	}
 	run.Nodes[2].Versions["kube-apiserver"] = "v1.36.3"
+	settings := func(e time.Duration) map[string]time.Duration {
+		return map[string]time.Duration{"E": e, "L": 15 * time.Second}
+	}
+	run.Clusters = []Cluster{
+		{Name: "cluster-1", Scenarios: []string{"api-server-killed", "another-killed"}, Nodes: run.Nodes, Versions: run.Versions,
+			LoadBalancer: "builtin", Disk: "none", Settings: settings(time.Second), Took: *dur(132), Made: *dur(6.2)},
+		{Name: "cluster-2", Scenarios: []string{"etcd-leader-killed"}, Nodes: []Node{}, Versions: run.Versions, LoadBalancer: "haproxy", Disk: "fuse",
+			Arguments: []string{"etcd --election-timeout=3000"}, Settings: settings(3 * time.Second), Took: *dur(41), Made: *dur(5.9),
+			Problem: "the worker ended: signal: killed"},
+	}
+	run.Times = []ScenarioTime{
+		{"api-server-killed", "cluster-1", Spent{Waiting: *dur(61), Work: *dur(12.3), Overhead: *dur(6.8)}},
+		{"etcd-leader-killed", "cluster-2", Spent{Waiting: *dur(22.5), Work: *dur(3.1), Overhead: *dur(4)}},
+	}
 	return run
 }
 

@@ -26,6 +26,9 @@ type page struct {
 	Tables    []table
 	Scenarios []scenarioView
 	Legend    []legendEntry
+	// TimeText and Times say where the time went.
+	TimeText string
+	Times    []timeRow
 }
 
 type tile struct {
@@ -73,7 +76,7 @@ func renderHTML(in input) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := page{Results: in.Results, Facts: runFacts(in.Run), Legend: legend(in)}
+	p := page{Results: in.Results, Facts: runFacts(in.Run), Legend: legend(in), TimeText: timeText(in.Run), Times: timeRows(in.Run)}
 	for _, v := range verdicts {
 		if n := count(in.Requirements, v); n > 0 || v == judge.Pass || v == judge.Fail {
 			p.Tiles = append(p.Tiles, tile{n, string(v), verdictClass("MUST", v)})

@@ -27,6 +27,7 @@ func renderMarkdown(in input) ([]byte, error) {
 		mdTable(&b, in.Checks)
 	}
 	mdDetails(&b, in)
+	mdTimes(&b, run)
 
 	b.WriteString("\n## Run\n\n| | |\n|---|---|\n")
 	for _, f := range runFacts(run) {
@@ -61,6 +62,18 @@ func mdDetails(b *bytes.Buffer, in input) {
 		for _, e := range r.Evidence {
 			fmt.Fprintf(b, "- %s\n", mdText(e))
 		}
+	}
+}
+
+// mdTimes says where the time went.
+func mdTimes(b *bytes.Buffer, run Run) {
+	rows := timeRows(run)
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## Where the time went\n\n%s.\n\n| | Cluster | Time | Waiting | Work | Overhead |\n|---|---|---|---|---|---|\n", mdText(timeText(run)))
+	for _, r := range rows {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", mdText(r.What), mdText(r.Cluster), r.Total, r.Waiting, r.Work, r.Overhead)
 	}
 }
 
@@ -108,6 +121,7 @@ func runFacts(run Run) []fact {
 	for _, n := range run.Nodes {
 		facts = append(facts, fact{n.Name, nodeText(n, run.Versions)})
 	}
+	facts = append(facts, clusterFacts(run)...)
 	facts = append(facts, fact{"Command", strings.Join(run.Command, " ")})
 	shown := facts[:0]
 	for _, f := range facts {

@@ -32,7 +32,12 @@ type Run struct {
 	Machine        Machine
 	// Command is the command line that made the run, program included.
 	Command []string
-	Nodes   []Node
+	// Nodes and Versions are those of the run's own cluster.
+	Nodes []Node
+	// Clusters are all that were made for the run; empty where that is not known.
+	Clusters []Cluster
+	// Times say where the time of each scenario went; empty where that is not known.
+	Times []ScenarioTime
 	// Problem says why the run ended early; empty for a full run.
 	Problem string
 }

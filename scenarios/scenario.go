@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
-	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
@@ -61,9 +60,19 @@ type Topology struct {
 	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`
 	// Disk is what etcd's data pass through: none or fuse.
 	Disk string `yaml:"disk" json:"disk,omitempty"`
+	// Own is for a scenario that does not leave its cluster as it found it: no other
+	// one runs on it.
+	Own bool `yaml:"own" json:"own,omitempty"`
 	// ExtraArgs are arguments of components, by component and by flag without its
 	// dashes, on top of the run's own.
 	ExtraArgs map[string]map[string]string `yaml:"extraArgs" json:"extraArgs,omitempty"`
+}
+
+// AsTheRun tells whether a scenario asks for nothing else than the run's own cluster,
+// or one like it.
+func (t Topology) AsTheRun() bool {
+	t.Own = false
+	return reflect.ValueOf(t).IsZero()
 }
 
 // Traffic is the traffic throughout, as in package engine; zero values take the
@@ -156,16 +165,10 @@ func (s *Scenario) Experiment() engine.Experiment {
 	return e
 }
 
-// Expected is about how long the scenario takes at least on a cluster with
-// these settings: its waits, without what its conditions take.
+// Expected is about how long the scenario takes on a cluster with these settings,
+// which is not made for it alone (see engine.Experiment.Expected).
 func (s *Scenario) Expected(settings framework.Settings) time.Duration {
-	total := 5 * time.Second // steady states and final reads
-	for _, step := range s.Spec.Timeline {
-		if b, err := judge.ParseBound(step.Wait, settings.Symbols()); err == nil {
-			total += b.Limit
-		}
-	}
-	return total
+	return s.Experiment().Expected(settings)
 }
 
 //go:embed *.yaml

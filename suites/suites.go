@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 
@@ -30,8 +31,9 @@ import (
 
 // Env is what the specs run with.
 type Env struct {
-	// Cluster makes the cluster that all specs share; it is called before the
-	// first one. Close ends it.
+	// Cluster makes the cluster that the specs share. It is called before the
+	// first one, and again after one that did not leave the cluster in its
+	// steady state. Close ends the cluster that was made last.
 	Cluster func(context.Context) (framework.Cluster, error)
 	Close   func(context.Context) error
 	// Dir gets a record for each scenario, in record/SCENARIO.
@@ -44,40 +46,75 @@ type Env struct {
 	Scenarios []*scenarios.Scenario
 	// Progress is told what happens, one line a step; nil for silence.
 	Progress func(string)
-	// Settled is called with the verdicts on each scenario, in turn; may be nil.
-	Settled func(scenario string, results []judge.Result)
+	// Begins is called before each scenario, Settled with the verdicts on it and
+	// the time that judging took; both may be nil.
+	Begins  func(scenario string)
+	Settled func(scenario string, results []judge.Result, took time.Duration)
 }
 
 // Register declares the specs. Call it once, before Ginkgo runs.
 func Register(env *Env) {
 	ginkgo.Describe("control plane", func() {
-		var c framework.Cluster
+		shared := &shared{env: env}
 		ginkgo.AfterAll(func(ctx ginkgo.SpecContext) {
-			if c != nil && env.Close != nil {
-				if err := env.Close(ctx); err != nil {
-					ginkgo.Fail(err.Error())
-				}
-			}
-		})
-		ginkgo.BeforeAll(func(ctx ginkgo.SpecContext) {
-			made, err := env.Cluster(ctx)
-			if err != nil {
+			if err := shared.close(ctx); err != nil {
 				ginkgo.Fail(err.Error())
 			}
-			c = made
 		})
-		for i, s := range env.Scenarios {
+		for _, s := range env.Scenarios {
 			ginkgo.It(s.Metadata.Name, Labels(s), func(ctx ginkgo.SpecContext) {
-				if why := s.NotFor(len(c.Nodes())); why != "" {
+				if shared.broken {
+					ginkgo.Skip("no cluster could be made")
+				}
+				if err := shared.make(ctx); err != nil {
+					ginkgo.Fail(err.Error())
+				}
+				if why := s.NotFor(len(shared.cluster.Nodes())); why != "" {
 					ginkgo.Skip("not applicable: " + why)
 				}
-				env.progress(fmt.Sprintf("[%d/%d] %s", i+1, len(env.Scenarios), s.Metadata.Name))
-				if err := env.settle(ctx, c, s); err != nil {
+				if env.Begins != nil {
+					env.Begins(s.Metadata.Name)
+				}
+				steady, err := env.settle(ctx, shared.cluster, s)
+				if !steady {
+					env.progress(s.Metadata.Name + " has not left the cluster in its steady state: it is given up")
+					err = errors.Join(err, shared.close(ctx))
+				}
+				if err != nil {
 					ginkgo.Fail(err.Error())
 				}
 			})
 		}
 	}, ginkgo.Ordered, ginkgo.ContinueOnFailure)
+}
+
+// shared is the cluster that specs share.
+type shared struct {
+	env     *Env
+	cluster framework.Cluster // nil where there is none now
+	broken  bool              // the last one could not be made
+}
+
+// make makes a cluster where there is none.
+func (s *shared) make(ctx context.Context) error {
+	if s.cluster != nil {
+		return nil
+	}
+	c, err := s.env.Cluster(ctx)
+	if err != nil {
+		s.broken = true
+		return err
+	}
+	s.cluster = c
+	return nil
+}
+
+func (s *shared) close(ctx context.Context) error {
+	if s.cluster == nil || s.env.Close == nil {
+		return nil
+	}
+	s.cluster = nil
+	return s.env.Close(ctx)
 }
 
 // Labels returns the labels of a scenario's spec.
@@ -109,18 +146,20 @@ func (env *Env) progress(line string) {
 	}
 }
 
-// settle runs a scenario and returns an error unless every requirement passes.
-func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Scenario) error {
+// settle runs a scenario. It tells whether the cluster was in its steady state
+// afterwards, and returns an error unless every requirement passes.
+func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Scenario) (steady bool, err error) {
 	dir := record.Dir(env.Dir, s.Metadata.Name)
 	problem := engine.Run(ctx, c, s.Experiment(), engine.Options{Dir: dir, Run: env.Run, Harness: env.Harness,
 		Provider: env.Provider, Seed: env.Seed, Progress: func(line string) { env.progress("  " + line) }})
+	began := time.Now()
 	run, err := record.Read(dir)
 	if err != nil {
-		return errors.Join(problem, err)
+		return false, errors.Join(problem, err)
 	}
 	results := judge.Evaluate(run)
 	if env.Settled != nil {
-		env.Settled(s.Metadata.Name, results)
+		env.Settled(s.Metadata.Name, results, time.Since(began))
 	}
 	problems := []error{problem}
 	for _, r := range results {
@@ -128,7 +167,14 @@ func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Sc
 			problems = append(problems, fmt.Errorf("%s: %s: %s", r.Verdict, r.Requirement, r.Sentence))
 		}
 	}
-	return errors.Join(problems...)
+	return leftSteady(run), errors.Join(problems...)
+}
+
+// leftSteady tells whether the last that a record says of the cluster is that its
+// steady state held after the scenario.
+func leftSteady(run *record.Run) bool {
+	n := len(run.Steadies)
+	return n > 0 && run.Steadies[n-1].V.OK && run.Steadies[n-1].V.Phase == "after"
 }
 
 // Run runs the registered specs outside of go test, with Ginkgo's own report on

@@ -39,8 +39,10 @@ const serviceAddress = "10.96.0.1"
 
 // Options say how Create makes a cluster.
 type Options struct {
-	// Dir is where logs go (logs/NODE/COMPONENT.log).
+	// Dir is where what is kept of the cluster goes.
 	Dir string
+	// LogDir is where logs go (NODE/COMPONENT.log); empty for Dir/logs.
+	LogDir string
 	// DataDir is where a cluster with data on disk keeps it, in a directory
 	// that must not exist and that Close removes; empty for Dir/data.
 	DataDir string
@@ -114,6 +116,9 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	SweepLimits()
 	if o.DataDir == "" {
 		o.DataDir = filepath.Join(o.Dir, "data")
+	}
+	if o.LogDir == "" {
+		o.LogDir = filepath.Join(o.Dir, "logs")
 	}
 	c := &Cluster{spec: spec, o: o}
 	c.processes = processes{on: c.hostOf, of: "cluster " + c.Name()}
@@ -304,7 +309,7 @@ func (c *Cluster) newMachine(name string, addr netip.Prefix) (*machine, error) {
 	if c.spec.Spec.Data == clusters.DataDisk {
 		dir = filepath.Join(c.o.DataDir, name)
 	}
-	m, err := newMachine(name, addr, c.sw, dir, run, filepath.Join(c.o.Dir, "logs", name))
+	m, err := newMachine(name, addr, c.sw, dir, run, filepath.Join(c.o.LogDir, name))
 	if err != nil {
 		return nil, err
 	}

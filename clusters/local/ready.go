@@ -35,7 +35,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	for _, e := range c.entrances {
 		g.Go(func() error {
 			if _, err := c.await(gctx, e, "/readyz", nothingMore); err != nil {
-				return fmt.Errorf("%s %s is not ready: %w; see %s", e.Kind, e.Name, err, c.o.Dir+"/logs")
+				return fmt.Errorf("%s %s is not ready: %w; see %s", e.Kind, e.Name, err, c.o.LogDir)
 			}
 			return nil
 		})

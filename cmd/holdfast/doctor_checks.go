@@ -37,12 +37,9 @@ func checkCores() check {
 
 func checkMemory() check {
 	c := check{Name: "memory", Required: true}
-	available, err := memAvailable()
+	available, err := freeMemory()
 	if err != nil {
 		return c.fallback("unknown", fmt.Sprintf("%v; a cluster of three nodes takes 2 to 3 GiB", err))
-	}
-	if limit, ok := cgroupMemory(); ok {
-		available = min(available, limit)
 	}
 	if available < 1<<30 {
 		return c.missing(mebibytes(available)+" free", "a cluster of one node takes about 1 GiB, one of three 2 to 3 GiB: free some")
@@ -65,6 +62,15 @@ func memAvailable() (uint64, error) {
 		}
 	}
 	return 0, errors.New("/proc/meminfo has no MemAvailable")
+}
+
+// freeMemory is how much memory, in bytes, this process may use without swapping.
+func freeMemory() (uint64, error) {
+	available, err := memAvailable()
+	if limit, ok := cgroupMemory(); ok {
+		available = min(available, limit)
+	}
+	return available, err
 }
 
 // cgroupMemory is what the control group of a container leaves.

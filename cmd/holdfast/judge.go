@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
@@ -36,7 +38,8 @@ func derive(dir string) (*derived, error) {
 func deriveFrom(p *plan, dir string) (*derived, error) {
 	d := &derived{plan: p, records: map[string]*record.Run{}}
 	for _, s := range p.Scenarios {
-		notFor := s.NotFor(len(p.Cluster.Spec.Nodes))
+		on := p.part(s)
+		notFor := s.NotFor(len(on.Cluster.Spec.Nodes))
 		run, err := record.Read(record.Dir(dir, s.Metadata.Name))
 		switch {
 		case err == nil && run.Meta.Run != p.Run:
@@ -49,19 +52,12 @@ func deriveFrom(p *plan, dir string) (*derived, error) {
 		case notFor != "":
 			d.without(s, judge.NotApplicable, notFor)
 		case errors.Is(err, fs.ErrNotExist):
-			d.without(s, judge.Inconclusive, "the scenario was not run: "+orUnknown(p.Problem))
+			d.without(s, judge.Inconclusive, "the scenario was not run: "+cmp.Or(on.Problem, p.Problem, "the run ended before it"))
 		default:
 			d.without(s, judge.Inconclusive, "its record cannot be read: "+err.Error())
 		}
 	}
 	return d, nil
-}
-
-func orUnknown(problem string) string {
-	if problem == "" {
-		return "the run ended before it"
-	}
-	return problem
 }
 
 // without adds a verdict for each requirement of a scenario that has no record.
@@ -76,15 +72,45 @@ func (d *derived) without(s *scenarios.Scenario, verdict judge.Verdict, why stri
 func (d *derived) report() reports.Run {
 	p := d.plan
 	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started, Ended: p.Ended,
-		Versions: reports.Versions{Kubernetes: p.Cluster.Spec.KubernetesVersion, Etcd: etcdVersion(p.Cluster), Kwok: kwokVersion(p.Cluster), Holdfast: p.Harness},
-		Machine:  p.Machine, Command: p.Command, Problem: p.Problem}
-	for _, record := range d.records {
-		run.Nodes = nil // every scenario ran on the same nodes
-		for _, n := range record.Meta.Nodes {
-			run.Nodes = append(run.Nodes, reports.Node{Name: n.Name, Address: n.Address, Versions: record.Meta.Versions[n.Name]})
+		Versions: versions(p, p.Cluster), Machine: p.Machine, Command: p.Command, Problem: p.Problem}
+	for _, one := range p.Parts {
+		settings, _ := clusters.Settings(one.Cluster) // the plan would not have been made
+		c := reports.Cluster{Name: one.Name, Scenarios: one.Scenarios, Versions: versions(p, one.Cluster),
+			LoadBalancer: string(one.Cluster.Spec.LoadBalancer.Kind), Disk: string(one.Cluster.Spec.Disk),
+			Arguments: argumentLines(one.Cluster.Spec.ExtraArgs), Settings: settings.Symbols(), Took: one.Took, Made: one.Made, Problem: one.Problem}
+		for _, name := range one.Scenarios {
+			if seen := d.records[name]; seen != nil && c.Nodes == nil {
+				c.Nodes = nodesOf(seen)
+			}
+		}
+		run.Clusters = append(run.Clusters, c)
+	}
+	for _, s := range p.Scenarios {
+		seen := d.records[s.Metadata.Name]
+		if seen == nil {
+			continue
+		}
+		on := p.part(s)
+		spent := reports.SpentOn(seen)
+		spent.Work += on.Judging[s.Metadata.Name]
+		run.Times = append(run.Times, reports.ScenarioTime{Scenario: s.Metadata.Name, Cluster: on.Name, Spent: spent})
+		if run.Nodes == nil || s.Spec.Cluster.AsTheRun() {
+			run.Nodes = nodesOf(seen)
 		}
 	}
 	return run
+}
+
+func nodesOf(run *record.Run) []reports.Node {
+	var nodes []reports.Node
+	for _, n := range run.Meta.Nodes {
+		nodes = append(nodes, reports.Node{Name: n.Name, Address: n.Address, Versions: run.Meta.Versions[n.Name]})
+	}
+	return nodes
+}
+
+func versions(p *plan, c *clusters.Cluster) reports.Versions {
+	return reports.Versions{Kubernetes: c.Spec.KubernetesVersion, Etcd: etcdVersion(c), Kwok: kwokVersion(c), Holdfast: p.Harness}
 }
 
 func (d *derived) write(dir string) error {

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -22,49 +17,33 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites"
 )
 
-// planFile is the plan of a run in its results directory.
-const planFile = "plan.json"
-
-// plan is what a run is to do: the worker reads it, and so do later commands on
-// the results directory.
-type plan struct {
-	Run       string                `json:"run"`
-	Provider  string                `json:"provider"`
-	Profile   string                `json:"profile"`
-	Seed      uint64                `json:"seed"`
-	Harness   string                `json:"harness"`
-	Started   time.Time             `json:"started"`
-	Command   []string              `json:"command"`
-	Cluster   *clusters.Cluster     `json:"cluster"`
-	Scenarios []*scenarios.Scenario `json:"scenarios"`
-	Machine   reports.Machine       `json:"machine"`
-	Problem   string                `json:"problem,omitempty"` // why it ended early
-	Ended     time.Time             `json:"ended,omitzero"`
-}
-
 func newRunCommand() *cobra.Command {
 	var (
-		f       clusterFlags
-		profile string
-		globs   []string
-		files   []string
-		seed    uint64
-		out     string
-		dryRun  bool
+		f        clusterFlags
+		profile  string
+		globs    []string
+		files    []string
+		seed     uint64
+		out      string
+		dryRun   bool
+		parallel int
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Put a cluster under faults and give a verdict on each requirement",
-		Long: `Make a cluster, run scenarios on it, and write a report with a verdict on each
-requirement that they settle. The cluster and everything else that was started
+		Long: `Make clusters, run scenarios on them, and write a report with a verdict on each
+requirement that they settle. The clusters and everything else that was started
 end with the run, however it ends.
+
+Scenarios share clusters; those that ask for another one than the rest get it. Up
+to --parallel clusters run side by side, each with about 1.6 GiB for three nodes
+and a core while it has traffic.
 
 Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		Example: `  holdfast run                             # profile core
@@ -81,6 +60,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own, instead of a profile")
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is printed)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
+	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	output := addOutputFlag(cmd)
 
@@ -101,6 +81,16 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		}
 		p := &plan{Run: fmt.Sprintf("%s-%08x", time.Now().UTC().Format("20060102T150405Z"), uint32(seed)), Provider: f.provider,
 			Profile: profile, Seed: seed, Harness: holdfastVersion(), Started: time.Now(), Command: os.Args, Cluster: spec, Scenarios: chosen, Machine: machineInfo()}
+		switch {
+		case !flags.Changed("parallel"):
+			memory, _ := freeMemory() // 0 is not known
+			parallel = defaultParallel(runtime.GOMAXPROCS(0), memory, len(spec.Spec.Nodes))
+		case parallel < 1:
+			return usageError("--parallel %d: at least 1", parallel)
+		}
+		if err := p.divide(parallel); err != nil {
+			return exitWith(exitUsage, err)
+		}
 		if dryRun {
 			return printPlan(cmd, p, *output)
 		}
@@ -111,17 +101,20 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			return err
 		}
 		shown := newProgress(cmd.ErrOrStderr())
-		if err := ensureBinaries(cmd, spec, shown); err != nil {
-			return err
+		for _, one := range p.Parts {
+			if err := ensureBinaries(cmd, one.Cluster, shown); err != nil {
+				return err
+			}
 		}
 		if err := os.MkdirAll(filepath.Join(out, "logs"), 0o755); err != nil {
 			return fmt.Errorf("making the results directory: %w; name another one with --out", err)
 		}
-		shown.Line("run %s: %d scenarios on %d nodes, Kubernetes %s, seed %d", p.Run, len(chosen), len(spec.Spec.Nodes), spec.Spec.KubernetesVersion, seed)
+		shown.Line("run %s: %s on %s of %d nodes, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, plural(len(chosen), "scenario"),
+			plural(len(p.Parts), "cluster"), len(spec.Spec.Nodes), p.Parallel, spec.Spec.KubernetesVersion, seed, p.Expected.Round(time.Second))
 		if err := savePlan(out, p); err != nil {
 			return err
 		}
-		problem := runWorker(cmd.Context(), out, shown)
+		problem := p.carryOut(cmd.Context(), out, shown)
 		shown.Done()
 		p.Ended = time.Now()
 		if problem != nil {
@@ -196,132 +189,6 @@ func checkResultsDir(dir string) error {
 		return usageError("the results directory cannot be used: %w; name another one with --out", err)
 	}
 	return nil
-}
-
-func savePlan(dir string, p *plan) error {
-	b, err := json.MarshalIndent(p, "", "  ")
-	if err == nil {
-		// Whole or not at all: later commands cannot do without it.
-		path := filepath.Join(dir, planFile)
-		if err = os.WriteFile(path+".tmp", b, 0o644); err == nil {
-			err = os.Rename(path+".tmp", path)
-		}
-	}
-	if errors.Is(err, unix.ENOSPC) {
-		return fmt.Errorf("writing the plan of the run: %w; free some space or name another directory with --out", err)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the plan of the run: %w", err)
-	}
-	return nil
-}
-
-func loadPlan(dir string) (*plan, error) {
-	path := filepath.Join(dir, planFile)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usageError("%s is no results directory of holdfast run: %w", dir, err)
-	}
-	var p plan
-	if err := json.Unmarshal(b, &p); err != nil {
-		return nil, usageError("%s: %w", path, err)
-	}
-	if p.Cluster == nil || len(p.Scenarios) == 0 {
-		return nil, usageError("%s: no cluster or no scenario in it", path)
-	}
-	return &p, nil
-}
-
-func printPlan(cmd *cobra.Command, p *plan, output outputFormat) error {
-	if output == outputJSON {
-		return writeJSON(cmd.OutOrStdout(), p)
-	}
-	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "cluster: provider %s, %d control-plane nodes, Kubernetes %s, balancer %s, %d simulated workers\n",
-		p.Provider, len(p.Cluster.Spec.Nodes), p.Cluster.Spec.KubernetesVersion, p.Cluster.Spec.LoadBalancer.Kind, p.Cluster.Spec.Workers)
-	settings, err := clusters.Settings(p.Cluster)
-	if err != nil {
-		return exitWith(exitUsage, err)
-	}
-	total := 15 * time.Second
-	for _, s := range p.Scenarios {
-		total += s.Expected(settings)
-		fmt.Fprintf(w, "\n%s (at least %s)\n  %s\n", s.Metadata.Name, s.Expected(settings), s.Spec.Summary)
-		for _, step := range s.Spec.Timeline {
-			if in := step.Inject; in != nil {
-				fmt.Fprintf(w, "  touches: %s of %s\n", in.Fault, in.Target)
-			}
-		}
-		for _, r := range s.Spec.Requirements {
-			bound := ""
-			if r.Bound != "" {
-				bound = ", bound " + r.Bound
-			}
-			fmt.Fprintf(w, "  settles: %s by %s%s\n", r.ID, r.Judge, bound)
-		}
-	}
-	_, err = fmt.Fprintf(w, "\nexpected time: %s or more, plus what its conditions wait for; nothing has been touched\n", total)
-	return err
-}
-
-const workerCommand = "run-worker"
-
-// progressFD is where a worker tells what happens: behind the three streams and
-// the sandbox's lifeline.
-const progressFD = 4
-
-// runWorker runs the plan in a sandbox, and returns why it ended early, if it did.
-func runWorker(ctx context.Context, dir string, shown *progress) error {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	cmd, err := local.Command(ctx, local.SandboxOptions{}, workerCommand, abs)
-	if err != nil {
-		return err
-	}
-	log, err := os.Create(filepath.Join(dir, "logs", "worker.log"))
-	if err != nil {
-		return fmt.Errorf("making the log of the run: %w", err)
-	}
-	defer log.Close()
-	r, err := startWorker(cmd, log)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		shown.Line("%5s  %s", shown.Elapsed(), lines.Text())
-	}
-	_, _ = io.Copy(io.Discard, r) // a line too long to show must not block the worker
-	err = cmd.Wait()
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return errors.New("interrupted")
-	case errors.As(err, &exit) && exit.ExitCode() == exitFail:
-		return nil // some spec did not pass; the records say what
-	case err != nil:
-		return fmt.Errorf("the worker ended: %w; it said: %s", err, lastLines(log.Name()))
-	}
-	return nil
-}
-
-// startWorker starts a worker with its output going to log, and returns where it
-// tells what happens (see progressFD).
-func startWorker(cmd *exec.Cmd, log *os.File) (*os.File, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = append(cmd.ExtraFiles, w)
-	if err := cmd.Start(); err != nil {
-		_ = r.Close()
-		return nil, local.ExplainStart(fmt.Errorf("starting the sandbox: %w", err))
-	}
-	return r, nil
 }
 
 func lastLines(path string) string {

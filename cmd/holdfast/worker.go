@@ -1,9 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -17,44 +26,70 @@ import (
 // newWorkerCommand is what `holdfast run` re-executes itself as, in a sandbox.
 func newWorkerCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    workerCommand + " DIR",
-		Short:  "Run the plan in a results directory (started by holdfast run)",
+		Use:    workerCommand + " DIR PART SCENARIO...",
+		Short:  "Run scenarios of a part of the plan in a results directory (started by holdfast run)",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   cobra.MinimumNArgs(3),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !local.InSandbox() {
 				return usageError("this command is for holdfast run to start, in a sandbox")
 			}
-			return work(args[0])
+			return work(args[0], args[1], args[2:])
 		},
 	}
 }
 
-func work(dir string) error {
+func work(dir, name string, todo []string) error {
 	p, err := loadPlan(dir)
 	if err != nil {
 		return err
 	}
+	i := slices.IndexFunc(p.Parts, func(one part) bool { return one.Name == name })
+	if i < 0 {
+		return fmt.Errorf("the plan of the run has no part %q", name)
+	}
 	unix.CloseOnExec(progressFD)
-	out := os.NewFile(progressFD, "progress")
-	progress := func(line string) { fmt.Fprintln(out, line) }
+	out := json.NewEncoder(os.NewFile(progressFD, "progress"))
+	var mu sync.Mutex
+	say := func(m workerMessage) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = out.Encode(m) // who would hear it is gone, and this process with it
+	}
+	progress := func(line string) { say(workerMessage{Progress: line}) }
 	var cluster *local.Cluster
 	var broken error // why there was no cluster
 	env := &suites.Env{
 		Cluster: func(ctx context.Context) (framework.Cluster, error) {
-			cluster, broken = local.Create(ctx, p.Cluster, local.Options{Dir: dir, Seed: p.Seed, Progress: progress})
+			began := time.Now()
+			var logs string
+			if logs, broken = newLogs(dir, name); broken != nil {
+				return nil, broken
+			}
+			cluster, broken = local.Create(ctx, p.Parts[i].Cluster, local.Options{Dir: dir, LogDir: logs,
+				DataDir: filepath.Join(dir, "data-"+name), Seed: p.Seed, Progress: progress})
+			say(workerMessage{Made: time.Since(began)})
 			return cluster, broken
 		},
 		Close: func(ctx context.Context) error { return cluster.Close(ctx) },
 		Dir:   dir, Run: p.Run, Harness: p.Harness, Provider: p.Provider, Seed: p.Seed,
-		Scenarios: p.Scenarios, Progress: progress,
-		Settled: func(_ string, results []judge.Result) {
+		Progress: progress,
+		Begins:   func(scenario string) { say(workerMessage{Begins: scenario}) },
+		Settled: func(scenario string, results []judge.Result, took time.Duration) {
 			for _, r := range results {
-				if r.Verdict != judge.Pass || r.Measured != "" {
-					progress(fmt.Sprintf("  %s: %s (%s)", r.Requirement, r.Verdict, r.Measured))
+				if noteworthy(r) {
+					progress(fmt.Sprintf("  %s: %s (%s)", r.Requirement, r.Verdict, cmp.Or(r.Measured, r.Sentence)))
 				}
 			}
+			say(workerMessage{Settled: &settled{Scenario: scenario, Verdicts: verdicts(results), Judging: took}})
 		},
+	}
+	for _, name := range todo {
+		s, err := p.scenario(name)
+		if err != nil {
+			return err
+		}
+		env.Scenarios = append(env.Scenarios, s)
 	}
 	switch passed := suites.Run(env); {
 	case broken != nil:
@@ -63,4 +98,41 @@ func work(dir string) error {
 		return exitWith(exitFail, nil)
 	}
 	return nil
+}
+
+// newLogs makes a directory for the logs of a part's cluster: logs/PART, or logs/PART.2
+// and so on for those that it gets when one was given up.
+func newLogs(dir, part string) (string, error) {
+	for n := 1; ; n++ {
+		logs := filepath.Join(dir, "logs", part)
+		if n > 1 {
+			logs += fmt.Sprintf(".%d", n)
+		}
+		if err := os.Mkdir(logs, 0o755); !errors.Is(err, fs.ErrExist) {
+			return logs, err
+		}
+	}
+}
+
+// noteworthy results are those on requirements, and those on the checks of every run
+// that did not pass.
+func noteworthy(r judge.Result) bool {
+	return !strings.HasPrefix(r.Requirement, "RUN/") || r.Verdict != judge.Pass && r.Verdict != judge.NotApplicable
+}
+
+// verdicts counts those on requirements: "2 pass, 1 inconclusive".
+func verdicts(results []judge.Result) string {
+	var words []string
+	for _, v := range []judge.Verdict{judge.Fail, judge.Inconclusive, judge.Pass, judge.NotApplicable} {
+		n := 0
+		for _, r := range results {
+			if r.Verdict == v && !strings.HasPrefix(r.Requirement, "RUN/") {
+				n++
+			}
+		}
+		if n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	return strings.Join(words, ", ")
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 const (
@@ -37,7 +38,7 @@ type recovery struct {
 // the proof.
 func (r *recovery) add(s framework.Settings, i *inForce, called, effect time.Time) {
 	r.from, r.checked = called, false
-	if !effect.IsZero() && !isNetwork(i) {
+	if !effect.IsZero() && !isNetwork(i.fault) {
 		r.from = effect
 	}
 	r.limit = max(r.limit, recoveryLimit(s, i, called))
@@ -50,7 +51,7 @@ func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeo
 // off for about that long, and what etcd takes to give up a request, 60 s at most
 // in all; for any other fault the start time of a component.
 func recoveryLimit(s framework.Settings, i *inForce, healed time.Time) time.Duration {
-	if !isNetwork(i) {
+	if !isNetwork(i.fault) {
 		return componentStart + baseRecovery(s)
 	}
 	began := i.inj.Proof().Called
@@ -60,4 +61,4 @@ func recoveryLimit(s framework.Settings, i *inForce, healed time.Time) time.Dura
 	return min(longestRecovery, baseRecovery(s)+healed.Sub(began).Round(time.Millisecond)+etcdRequest+2*s.ElectionTimeout)
 }
 
-func isNetwork(i *inForce) bool { return slices.Contains(i.fault.Doc().Needs, "NetworkFaulter") }
+func isNetwork(f fault.Fault) bool { return slices.Contains(f.Doc().Needs, "NetworkFaulter") }

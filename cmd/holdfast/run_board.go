@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/suites"
+)
+
+// board shows how a run gets on: what runs on which cluster, what is left, and when it
+// is expected to end.
+type board struct {
+	shown    *progress
+	parallel int
+
+	mu          sync.Mutex
+	parts       []*shownPart // as in the plan
+	total, done int          // scenarios
+	begun       int
+}
+
+// shownPart is a part of the plan on the board.
+type shownPart struct {
+	name    string
+	left    []shownScenario // not yet over; the first one runs if since is set
+	since   time.Time       // when the first one began
+	started bool            // the part is under way
+	ended   bool
+	number  int // of the scenario that runs
+}
+
+type shownScenario struct {
+	name     string
+	expected time.Duration
+}
+
+func newBoard(p *plan, shown *progress) (*board, error) {
+	b := &board{shown: shown, parallel: p.Parallel}
+	for _, one := range p.Parts {
+		settings, err := clusters.Settings(one.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		onBoard := &shownPart{name: one.Name}
+		for _, name := range one.Scenarios {
+			s, err := p.scenario(name)
+			if err != nil {
+				return nil, err
+			}
+			onBoard.left = append(onBoard.left, shownScenario{name, s.Expected(settings)})
+		}
+		b.total += len(onBoard.left)
+		b.parts = append(b.parts, onBoard)
+	}
+	return b, nil
+}
+
+// part finds a part, which then is under way. The caller holds the lock.
+func (b *board) part(name string) *shownPart {
+	i := slices.IndexFunc(b.parts, func(one *shownPart) bool { return one.name == name })
+	b.parts[i].started = true
+	return b.parts[i]
+}
+
+// says prints a line about a part.
+func (b *board) says(part, line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.part(part)
+	b.line(part, "%s", line)
+}
+
+func (b *board) line(part, format string, args ...any) {
+	b.shown.Line("%5s  %s  %s", b.shown.Elapsed(), part, fmt.Sprintf(format, args...))
+}
+
+// begins says that a scenario begins; one that ran before on the same cluster and was
+// not settled is over.
+func (b *board) begins(part, scenario string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := b.part(part)
+	b.over(one, slices.IndexFunc(one.left, func(s shownScenario) bool { return s.name == scenario }))
+	if len(one.left) == 0 {
+		return
+	}
+	b.begun++
+	one.number, one.since = b.begun, time.Now()
+	b.line(part, "[%d/%d] %s begins, expected to take %s; %s", one.number, b.total, scenario, one.left[0].expected.Round(time.Second), b.outlook())
+}
+
+// settled says what came of the scenario that ran.
+func (b *board) settled(part string, s settled) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := b.part(part)
+	if len(one.left) == 0 || one.left[0].name != s.Scenario {
+		return
+	}
+	b.over(one, 1)
+	b.line(part, "[%d/%d] %s: %s; %s", one.number, b.total, s.Scenario, s.Verdicts, b.outlook())
+}
+
+// over takes the first n scenarios of a part off the board.
+func (b *board) over(one *shownPart, n int) {
+	n = max(n, 0)
+	b.done += n
+	one.left, one.since = one.left[n:], time.Time{}
+}
+
+// ended says that nothing of a part runs any more.
+func (b *board) ended(part string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := b.part(part)
+	b.over(one, len(one.left))
+	one.ended = true
+}
+
+// outlook says how much is left, and until when.
+func (b *board) outlook() string {
+	ends := b.ends(time.Now())
+	if b.done == b.total {
+		return "nothing is left"
+	}
+	return fmt.Sprintf("%d left, until about %s (in %s)", b.total-b.done, time.Now().Add(ends).Format("15:04:05"), ends.Round(time.Second))
+}
+
+// ends returns how long it is expected to take from now until all is done.
+func (b *board) ends(now time.Time) time.Duration {
+	var parts []suites.Part
+	for _, one := range b.parts {
+		if one.ended {
+			continue
+		}
+		p := suites.Part{}
+		for _, s := range one.left {
+			p.Expected += s.expected
+		}
+		if len(one.left) > 0 && !one.since.IsZero() {
+			p.Expected -= min(now.Sub(one.since), one.left[0].expected)
+		} else if !one.started {
+			p.Expected += suites.ClusterTime
+		}
+		parts = append(parts, p)
+	}
+	return slices.Max(append(suites.Ends(parts, b.parallel), 0))
+}
+
+// watch keeps a live line up to date on a terminal, until what it returns is called.
+func (b *board) watch() (stop func()) {
+	if b.shown.width == 0 {
+		return func() {}
+	}
+	ticker := time.NewTicker(time.Second)
+	over := make(chan struct{})
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		for {
+			select {
+			case now := <-ticker.C:
+				b.shown.Status("%s", b.status(now))
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() {
+		ticker.Stop()
+		close(over)
+		showing.Wait()
+	}
+}
+
+// status is the board in one line.
+func (b *board) status(now time.Time) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	words := []string{fmt.Sprintf("%d of %d done", b.done, b.total)}
+	for _, one := range b.parts {
+		switch {
+		case !one.started || one.ended:
+		case one.since.IsZero():
+			words = append(words, one.name+" makes ready")
+		default:
+			words = append(words, fmt.Sprintf("%s %s/%s", one.left[0].name, now.Sub(one.since).Round(time.Second), one.left[0].expected.Round(time.Second)))
+		}
+	}
+	return strings.Join(append(words, "ends in "+cmp.Or(b.ends(now), time.Second).Round(time.Second).String()), ", ")
+}

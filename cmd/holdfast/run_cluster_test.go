@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
+)
+
+const tinyScenario = `
+apiVersion: holdfast.dev/v1alpha1
+kind: Scenario
+metadata: {name: NAME}
+spec:
+  cluster: CLUSTER
+  timeline:
+  - action: {name: ready}
+  - wait: 12s
+  requirements:
+  - {id: HA-TOP-002, judge: control-plane-complete}
+`
+
+// TestClustersSideBySide runs two tiny scenarios that ask for different clusters.
+func TestClustersSideBySide(t *testing.T) {
+	c := newCommandLine(t)
+	dir := t.TempDir()
+	var files []string
+	for name, cluster := range map[string]string{"plain": "{}", "verbose": `{extraArgs: {kube-scheduler: {v: "1"}}}`} {
+		file := filepath.Join(dir, name+".yaml")
+		files = append(files, "-f", file)
+		text := strings.NewReplacer("NAME", name, "CLUSTER", cluster).Replace(tinyScenario)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(dir, "out")
+	// On a busy machine it is inconclusive; it is not to fail.
+	if text, code := c.try(slices.Concat([]string{"run", "--parallel", "2", "--nodes", "1", "--data", "disk", "--out", out}, files)...); code != exitPass && code != exitInconclusive {
+		t.Fatalf("exit code %d:\n%s", code, text)
+	}
+	results, err := reports.Load(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results.Run.Clusters) != 2 || len(results.Run.Times) != 2 || results.Run.Problem != "" {
+		t.Fatalf("%+v", results.Run)
+	}
+	for _, one := range results.Run.Clusters {
+		if len(one.Nodes) != 1 || one.Made <= 0 || one.Took <= one.Made || one.Settings["L"] != 15*time.Second {
+			t.Errorf("%+v", one)
+		}
+		for _, log := range []string{one.Name + ".log", one.Name + "/node-1/etcd.log"} {
+			if info, err := os.Stat(filepath.Join(out, "logs", log)); err != nil || info.Size() == 0 {
+				t.Errorf("log %s: %v", log, err)
+			}
+		}
+	}
+	// Both ran at the same time.
+	var began, ended [2]time.Time
+	for i, name := range []string{"plain", "verbose"} {
+		run, err := record.Read(record.Dir(out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began[i], ended[i] = run.Meta.Started, run.Meta.Started.Add(time.Duration(run.EndAt))
+	}
+	if began[0].After(ended[1]) || began[1].After(ended[0]) {
+		t.Errorf("from %v to %v", began, ended)
+	}
+	c.do(exitPass, "report", out)
+	if left, err := filepath.Glob(filepath.Join(out, "data*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local"
+)
+
+const workerCommand = "run-worker"
+
+// progressFD is where a worker tells what happens: behind the three streams and
+// the sandbox's lifeline.
+const progressFD = 4
+
+// workerMessage is what the worker of a part says, one a line: exactly one field is set.
+type workerMessage struct {
+	Progress string `json:"progress,omitempty"`
+	// Made is how long making a cluster took.
+	Made time.Duration `json:"made,omitempty"`
+	// Begins names a scenario.
+	Begins  string   `json:"begins,omitempty"`
+	Settled *settled `json:"settled,omitempty"`
+}
+
+// settled is a scenario that is over.
+type settled struct {
+	Scenario string `json:"scenario"`
+	// Verdicts are those on its requirements, in words.
+	Verdicts string `json:"verdicts"`
+	// Judging is how long they took.
+	Judging time.Duration `json:"judging"`
+}
+
+// carryOut runs the parts of the plan, so many at a time. What ends one part early does
+// not end the others; its error says of each what did.
+func (p *plan) carryOut(ctx context.Context, dir string, shown *progress) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	b, err := newBoard(p, shown)
+	if err != nil {
+		return err
+	}
+	defer b.watch()()
+	queue := make(chan *part, len(p.Parts))
+	for i := range p.Parts {
+		queue <- &p.Parts[i]
+	}
+	close(queue)
+	var all sync.WaitGroup
+	for range p.Parallel {
+		all.Go(func() {
+			for one := range queue {
+				err := errInterrupted
+				if ctx.Err() == nil {
+					err = one.carryOut(ctx, dir, b)
+				}
+				if b.ended(one.Name); err != nil {
+					one.Problem = err.Error()
+				}
+			}
+		})
+	}
+	all.Wait()
+	var problems []error
+	for _, one := range p.Parts {
+		if one.Problem != "" {
+			problems = append(problems, fmt.Errorf("%s: %s", one.Name, one.Problem))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// carryOut runs a part, and returns why it ended early, if it did. Where a worker dies,
+// another one goes on with the scenarios that it had not begun.
+func (one *part) carryOut(ctx context.Context, dir string, b *board) error {
+	began := time.Now()
+	defer func() { one.Took = time.Since(began) }()
+	var problems []error
+	for todo := one.Scenarios; ; {
+		begun, err := one.work(ctx, dir, todo, b)
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		if err == nil {
+			break
+		}
+		problems = append(problems, err)
+		if todo = todo[begun:]; begun == 0 || len(todo) == 0 {
+			break
+		}
+		b.says(one.Name, fmt.Sprintf("%v: the rest goes to another worker", err))
+	}
+	return errors.Join(problems...)
+}
+
+// work runs scenarios of a part in a sandbox of their own. It returns how many were
+// begun, and why not all are over, if so.
+func (one *part) work(ctx context.Context, dir string, todo []string, b *board) (begun int, err error) {
+	log, err := os.OpenFile(filepath.Join(dir, "logs", one.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 0, fmt.Errorf("making the log of a worker: %w", err)
+	}
+	defer log.Close()
+	cmd, err := local.Command(ctx, local.SandboxOptions{}, slices.Concat([]string{workerCommand, dir, one.Name}, todo)...)
+	if err != nil {
+		return 0, err
+	}
+	r, err := startWorker(cmd, log)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	begun, heard := one.hear(r, b)
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() == exitFail:
+		return begun, heard // some spec did not pass; the records say what
+	case err != nil:
+		return begun, fmt.Errorf("the worker ended: %w; it said: %s", err, lastLines(log.Name()))
+	}
+	return begun, heard
+}
+
+// hear passes on what a worker says until it ends, and returns how many scenarios it
+// has begun.
+func (one *part) hear(r io.Reader, b *board) (begun int, err error) {
+	for messages := json.NewDecoder(bufio.NewReader(r)); ; {
+		var m workerMessage
+		if err := messages.Decode(&m); errors.Is(err, io.EOF) {
+			return begun, nil
+		} else if err != nil {
+			_, _ = io.Copy(io.Discard, r) // a full pipe must not block the worker
+			return begun, fmt.Errorf("a worker could not be understood: %w", err)
+		}
+		switch {
+		case m.Begins != "":
+			begun++
+			b.begins(one.Name, m.Begins)
+		case m.Settled != nil:
+			if one.Judging == nil {
+				one.Judging = map[string]time.Duration{}
+			}
+			one.Judging[m.Settled.Scenario] = m.Settled.Judging
+			b.settled(one.Name, *m.Settled)
+		case m.Made > 0:
+			one.Made += m.Made
+		default:
+			b.says(one.Name, m.Progress)
+		}
+	}
+}
+
+// startWorker starts a worker with its output going to log, and returns where it
+// tells what happens (see progressFD).
+func startWorker(cmd *exec.Cmd, log *os.File) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = append(cmd.ExtraFiles, w)
+	if err := cmd.Start(); err != nil {
+		_ = r.Close()
+		return nil, local.ExplainStart(fmt.Errorf("starting the sandbox: %w", err))
+	}
+	return r, nil
+}

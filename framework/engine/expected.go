@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// What the parts of an experiment typically take besides the times that it names,
+// as seen on an idle machine of two cores.
+const (
+	expectedAround   = 2 * time.Second // baseline, final steady state and final reads
+	expectedAction   = 100 * time.Millisecond
+	expectedHealing  = time.Second     // of one injection, with its proof
+	expectedRecovery = 3 * time.Second // until the steady state, once all is healed
+)
+
+// longActions are actions that take longer, since they let requests time out.
+func longActions() map[string]time.Duration {
+	return map[string]time.Duration{actionMinorityProbe: 8 * time.Second, actionStaleRead: 3 * time.Second}
+}
+
+// typical are formulas for what conditions typically wait, counted from the injection
+// or the healing that they are about, or else from their step. A condition that is not
+// among them is taken to hold after half of what it may take.
+func typical() map[string]string {
+	return map[string]string{
+		// A lease that is not renewed ends up to T later, and the next of the others'
+		// reconciliations drops the address.
+		endpointGone: "T",
+		// An API server lists itself when it starts.
+		endpointBack:      "0s",
+		endpointsComplete: "0s",
+		// A standby counts L from when it saw the last renewal, and tries every P.
+		takeover: "L + P",
+		// An election, and requests that wait for it.
+		apiWritable: "2E",
+		steady:      "E",
+	}
+}
+
+// Expected is about how long an experiment takes on a cluster with these settings: its
+// waits, what its conditions typically wait, and some seconds for all else. It is for
+// planning and for showing progress; nothing is judged by it.
+func (e Experiment) Expected(s framework.Settings) time.Duration {
+	now := expectedAround
+	began := map[string]time.Duration{}   // of each injection
+	changed := map[string]time.Duration{} // when it was last injected or healed
+	network := map[string]bool{}
+	inForce := 0
+	for _, step := range e.Timeline {
+		switch {
+		case step.Inject != nil:
+			id := step.Inject.ID
+			if f, ok := fault.ByName(step.Inject.Fault); ok {
+				network[id] = isNetwork(f)
+			}
+			began[id], changed[id] = now, now
+			inForce++
+		case step.Heal != "":
+			lasted := now - began[step.Heal]
+			now += expectedHealing
+			if network[step.Heal] {
+				// TCP's retransmission backs off for about as long as the cut lasted.
+				now += lasted / 2
+			}
+			changed[step.Heal] = now
+			if inForce--; inForce == 0 {
+				now += expectedRecovery
+			}
+		case step.Wait != "":
+			now += expectedTime(step.Wait, s)
+		case step.Until != nil:
+			from := now
+			if at, ok := changed[step.Until.Fault]; ok {
+				from = at
+			}
+			now = max(now, from+step.Until.expected(s))
+		case step.Action != nil:
+			now += max(expectedAction, longActions()[step.Action.Name])
+		}
+	}
+	if inForce > 0 {
+		now += expectedHealing + expectedRecovery
+	}
+	return now
+}
+
+func (u *Until) expected(s framework.Settings) time.Duration {
+	if formula, ok := typical()[u.Condition]; ok {
+		return expectedTime(formula, s)
+	}
+	return expectedTime(u.AtMost, s) / 2
+}
+
+// expectedTime computes a formula. One that cannot be computed is no time: an
+// experiment with it is refused before it is run.
+func expectedTime(formula string, s framework.Settings) time.Duration {
+	d, err := duration(formula, s)
+	if err != nil {
+		return 0
+	}
+	return d
+}

@@ -1,0 +1,171 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Spent says where time went.
+type Spent struct {
+	// Waiting is inherent in the scenarios and in the cluster's settings: the steps
+	// wait and until.
+	Waiting time.Duration
+	// Work is injecting, healing, actions, ending the traffic, and judging.
+	Work time.Duration
+	// Overhead is making clusters and taking them down, and checking that they are in
+	// their steady state.
+	Overhead time.Duration
+}
+
+// Total is the sum.
+func (s Spent) Total() time.Duration { return s.Waiting + s.Work + s.Overhead }
+
+func (s Spent) plus(o Spent) Spent {
+	return Spent{s.Waiting + o.Waiting, s.Work + o.Work, s.Overhead + o.Overhead}
+}
+
+// SpentOn returns where the time of a scenario went, judging apart. It goes by the
+// names of the phases.
+func SpentOn(run *record.Run) Spent {
+	var s Spent
+	for i, p := range run.Phases {
+		end := endOf(run)
+		if i+1 < len(run.Phases) {
+			end = run.Phases[i+1].At
+		}
+		took := time.Duration(end - p.At)
+		switch kind, _, _ := strings.Cut(p.V.Name, " "); strings.TrimSuffix(kind, ",") {
+		case "wait", "until":
+			s.Waiting += took
+		case "baseline", "recovery":
+			s.Overhead += took
+		default:
+			s.Work += took
+		}
+	}
+	return s
+}
+
+// ScenarioTime says where the time of one scenario went.
+type ScenarioTime struct {
+	Scenario string
+	// Cluster is the name of the cluster that it ran on.
+	Cluster string
+	Spent
+}
+
+// Cluster is one that scenarios of a run shared.
+type Cluster struct {
+	Name      string
+	Scenarios []string
+	Nodes     []Node
+	Versions  Versions
+	// LoadBalancer is the way clients were spread, Disk what etcd's data passed
+	// through, Arguments are what components were given besides the usual, a line for
+	// each component.
+	LoadBalancer, Disk string
+	Arguments          []string
+	// Settings are what bounds are computed from, by the catalogue's symbols.
+	Settings map[string]time.Duration
+	// Took is the time from the start of its worker to its end, Made what making the
+	// cluster took of that, and each one that took its place.
+	Took, Made time.Duration
+	// Problem says why it ended early; empty where it did not.
+	Problem string
+}
+
+// Spent says where the time of all clusters together went. What a cluster took besides
+// its scenarios is overhead.
+func (r Run) Spent() Spent {
+	total, onClusters := r.OnScenarios(), time.Duration(0)
+	for _, c := range r.Clusters {
+		onClusters += c.Took
+	}
+	total.Overhead += max(onClusters-total.Total(), 0)
+	return total
+}
+
+// OnScenarios is what is spent on scenarios of that.
+func (r Run) OnScenarios() Spent {
+	var total Spent
+	for _, s := range r.Times {
+		total = total.plus(s.Spent)
+	}
+	return total
+}
+
+// timeRow is a line of the table that says where the time went.
+type timeRow struct {
+	What, Cluster                  string
+	Total, Waiting, Work, Overhead string
+}
+
+// timeRows are the scenarios, what the clusters took besides them, and the sum; none
+// where no times are known.
+func timeRows(run Run) []timeRow {
+	if len(run.Times) == 0 {
+		return nil
+	}
+	row := func(what, cluster string, s Spent) timeRow {
+		return timeRow{what, cluster, human(s.Total()), human(s.Waiting), human(s.Work), human(s.Overhead)}
+	}
+	var rows []timeRow
+	for _, s := range run.Times {
+		rows = append(rows, row(s.Scenario, s.Cluster, s.Spent))
+	}
+	all := run.Spent()
+	if around := all.Overhead - run.OnScenarios().Overhead; around > 0 {
+		rows = append(rows, row("making "+plural(len(run.Clusters), "cluster")+" and taking down", "", Spent{Overhead: around}))
+	}
+	return append(rows, row("in all", "", all))
+}
+
+// timeText is the sum in words.
+func timeText(run Run) string {
+	all := run.Spent()
+	if len(run.Times) == 0 || all.Total() == 0 {
+		return ""
+	}
+	share := func(d time.Duration) string { return percent(d, all.Total()) }
+	return fmt.Sprintf("%s on %s: %s waiting, %s work, %s overhead", human(all.Total()), plural(max(len(run.Clusters), 1), "cluster"),
+		share(all.Waiting), share(all.Work), share(all.Overhead))
+}
+
+func percent(part, whole time.Duration) string {
+	return number(100*float64(part)/float64(whole), 0) + " %"
+}
+
+// clusterFacts says what each cluster was like, where there was more than one.
+func clusterFacts(run Run) []fact {
+	if len(run.Clusters) < 2 {
+		return nil
+	}
+	var facts []fact
+	for _, c := range run.Clusters {
+		words := []string{plural(len(c.Nodes), "node"), "balancer " + c.LoadBalancer, "disk " + c.Disk}
+		if len(c.Nodes) == 0 {
+			words = words[1:] // none of its scenarios has a record
+		}
+		if c.Versions != run.Versions {
+			words = append(words, "Kubernetes "+c.Versions.Kubernetes, "etcd "+c.Versions.Etcd)
+		}
+		for _, symbol := range sortedKeys(c.Settings) {
+			if slices.ContainsFunc(run.Clusters, func(o Cluster) bool { return o.Settings[symbol] != c.Settings[symbol] }) {
+				words = append(words, symbol+" = "+human(c.Settings[symbol]))
+			}
+		}
+		words = append(words, c.Arguments...)
+		if c.Took > 0 {
+			words = append(words, "took "+human(c.Took)+", "+human(c.Made)+" of that to make it")
+		}
+		if c.Problem != "" {
+			words = append(words, "ended early: "+c.Problem)
+		}
+		facts = append(facts, fact{c.Name, strings.Join(words, ", ") + "; " + strings.Join(c.Scenarios, ", ")})
+	}
+	return facts
+}

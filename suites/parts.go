@@ -1,0 +1,183 @@
+package suites
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// Part is what is run on one cluster, one scenario after another.
+type Part struct {
+	// Name is unique among the parts of a run: cluster-1, cluster-2 and so on.
+	Name    string            `json:"name"`
+	Cluster *clusters.Cluster `json:"cluster"`
+	// Scenarios are the names of what is run on it, in that order.
+	Scenarios []string `json:"scenarios"`
+	// Expected is about how long it takes, the cluster's creation included, in
+	// nanoseconds.
+	Expected time.Duration `json:"expected"`
+}
+
+// ClusterTime is about how long making a cluster and taking it down takes.
+const ClusterTime = 8 * time.Second
+
+// Plan spreads scenarios over clusters, of which up to parallel run side by side.
+// Scenarios that ask for the same share a cluster; where it ends the run well earlier,
+// they are spread over several. The parts are in the order in which they are to be begun,
+// the longest first; in each, scenarios are in the order given. Scenarios that do not
+// apply to the cluster that they ask for are in none. An error names the scenario that
+// asks for what no cluster can have.
+func Plan(run *clusters.Cluster, all []*scenarios.Scenario, parallel int) ([]Part, error) {
+	groups, err := groupsOf(run, all)
+	if err != nil {
+		return nil, err
+	}
+	parts := divide(groups, max(parallel, 1))
+	for i := range parts {
+		parts[i].Name = fmt.Sprintf("cluster-%d", i+1)
+	}
+	return parts, nil
+}
+
+// Ends returns when parts that are begun in turn, so many at a time, are through:
+// after what time each one's last scenario ends.
+func Ends(parts []Part, parallel int) []time.Duration {
+	free := make([]time.Duration, max(parallel, 1))
+	ends := make([]time.Duration, len(parts))
+	for i, p := range parts {
+		first := slices.Index(free, slices.Min(free))
+		free[first] += p.Expected
+		ends[i] = free[first]
+	}
+	return ends
+}
+
+// group are scenarios that can share a cluster.
+type group struct {
+	cluster *clusters.Cluster
+	items   []item
+}
+
+// item is one scenario in a group.
+type item struct {
+	name     string
+	expected time.Duration
+}
+
+// groupsOf returns the scenarios by what they ask for, in the order of the first one
+// of each group.
+func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error) {
+	var groups []group
+	byCluster := map[string]int{} // index of the group, by what its cluster is like
+	for _, s := range all {
+		c, err := Cluster(run, s.Spec.Cluster)
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s asks for a cluster that there cannot be: %w", s.Metadata.Name, err)
+		}
+		settings, err := clusters.Settings(c)
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s: %w", s.Metadata.Name, err)
+		}
+		if s.NotFor(len(c.Spec.Nodes)) != "" {
+			continue
+		}
+		like, err := json.Marshal(c.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s: telling clusters apart: %w", s.Metadata.Name, err)
+		}
+		i, ok := byCluster[string(like)]
+		if !ok || s.Spec.Cluster.Own {
+			i = len(groups)
+			groups = append(groups, group{cluster: c})
+		}
+		if !s.Spec.Cluster.Own {
+			byCluster[string(like)] = i
+		}
+		groups[i].items = append(groups[i].items, item{s.Metadata.Name, s.Expected(settings)})
+	}
+	return groups, nil
+}
+
+// divide makes parts of groups. Starting with a part for each group, it divides the
+// longest one that can be divided, further and further. It takes what ends earliest, by
+// more than the clusters take that it needs more.
+func divide(groups []group, parallel int) []Part {
+	into := make([]int, len(groups)) // how many parts each group makes
+	for i := range into {
+		into[i] = 1
+	}
+	best, groupOf := partsOf(groups, into)
+	if parallel == 1 {
+		return best
+	}
+	bestEnd := end(best, parallel)
+	for {
+		longest := slices.IndexFunc(groupOf, func(i int) bool { return into[i] < min(len(groups[i].items), 2*parallel) })
+		if longest < 0 {
+			return best
+		}
+		into[groupOf[longest]]++
+		var parts []Part
+		parts, groupOf = partsOf(groups, into)
+		more := time.Duration(len(parts) - len(best))
+		if end := end(parts, parallel); end+more*ClusterTime < bestEnd {
+			best, bestEnd = parts, end
+		}
+	}
+}
+
+func end(parts []Part, parallel int) time.Duration {
+	return slices.Max(append(Ends(parts, parallel), 0))
+}
+
+// partsOf divides each group into so many parts, and returns them with the longest
+// first, and the index of each one's group.
+func partsOf(groups []group, into []int) (parts []Part, groupOf []int) {
+	type origin struct {
+		Part
+		group int
+	}
+	var all []origin
+	for i, g := range groups {
+		for _, items := range spread(g.items, into[i]) {
+			p := Part{Cluster: g.cluster, Expected: ClusterTime}
+			for _, one := range items {
+				p.Scenarios = append(p.Scenarios, one.name)
+				p.Expected += one.expected
+			}
+			all = append(all, origin{p, i})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b origin) int { return cmp.Compare(b.Expected, a.Expected) })
+	for _, o := range all {
+		parts = append(parts, o.Part)
+		groupOf = append(groupOf, o.group)
+	}
+	return parts, groupOf
+}
+
+// spread divides items into n parts of about the same length: the longest item first,
+// each to the part with the least. The items of a part stay in their order.
+func spread(items []item, n int) [][]item {
+	order := make([]int, len(items))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(items[b].expected, items[a].expected) })
+	totals := make([]time.Duration, n)
+	to := make([]int, len(items)) // the part of each item
+	for _, i := range order {
+		to[i] = slices.Index(totals, slices.Min(totals))
+		totals[to[i]] += items[i].expected
+	}
+	parts := make([][]item, n)
+	for i, one := range items {
+		parts[to[i]] = append(parts[to[i]], one)
+	}
+	return parts
+}
