@@ -65,6 +65,8 @@ type Topology struct {
 	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`
 	// Disk is what etcd's data pass through: none or fuse.
 	Disk string `yaml:"disk" json:"disk,omitempty"`
+	// Own asks for a fresh cluster of its own.
+	Own bool `yaml:"own" json:"own,omitempty"`
 	// ExtraArgs are arguments of components, by component and by flag without its
 	// dashes, on top of the run's own.
 	ExtraArgs map[string]map[string]string `yaml:"extraArgs" json:"extraArgs,omitempty"`
@@ -111,6 +113,8 @@ type (
 	Action struct {
 		Name  string `yaml:"name"`
 		Fault string `yaml:"fault"`
+		ID    string `yaml:"as"`
+		Node  string `yaml:"node"`
 	}
 )
 
@@ -200,10 +204,11 @@ var all = sync.OnceValue(func() []*Scenario {
 	return list
 })
 
+// faults counts the steps that touch the cluster.
 func (s *Scenario) faults() int {
 	n := 0
 	for _, step := range s.Spec.Timeline {
-		if step.Inject != nil {
+		if step.Inject != nil || step.Action != nil && engine.ChangesNodes(step.Action.Name) {
 			n++
 		}
 	}
