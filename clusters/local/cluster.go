@@ -81,7 +81,8 @@ type Cluster struct {
 	// scaling is held while a node is added or removed. mu guards what follows
 	// from it, in slices that are replaced and never changed.
 	scaling   sync.Mutex
-	made      int // nodes so far, those that are gone included
+	ended     bool // guarded by scaling, as is made: nodes so far, with those that are gone
+	made      int
 	mu        sync.Mutex
 	members   []component.Member
 	nodes     []*node
@@ -424,7 +425,9 @@ func (c *Cluster) etcdAt(url string) clientv3.Config {
 func (c *Cluster) Close(context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
-		c.scaling.Lock() // for good: nothing is added to what has ended
+		c.scaling.Lock()
+		defer c.scaling.Unlock()
+		c.ended = true
 		c.impair.close()
 		for _, n := range c.nodes {
 			n.spoilt.forget()

@@ -29,6 +29,8 @@ const (
 	drainHold = 10 * time.Minute
 )
 
+var errEnded = errors.New("it has ended")
+
 // undo is what takes back the steps of a change, the last one first.
 type undo []func(context.Context) error
 
@@ -82,6 +84,9 @@ func (c *Cluster) nextNode() (clusters.Node, netip.Prefix, error) {
 
 // addNode says in back what takes back what it has done.
 func (c *Cluster) addNode(ctx context.Context, back *undo) (*node, error) {
+	if c.ended {
+		return nil, errEnded
+	}
 	if err := c.balances(); err != nil {
 		return nil, err
 	}
@@ -164,6 +169,8 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	nodes := c.controlPlane()
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Name() == name })
 	switch {
+	case c.ended:
+		return nil, errEnded
 	case i < 0:
 		return nil, fmt.Errorf("there is no such node; there are %v", nodeNames(nodes))
 	case len(nodes) == 1:

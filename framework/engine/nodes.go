@@ -92,6 +92,9 @@ func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) 
 		change.Effect = r.w.Now()
 	}
 	if err := scaler.RemoveNode(ctx, n.Name()); err != nil {
+		if power, ok := n.(framework.PowerSwitch); ok && a.Name == actionLoseNode {
+			err = errors.Join(err, power.PowerOn(context.WithoutCancel(ctx))) // as it was
+		}
 		return err
 	}
 	if change.Effect == 0 {

@@ -214,6 +214,14 @@ func TestRemovedNodesAreSilent(t *testing.T) {
 			return removed(newStory().at(1).process("node-1", "kube-scheduler", 7)).at(21).process("node-1", "kube-scheduler", 0)
 		}},
 	})
+	rule(t, record.Check{Requirement: "X", Judge: "steady-state"}, []ruling{
+		{name: "a change that failed half-way", want: Inconclusive, says: "no quorum", story: func() *story {
+			return newStory().change(func(r *record.Run) {
+				r.Steadies[1].V.OK = false
+				r.Nodes = []record.Timed[record.NodeChange]{{V: record.NodeChange{Phase: record.NodeFailed, Error: "no quorum"}}}
+			})
+		}},
+	})
 	rule(t, record.Check{Requirement: "X", Judge: "endpoints-never-empty", Fault: "kill"}, []ruling{
 		{name: "its address leaves", want: Pass, story: func() *story {
 			s := removed(newStory().fault("kill", "kill", "node-1", "kube-apiserver", 15, 50))
