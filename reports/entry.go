@@ -55,6 +55,8 @@ func words(v any) string {
 		return actionWords(v)
 	case record.Backend:
 		return backendWords(v)
+	case record.NodeChange:
+		return nodeWords(v)
 	case record.End:
 		if v.Error != "" {
 			return "the run ended early: " + v.Error
@@ -316,4 +318,15 @@ func backendWords(b record.Backend) string {
 		state = "up"
 	}
 	return fmt.Sprintf("%s (%s) is %s since %s%s", b.Name, b.Address, state, moment(b.Since), optional(", last check: ", b.Check))
+}
+
+func nodeWords(n record.NodeChange) string {
+	name := n.Node.Name
+	if n.Node.Address != "" {
+		name += " (" + n.Node.Address + ")"
+	}
+	if n.Phase == record.NodeFailed {
+		return fmt.Sprintf("a change of nodes failed%s, called at %s: %s", optional(": ", name), moment(n.Called), n.Error)
+	}
+	return fmt.Sprintf("%s is %s%s, called at %s, in effect at %s", name, n.Phase, optional(" as ", n.Name), moment(n.Called), moment(n.Effect))
 }

@@ -190,6 +190,12 @@ func endpointLanes(run *record.Run, end, step record.Nanos) []lane {
 		addresses = append(addresses, n.Address)
 		names[n.Address] = n.Name
 	}
+	for _, c := range run.Nodes {
+		if c.V.Phase == record.NodeAdded {
+			addresses = append(addresses, c.V.Node.Address)
+			names[c.V.Node.Address] = c.V.Node.Name
+		}
+	}
 	for _, e := range run.Endpoints {
 		for _, a := range e.V.Addresses {
 			if !slices.Contains(addresses, a) {

@@ -116,6 +116,8 @@ type (
 	Action struct {
 		Name  string `yaml:"name"`
 		Fault string `yaml:"fault"`
+		ID    string `yaml:"as"`
+		Node  string `yaml:"node"`
 	}
 )
 
@@ -199,10 +201,11 @@ var all = sync.OnceValue(func() []*Scenario {
 	return list
 })
 
+// faults counts the steps that touch the cluster.
 func (s *Scenario) faults() int {
 	n := 0
 	for _, step := range s.Spec.Timeline {
-		if step.Inject != nil {
+		if step.Inject != nil || step.Action != nil && engine.ChangesNodes(step.Action.Name) {
 			n++
 		}
 	}

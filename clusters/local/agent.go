@@ -139,8 +139,8 @@ type agentRequest struct {
 	Load *loadSpec `json:"load,omitempty"`
 }
 
-// ServeHTTP answers GET /processes and POST /kill, /stop, /start, /freeze,
-// /thaw, /crash-loop, /end-crash-loop and /press, and what clocks.serve does.
+// ServeHTTP answers GET /processes and POST /kill, /stop, /start, /reload,
+// /freeze, /thaw, /crash-loop, /end-crash-loop and /press, and what clocks.serve does.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if tooLate(r) {
 		http.Error(w, "the request came too late", nothingDoneStatus)
@@ -189,6 +189,8 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.stop(r.Context(), req.For)
 	case "/start":
 		err = s.start()
+	case "/reload":
+		err = s.reload()
 	case "/freeze":
 		err = s.freeze(req.For)
 	case "/thaw":

@@ -67,20 +67,28 @@ type Options struct {
 type Cluster struct {
 	processes // those on the balancer's machine and on the workers'
 
-	spec      *clusters.Cluster
-	o         Options
-	settings  framework.Settings
-	pki       *pki.PKI
-	sw        *vnet.Switch
-	backend   string // the kind of device that joins the machines
-	dir       string
-	onDisk    bool        // DataDir is this cluster's
-	names     *nameServer // nil where machines cannot have one
+	spec     *clusters.Cluster
+	o        Options
+	settings framework.Settings
+	pki      *pki.PKI
+	sw       *vnet.Switch
+	backend  string // the kind of device that joins the machines
+	dir      string
+	onDisk   bool        // DataDir is this cluster's
+	names    *nameServer // nil where machines cannot have one
+	balancer *machine    // nil without one
+	workers  *machine    // nil without simulated nodes
+	etcdTLS  clientv3.Config
+
+	// scaling is held while a node is added or removed. mu guards what follows
+	// from it, in slices that are replaced and never changed.
+	scaling   sync.Mutex
+	ended     bool // guarded by scaling, as is made: nodes so far, with those that are gone
+	made      int
+	mu        sync.Mutex
+	members   []component.Member
 	nodes     []*node
-	balancer  *machine // nil without one
-	workers   *machine // nil without simulated nodes
 	entrances []framework.Entrance
-	etcdTLS   clientv3.Config
 	disks     []*disk.Process
 
 	impair    impairments
@@ -134,6 +142,10 @@ func (c *Cluster) create(ctx context.Context) error {
 	if c.settings, err = clusters.Settings(c.spec); err != nil {
 		return err
 	}
+	for i := range c.spec.Spec.Nodes {
+		c.members = append(c.members, component.Member{Name: c.spec.Node(i).Name, Address: nodeAddress(i).Addr()})
+	}
+	c.made = len(c.members)
 	if err := c.startNetwork(); err != nil {
 		return err
 	}
@@ -204,8 +216,10 @@ func (c *Cluster) known() []knownHost {
 		balancer := host(balancerHost).Addr()
 		all = append(all, knownHost{pki.BalancerName(c.Name()), balancer}, knownHost{framework.BalancerHost, balancer})
 	}
-	for i := range c.spec.Spec.Nodes {
-		all = append(all, knownHost{c.spec.Node(i).Name, nodeAddress(i).Addr()})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		all = append(all, knownHost{m.Name, m.Address})
 	}
 	if c.spec.Spec.Workers > 0 {
 		all = append(all, knownHost{framework.WorkersHost, host(workersHost).Addr()})
@@ -231,12 +245,8 @@ func (c *Cluster) makeMachines() error {
 	}
 	c.etcdTLS = clientv3.Config{TLS: tls, DialTimeout: 2 * time.Second, Logger: zap.NewNop()}
 
-	var members []component.Member
 	for i := range c.spec.Spec.Nodes {
-		members = append(members, component.Member{Name: c.spec.Node(i).Name, Address: nodeAddress(i).Addr()})
-	}
-	for i := range c.spec.Spec.Nodes {
-		n, err := c.makeNode(c.spec.Node(i), nodeAddress(i), members)
+		n, err := c.makeNode(c.spec.Node(i), nodeAddress(i), c.members, false)
 		if err != nil {
 			return err
 		}
@@ -246,18 +256,18 @@ func (c *Cluster) makeMachines() error {
 		if err := c.makeBalancer(); err != nil {
 			return err
 		}
-		if err := c.addEntrance(framework.BalancerHost, framework.EntranceBalancer, "", component.APIServerURL(host(balancerHost).Addr())); err != nil {
+		e, err := c.entrance(framework.BalancerHost, framework.EntranceBalancer, "", component.APIServerURL(host(balancerHost).Addr()))
+		if err != nil {
 			return err
 		}
+		c.entrances = append(c.entrances, e)
 	}
 	for _, n := range c.nodes {
-		url := component.APIServerURL(n.Address())
-		if c.o.Tamper {
-			url = "https://" + hostPort(n.Address(), tamperAPIPort)
-		}
-		if err := c.addEntrance(n.Name(), framework.EntranceAPIServer, n.Name(), url); err != nil {
+		e, err := c.entranceOf(n)
+		if err != nil {
 			return err
 		}
+		c.entrances = append(c.entrances, e)
 	}
 	if c.spec.Spec.Workers > 0 {
 		return c.makeWorkers()
@@ -265,13 +275,18 @@ func (c *Cluster) makeMachines() error {
 	return nil
 }
 
-func (c *Cluster) addEntrance(name string, kind framework.EntranceKind, node, url string) error {
+func (c *Cluster) entrance(name string, kind framework.EntranceKind, node, url string) (framework.Entrance, error) {
 	config, err := c.pki.RESTConfig(pki.Admin(), url)
-	if err != nil {
-		return err
+	return framework.Entrance{Name: name, Kind: kind, Node: node, Config: config}, err
+}
+
+// entranceOf returns the way in through a node's API server.
+func (c *Cluster) entranceOf(n *node) (framework.Entrance, error) {
+	url := component.APIServerURL(n.Address())
+	if c.o.Tamper {
+		url = "https://" + hostPort(n.Address(), tamperAPIPort)
 	}
-	c.entrances = append(c.entrances, framework.Entrance{Name: name, Kind: kind, Node: node, Config: config})
-	return nil
+	return c.entrance(n.Name(), framework.EntranceAPIServer, n.Name(), url)
 }
 
 // component turns a command line into what an agent runs. Its files and directories
@@ -324,7 +339,7 @@ func (c *Cluster) newMachine(name string, addr netip.Prefix) (*machine, error) {
 
 func (c *Cluster) machines() []*machine {
 	var all []*machine
-	for _, n := range c.nodes {
+	for _, n := range c.controlPlane() {
 		all = append(all, n.machine)
 	}
 	for _, m := range []*machine{c.balancer, c.workers} {
@@ -352,18 +367,26 @@ func (c *Cluster) Name() string { return c.spec.Metadata.Name }
 
 // Nodes implements framework.Cluster.
 func (c *Cluster) Nodes() []framework.Node {
-	nodes := make([]framework.Node, len(c.nodes))
-	for i, n := range c.nodes {
-		nodes[i] = n
-		if n.machine.disk != nil {
-			nodes[i] = diskNode{n}
-		}
+	var nodes []framework.Node
+	for _, n := range c.controlPlane() {
+		nodes = append(nodes, n.offered())
 	}
 	return nodes
 }
 
+// controlPlane returns the nodes that there are now.
+func (c *Cluster) controlPlane() []*node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes
+}
+
 // Entrances implements framework.Cluster.
-func (c *Cluster) Entrances() []framework.Entrance { return c.entrances }
+func (c *Cluster) Entrances() []framework.Entrance {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entrances
+}
 
 // Settings implements framework.Cluster.
 func (c *Cluster) Settings() framework.Settings { return c.settings }
@@ -371,7 +394,7 @@ func (c *Cluster) Settings() framework.Settings { return c.settings }
 // Versions implements framework.Cluster.
 func (c *Cluster) Versions() map[string]map[framework.Component]string {
 	all := map[string]map[framework.Component]string{}
-	for _, n := range c.nodes {
+	for _, n := range c.controlPlane() {
 		etcd := n.spec.EtcdVersion
 		if etcd == "" {
 			etcd = release.EmbeddedEtcd
@@ -385,24 +408,31 @@ func (c *Cluster) Versions() map[string]map[framework.Component]string {
 
 // EtcdConfig implements framework.EtcdAccess.
 func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
-	for _, n := range c.nodes {
+	for _, n := range c.controlPlane() {
 		if n.Name() == name {
-			config := c.etcdTLS
-			config.TLS = config.TLS.Clone()
-			config.Endpoints = []string{component.EtcdURL(n.Address())}
 			if c.o.Tamper {
-				config.Endpoints = []string{"https://" + hostPort(n.Address(), tamperEtcdPort)}
+				return c.etcdAt("https://" + hostPort(n.Address(), tamperEtcdPort)), nil
 			}
-			return config, nil
+			return c.etcdAt(component.EtcdURL(n.Address())), nil
 		}
 	}
 	return clientv3.Config{}, fmt.Errorf("cluster %s has no node %q", c.Name(), name)
+}
+
+func (c *Cluster) etcdAt(url string) clientv3.Config {
+	config := c.etcdTLS
+	config.TLS = config.TLS.Clone()
+	config.Endpoints = []string{url}
+	return config
 }
 
 // Close ends the cluster and removes what it kept in memory. Logs stay.
 func (c *Cluster) Close(context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
+		c.scaling.Lock()
+		defer c.scaling.Unlock()
+		c.ended = true
 		c.impair.close()
 		for _, n := range c.nodes {
 			n.spoilt.forget()

@@ -54,7 +54,9 @@ func (c *Cluster) makeDisk(m *machine, plain string) (data string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("starting the disk of %s: %w", m.name, err)
 	}
+	c.mu.Lock()
 	c.disks = append(c.disks, p)
+	c.mu.Unlock()
 	m.disk = p
 	return filepath.Join(mount, dataDir), nil
 }

@@ -25,16 +25,11 @@ func (c *Cluster) makeBalancer() error {
 	if err != nil {
 		return err
 	}
-	addr := m.addr.Addr()
-	config := balancer.Config{Listen: hostPort(addr, component.APIServerPort), Status: hostPort(addr, balancerStatusPort),
-		HealthCheck: c.spec.Spec.LoadBalancer.HealthCheck}
-	for _, n := range c.nodes {
-		config.Backends = append(config.Backends, balancer.Backend{Name: n.Name(), Address: hostPort(n.Address(), component.APIServerPort)})
-	}
+	config := c.balancerConfig(c.nodes)
 	spec := componentSpec{Name: framework.LoadBalancer, Log: filepath.Join(m.logs, string(framework.LoadBalancer)+".log"), Dir: m.dir}
 	switch c.spec.Spec.LoadBalancer.Kind {
 	case clusters.BalancerHAProxy:
-		file := filepath.Join(m.dir, "haproxy.cfg")
+		file := filepath.Join(m.dir, haproxyFile)
 		path, args, text, err := balancer.HAProxy(config, file, filepath.Join(m.run, haproxySocket))
 		if err != nil {
 			return err
@@ -44,7 +39,7 @@ func (c *Cluster) makeBalancer() error {
 		}
 		spec.Path, spec.Args = path, append([]string{"haproxy"}, args...)
 	default:
-		file := filepath.Join(m.dir, "balancer.json")
+		file := filepath.Join(m.dir, builtinFile)
 		b, err := json.Marshal(config)
 		if err == nil {
 			err = os.WriteFile(file, b, 0o600)
@@ -71,8 +66,9 @@ func (c *Cluster) makeWorkers() error {
 	if err != nil {
 		return err
 	}
-	server := c.entrances[0].Config.Host
-	if c.names != nil && c.entrances[0].Kind == framework.EntranceBalancer {
+	first := c.Entrances()[0]
+	server := first.Config.Host
+	if c.names != nil && first.Kind == framework.EntranceBalancer {
 		server = "https://" + net.JoinHostPort(pki.BalancerName(c.Name()), strconv.Itoa(component.APIServerPort))
 	}
 	kubeconfig, err := c.pki.Kubeconfig(pki.Kwok(), server)

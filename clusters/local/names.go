@@ -30,11 +30,11 @@ const resolvConf = "nameserver %s\noptions timeout:1 attempts:2\n"
 // address. It makes mistakes when asked to.
 type nameServer struct {
 	servers []*dns.Server
-	order   []string // of names
 	closed  chan struct{}
 
 	mu     sync.Mutex
 	names  map[string]netip.Addr // guarded by mu
+	order  []string              // of names; guarded by mu
 	faults []*nameFault          // guarded by mu
 	next   int                   // guarded by mu
 }
@@ -80,6 +80,13 @@ func (s *nameServer) add(name string, addr netip.Addr) {
 	defer s.mu.Unlock()
 	s.names[name] = addr
 	s.order = append(s.order, name)
+}
+
+func (s *nameServer) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.names, name)
+	s.order = slices.DeleteFunc(slices.Clone(s.order), func(known string) bool { return known == name })
 }
 
 // ServeDNS implements dns.Handler.
@@ -200,6 +207,8 @@ func (c *Cluster) Names() []string {
 	if c.names == nil {
 		return nil
 	}
+	c.names.mu.Lock()
+	defer c.names.mu.Unlock()
 	return slices.Clone(c.names.order)
 }
 

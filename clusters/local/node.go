@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"path/filepath"
 	"time"
@@ -44,33 +45,44 @@ var (
 // pkiDir holds a node's certificates, below its machine's directory.
 const pkiDir = "pki"
 
-// makeNode writes the node's certificates and configuration.
-func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []component.Member) (*node, error) {
+// makeNode writes the node's certificates and configuration. members are those that
+// etcd starts with, or, where it joins a cluster that exists, those that there will be.
+func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []component.Member, existing bool) (*node, error) {
 	m, err := c.newMachine(spec.Name, addr)
 	if err != nil {
 		return nil, err
 	}
+	n := &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m}
+	if err := c.equip(n, members, existing); err != nil {
+		return nil, errors.Join(err, c.discard(n))
+	}
+	return n, nil
+}
+
+// equip gives a node's machine all that its components need.
+func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err error) {
+	m, spec, addr := n.machine, n.spec, n.machine.addr
 	data := filepath.Join(m.dir, "etcd")
 	if spec.Disk == clusters.DiskFUSE {
 		if data, err = c.makeDisk(m, data); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	files := filepath.Join(m.dir, pkiDir)
 	server := component.APIServerURL(addr.Addr())
 	if err := c.pki.WriteNode(files, spec.Name, server, []netip.Addr{addr.Addr()}, nil); err != nil {
-		return nil, err
+		return err
 	}
 	if c.o.Tamper {
 		if err := c.addTamper(m); err != nil {
-			return nil, err
+			return err
 		}
 		spec.ExtraArgs = throughTamper(spec.ExtraArgs)
 	}
 	commands := component.Commands(component.Node{
 		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: files,
 		Config: filepath.Join(m.dir, "config"), Data: data, Logs: m.logs,
-		Members: members, ExtraArgs: spec.ExtraArgs,
+		Members: members, Existing: existing, ExtraArgs: spec.ExtraArgs,
 	})
 	for _, cmd := range commands {
 		path, argv0 := "", cmd.Binary
@@ -84,11 +96,11 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 			path, err = c.binary(release.Kubernetes, spec.KubernetesVersion, cmd.Binary)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		cs, err := c.component(m, cmd, path)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		cs.Args[0] = argv0
 		for _, before := range commands {
@@ -98,7 +110,15 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 		}
 		m.config.Components = append(m.config.Components, cs)
 	}
-	return &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m}, nil
+	return nil
+}
+
+// offered is the node with the abilities that its disk gives it.
+func (n *node) offered() framework.Node {
+	if n.machine.disk != nil {
+		return diskNode{n}
+	}
+	return n
 }
 
 // Name implements framework.Node.

@@ -32,7 +32,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	since := func() string { return time.Since(began).Round(10 * time.Millisecond).String() }
 
 	g, gctx := errgroup.WithContext(ctx)
-	for _, e := range c.entrances {
+	for _, e := range c.Entrances() {
 		g.Go(func() error {
 			if _, err := c.await(gctx, e, "/readyz", nothingMore); err != nil {
 				return fmt.Errorf("%s %s is not ready: %w; see %s", e.Kind, e.Name, err, c.o.LogDir)
@@ -52,7 +52,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 			continue
 		}
 		path := "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + string(elected)
-		if _, err := c.await(ctx, c.entrances[0], path, holderSet); err != nil {
+		if _, err := c.await(ctx, c.Entrances()[0], path, holderSet); err != nil {
 			return fmt.Errorf("no %s leads: %w", elected, err)
 		}
 	}
@@ -62,7 +62,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 
 // elects tells whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
-	for _, n := range c.nodes {
+	for _, n := range c.controlPlane() {
 		if value, ok := n.spec.ExtraArgs[component]["leader-elect"]; ok {
 			if on, err := strconv.ParseBool(value); err == nil && !on {
 				return false
@@ -97,14 +97,14 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := entranceClient(c.entrances[0].Config)
+	client, err := entranceClient(c.Entrances()[0].Config)
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
 	for _, n := range nodes {
 		err := poll(ctx, 50*time.Millisecond, func(ctx context.Context) error {
-			_, err := request(ctx, client, http.MethodPost, c.entrances[0].Config.Host+"/api/v1/nodes", string(n))
+			_, err := request(ctx, client, http.MethodPost, c.Entrances()[0].Config.Host+"/api/v1/nodes", string(n))
 			var status statusError
 			if errors.As(err, &status) && status.code == http.StatusConflict {
 				return nil

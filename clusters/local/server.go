@@ -90,7 +90,8 @@ func (s *server) handler() http.Handler {
 // Status looks at every part of the cluster at once. What does not answer
 // within ctx is reported as such.
 func (c *Cluster) Status(ctx context.Context) Status {
-	status := Status{Name: c.Name(), Entrances: make([]EntranceStatus, len(c.entrances)), Network: c.backend, Impairments: c.impair.inForce()}
+	entrances := c.Entrances()
+	status := Status{Name: c.Name(), Entrances: make([]EntranceStatus, len(entrances)), Network: c.backend, Impairments: c.impair.inForce()}
 	hosts := c.machines()
 	status.Hosts = make([]HostStatus, len(hosts))
 	elected := []framework.Component{framework.ControllerManager, framework.Scheduler}
@@ -98,7 +99,7 @@ func (c *Cluster) Status(ctx context.Context) Status {
 	versions := c.Versions()
 
 	var wg sync.WaitGroup
-	for i, e := range c.entrances {
+	for i, e := range entrances {
 		wg.Go(func() {
 			st := EntranceStatus{Name: e.Name, URL: e.Config.Host}
 			if _, err := c.await(ctx, e, "/readyz", nothingMore); err != nil {
@@ -123,7 +124,7 @@ func (c *Cluster) Status(ctx context.Context) Status {
 				}
 				st.Versions[string(component)] = v
 			}
-			if i < len(c.nodes) {
+			if versions[m.name] != nil {
 				st.Etcd = c.etcdStatus(ctx, m.name)
 			}
 			status.Hosts[i] = st
@@ -172,7 +173,7 @@ func (c *Cluster) etcdStatus(ctx context.Context, node string) *EtcdStatus {
 
 func (c *Cluster) leaseStatus(ctx context.Context, component framework.Component) LeaseStatus {
 	st := LeaseStatus{Component: component}
-	body, err := c.await(ctx, c.entrances[0], "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+string(component), holderSet)
+	body, err := c.await(ctx, c.Entrances()[0], "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+string(component), holderSet)
 	if err != nil {
 		st.Error = err.Error()
 		return st

@@ -102,6 +102,12 @@ func (s *supervisor) start() error {
 	return nil
 }
 
+// reload sends SIGHUP, upon which those that can read their configuration anew.
+func (s *supervisor) reload() error {
+	_, _, err := s.signal(syscall.SIGHUP, 0)
+	return err
+}
+
 func (s *supervisor) freeze(ttl time.Duration) error {
 	if ttl <= 0 {
 		return errNoTTL

@@ -24,7 +24,7 @@ const tamperComponent framework.Component = "tamper"
 
 // Tamper returns a client for the proxies of a node, see Options.Tamper.
 func (c *Cluster) Tamper(name string) (*tamper.Client, error) {
-	for _, n := range c.nodes {
+	for _, n := range c.controlPlane() {
 		if n.Name() == name && c.o.Tamper {
 			return tamper.NewClient(name, n.machine.tamperSocket()), nil
 		}

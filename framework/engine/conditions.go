@@ -23,6 +23,7 @@ const (
 	endpointGone      = "endpoint-gone"
 	endpointBack      = "endpoint-back"
 	endpointsComplete = "endpoints-complete"
+	endpointsExact    = "endpoints-exact"
 	takeover          = "takeover"
 	apiWritable       = "api-writable"
 	steady            = "steady"
@@ -31,7 +32,7 @@ const (
 // conditions tells of each condition whether it is about an injection.
 func conditions() map[string]bool {
 	return map[string]bool{
-		endpointGone: true, endpointBack: true, endpointsComplete: false,
+		endpointGone: true, endpointBack: true, endpointsComplete: false, endpointsExact: false,
 		takeover: true, apiWritable: false, steady: false,
 	}
 }
@@ -43,6 +44,8 @@ func conditions() map[string]bool {
 //	endpoint-back       every API server that is not hit lists it in both
 //	endpoints-complete  every API server that is not hit lists the address of
 //	                    each of them in both
+//	endpoints-exact     every API server that is not hit lists the addresses of all of
+//	                    them, and no other, in both
 //	takeover            the lease of the fault's component is held on another node
 //	api-writable        every API server that is not hit acknowledges a write
 //	steady              the control plane is healthy (see observe.SteadyState)
@@ -113,6 +116,11 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 		want := r.unhitAddresses()
 		return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
 			return checkListed(ctx, api, want, true)
+		})
+	case endpointsExact:
+		want := r.unhitAddresses()
+		return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
+			return checkExact(ctx, api, want)
 		})
 	case takeover:
 		return r.takenOver(ctx, u.Fault)
@@ -204,16 +212,14 @@ func (r *run) api(e framework.Entrance) (*client.API, error) {
 	return api, err
 }
 
-// checkListed says how the two objects of the default kubernetes service differ
-// from listing each of the addresses, or none of them.
-func checkListed(ctx context.Context, api *client.API, addresses []string, want bool) error {
+// listedAddresses returns those in the two objects of the default kubernetes service.
+func listedAddresses(ctx context.Context, api *client.API) (inEndpoints, inSlices []string, err error) {
 	var endpoints struct {
 		Subsets []struct{ Addresses []struct{ IP string } }
 	}
 	if err := get(ctx, api, "/api/v1/namespaces/default/endpoints/kubernetes", nil, &endpoints); err != nil {
-		return err
+		return nil, nil, err
 	}
-	var inEndpoints []string
 	for _, s := range endpoints.Subsets {
 		for _, a := range s.Addresses {
 			inEndpoints = append(inEndpoints, a.IP)
@@ -226,17 +232,41 @@ func checkListed(ctx context.Context, api *client.API, addresses []string, want 
 	}
 	query := url.Values{"labelSelector": {"kubernetes.io/service-name=kubernetes"}}
 	if err := get(ctx, api, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", query, &slicesOf); err != nil {
-		return err
+		return nil, nil, err
 	}
-	var inSlices []string
 	for _, s := range slicesOf.Items {
 		for _, e := range s.Endpoints {
 			inSlices = append(inSlices, e.Addresses...)
 		}
 	}
+	return inEndpoints, inSlices, nil
+}
+
+// checkListed says how the two objects differ from listing each of the addresses, or
+// none of them.
+func checkListed(ctx context.Context, api *client.API, addresses []string, want bool) error {
+	inEndpoints, inSlices, err := listedAddresses(ctx, api)
+	if err != nil {
+		return err
+	}
 	for _, a := range addresses {
 		if slices.Contains(inEndpoints, a) != want || slices.Contains(inSlices, a) != want {
 			return fmt.Errorf("the Endpoints list %v, EndpointSlices list %v; waiting for %s, listed: %t", inEndpoints, inSlices, a, want)
+		}
+	}
+	return nil
+}
+
+// checkExact says how they differ from listing exactly the addresses.
+func checkExact(ctx context.Context, api *client.API, addresses []string) error {
+	inEndpoints, inSlices, err := listedAddresses(ctx, api)
+	if err != nil {
+		return err
+	}
+	want := slices.Sorted(slices.Values(addresses))
+	for _, has := range [][]string{inEndpoints, inSlices} {
+		if !slices.Equal(slices.Sorted(slices.Values(has)), want) {
+			return fmt.Errorf("the Endpoints list %v, EndpointSlices list %v; waiting for exactly %v", inEndpoints, inSlices, want)
 		}
 	}
 	return nil

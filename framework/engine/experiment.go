@@ -84,6 +84,12 @@ type Action struct {
 	Name string // one of Actions
 	// Fault names the injection whose node the action is about.
 	Fault string
+	// ID is what later steps and checks call a change of nodes, and the node that
+	// it added.
+	ID string
+	// Node is the node to remove: the name of an added one, or a target such as node/2 or
+	// node/leader, also without its first part. The one added last where empty.
+	Node string
 }
 
 // String describes the step as progress and the record show it.
@@ -98,7 +104,16 @@ func (s Step) String() string {
 	case s.Until != nil:
 		return strings.TrimSpace(fmt.Sprintf("until %s %s", s.Until.Condition, s.Until.Fault)) + ", at most " + s.Until.AtMost
 	case s.Action != nil:
-		return strings.TrimSpace("action " + s.Action.Name + " " + s.Action.Fault)
+		words := []string{"action", s.Action.Name}
+		for _, word := range []string{s.Action.Fault, s.Action.Node} {
+			if word != "" {
+				words = append(words, word)
+			}
+		}
+		if s.Action.ID != "" {
+			words = append(words, "as", s.Action.ID)
+		}
+		return strings.Join(words, " ")
 	}
 	return "nothing"
 }

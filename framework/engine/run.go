@@ -105,11 +105,7 @@ func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
 		Settings: c.Settings().Symbols(), Checks: e.Checks, Versions: map[string]map[string]string{},
 	}
 	for _, n := range c.Nodes() {
-		node := record.Node{Name: n.Name(), Address: n.Address().String()}
-		for _, component := range n.Components() {
-			node.Components = append(node.Components, string(component))
-		}
-		m.Nodes = append(m.Nodes, node)
+		m.Nodes = append(m.Nodes, nodeEntry(n))
 	}
 	for _, entrance := range c.Entrances() {
 		m.Entrances = append(m.Entrances, entrance.Name)
@@ -131,8 +127,14 @@ type run struct {
 	w          *record.Writer
 	start      time.Time
 
+	// outer ends after the experiment, also where that is interrupted.
+	outer     context.Context
+	observers *observe.Observers
+
 	injections []*inForce // in the order of injection
 	recovery   recovery
+	added      []addedNode // in the order of joining
+	background []func()    // ends what goes on beside the timeline
 
 	mu   sync.Mutex
 	apis map[string]*client.API // by entrance, made when first used
@@ -154,6 +156,7 @@ func (r *run) whole(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("starting the observers: %w", err)
 	}
+	r.outer, r.observers = outer, observers
 	defer observers.Stop()
 	stop, err := r.startTraffic(ctx)
 	if err != nil {
@@ -161,6 +164,7 @@ func (r *run) whole(ctx context.Context) error {
 	}
 
 	err = r.timeline(ctx)
+	r.stopBackground()
 	r.healAll(ctx)
 	if err == nil {
 		err = r.before(ctx, len(r.experiment.Timeline))

@@ -72,6 +72,9 @@ func (r *run) step(ctx context.Context, i int, s Step) error {
 		return r.until(ctx, s.Until)
 	case s.Action != nil:
 		r.recovery.stale = true
+		if ChangesNodes(s.Action.Name) {
+			return r.changeNodes(ctx, s.Action)
+		}
 		r.act(ctx, s.Action)
 	}
 	return nil
@@ -88,7 +91,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	}
 	f, _ := fault.ByName(in.Fault) // Validate saw to it
 	var injection fault.Injection
-	target, err := fault.Resolve(limited, r.cluster, in.Target)
+	target, err := fault.Resolve(limited, r.cluster, r.actual(in.Target))
 	if err == nil {
 		aim(&entry, target)
 		p := fault.Params{TTL: ttl, Values: in.Params}
@@ -158,6 +161,8 @@ func (r *run) ttl(i int, in *Inject) (time.Duration, error) {
 			formula = s.Wait
 		case s.Until != nil:
 			formula = s.Until.AtMost
+		case s.Action != nil && ChangesNodes(s.Action.Name):
+			fixed = nodeLimit
 		case s.Action != nil:
 			fixed = actionLimit
 		}
@@ -278,6 +283,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.StaleRead(ctx, r.cluster, node, r.w)
 	case actionMinorityProbe:
 		err = workload.MinorityProbe(ctx, r.cluster, node, r.w)
+	case actionFailover:
+		err = r.startFailover()
 	default:
 		err = fmt.Errorf("there is no such action")
 	}
@@ -294,6 +301,7 @@ const (
 	actionPrepareStale  = "prepare-stale"
 	actionStaleRead     = "stale-read"
 	actionMinorityProbe = "minority-probe"
+	actionFailover      = "failover"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -301,6 +309,7 @@ func actions() map[string]bool {
 	return map[string]bool{
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
+		actionFailover: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 	}
 }
 

@@ -33,7 +33,7 @@ var (
 
 // Validate tells all that can be known to be wrong without a cluster.
 func (e Experiment) Validate() []Problem {
-	v := &validator{injected: map[string]bool{}}
+	v := &validator{injected: map[string]bool{}, changes: map[string]bool{}}
 	if !validName.MatchString(e.Name) {
 		v.add("name", "%q is no name: want up to 63 lower-case letters, digits and dashes", e.Name)
 	}
@@ -66,6 +66,8 @@ func (e Experiment) Validate() []Problem {
 type validator struct {
 	problems []Problem
 	injected map[string]bool // by ID: whether it is in force
+	changes  map[string]bool // of nodes, by ID: whether the node that it added is there
+	joined   []string        // IDs of those that add one, in their order
 }
 
 func (v *validator) add(path, format string, args ...any) {
@@ -103,6 +105,7 @@ func (v *validator) step(path string, s Step) {
 		v.formula(path+".until.atMost", s.Until.AtMost, true)
 	case s.Action != nil:
 		v.named(path+".action", s.Action.Name, s.Action.Fault, "name", actions())
+		v.nodes(path+".action", s.Action)
 	}
 }
 
@@ -201,6 +204,9 @@ func (v *validator) check(path string, c record.Check) {
 		if _, ok := docs[i].Params[name]; !ok {
 			v.add(path+".params."+name, "judge %s has no such parameter: it takes %s", c.Judge, listed(sortedKeys(docs[i].Params)))
 			continue
+		}
+		if name == "changes" {
+			v.changesOf(path, c.Params[name])
 		}
 		if name != "faults" {
 			continue

@@ -64,7 +64,7 @@ func judgeAvailability(m *matter) finding {
 	var during, before []record.Probe
 	for _, p := range m.run.Probes {
 		switch pr := p.V; {
-		case pr.Entrance != entrance || !slices.Contains(kinds, pr.Kind):
+		case pr.Entrance != entrance || !slices.Contains(kinds, pr.Kind) || pr.End >= leftAt(m.run, entrance):
 		case pr.Start >= m.fault.injected.Called-record.Nanos(calm) && pr.End < m.fault.injected.Called:
 			before = append(before, pr)
 		case pr.End >= effect && pr.Start < heal:

@@ -17,8 +17,8 @@ func endpointsConverge() definition {
 }
 
 func judgeEndpointsConverge(m *matter) finding {
-	want := m.apiServerAddresses()
-	healed, end := m.fault.healEffect(), m.run.EndAt
+	healed := m.fault.healEffect()
+	want, end := m.apiServersAt(healed), min(m.run.EndAt, nextChange(m.run, healed))
 	for _, other := range m.faults {
 		if other.injected != nil && other.injected.Called > healed {
 			end = min(end, other.injected.Called)

@@ -78,7 +78,7 @@ func (m *matter) survivors() (faults []string, nodes []record.Node) {
 			hit[n] = true
 		}
 	}
-	return faults, slices.DeleteFunc(m.nodesWith("kube-apiserver"), func(n record.Node) bool { return hit[n.Name] })
+	return faults, slices.DeleteFunc(m.nodesWith("kube-apiserver"), func(n record.Node) bool { return hit[n.Name] || !m.stays(n.Name) })
 }
 
 // together returns when the first of some faults was called for and when the first

@@ -49,6 +49,8 @@ func definitions() []definition {
 		takeover(),
 		availability(),
 		throughput(),
+		endpointsFollow(),
+		learnsAddresses(),
 	}
 }
 
@@ -133,7 +135,7 @@ func (m *matter) param(name, def string) string {
 }
 
 // quiet is the time in which the cluster is meant to be as it stands: from the
-// baseline check to the first fault, or to the end of the record.
+// baseline check to the first fault or change of nodes, or to the end of the record.
 func (m *matter) quiet() (from, to record.Nanos) {
 	for _, s := range m.run.Steadies {
 		if s.V.Phase == "before" && s.V.OK {
@@ -141,7 +143,7 @@ func (m *matter) quiet() (from, to record.Nanos) {
 			break
 		}
 	}
-	to = m.run.EndAt
+	to = min(m.run.EndAt, nextChange(m.run, 0))
 	for _, inj := range m.faults {
 		if inj.injected != nil {
 			to = min(to, inj.injected.Called)
@@ -150,12 +152,12 @@ func (m *matter) quiet() (from, to record.Nanos) {
 	return from, to
 }
 
-// apiServers returns the names of the entrances that are API servers, apart
-// from those on the given nodes.
+// apiServers returns the names of the entrances that are API servers from the start
+// to the end, apart from those on the given nodes.
 func (m *matter) apiServers(except ...string) []string {
 	var names []string
 	for _, e := range m.run.Meta.Entrances {
-		if m.isNode(e) && !slices.Contains(except, e) {
+		if m.isNode(e) && m.stays(e) && !slices.Contains(except, e) {
 			names = append(names, e)
 		}
 	}
@@ -177,9 +179,9 @@ func (m *matter) nodesWith(component string) []record.Node {
 	return nodes
 }
 
-// address returns the address of a node, empty if there is no such node.
+// address returns the address of a node, empty if there never was such a node.
 func (m *matter) address(node string) string {
-	for _, n := range m.run.Meta.Nodes {
+	for _, n := range nodeLives(m.run) {
 		if n.Name == node {
 			return n.Address
 		}

@@ -28,7 +28,7 @@ func sessions(ops []record.Op, keep func(record.Op) bool) []*session {
 	byKey := map[[2]string]*session{}
 	var list []*session
 	for _, op := range ops {
-		if op.Client == "" || op.Purpose == "ready" || op.Outcome != record.OK || !keep(op) {
+		if op.Client == "" || aside(op) || op.Outcome != record.OK || !keep(op) {
 			continue
 		}
 		id := [2]string{op.Client, ledgerKey(op)}

@@ -37,6 +37,9 @@ func judgeRestarts(m *matter) finding {
 			silent[k] = true
 			continue
 		}
+		if p.At >= leftAt(m.run, k.node) {
+			continue // its node was to leave
+		}
 		old := last[k]
 		last[k] = p
 		if old == nil || old.V.PID == 0 || sameLife(old.V, p.V) {

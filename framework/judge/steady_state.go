@@ -47,6 +47,11 @@ func steady(m *matter) finding {
 			return inconclusive("the healing of fault %q failed, so that it may still be in force: %s", id, inj.failed.Error)
 		}
 	}
+	for _, c := range m.run.Nodes {
+		if c.V.Phase == record.NodeFailed {
+			return inconclusive("the nodes could not be changed, so that something of the attempt may still be in force: %s", c.V.Error)
+		}
+	}
 	s := after.V
 	bound := Bound{Formula: "recovery limit", Inputs: map[string]time.Duration{}, Limit: s.Limit}
 	from := after.At - record.Nanos(max(s.Took, s.Limit))

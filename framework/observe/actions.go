@@ -27,7 +27,7 @@ func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 			continue
 		}
 		f := newAuditFilter(n.Name(), nodes, o.cfg.Leases)
-		loops = append(loops, func(ctx context.Context) {
+		loops = append(loops, o.while(n.Name(), func(ctx context.Context) {
 			// Where the log cannot be read there are no actions in the record, of
 			// which judges make what they must.
 			every(ctx, auditRetry, func() {
@@ -37,7 +37,7 @@ func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 					}
 				})
 			})
-		})
+		}))
 	}
 	return loops, nil
 }

@@ -94,11 +94,11 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 	for i, p := range probers {
 		// Spread over an interval, so that probers do not all fire at once.
 		offset := p.interval * time.Duration(i) / time.Duration(len(probers))
-		loops = append(loops, func(ctx context.Context) {
+		loops = append(loops, o.while(p.entrance, func(ctx context.Context) {
 			if client.Pause(ctx, offset) {
 				p.run(ctx)
 			}
-		})
+		}))
 	}
 	return loops, nil
 }

@@ -114,9 +114,11 @@ func (o *Observers) endpoints(context.Context) ([]func(context.Context), error) 
 		}
 		for _, src := range sources() {
 			c := &chain{o: o, api: api, src: src, via: e.Name}
-			loops = append(loops, func(ctx context.Context) { every(ctx, o.cfg.EndpointInterval, func() { _, _ = c.list(ctx) }) })
+			loops = append(loops, o.while(e.Node, func(ctx context.Context) {
+				every(ctx, o.cfg.EndpointInterval, func() { _, _ = c.list(ctx) })
+			}))
 			if e.Kind == framework.EntranceAPIServer {
-				loops = append(loops, c.watch)
+				loops = append(loops, o.while(e.Node, c.watch))
 			}
 		}
 	}

@@ -68,7 +68,7 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 			return nil, err
 		}
 		o.closers = append(o.closers, meter.close)
-		loops = append(loops, func(ctx context.Context) {
+		loops = append(loops, o.while(m.node, func(ctx context.Context) {
 			var listed time.Time
 			every(ctx, o.cfg.StatusInterval, func() {
 				s := m.status(ctx)
@@ -82,7 +82,7 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 					_ = o.w.Append(record.KindEtcd, s)
 				}
 			})
-		})
+		}))
 	}
 	return loops, nil
 }

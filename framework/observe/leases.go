@@ -35,16 +35,15 @@ type sighting struct {
 // with quorum reads. A lease that does not exist is recorded without a holder.
 func (o *Observers) leases(context.Context) ([]func(context.Context), error) {
 	var loops []func(context.Context)
-	seen := make([]sighting, len(o.cfg.Leases))
 	for _, e := range o.cfg.Cluster.Entrances() {
 		api, err := o.api(e, client.Options{})
 		if err != nil {
 			return nil, err
 		}
 		for i, name := range o.cfg.Leases {
-			loops = append(loops, func(ctx context.Context) {
-				every(ctx, o.cfg.StatusInterval, func() { o.sampleLease(ctx, api, e.Name, name, &seen[i]) })
-			})
+			loops = append(loops, o.while(e.Node, func(ctx context.Context) {
+				every(ctx, o.cfg.StatusInterval, func() { o.sampleLease(ctx, api, e.Name, name, &o.seen[i]) })
+			}))
 		}
 	}
 	return loops, nil

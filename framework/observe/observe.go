@@ -74,6 +74,16 @@ type Observers struct {
 	w       *record.Writer
 	skipped atomic.Int64
 	closers []func()
+	seen    []sighting // of each lease
+	members
+}
+
+// preparation returns the loops of an observer.
+type preparation func(context.Context) ([]func(context.Context), error)
+
+// ofNodes are the observers of nodes, and of the ways in through their API servers.
+func (o *Observers) ofNodes() []preparation {
+	return []preparation{o.availability, o.endpoints, o.leases, o.actions, o.etcd, o.processes}
 }
 
 // Start sets up and starts all observers; they go on until Stop, or until ctx
@@ -81,29 +91,35 @@ type Observers struct {
 // the namespace holdfast-probes. An error means that nothing was started.
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error) {
 	cfg = cfg.withDefaults()
-	o := &Observers{cfg: cfg, w: w}
+	o := &Observers{cfg: cfg, w: w, seen: make([]sighting, len(cfg.Leases))}
+	if err := o.start(ctx, append(o.ofNodes(), o.backends, o.harness)); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *Observers) start(ctx context.Context, all []preparation) error {
 	ctx, o.cancel = context.WithCancel(ctx)
 	var loops []func(context.Context)
-	for _, prepare := range []func(context.Context) ([]func(context.Context), error){
-		o.availability, o.endpoints, o.leases, o.actions, o.etcd, o.processes, o.backends, o.harness,
-	} {
+	for _, prepare := range all {
 		more, err := prepare(ctx)
 		if err != nil {
 			o.Stop()
-			return nil, fmt.Errorf("start observers: %w", err)
+			return fmt.Errorf("start observers: %w", err)
 		}
 		loops = append(loops, more...)
 	}
 	for _, loop := range loops {
 		o.running.Go(func() { loop(ctx) })
 	}
-	return o, nil
+	return nil
 }
 
 // Stop ends all observers and waits for them. Probes under way are given up and
 // not recorded. Calling it again does nothing.
 func (o *Observers) Stop() {
 	o.cancel()
+	o.stopParts()
 	o.running.Wait()
 	for _, c := range o.closers {
 		c()

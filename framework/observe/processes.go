@@ -21,7 +21,7 @@ func (o *Observers) processes(context.Context) ([]func(context.Context), error) 
 		if !ok {
 			continue
 		}
-		loops = append(loops, func(ctx context.Context) {
+		loops = append(loops, o.while(n.Name(), func(ctx context.Context) {
 			last := map[framework.Component]record.ProcessState{}
 			every(ctx, o.cfg.StatusInterval, func() {
 				for _, c := range n.Components() {
@@ -42,7 +42,7 @@ func (o *Observers) processes(context.Context) ([]func(context.Context), error) 
 			for _, c := range n.Components() {
 				_ = o.w.Append(record.KindProcess, processState(final, n.Name(), reporter, c))
 			}
-		})
+		}))
 	}
 	return loops, nil
 }

@@ -37,6 +37,7 @@ type watchProbe struct {
 	waiting  []expected
 	problem  string             // why the watch is not open; empty where it is
 	breakOff context.CancelFunc // of the present watch; never nil
+	left     bool               // nobody keeps the watch open any more
 }
 
 // arrival is an event that came.
@@ -63,7 +64,7 @@ func (o *Observers) watchProbes(context.Context) ([]func(context.Context), error
 		}
 		p := &watchProbe{o: o, api: api, entrance: e.Name, problem: "the watch is not open yet", breakOff: func() {}}
 		probes = append(probes, p)
-		loops = append(loops, p.run)
+		loops = append(loops, o.while(e.Node, p.run))
 	}
 	return append(loops, func(ctx context.Context) { o.writeWatched(ctx, probes) }), nil
 }
@@ -168,6 +169,9 @@ func (p *watchProbe) report(e expected, at record.Nanos) {
 }
 
 func (p *watchProbe) append(pr record.Probe) {
+	if p.left {
+		return
+	}
 	pr.Entrance, pr.Reused, pr.Kind = p.entrance, true, record.ProbeWatch
 	_ = p.o.w.Append(record.KindProbe, pr)
 }
@@ -192,6 +196,9 @@ func (p *watchProbe) run(ctx context.Context) {
 		p.mu.Unlock()
 		client.Pause(ctx, p.o.cfg.ProbeInterval)
 	}
+	p.mu.Lock()
+	p.left = true
+	p.mu.Unlock()
 }
 
 // follow makes one watch, from a version on or, for 0, from the present state.

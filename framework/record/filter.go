@@ -67,6 +67,8 @@ func (f *Filter) places(v any) []string {
 		return []string{v.Node, v.Via}
 	case Backend:
 		return []string{v.Name}
+	case NodeChange:
+		return []string{v.Node.Name}
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ func writeAll(t *testing.T, dir string) {
 		{KindHarness, Harness{Late: time.Millisecond}},
 		{KindAction, Action{Component: "kube-scheduler", Node: "node-1", Verb: "create"}},
 		{KindBackend, &Backend{Name: "node-1", Up: true}},
+		{KindNode, NodeChange{Name: "fourth", Phase: NodeAdded, Node: Node{Name: "node-4"}}},
 	} {
 		if err := w.Append(e.kind, e.v); err != nil {
 			t.Fatal(err)
@@ -74,7 +75,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("op: %+v", got)
 	}
 	for i, n := range []int{len(run.Ops), len(run.Probes), len(run.Endpoints), len(run.Leases), len(run.Etcd),
-		len(run.Processes), len(run.Faults), len(run.Steadies), len(run.Phases), len(run.Harness), len(run.Actions), len(run.Backends)} {
+		len(run.Processes), len(run.Faults), len(run.Steadies), len(run.Phases), len(run.Harness), len(run.Actions), len(run.Backends), len(run.Nodes)} {
 		if n != 1 {
 			t.Errorf("list %d holds %d entries, want 1", i, n)
 		}
@@ -262,7 +263,7 @@ func TestKindsAreComplete(t *testing.T) {
 			n++
 		}
 	}
-	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}, Action{}, Backend{}} {
+	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}, Action{}, Backend{}, NodeChange{}} {
 		kind, ok := kindOf(v)
 		if !ok {
 			t.Errorf("no kind for %T", v)

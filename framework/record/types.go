@@ -28,6 +28,7 @@ const (
 	KindEvent     Kind = "event"     // Event
 	KindAction    Kind = "action"    // Action
 	KindBackend   Kind = "backend"   // Backend
+	KindNode      Kind = "node"      // NodeChange
 	KindEnd       Kind = "end"       // End; the last entry of a complete record
 )
 
@@ -52,9 +53,10 @@ type Meta struct {
 	Started  time.Time `json:"started"` // wall time of Nanos 0
 	Harness  string    `json:"harness"` // version of holdfast
 	Provider string    `json:"provider"`
-	// Nodes are the control-plane nodes and their addresses.
+	// Nodes are the control-plane nodes at the start and their addresses; see
+	// NodeChange.
 	Nodes []Node `json:"nodes"`
-	// Entrances are the names of the ways in, the balancer first.
+	// Entrances are the names of the ways in at the start, the balancer first.
 	Entrances []string `json:"entrances"`
 	// Versions are component versions by node.
 	Versions map[string]map[string]string `json:"versions,omitempty"`
@@ -136,14 +138,18 @@ type Op struct {
 	// Expect is the resourceVersion that an update compared with.
 	Expect string `json:"expect,omitempty"`
 	// Revision is the resourceVersion or etcd revision that came back.
-	Revision string  `json:"revision,omitempty"`
-	Call     Nanos   `json:"call"`
-	Return   Nanos   `json:"return"` // for Unknown: when the client gave up
-	Outcome  Outcome `json:"outcome"`
-	Error    string  `json:"error,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	Call     Nanos  `json:"call"`
+	Return   Nanos  `json:"return"` // for Unknown: when the client gave up
+	// Address is that of the server that the client had in the end, host and port,
+	// where it chooses one itself.
+	Address string  `json:"address,omitempty"`
+	Outcome Outcome `json:"outcome"`
+	Error   string  `json:"error,omitempty"`
 	// Purpose marks operations that are not part of the general traffic but
 	// made for a check: "cross-read", "cross-member", "stale-read",
-	// "minority-write", "ready" (key "/readyz"); once the traffic has stopped,
+	// "minority-write", "ready" (key "/readyz"), "failover" (a client that knows
+	// several addresses); once the traffic has stopped,
 	// "final-write" (the last write of a key), "final-read" and "cleanup". Empty
 	// for traffic.
 	Purpose string `json:"purpose,omitempty"`

@@ -41,7 +41,7 @@ func HAProxyConfig(c Config, statsSocket string) ([]byte, error) {
 		words = append(words, b.Name, b.Address)
 	}
 	for _, word := range words {
-		if strings.ContainsAny(word, " \t\r\n\\\"'#$") {
+		if strings.ContainsAny(word, " \t\r\n\\\"'#$;") {
 			return nil, fmt.Errorf("HAProxy's configuration cannot hold %q", word)
 		}
 	}
@@ -80,17 +80,23 @@ func HAProxyConfig(c Config, statsSocket string) ([]byte, error) {
 	line("")
 	line("backend apiservers")
 	line("  balance %s", balance)
-	check := ""
 	if !h.Disabled {
 		line("  option httpchk GET /readyz")
 		line("  http-check expect status 200")
-		check = fmt.Sprintf(" check check-ssl verify none inter %s fall %d rise %d on-marked-down shutdown-sessions",
-			milliseconds(h.Interval), h.Fall, h.Rise)
 	}
 	for _, b := range c.Backends {
-		line("  server %s %s%s", b.Name, b.Address, check)
+		line("  server %s %s%s", b.Name, b.Address, checkWords(h))
 	}
 	return []byte(out.String()), nil
+}
+
+// checkWords are those of a server's line that have it checked.
+func checkWords(h clusters.HealthCheck) string {
+	if h.Disabled {
+		return ""
+	}
+	return fmt.Sprintf(" check check-ssl verify none inter %s fall %d rise %d on-marked-down shutdown-sessions",
+		milliseconds(h.Interval), h.Fall, h.Rise)
 }
 
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", max(d.Milliseconds(), 1)) }

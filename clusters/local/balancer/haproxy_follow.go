@@ -1,0 +1,93 @@
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// HAProxyFollow gives a HAProxy that runs with HAProxyConfig the backends of c,
+// through its stats socket, while its clients of the others go on. What it is to do
+// when it is started anew stays in its file. HAProxy 2.5 or later can do that
+// (https://docs.haproxy.org/2.6/management.html#9.3).
+func HAProxyFollow(ctx context.Context, statsSocket string, c Config) error {
+	if _, err := HAProxyConfig(c, statsSocket); err != nil {
+		return err // a word could end a command as well
+	}
+	now, err := HAProxyBackends(ctx, statsSocket)
+	if err != nil {
+		return err
+	}
+	var has []string
+	for _, b := range now {
+		has = append(has, b.Name)
+		if !slices.ContainsFunc(c.Backends, func(want Backend) bool { return want.Name == b.Name }) {
+			if err := haproxyRemove(ctx, statsSocket, b.Name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, b := range c.Backends {
+		if slices.Contains(has, b.Name) {
+			continue
+		}
+		commands := []string{fmt.Sprintf("add server apiservers/%s %s%s", b.Name, b.Address, checkWords(c.HealthCheck))}
+		if !c.HealthCheck.Disabled {
+			commands = append(commands, "enable health apiservers/"+b.Name)
+		}
+		for _, command := range append(commands, "enable server apiservers/"+b.Name) {
+			if err := haproxyTell(ctx, statsSocket, command, "New server registered."); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// haproxyRemove takes a server out, once its sessions have ended.
+func haproxyRemove(ctx context.Context, statsSocket, name string) error {
+	for _, command := range []string{"disable server apiservers/", "shutdown sessions server apiservers/"} {
+		if err := haproxyTell(ctx, statsSocket, command+name); err != nil {
+			return err
+		}
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := haproxyTell(ctx, statsSocket, "del server apiservers/"+name, "Server deleted.")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+// haproxyTell gives a command, to which the answer is nothing or one that is fine.
+func haproxyTell(ctx context.Context, statsSocket, command string, fine ...string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", statsSocket)
+	if err != nil {
+		return fmt.Errorf("failed to reach HAProxy's stats socket: %w", err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	defer stop()
+	if _, err := io.WriteString(conn, command+"\n"); err != nil {
+		return fmt.Errorf("failed to tell HAProxy %q: %w", command, err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, 4<<10))
+	if err != nil {
+		return fmt.Errorf("failed to hear what HAProxy says to %q: %w", command, err)
+	}
+	if said := strings.TrimSpace(string(answer)); said != "" && !slices.Contains(fine, said) {
+		return fmt.Errorf("HAProxy refuses %q: %s", command, said)
+	}
+	return nil
+}

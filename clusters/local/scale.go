@@ -1,0 +1,296 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/local/disk"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+var _ framework.Scaler = (*Cluster)(nil)
+
+const (
+	// undoLimit is how long taking back a change may take that did not work.
+	undoLimit = 30 * time.Second
+	// drainLimit is how long the components of a node that is removed may take to
+	// end. An API server has told its peers by then that it is going, and has
+	// answered what was asked; watches alone keep it longer.
+	drainLimit = 5 * time.Second
+	// drainHold keeps them down until their machine is gone.
+	drainHold = 10 * time.Minute
+)
+
+var errEnded = errors.New("it has ended")
+
+// undo is what takes back the steps of a change, the last one first.
+type undo []func(context.Context) error
+
+func (u *undo) add(step func(context.Context) error) { *u = append(*u, step) }
+
+// all takes back everything, also after ctx has ended.
+func (u undo) all(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+	defer cancel()
+	var left []error
+	for _, step := range slices.Backward(u) {
+		if err := step(ctx); err != nil {
+			left = append(left, err)
+		}
+	}
+	if err := errors.Join(left...); err != nil {
+		return fmt.Errorf("not all of it could be taken back: %w", err)
+	}
+	return nil
+}
+
+// AddNode implements framework.Scaler.
+func (c *Cluster) AddNode(ctx context.Context) (framework.Node, error) {
+	c.scaling.Lock()
+	defer c.scaling.Unlock()
+	var back undo
+	n, err := c.addNode(ctx, &back)
+	if err != nil {
+		return nil, fmt.Errorf("adding a node to cluster %s: %w", c.Name(), errors.Join(err, back.all(ctx)))
+	}
+	return n.offered(), nil
+}
+
+// nextNode returns what the next node is: like one that the cluster's description
+// says nothing about, with a name and an address that no other ever had.
+func (c *Cluster) nextNode() (clusters.Node, netip.Prefix, error) {
+	spec := *c.spec
+	for {
+		addr := nodeAddress(c.made)
+		if nodeBase+c.made >= workersHost {
+			return clusters.Node{}, addr, errors.New("the network has no address left for a node that no other one had")
+		}
+		spec.SetNodes(c.made + 1)
+		next := spec.Node(c.made)
+		c.made++
+		if !slices.ContainsFunc(c.spec.Nodes(), func(n clusters.Node) bool { return n.Name == next.Name }) {
+			return next, addr, nil
+		}
+	}
+}
+
+// addNode says in back what takes back what it has done.
+func (c *Cluster) addNode(ctx context.Context, back *undo) (*node, error) {
+	if c.ended {
+		return nil, errEnded
+	}
+	if err := c.balances(); err != nil {
+		return nil, err
+	}
+	if err := c.quorumWith(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.membersAreNodes(ctx); err != nil {
+		return nil, err
+	}
+	spec, addr, err := c.nextNode()
+	if err != nil {
+		return nil, err
+	}
+	self := component.Member{Name: spec.Name, Address: addr.Addr()}
+	n, err := c.makeNode(spec, addr, append(slices.Clip(c.members), self), true)
+	if err != nil {
+		return nil, err
+	}
+	back.add(func(context.Context) error { return c.discard(n) })
+	entrance, err := c.entranceOf(n)
+	if err != nil {
+		return nil, err
+	}
+	back.add(func(ctx context.Context) error { return c.removeMember(ctx, n.peerURL()) })
+	if err := c.addLearner(ctx, n.peerURL()); err != nil {
+		return nil, err
+	}
+	back.add(func(context.Context) error { return c.forget(self.Name) })
+	if err := c.know(self); err != nil {
+		return nil, err
+	}
+	if err := n.machine.powerOn(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.promote(ctx, n.peerURL()); err != nil {
+		return nil, err
+	}
+	ready, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
+	defer cancel()
+	if _, err := c.await(ready, entrance, "/readyz", nothingMore); err != nil {
+		return nil, fmt.Errorf("the API server of %s is not ready: %w; see %s", n.Name(), err, n.machine.logs)
+	}
+	old := c.controlPlane()
+	all := append(slices.Clip(old), n)
+	back.add(func(ctx context.Context) error { return c.balance(ctx, old) })
+	if err := c.balance(ctx, all); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes, c.entrances = all, append(slices.Clip(c.entrances), entrance)
+	return n, nil
+}
+
+// RemoveNode implements framework.Scaler.
+func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
+	c.scaling.Lock()
+	defer c.scaling.Unlock()
+	var back undo
+	n, err := c.removable(ctx, name)
+	if err == nil {
+		err = c.takeOut(ctx, n, &back)
+	}
+	if err != nil {
+		return fmt.Errorf("removing node %s from cluster %s: %w", name, c.Name(), errors.Join(err, back.all(ctx)))
+	}
+	// The cluster goes on without the node: from here on there is no way back.
+	c.mu.Lock()
+	c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
+	c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
+	c.mu.Unlock()
+	if err := errors.Join(c.discard(n), c.forget(name)); err != nil {
+		return fmt.Errorf("node %s is removed from cluster %s, but something of it is left: %w", name, c.Name(), err)
+	}
+	return nil
+}
+
+// removable returns the node of a name if the cluster can go on without it.
+func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
+	nodes := c.controlPlane()
+	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Name() == name })
+	switch {
+	case c.ended:
+		return nil, errEnded
+	case i < 0:
+		return nil, fmt.Errorf("there is no such node; there are %v", nodeNames(nodes))
+	case len(nodes) == 1:
+		return nil, errors.New("it is the last one")
+	case c.workers != nil && c.Entrances()[0].Node == name:
+		return nil, errors.New("without a balancer the simulated workers reach the API through this node alone")
+	}
+	if err := c.balances(); err != nil {
+		return nil, err
+	}
+	return nodes[i], c.quorumWithout(ctx, nodes[i])
+}
+
+// takeOut does all of a removal but the machine.
+func (c *Cluster) takeOut(ctx context.Context, n *node, back *undo) error {
+	old := c.controlPlane()
+	back.add(func(ctx context.Context) error { return c.balance(ctx, old) })
+	if err := c.balance(ctx, slices.DeleteFunc(slices.Clone(old), func(other *node) bool { return other == n })); err != nil {
+		return err
+	}
+	back.add(n.undrain)
+	n.drain(ctx)
+	if err := c.handOn(ctx, n); err != nil {
+		return err
+	}
+	return c.removeMember(ctx, n.peerURL())
+}
+
+// drained are the components that are ended before the node's etcd member is
+// removed: an API server without its member could not even take its own address
+// out of the kubernetes service.
+var drained = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
+
+// drain ends the components gracefully, and with force what has not ended in time.
+// One that is not running, or cannot be told, is as good as ended.
+func (n *node) drain(ctx context.Context) {
+	if !n.machine.powered() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, c := range drained {
+		all.Go(func() {
+			if err := n.Stop(ctx, c, drainHold); err == nil {
+				return
+			}
+			// Its connections are to be closed before the machine falls silent.
+			_ = n.Kill(context.WithoutCancel(ctx), c, drainHold)
+		})
+	}
+	all.Wait()
+}
+
+// undrain starts them again.
+func (n *node) undrain(ctx context.Context) error {
+	if !n.machine.powered() {
+		return nil
+	}
+	var errs []error
+	for _, c := range drained {
+		errs = append(errs, n.Start(ctx, c))
+	}
+	return errors.Join(errs...)
+}
+
+// discard ends a node's machine and removes what it kept. Logs stay.
+func (c *Cluster) discard(n *node) error {
+	n.spoilt.forget()
+	m := n.machine
+	m.close()
+	var errs []error
+	if m.disk != nil {
+		errs = append(errs, m.disk.Stop())
+		c.mu.Lock()
+		c.disks = slices.DeleteFunc(slices.Clone(c.disks), func(p *disk.Process) bool { return p == m.disk })
+		c.mu.Unlock()
+	}
+	return errors.Join(append(errs, os.RemoveAll(m.dir), os.RemoveAll(m.run))...)
+}
+
+// know makes a node known to all machines by name.
+func (c *Cluster) know(m component.Member) error {
+	c.mu.Lock()
+	c.members = append(slices.Clip(c.members), m)
+	c.mu.Unlock()
+	if c.names != nil {
+		c.names.add(m.Name, m.Address)
+	}
+	return c.renewHosts()
+}
+
+// forget takes back know.
+func (c *Cluster) forget(name string) error {
+	c.mu.Lock()
+	c.members = slices.DeleteFunc(slices.Clone(c.members), func(m component.Member) bool { return m.Name == name })
+	c.mu.Unlock()
+	if c.names != nil {
+		c.names.remove(name)
+	}
+	return c.renewHosts()
+}
+
+// renewHosts writes the hosts files of all machines anew, where they hold more than
+// the machine itself.
+func (c *Cluster) renewHosts() error {
+	if c.names != nil {
+		return nil
+	}
+	for _, m := range c.machines() {
+		if _, err := c.hostsFile(m.name, m.addr.Addr(), m.run); err != nil {
+			return fmt.Errorf("writing the hosts file of %s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+func nodeNames(nodes []*node) (names []string) {
+	for _, n := range nodes {
+		names = append(names, n.Name())
+	}
+	return names
+}

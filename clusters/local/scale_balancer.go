@@ -1,0 +1,90 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// balancerConfig is what a balancer of any kind in front of some nodes is to do.
+func (c *Cluster) balancerConfig(nodes []*node) balancer.Config {
+	addr := host(balancerHost).Addr()
+	config := balancer.Config{Listen: hostPort(addr, component.APIServerPort), Status: hostPort(addr, balancerStatusPort),
+		HealthCheck: c.spec.Spec.LoadBalancer.HealthCheck}
+	for _, n := range nodes {
+		config.Backends = append(config.Backends, balancer.Backend{Name: n.Name(), Address: hostPort(n.Address(), component.APIServerPort)})
+	}
+	return config
+}
+
+// The files of balancers' configurations, in their machine's directory.
+const (
+	haproxyFile = "haproxy.cfg"
+	builtinFile = "balancer.json"
+)
+
+// balances looks whether the balancer can follow a change of nodes.
+func (c *Cluster) balances() error {
+	switch kind := c.spec.Spec.LoadBalancer.Kind; kind {
+	case clusters.BalancerNone, clusters.BalancerBuiltin, clusters.BalancerHAProxy:
+		return nil
+	default:
+		return fmt.Errorf("a load balancer of kind %s cannot be given other API servers while it runs", kind)
+	}
+}
+
+// balance has the balancer spread its clients over the API servers of these nodes,
+// without a restart, and returns when it does.
+func (c *Cluster) balance(ctx context.Context, nodes []*node) error {
+	if c.balancer == nil {
+		return nil
+	}
+	ctx, cancel := within(ctx, agentLimit)
+	defer cancel()
+	if err := c.rebalance(ctx, c.balancerConfig(nodes)); err != nil {
+		return fmt.Errorf("telling the load balancer of the API servers of %v: %w", nodeNames(nodes), err)
+	}
+	return poll(ctx, memberPause, func(ctx context.Context) error {
+		backends, err := c.Backends(ctx)
+		if err != nil {
+			return err
+		}
+		var has []string
+		for _, b := range backends {
+			has = append(has, b.Name)
+		}
+		if want := nodeNames(nodes); !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(want))) {
+			return fmt.Errorf("the load balancer has %v for backends, not %v", has, want)
+		}
+		return nil
+	})
+}
+
+func (c *Cluster) rebalance(ctx context.Context, config balancer.Config) error {
+	if c.spec.Spec.LoadBalancer.Kind == clusters.BalancerHAProxy {
+		socket := filepath.Join(c.balancer.run, haproxySocket)
+		text, err := balancer.HAProxyConfig(config, socket)
+		if err == nil {
+			err = replaceAll(map[string][]byte{filepath.Join(c.balancer.dir, haproxyFile): text})
+		}
+		if err != nil {
+			return err
+		}
+		return balancer.HAProxyFollow(ctx, socket, config)
+	}
+	b, err := json.Marshal(config)
+	if err == nil {
+		err = replaceAll(map[string][]byte{filepath.Join(c.balancer.dir, builtinFile): b})
+	}
+	if err != nil {
+		return err
+	}
+	return c.balancer.agent.do(ctx, "reload", agentRequest{Component: framework.LoadBalancer})
+}

@@ -1,0 +1,239 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+const scaleNamespace = "/api/v1/namespaces/default/configmaps"
+
+// listedAddresses returns what the Endpoints of the kubernetes service hold through an
+// entrance, sorted.
+func listedAddresses(t *testing.T, c *Cluster, e framework.Entrance) []string {
+	t.Helper()
+	var list []string
+	_, err := c.await(t.Context(), e, "/api/v1/namespaces/default/endpoints/kubernetes", func(b []byte) error {
+		var ep struct {
+			Subsets []struct{ Addresses []struct{ IP string } }
+		}
+		if err := json.Unmarshal(b, &ep); err != nil {
+			return err
+		}
+		list = nil
+		for _, s := range ep.Subsets {
+			for _, a := range s.Addresses {
+				list = append(list, a.IP)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// followed waits until every entrance lists exactly the nodes that there are.
+func followed(t *testing.T, c *Cluster) {
+	t.Helper()
+	var want []string
+	for _, n := range c.Nodes() {
+		want = append(want, n.Address().String())
+	}
+	slices.Sort(want)
+	s, began := c.Settings(), time.Now()
+	eventually(t, s.EndpointTTL+s.EndpointInterval+s.Margin, fmt.Sprintf("every entrance lists %v", want), func() bool {
+		return !slices.ContainsFunc(c.Entrances(), func(e framework.Entrance) bool {
+			return !slices.Equal(listedAddresses(t, c, e), want)
+		})
+	})
+	t.Logf("%v listed after %s", want, time.Since(began).Round(10*time.Millisecond))
+}
+
+// writing creates objects through the balancer until it is told to stop, and returns
+// the names of those that were acknowledged.
+func writing(t *testing.T, c *Cluster) (stop func() []string) {
+	t.Helper()
+	client, err := entranceClient(c.Entrances()[0].Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var names []string
+	refused := 0
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer client.CloseIdleConnections()
+		for n := 0; ctx.Err() == nil; n++ {
+			name := fmt.Sprintf("scale-%d", n)
+			one, done := context.WithTimeout(ctx, 3*time.Second)
+			_, err := request(one, client, http.MethodPost, c.Entrances()[0].Config.Host+scaleNamespace,
+				fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name))
+			done()
+			if err == nil {
+				names = append(names, name)
+			} else {
+				refused++
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	return func() []string {
+		cancel()
+		all.Wait()
+		t.Logf("%d writes acknowledged, %d not", len(names), refused)
+		return names
+	}
+}
+
+func added(t *testing.T, c *Cluster) framework.Node {
+	t.Helper()
+	began := time.Now()
+	n, err := c.AddNode(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s (%s) added after %s", n.Name(), n.Address(), time.Since(began).Round(10*time.Millisecond))
+	return n
+}
+
+func removed(t *testing.T, c *Cluster, name string) {
+	t.Helper()
+	began := time.Now()
+	if err := c.RemoveNode(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s removed after %s", name, time.Since(began).Round(10*time.Millisecond))
+}
+
+// voters returns how many voting members etcd has.
+func voters(t *testing.T, c *Cluster) (n int) {
+	t.Helper()
+	list, err := c.listMembers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		if !m.IsLearner {
+			n++
+		}
+	}
+	return n
+}
+
+func leaderNode(t *testing.T, c *Cluster) string {
+	t.Helper()
+	for n, s := range c.statuses(t.Context()) {
+		if s.Leader == s.Header.MemberId {
+			return n.Name()
+		}
+	}
+	t.Fatal("etcd has no leader")
+	return ""
+}
+
+// TestScale takes a cluster from 3 nodes to 5 and back under writes, and replaces a
+// node that died.
+func TestScale(t *testing.T) {
+	c := newCluster(t, func(s *clusters.Cluster) { s.Spec.Workers = 0 })
+	first := c.Nodes()
+	stop := writing(t, c)
+	t.Run("3 to 5 to 3", func(t *testing.T) {
+		for i := range 2 {
+			n := added(t, c)
+			if want := fmt.Sprintf("node-%d", 4+i); n.Name() != want || len(c.Nodes()) != 4+i || len(c.Entrances()) != 5+i {
+				t.Fatalf("it is %s, and there are %d nodes, %d entrances", n.Name(), len(c.Nodes()), len(c.Entrances()))
+			}
+		}
+		followed(t, c)
+		backends, err := c.Backends(t.Context())
+		if err != nil || len(backends) != 5 {
+			t.Errorf("the balancer's backends are %v, %v", backends, err)
+		}
+		removed(t, c, leaderNode(t, c))
+		removed(t, c, c.Nodes()[len(c.Nodes())-1].Name())
+		followed(t, c)
+		if n := voters(t, c); n != 3 || len(c.Nodes()) != 3 {
+			t.Errorf("%d nodes, %d voting members", len(c.Nodes()), n)
+		}
+	})
+	t.Run("a dead node is replaced", func(t *testing.T) {
+		lost := c.Nodes()[0]
+		if err := lost.(framework.PowerSwitch).PowerOff(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.AddNode(t.Context()); err == nil {
+			t.Fatalf("%s was added while %s was down", n.Name(), lost.Name())
+		} else if !strings.Contains(err.Error(), lost.Name()) {
+			t.Errorf("it is refused in other words: %v", err)
+		}
+		if err := c.RemoveNode(t.Context(), c.Nodes()[1].Name()); err == nil || !strings.Contains(err.Error(), "quorum") {
+			t.Errorf("removing one of two that are left: %v", err)
+		}
+		removed(t, c, lost.Name())
+		n := added(t, c)
+		for _, old := range first {
+			if n.Address() == old.Address() || n.Name() == old.Name() {
+				t.Errorf("%s has the name or the address of %s", n.Name(), old.Name())
+			}
+		}
+		followed(t, c)
+	})
+	t.Run("nothing is lost", func(t *testing.T) {
+		names := stop()
+		if len(names) < 100 {
+			t.Errorf("only %d writes were acknowledged", len(names))
+		}
+		for _, e := range c.Entrances() {
+			body, err := c.await(t.Context(), e, scaleNamespace, nothingMore)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				if !strings.Contains(string(body), `"`+name+`"`) {
+					t.Errorf("%s shows no %s", e.Name, name)
+				}
+			}
+		}
+	})
+}
+
+// TestScaleFromOne takes a cluster behind HAProxy from 1 node to 2 and back.
+func TestScaleFromOne(t *testing.T) {
+	if _, err := exec.LookPath("haproxy"); err != nil {
+		t.Skip(err)
+	}
+	c := newCluster(t, func(s *clusters.Cluster) {
+		s.SetNodes(1)
+		s.Spec.Workers, s.Spec.LoadBalancer.Kind = 0, clusters.BalancerHAProxy
+	})
+	if err := c.RemoveNode(t.Context(), "node-1"); err == nil {
+		t.Error("the last node was removed")
+	}
+	added(t, c)
+	followed(t, c)
+	eventually(t, 10*time.Second, "HAProxy finds both up", func() bool {
+		backends, err := c.Backends(t.Context())
+		return err == nil && len(backends) == 2 && backends[0].Up && backends[1].Up
+	})
+	removed(t, c, "node-1")
+	followed(t, c)
+	if backends, err := c.Backends(t.Context()); err != nil || len(backends) != 1 || backends[0].Name != "node-2" {
+		t.Errorf("the balancer's backends are %v, %v", backends, err)
+	}
+	if !ready(t, c, framework.BalancerHost) {
+		t.Error("the balancer does not answer for the node that is left")
+	}
+}

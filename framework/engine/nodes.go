@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
+)
+
+// The actions that change which nodes there are.
+const (
+	actionAddNode    = "add-node"
+	actionRemoveNode = "remove-node"
+	actionLoseNode   = "lose-node"
+)
+
+// nodeLimit is how long adding or removing a node may take.
+const nodeLimit = 3 * time.Minute
+
+// ChangesNodes tells whether an action changes which nodes the cluster has.
+func ChangesNodes(action string) bool {
+	return action == actionAddNode || action == actionRemoveNode || action == actionLoseNode
+}
+
+// changeNodes adds or removes a node and records how that went. One that could not be
+// ends the timeline: what follows is about a cluster that is not there.
+func (r *run) changeNodes(ctx context.Context, a *Action) error {
+	limited, cancel := context.WithTimeout(ctx, nodeLimit)
+	defer cancel()
+	change := record.NodeChange{Name: a.ID, Called: r.w.Now()}
+	err := r.change(limited, a, &change)
+	if err != nil {
+		change.Phase, change.Error = record.NodeFailed, err.Error()
+		var missing *fault.MissingAbility
+		if errors.As(err, &missing) {
+			change.Missing = missing.Ability
+		}
+		r.say("%s failed: %v", a.Name, err)
+	} else {
+		r.say("%s (%s) is %s", change.Node.Name, change.Node.Address, change.Phase)
+	}
+	if problem := r.w.Append(record.KindNode, change); problem != nil {
+		return problem
+	}
+	if err != nil {
+		return errUnproven
+	}
+	if change.Phase == record.NodeAdded {
+		return r.observers.Join(r.outer, r.node(change.Node.Name))
+	}
+	return nil
+}
+
+func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) error {
+	scaler, ok := r.cluster.(framework.Scaler)
+	if !ok {
+		return &fault.MissingAbility{Ability: "Scaler", Of: "cluster " + r.cluster.Name(), For: "action " + a.Name}
+	}
+	if a.Name == actionAddNode {
+		change.Phase = record.NodeAdded
+		n, err := scaler.AddNode(ctx)
+		if err != nil {
+			return err
+		}
+		change.Node, change.Effect = nodeEntry(n), r.w.Now()
+		r.added = append(r.added, addedNode{a.ID, n.Name()})
+		return nil
+	}
+	n, err := r.leaving(ctx, a.Node)
+	if err != nil {
+		return err
+	}
+	change.Phase, change.Node = record.NodeRemoved, nodeEntry(n)
+	r.observers.Leave(n.Name())
+	if a.Name == actionLoseNode {
+		change.Phase = record.NodeLost
+		power, ok := n.(framework.PowerSwitch)
+		if !ok {
+			return &fault.MissingAbility{Ability: "PowerSwitch", Of: "node " + n.Name(), For: "action " + a.Name}
+		}
+		// Longer than the removal can take.
+		if err := power.PowerOff(ctx, 2*nodeLimit); err != nil {
+			return err
+		}
+		change.Effect = r.w.Now()
+	}
+	if err := scaler.RemoveNode(ctx, n.Name()); err != nil {
+		if power, ok := n.(framework.PowerSwitch); ok && a.Name == actionLoseNode {
+			err = errors.Join(err, power.PowerOn(context.WithoutCancel(ctx))) // as it was
+		}
+		return err
+	}
+	if change.Effect == 0 {
+		change.Effect = r.w.Now()
+	}
+	r.added = slices.DeleteFunc(r.added, func(known addedNode) bool { return known.node == n.Name() })
+	return nil
+}
+
+// addedNode is a node that this run added and that is still there.
+type addedNode struct {
+	id   string // what the scenario calls it
+	node string
+}
+
+// leaving returns the node that an action is about: the one that was added last where
+// it names none.
+func (r *run) leaving(ctx context.Context, target string) (framework.Node, error) {
+	if target == "" {
+		if len(r.added) == 0 {
+			return nil, errors.New("no node that was added is left")
+		}
+		return r.node(r.added[len(r.added)-1].node), nil
+	}
+	t, err := fault.Resolve(ctx, r.cluster, r.actual("node/"+strings.TrimPrefix(target, "node/")))
+	if err != nil {
+		return nil, err
+	}
+	return r.node(t.Node), nil
+}
+
+// actual puts a node's own name in the place of the one that the scenario gave it.
+func (r *run) actual(target string) string {
+	kind, name, ok := strings.Cut(target, "/")
+	for _, a := range r.added {
+		if ok && a.id == name {
+			return kind + "/" + a.node
+		}
+	}
+	return target
+}
+
+// node returns a node that there is.
+func (r *run) node(name string) framework.Node {
+	nodes := r.cluster.Nodes()
+	return nodes[slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == name })]
+}
+
+func nodeEntry(n framework.Node) record.Node {
+	entry := record.Node{Name: n.Name(), Address: n.Address().String()}
+	for _, c := range n.Components() {
+		entry.Components = append(entry.Components, string(c))
+	}
+	return entry
+}
+
+// startFailover starts a client that goes on until the timeline has ended.
+func (r *run) startFailover() error {
+	stop, err := workload.StartFailover(r.outer, r.cluster, r.w, Seed(r.options.Seed, r.experiment.Name))
+	if err != nil {
+		return fmt.Errorf("starting the failover client: %w", err)
+	}
+	r.background = append(r.background, stop)
+	return nil
+}
+
+// stopBackground ends what goes on beside the timeline.
+func (r *run) stopBackground() {
+	for _, stop := range r.background {
+		stop()
+	}
+	r.background = nil
+}

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func TestValidateNodes(t *testing.T) {
+	step := func(name, id, node string) Step { return Step{Action: &Action{Name: name, ID: id, Node: node}} }
+	good := record.Check{Requirement: "X", Judge: "etcd-membership"}
+	for name, test := range map[string]struct {
+		steps      []Step
+		changes    string
+		want, text string
+	}{
+		"good":                    {[]Step{step("add-node", "a", ""), step("lose-node", "b", "leader"), step("remove-node", "", "node/2"), step("remove-node", "c", "")}, "a, b, c", "", ""},
+		"an added one by name":    {[]Step{step("add-node", "a", ""), {Inject: &Inject{ID: "k", Fault: "kill", Target: "apiserver/a"}}, {Heal: "k"}, step("remove-node", "", "a")}, "", "", ""},
+		"without a name":          {[]Step{step("add-node", "", "")}, "", "timeline[0].action.as", "is missing"},
+		"no name":                 {[]Step{step("add-node", "A b", "")}, "", "timeline[0].action.as", `"A b"`},
+		"same name":               {[]Step{step("add-node", "a", ""), step("remove-node", "a", "1")}, "", "timeline[1].action.as", "already"},
+		"to be added by name":     {[]Step{step("add-node", "a", "2")}, "", "timeline[0].action.node", "a name of its own"},
+		"nothing to remove":       {[]Step{step("remove-node", "", "")}, "", "timeline[0].action.node", "no node that was added"},
+		"removed already":         {[]Step{step("add-node", "a", ""), step("remove-node", "", ""), step("remove-node", "", "a")}, "", "timeline[2].action.node", `"a"`},
+		"no target":               {[]Step{step("remove-node", "", "queen!")}, "", "timeline[0].action.node", "queen!"},
+		"another action by name":  {[]Step{step("ready", "a", "")}, "", "timeline[0].action.as", "does not change"},
+		"another action's node":   {[]Step{step("ready", "", "1")}, "", "timeline[0].action.node", "does not remove"},
+		"change that is not made": {[]Step{step("add-node", "a", "")}, "a, b", "requirements[0].params.changes", "there is a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := Experiment{Name: "x", Timeline: test.steps, Checks: []record.Check{good}}
+			if test.changes != "" {
+				e.Checks = []record.Check{{Requirement: "X", Judge: "endpoints-follow", Bound: "T", Params: map[string]string{"changes": test.changes}}}
+			}
+			problems := e.Validate()
+			switch {
+			case test.want == "" && len(problems) > 0:
+				t.Error(problems)
+			case test.want != "" && (len(problems) != 1 || problems[0].Path != test.want || !strings.Contains(problems[0].Error(), test.text)):
+				t.Errorf("got %v\nwant %s: …%s…", problems, test.want, test.text)
+			}
+		})
+	}
+}
+
+// scaledCluster can be given a fourth node, behind which is the third one's API server.
+type scaledCluster struct {
+	*fakeCluster
+	refuse  error
+	removed []string
+}
+
+type fourthNode struct{ *fakeNode }
+
+func (fourthNode) Name() string        { return "node-4" }
+func (fourthNode) Address() netip.Addr { return netip.MustParseAddr("10.0.0.4") }
+
+func (c *scaledCluster) Nodes() []framework.Node {
+	all := c.fakeCluster.Nodes()
+	for i, n := range c.nodes {
+		if i == 3 {
+			all[i] = fourthNode{n}
+		}
+	}
+	return all
+}
+
+func (c *scaledCluster) Entrances() []framework.Entrance {
+	all := slices.Clone(c.fakeCluster.Entrances())
+	if len(c.nodes) > 3 {
+		e := all[len(all)-1]
+		e.Name, e.Node = "node-4", "node-4"
+		all = append(all, e)
+	}
+	return all
+}
+
+func (c *scaledCluster) EtcdConfig(node string) (clientv3.Config, error) {
+	if node == "node-4" {
+		node = "node-3"
+	}
+	return c.fakeCluster.EtcdConfig(node)
+}
+
+func (c *scaledCluster) AddNode(context.Context) (framework.Node, error) {
+	if c.refuse != nil {
+		return nil, c.refuse
+	}
+	c.nodes = append(c.nodes, &fakeNode{Node: c.Cluster.Nodes()[2], pid: 100})
+	return c.Nodes()[3], nil
+}
+
+func (c *scaledCluster) RemoveNode(_ context.Context, name string) error {
+	c.removed = append(c.removed, name)
+	c.nodes = c.nodes[:3]
+	return nil
+}
+
+func TestChangeNodes(t *testing.T) {
+	t.Parallel()
+	c := &scaledCluster{fakeCluster: newFake(t)}
+	run, err := carryOut(t.Context(), t, c, Options{},
+		Step{Action: &Action{Name: "add-node", ID: "fourth"}},
+		Step{Inject: &Inject{ID: "k", Fault: "kill", Target: "scheduler/fourth"}},
+		Step{Heal: "k"},
+		Step{Action: &Action{Name: "remove-node", ID: "gone"}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(run.Nodes) != 2 || !slices.Equal(c.removed, []string{"node-4"}) {
+		t.Fatalf("recorded %+v, removed %v", run.Nodes, c.removed)
+	}
+	joined, left := run.Nodes[0].V, run.Nodes[1].V
+	if joined.Name != "fourth" || joined.Phase != record.NodeAdded || joined.Node.Name != "node-4" || joined.Node.Address != "10.0.0.4" ||
+		joined.Effect < joined.Called || !slices.Contains(joined.Node.Components, "kube-apiserver") {
+		t.Errorf("joined: %+v", joined)
+	}
+	if left.Name != "gone" || left.Phase != record.NodeRemoved || left.Node.Name != "node-4" || left.Effect < left.Called {
+		t.Errorf("left: %+v", left)
+	}
+	if len(run.Faults) != 2 || run.Faults[0].V.Node != "node-4" {
+		t.Errorf("the fault hit %+v", run.Faults)
+	}
+	for _, p := range run.Processes {
+		if p.V.Node == "node-4" && (p.At < joined.Called || p.At > left.Effect) {
+			t.Errorf("observed when it was not there: %+v", p)
+		}
+	}
+	if !slices.ContainsFunc(run.Processes, func(p record.Timed[record.ProcessState]) bool { return p.V.Node == "node-4" }) {
+		t.Error("the node that was added was not observed")
+	}
+}
+
+func TestNodesThatCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	add := Step{Action: &Action{Name: "add-node", ID: "fourth"}}
+	fake := newFake(t)
+	for name, test := range map[string]struct {
+		c             framework.Cluster
+		step          Step
+		says, missing string
+	}{
+		"refused":       {&scaledCluster{fakeCluster: fake, refuse: errors.New("no quorum")}, add, "no quorum", ""},
+		"not this one":  {fake, add, "needs the ability Scaler", "Scaler"},
+		"without power": {&scaledCluster{fakeCluster: fake}, Step{Action: &Action{Name: "lose-node", Node: "1"}}, "PowerSwitch", "PowerSwitch"},
+	} {
+		run, err := carryOut(t.Context(), t, test.c, Options{}, test.step, Step{Wait: "1h"})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if len(run.Nodes) != 1 || run.Nodes[0].V.Phase != record.NodeFailed || run.Nodes[0].V.Missing != test.missing || !strings.Contains(run.Nodes[0].V.Error, test.says) {
+			t.Errorf("%s: %+v", name, run.Nodes)
+		}
+	}
+}

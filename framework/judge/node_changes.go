@@ -1,0 +1,115 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// endless is the end of what does not end in the record.
+const endless = record.Nanos(math.MaxInt64)
+
+// nodeLife is when a control-plane node was there: from when its joining counted to
+// when its leaving was asked for.
+type nodeLife struct {
+	record.Node
+	from, until record.Nanos
+}
+
+// nodeLives returns the life of every node of a record, in the order of joining.
+func nodeLives(run *record.Run) []nodeLife {
+	var all []nodeLife
+	for _, n := range run.Meta.Nodes {
+		all = append(all, nodeLife{n, 0, endless})
+	}
+	for _, c := range run.Nodes {
+		switch v := c.V; v.Phase {
+		case record.NodeAdded:
+			all = append(all, nodeLife{v.Node, v.Effect, endless})
+		default:
+			// One that failed may have gone halfway.
+			for i := range all {
+				if v.Node.Name != "" && all[i].Name == v.Node.Name {
+					all[i].until = min(all[i].until, v.Called)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// leftAt is when a node's leaving was asked for; endless where it stayed.
+func leftAt(run *record.Run, node string) record.Nanos {
+	for _, c := range run.Nodes {
+		if c.V.Node.Name == node && c.V.Phase != record.NodeAdded {
+			return c.V.Called
+		}
+	}
+	return endless
+}
+
+// stays tells whether a node was never asked to leave.
+func (m *matter) stays(node string) bool { return leftAt(m.run, node) == endless }
+
+// nextChange is when the first change of nodes after a time was asked for; endless
+// for none.
+func nextChange(run *record.Run, after record.Nanos) record.Nanos {
+	next := endless
+	for _, c := range run.Nodes {
+		if c.V.Called > after {
+			next = min(next, c.V.Called)
+		}
+	}
+	return next
+}
+
+// apiServersAt returns the addresses of the API servers that there were at a time,
+// sorted.
+func (m *matter) apiServersAt(t record.Nanos) []string {
+	var all []string
+	for _, n := range nodeLives(m.run) {
+		if n.from <= t && t < n.until && slices.Contains(n.Components, "kube-apiserver") {
+			all = append(all, n.Address)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// changesOf returns the changes of nodes that a check is about, in their order, or why
+// nothing can be said of them.
+func (m *matter) changesOf(names []string) ([]record.NodeChange, *finding) {
+	var all []record.NodeChange
+	for _, c := range m.run.Nodes {
+		if c.V.Phase == record.NodeFailed {
+			f := inconclusive("the nodes could not be changed: %s", c.V.Error)
+			if c.V.Missing != "" {
+				f.verdict = NotApplicable
+			}
+			return nil, &f
+		}
+		if len(names) == 0 || slices.Contains(names, c.V.Name) {
+			all = append(all, c.V)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(c record.NodeChange) bool { return c.Name == name }) {
+			f := inconclusive("the record has no change of nodes %q", name)
+			return nil, &f
+		}
+	}
+	if len(all) == 0 {
+		f := inconclusive("the record has no change of nodes")
+		return nil, &f
+	}
+	slices.SortStableFunc(all, func(a, b record.NodeChange) int { return cmp.Compare(a.Called, b.Called) })
+	return all, nil
+}
+
+// changeWords say what happened: "node-4 (10.77.0.14) was added".
+func changeWords(c record.NodeChange) string {
+	return fmt.Sprintf("%s (%s) was %s", c.Node.Name, c.Node.Address, c.Phase)
+}

@@ -1,0 +1,33 @@
+package record
+
+// ChangePhase says what became of a change of nodes.
+type ChangePhase string
+
+const (
+	NodeAdded   ChangePhase = "added"
+	NodeRemoved ChangePhase = "removed"
+	// NodeLost is a removal of a node that had lost its power for good before.
+	NodeLost ChangePhase = "lost"
+	// NodeFailed is a change that could not be made.
+	NodeFailed ChangePhase = "failed"
+)
+
+// NodeChange is a control-plane node that joined or left the cluster. Those that
+// there were at the start are in Meta; of each other one the first change tells.
+type NodeChange struct {
+	// Name is what the scenario calls the node; empty where it was there from the
+	// start.
+	Name  string      `json:"name,omitempty"`
+	Phase ChangePhase `json:"phase"`
+	Node  Node        `json:"node"` // zero for one that could not be added
+	// Called is when the change was asked for: of a node that leaves nothing is
+	// to be expected from then on. Effect is from when on the change counts: the
+	// API server of a new node was ready and its etcd member had a vote, a removed
+	// node was gone, a lost one had no power.
+	Called Nanos  `json:"called"`
+	Effect Nanos  `json:"effect,omitempty"`
+	Error  string `json:"error,omitempty"`
+	// Missing names the ability that the cluster lacks, where that is why the
+	// change could not be made.
+	Missing string `json:"missing,omitempty"`
+}

@@ -1,0 +1,70 @@
+package workload
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+// firstOnly is a cluster of which clients know the first API server.
+type firstOnly struct{ *apitest.Cluster }
+
+func (c firstOnly) Entrances() []framework.Entrance { return c.Cluster.Entrances()[:1] }
+
+func TestFailover(t *testing.T) {
+	c := apitest.New(t, 2)
+	var gone atomic.Bool
+	addresses := make([]string, 2)
+	for i := range addresses {
+		u, err := url.Parse(c.Server(i).URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses[i] = u.Host
+		c.Server(i).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+			switch {
+			case i == 0 && gone.Load():
+				http.Error(w, "going", http.StatusServiceUnavailable)
+			case strings.Contains(r.URL.Path, "endpointslices"):
+				_, port, _ := strings.Cut(addresses[1], ":")
+				fmt.Fprintf(w, `{"items":[{"endpoints":[{"addresses":["127.0.0.1"]}],"ports":[{"name":"https","port":%s}]}]}`, port)
+			default:
+				_, _ = io.WriteString(w, `{}`)
+			}
+			return true
+		})
+	}
+	w, read := recording(t)
+	stop, err := StartFailover(t.Context(), firstOnly{c}, w, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the client to have learnt the other address", func() bool { return c.Server(1).Count(http.MethodGet) > 0 })
+	gone.Store(true)
+	before := c.Server(1).Count(http.MethodGet)
+	waitFor(t, "more requests through it", func() bool { return c.Server(1).Count(http.MethodGet) > before+3 })
+	stop()
+	run := read()
+	if len(run.Ops) < 3 {
+		t.Fatalf("only %d operations", len(run.Ops))
+	}
+	for _, o := range run.Ops {
+		if o.V.Purpose != PurposeFailover || o.V.Outcome != record.OK {
+			t.Errorf("%+v", o.V)
+		}
+	}
+	if last := run.Ops[len(run.Ops)-1].V; last.Address != addresses[1] {
+		t.Errorf("in the end the client was at %s, not %s", last.Address, addresses[1])
+	}
+	if _, err := StartFailover(t.Context(), apitest.New(t, 0), w, 7); err == nil {
+		t.Error("no error without an API server")
+	}
+}
