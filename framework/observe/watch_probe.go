@@ -247,12 +247,15 @@ func openWatch(ctx context.Context, api *client.API, name string, from uint64, l
 	if from > 0 {
 		query.Set("resourceVersion", strconv.FormatUint(from, 10))
 	}
-	tooLong := time.AfterFunc(limit, func() { cancel(fmt.Errorf("the watch was not accepted in %s", limit)) })
+	late := fmt.Errorf("the watch was not accepted in %s", limit)
+	tooLong := time.AfterFunc(limit, func() { cancel(late) })
 	body, err := api.Stream(ctx, client.Request{Method: http.MethodGet, Path: configMaps, Query: query})
 	if !tooLong.Stop() {
 		if err == nil {
 			body.Close()
 		}
+		// The timer may have fired and not have cancelled yet.
+		cancel(late)
 		err = context.Cause(ctx)
 	}
 	if err != nil {
