@@ -24,6 +24,7 @@ const (
 	endpointBack      = "endpoint-back"
 	endpointsComplete = "endpoints-complete"
 	takeover          = "takeover"
+	active            = "active"
 	apiWritable       = "api-writable"
 	steady            = "steady"
 )
@@ -32,7 +33,7 @@ const (
 func conditions() map[string]bool {
 	return map[string]bool{
 		endpointGone: true, endpointBack: true, endpointsComplete: false,
-		takeover: true, apiWritable: false, steady: false,
+		takeover: true, active: true, apiWritable: false, steady: false,
 	}
 }
 
@@ -43,7 +44,9 @@ func conditions() map[string]bool {
 //	endpoint-back       every API server that is not hit lists it in both
 //	endpoints-complete  every API server that is not hit lists the address of
 //	                    each of them in both
-//	takeover            the lease of the fault's component is held on another node
+//	takeover            the lease of the fault's component is held on another node;
+//	                    where it hit no elected component: that of each of them
+//	active              that lease is held on any node
 //	api-writable        every API server that is not hit acknowledges a write
 //	steady              the control plane is healthy (see observe.SteadyState)
 //
@@ -115,7 +118,9 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 			return checkListed(ctx, api, want, true)
 		})
 	case takeover:
-		return r.takenOver(ctx, u.Fault)
+		return r.held(ctx, u.Fault, true)
+	case active:
+		return r.held(ctx, u.Fault, false)
 	case apiWritable:
 		return r.everywhere(ctx, r.write)
 	}
@@ -240,29 +245,6 @@ func checkListed(ctx context.Context, api *client.API, addresses []string, want 
 		}
 	}
 	return nil
-}
-
-// takenOver looks for a holder of the lease of the component that was hit, on
-// another node.
-func (r *run) takenOver(ctx context.Context, id string) error {
-	i, err := r.injection(id)
-	if err != nil {
-		return err
-	}
-	path := "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + string(i.inj.Target().Component)
-	return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
-		var lease struct {
-			Spec struct{ HolderIdentity string }
-		}
-		if err := get(ctx, api, path, nil, &lease); err != nil {
-			return err
-		}
-		holder := observe.HolderNode(lease.Spec.HolderIdentity)
-		if holder == "" || holder == i.node() {
-			return fmt.Errorf("the lease is held by %q", lease.Spec.HolderIdentity)
-		}
-		return nil
-	})
 }
 
 // write changes an object of its own, whether it is there or not.
