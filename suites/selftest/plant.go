@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -68,8 +69,11 @@ func (c Catch) verdict() judge.Verdict {
 type Tampering struct {
 	// Nodes are those whose proxy gets the rule, from 1; all where empty.
 	Nodes []int
-	Site  tamper.Site
-	Rule  tamper.Rule
+	// At is a target such as kcm/active: only the node that it is on at the step
+	// From gets the rule.
+	At   string
+	Site tamper.Site
+	Rule tamper.Rule
 }
 
 // The kinds of clusters.
@@ -109,13 +113,15 @@ func kinds() map[string]kind {
 	buggy.Spec.Workers, buggy.Spec.EtcdVersion = 0, "v3.5.12"
 	counting := with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}})
 	counting.Spec.LoadBalancer.HealthCheck.Disabled = true
-	return map[string]kind{
+	all := map[string]kind{
 		proxied: {with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections}), true},
 		unelected: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"},
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
 		counted:  {counting, false},
 		dropping: {buggy, false},
 	}
+	maps.Copy(all, leaseKinds(elections))
+	return all
 }
 
 //go:embed scenarios/*.yaml
