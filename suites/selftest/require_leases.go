@@ -74,5 +74,8 @@ func leasePlants() []Plant {
 				{Requirement: "HA-LE-010", Says: "none renewed the lease"},
 				{Judge: "active-again", Says: "none renewed the lease"},
 			}},
+		{Name: "ahead-for-good", Violation: "no standby controller manager can write its lease once the active one, whose clock is ahead, is killed",
+			Cluster: proxied, Scenario: "catalogue/clocks-apart", From: 3, Tamper: refused(managers),
+			Catches: []Catch{{Requirement: "HA-LE-012", Says: "none did"}}},
 	}
 }
