@@ -87,6 +87,7 @@ type Traffic struct {
 	Watches    workload.WatchSettings      `yaml:"watches"`
 	Kubernetes workload.KubernetesSettings `yaml:"kubernetes"`
 	Etcd       workload.EtcdSettings       `yaml:"etcd"`
+	Work       workload.WorkSettings       `yaml:"work"`
 }
 
 // Step is one step of the timeline; exactly one field is set.

@@ -25,6 +25,7 @@ const (
 	endpointsComplete = "endpoints-complete"
 	endpointsExact    = "endpoints-exact"
 	takeover          = "takeover"
+	active            = "active"
 	apiWritable       = "api-writable"
 	steady            = "steady"
 )
@@ -33,7 +34,7 @@ const (
 func conditions() map[string]bool {
 	return map[string]bool{
 		endpointGone: true, endpointBack: true, endpointsComplete: false, endpointsExact: false,
-		takeover: true, apiWritable: false, steady: false,
+		takeover: true, active: true, apiWritable: false, steady: false,
 	}
 }
 
@@ -46,7 +47,9 @@ func conditions() map[string]bool {
 //	                    each of them in both
 //	endpoints-exact     every API server that is not hit lists the addresses of all of
 //	                    them, and no other, in both
-//	takeover            the lease of the fault's component is held on another node
+//	takeover            the lease of the fault's component is held on another node;
+//	                    where it hit no elected component: that of each of them
+//	active              that lease is held on any node
 //	api-writable        every API server that is not hit acknowledges a write
 //	steady              the control plane is healthy (see observe.SteadyState)
 //
@@ -123,7 +126,9 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 			return checkExact(ctx, api, want)
 		})
 	case takeover:
-		return r.takenOver(ctx, u.Fault)
+		return r.held(ctx, u.Fault, true)
+	case active:
+		return r.held(ctx, u.Fault, false)
 	case apiWritable:
 		return r.everywhere(ctx, r.write)
 	}
@@ -270,29 +275,6 @@ func checkExact(ctx context.Context, api *client.API, addresses []string) error 
 		}
 	}
 	return nil
-}
-
-// takenOver looks for a holder of the lease of the component that was hit, on
-// another node.
-func (r *run) takenOver(ctx context.Context, id string) error {
-	i, err := r.injection(id)
-	if err != nil {
-		return err
-	}
-	path := "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + string(i.inj.Target().Component)
-	return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
-		var lease struct {
-			Spec struct{ HolderIdentity string }
-		}
-		if err := get(ctx, api, path, nil, &lease); err != nil {
-			return err
-		}
-		holder := observe.HolderNode(lease.Spec.HolderIdentity)
-		if holder == "" || holder == i.node() {
-			return fmt.Errorf("the lease is held by %q", lease.Spec.HolderIdentity)
-		}
-		return nil
-	})
 }
 
 // write changes an object of its own, whether it is there or not.

@@ -36,13 +36,14 @@ type Traffic struct {
 	Watches    workload.WatchSettings
 	Kubernetes workload.KubernetesSettings
 	Etcd       workload.EtcdSettings
+	Work       workload.WorkSettings
 }
 
 // config returns the workload's configuration, for any cluster.
 func (t Traffic) config() workload.Config {
 	return workload.Config{
 		Timeout: t.Timeout, Profiles: t.Profiles,
-		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Kubernetes: t.Kubernetes, Etcd: t.Etcd,
+		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Kubernetes: t.Kubernetes, Etcd: t.Etcd, Work: t.Work,
 	}
 }
 

@@ -80,6 +80,15 @@ func TestOneActor(t *testing.T) {
 		{name: "renewals alone", want: NotApplicable, story: func() *story { return newStory().renews("node-2", 1, 50) }},
 		{name: "the old one after a thaw", want: Fail, story: func() *story { return succession().action("node-2", 42) },
 			says: "the one on node-3 had taken over by 26.010s, and the one on node-2, which had renewed its lease last at 9.010s, acted at 42.000s"},
+		{name: "right after a thaw", want: Pass, story: func() *story {
+			return succession().fault("freeze", "freeze", "node-2", "kube-scheduler", 11, 40).action("node-2", 51)
+		}},
+		{name: "long after a thaw", want: Fail, says: "acted at 54.000s", story: func() *story {
+			return succession().fault("freeze", "freeze", "node-2", "kube-scheduler", 11, 40).action("node-2", 54)
+		}},
+		{name: "another one was thawed", want: Fail, says: "acted at 51.000s", story: func() *story {
+			return succession().fault("freeze", "freeze", "node-2", "kube-controller-manager", 11, 40).action("node-2", 51)
+		}},
 		{name: "the old one never stopped", want: Fail, says: "acted at 30.000s: create of pods/binding default/p", story: func() *story { return succession().action("node-2", 30) }},
 		{name: "the old one, another component", want: Pass, story: func() *story {
 			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.V.Component = "kube-controller-manager" })

@@ -47,6 +47,8 @@ func definitions() []definition {
 		restarted(),
 		singleHolder(),
 		takeover(),
+		activeAgain(),
+		stopsActing(),
 		availability(),
 		throughput(),
 		endpointsFollow(),

@@ -74,3 +74,29 @@ func holderNode(l record.Lease) string {
 	node, _, _ := strings.Cut(l.Holder, "_")
 	return node
 }
+
+// electedComponent is the elected component that a check is about.
+func (m *matter) electedComponent() string { return m.param("component", m.fault.injected.Component) }
+
+// holderBefore returns who held the lease before the fault, on whose node the fault
+// must have been, or why that cannot be told.
+func (m *matter) holderBefore() (record.Lease, *finding) {
+	component := m.electedComponent()
+	before := leaseStates(m.run, component, 0, m.fault.injected.Called)
+	if len(before) == 0 || before[len(before)-1].V.Holder == "" {
+		f := inconclusive("the record does not show who held the lease of %q before the fault", component)
+		return record.Lease{}, &f
+	}
+	old := before[len(before)-1].V
+	if holderNode(old) != m.fault.node() {
+		f := inconclusive("the fault (%s) did not hit the active instance of %s, which was %s on %s",
+			m.fault.what(), component, old.Holder, holderNode(old))
+		return record.Lease{}, &f
+	}
+	return old, nil
+}
+
+func failTwoHolders(component string, two []record.Lease) finding {
+	return failed("%s must never have two holders: version %s of its lease was seen with %s (through %s) and with %s (through %s).",
+		component, two[0].Revision, two[0].Holder, two[0].Via, two[1].Holder, two[1].Via)
+}

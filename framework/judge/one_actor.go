@@ -40,7 +40,8 @@ type deeds struct {
 // tries to renew its lease P after it did last, and stops when that has not worked
 // for R. Once another has taken over it cannot work. So an action breaks the
 // guarantee where its API server received it after another instance had taken over
-// and that time had passed. Three things are allowed for: clocks (M), a request that
+// and that time had passed. An instance that was frozen begins to try when it is
+// thawed, and has R from then. Three more things are allowed for: clocks (M), a request that
 // was received before and only completed afterwards, and one that waited unread in
 // front of an API server that stood still. An attempt without effect is none; events
 // are left out because they tell, from a queue, of what was done before.
@@ -132,6 +133,9 @@ func (d deeds) afterTakeover(m *matter) *finding {
 			last = own.Completed
 		}
 		end := max(last+record.Nanos(s["P"]+s["R"]+s["M"]), rival.Completed+record.Nanos(s["M"]))
+		if thawed := m.thawed(d.component, act.Node, act.Received); thawed > 0 {
+			end = max(end, thawed+record.Nanos(s["R"]+s["M"]))
+		}
 		if act.Received <= end || !reachable(m.run, act.Via, end, act.Received) {
 			continue
 		}
@@ -146,6 +150,19 @@ func (d deeds) afterTakeover(m *matter) *finding {
 		return &f
 	}
 	return nil
+}
+
+// thawed is when an instance was last thawed before to, 0 if it never was frozen.
+func (m *matter) thawed(component, node string, to record.Nanos) (last record.Nanos) {
+	for _, inj := range m.faults {
+		if in := inj.injected; in == nil || in.Name != "freeze" || in.Component != component || in.Node != node || inj.healed == nil {
+			continue
+		}
+		if t := inj.healEffect(); inj.healed.Called <= to {
+			last = max(last, t)
+		}
+	}
+	return last
 }
 
 // lease returns the last lease write of the action's instance before it, and the

@@ -19,21 +19,15 @@ func takeover() definition {
 }
 
 func judgeTakeover(m *matter) finding {
-	component := m.param("component", m.fault.injected.Component)
+	component := m.electedComponent()
 	effect, limit := m.fault.effect(), m.bound.Limit
-	before := leaseStates(m.run, component, 0, m.fault.injected.Called)
 	all := leaseStates(m.run, component, 0, m.run.EndAt)
-	if len(before) == 0 || before[len(before)-1].V.Holder == "" {
-		return inconclusive("the record does not show who held the lease of %q before the fault", component)
-	}
-	old := before[len(before)-1].V
-	if holderNode(old) != m.fault.node() {
-		return inconclusive("the fault (%s) did not hit the active instance of %s, which was %s on %s",
-			m.fault.what(), component, old.Holder, holderNode(old))
+	old, problem := m.holderBefore()
+	if problem != nil {
+		return *problem
 	}
 	if two := twoHolders(all); two != nil {
-		return failed("%s must never have two holders: version %s of its lease was seen with %s (through %s) and with %s (through %s).",
-			component, two[0].Revision, two[0].Holder, two[0].Via, two[1].Holder, two[1].Via)
+		return failTwoHolders(component, two)
 	}
 
 	var first *record.Timed[record.Lease]

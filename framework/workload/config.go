@@ -17,11 +17,12 @@ const (
 	ProfileWatches    = "watches"
 	ProfileKubernetes = "kubernetes"
 	ProfileEtcd       = "etcd"
+	ProfileWork       = "work"
 )
 
 // ProfileNames returns all profiles.
 func ProfileNames() []string {
-	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileKubernetes, ProfileEtcd}
+	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileKubernetes, ProfileEtcd, ProfileWork}
 }
 
 // DefaultProfiles returns those of a Config that names none. On three nodes they
@@ -49,6 +50,7 @@ type Config struct {
 	Watches    WatchSettings
 	Kubernetes KubernetesSettings
 	Etcd       EtcdSettings
+	Work       WorkSettings
 }
 
 // An interval in what follows is the mean pause of a client between two steps;
@@ -95,6 +97,12 @@ type EtcdSettings struct {
 	Lifetime         time.Duration `yaml:"lifetime"`         // of a watch, 6 s where 0
 }
 
+// WorkSettings are those of the profile "work".
+type WorkSettings struct {
+	ClientsPerEntrance int           `yaml:"clientsPerEntrance"` // 1 where 0
+	Interval           time.Duration `yaml:"interval"`           // 2 s where 0
+}
+
 // maxValueSize is what etcd takes in one request by default, less the rest of
 // an object.
 const maxValueSize = 1 << 20
@@ -128,6 +136,7 @@ func (c Config) Validate() []Problem {
 	for name, set := range map[string]bool{
 		ProfileRegisters: c.Registers != RegisterSettings{}, ProfileLists: c.Lists != ListSettings{}, ProfileWatches: c.Watches != WatchSettings{},
 		ProfileKubernetes: c.Kubernetes != KubernetesSettings{}, ProfileEtcd: c.Etcd != EtcdSettings{},
+		ProfileWork: c.Work != WorkSettings{},
 	} {
 		if set && !slices.Contains(chosen, name) {
 			add(name, "these settings are without effect: the profiles are %s", strings.Join(chosen, ", "))
@@ -142,6 +151,7 @@ func (c Config) Validate() []Problem {
 		"kubernetes.clientsPerEntrance": int64(c.Kubernetes.ClientsPerEntrance), "kubernetes.interval": int64(c.Kubernetes.Interval),
 		"etcd.clientsPerMember": int64(c.Etcd.ClientsPerMember), "etcd.keys": int64(c.Etcd.Keys), "etcd.interval": int64(c.Etcd.Interval),
 		"etcd.valueSize": int64(c.Etcd.ValueSize), "etcd.watches": int64(c.Etcd.Watches), "etcd.lifetime": int64(c.Etcd.Lifetime),
+		"work.clientsPerEntrance": int64(c.Work.ClientsPerEntrance), "work.interval": int64(c.Work.Interval),
 	} {
 		if n < 0 {
 			add(path, "must not be negative")
@@ -186,6 +196,8 @@ func (c Config) withDefaults() Config {
 	or(&c.Etcd.Interval, 100*time.Millisecond)
 	or(&c.Etcd.Watches, 2)
 	or(&c.Etcd.Lifetime, 6*time.Second)
+	or(&c.Work.ClientsPerEntrance, 1)
+	or(&c.Work.Interval, 2*time.Second)
 	return c
 }
 

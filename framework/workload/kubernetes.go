@@ -58,19 +58,23 @@ func (p kubernetes) start() error {
 	})
 }
 
-// finish deletes what the profile made, as far as that can be done now. Nobody
-// looks at it any more, so it is not recorded.
+// finish deletes what the profile made.
 func (p kubernetes) finish(ctx context.Context) {
-	query := url.Values{"labelSelector": {ownerLabel + "=" + p.t.suffix}}
-	left := []kind{leaseKind, podKind, eventKind}
-	for _, e := range apiServers(p.t.cfg.Cluster.Entrances()) {
-		r, err := p.t.client(e, "final/"+e.Name, "cleanup")
+	p.t.deleteOwn(ctx, p.t.cfg.Namespace, leaseKind, podKind, eventKind)
+}
+
+// deleteOwn deletes what a profile made, as far as that can be done now. Nobody
+// looks at it any more, so it is not recorded.
+func (t *Traffic) deleteOwn(ctx context.Context, namespace string, left ...kind) {
+	query := url.Values{"labelSelector": {ownerLabel + "=" + t.suffix}}
+	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
+		r, err := t.client(e, "final/"+e.Name, "cleanup")
 		if err != nil {
 			continue // start made clients of the same configuration
 		}
 		for len(left) > 0 {
-			ctx, cancel := context.WithTimeout(ctx, p.t.cfg.Timeout)
-			a := r.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: left[0].path(p.t.cfg.Namespace), Query: query})
+			ctx, cancel := context.WithTimeout(ctx, t.cfg.Timeout)
+			a := r.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: left[0].path(namespace), Query: query})
 			cancel()
 			if a.Outcome() != record.OK {
 				break

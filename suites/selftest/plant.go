@@ -69,8 +69,11 @@ func (c Catch) verdict() judge.Verdict {
 type Tampering struct {
 	// Nodes are those whose proxy gets the rule, from 1; all where empty.
 	Nodes []int
-	Site  tamper.Site
-	Rule  tamper.Rule
+	// At is a target such as kcm/active: only the node that it is on at the step
+	// From gets the rule.
+	At   string
+	Site tamper.Site
+	Rule tamper.Rule
 }
 
 // The kinds of clusters.
@@ -118,6 +121,7 @@ func kinds() map[string]kind {
 		dropping: {buggy, false},
 	}
 	maps.Copy(all, nodeKinds())
+	maps.Copy(all, leaseKinds(elections))
 	return all
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -214,6 +215,15 @@ func (r *runner) tamper(ctx context.Context, all []Tampering) error {
 	}
 	rules := map[place][]tamper.Rule{}
 	for _, t := range all {
+		if t.At != "" {
+			target, err := fault.Resolve(ctx, r.cluster, t.At)
+			if err != nil {
+				return fmt.Errorf("looking for the proxy to tamper with: %w", err)
+			}
+			at := place{target.Node, t.Site}
+			rules[at] = append(rules[at], t.Rule)
+			continue
+		}
 		for i, n := range r.cluster.Nodes() {
 			if len(t.Nodes) == 0 || slices.Contains(t.Nodes, i+1) {
 				at := place{n.Name(), t.Site}

@@ -40,6 +40,8 @@ type apiProxy struct {
 
 	mu    sync.Mutex
 	first map[string]answer // by URL: what OldAnswer gives
+	// written is what electors wrote last, by path.
+	written map[string]leaseWrite
 }
 
 type answer struct {
@@ -64,7 +66,7 @@ func startAPI(c APIConfig) (*apiProxy, error) {
 		return &http.Transport{ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 64,
 			TLSClientConfig: &tls.Config{Certificates: certs, RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	}
-	p := &apiProxy{desk: &desk{modes: apiModes}, known: transport(front), anonymous: transport(), first: map[string]answer{}}
+	p := &apiProxy{desk: &desk{modes: apiModes}, known: transport(front), anonymous: transport(), first: map[string]answer{}, written: map[string]leaseWrite{}}
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("the API proxy failed to listen: %w", err)
@@ -118,6 +120,8 @@ func (p *apiProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	query := r.URL.Query()
 	switch {
+	case isElector(r):
+		return p.election(r)
 	case r.Method != http.MethodGet:
 		return p.pass(r)
 	case query.Get("watch") == "true" || query.Get("watch") == "1":

@@ -263,3 +263,50 @@ func TestAPIProxy(t *testing.T) {
 		})
 	}
 }
+
+func TestClaimedLease(t *testing.T) {
+	u, p, client, base := server(t)
+	ask := func(method, agent, body string) string {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, base+path+"/lease", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("User-Agent", agent)
+		req.Header.Set("Content-Type", "application/vnd.kubernetes.protobuf")
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: status %d, %v", method, res.StatusCode, err)
+		}
+		return res.Header.Get("Content-Type") + " " + string(b)
+	}
+	const elector, other, claimed = "scheduler/leader-election", "kubectl", "application/vnd.kubernetes.protobuf "
+	ask(http.MethodPut, elector, "one")
+	if got := ask(http.MethodGet, elector, ""); !strings.Contains(got, "ConfigMapList") || u.answers != 2 {
+		t.Errorf("without a rule: %s after %d answers", got, u.answers)
+	}
+	if err := p.desk.set([]Rule{{Mode: ClaimedLease, Prefix: path}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(http.MethodGet, elector, ""); got != claimed+"one" {
+		t.Errorf("what was written before the rule is read as %q", got)
+	}
+	if got := ask(http.MethodPut, elector, "two"); got != claimed+"two" {
+		t.Errorf("a claimed write is answered with %q", got)
+	}
+	if got := ask(http.MethodGet, elector, ""); got != claimed+"two" || u.answers != 2 {
+		t.Errorf("a claimed write is read as %q, after %d answers of the server", got, u.answers)
+	}
+	ask(http.MethodPut, other, "three")
+	if got := ask(http.MethodGet, other, ""); !strings.Contains(got, "ConfigMapList") || u.answers != 4 {
+		t.Errorf("others get %q after %d answers", got, u.answers)
+	}
+	if n := p.desk.acted(); n != 3 {
+		t.Errorf("it acted %d times", n)
+	}
+}

@@ -70,6 +70,9 @@ const (
 const (
 	// Unavailable answers a request with status 503.
 	Unavailable Mode = "unavailable"
+	// ClaimedLease answers an elector that updates its lease as if it had, does
+	// nothing, and lets it read back what it wrote last.
+	ClaimedLease Mode = "claimed-lease"
 	// LateAnswer holds a request back for Rule.For.
 	LateAnswer Mode = "late-answer"
 	// OldAnswer answers a read as it was answered the first time.
@@ -107,7 +110,7 @@ var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWri
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
 	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
 
-var apiModes = []Mode{Unavailable, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses,
+var apiModes = []Mode{Unavailable, ClaimedLease, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses,
 	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, LateStart}
 
 // Rule says what a proxy is to tamper with, and how.

@@ -1,0 +1,88 @@
+package judge
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func activeAgain() definition {
+	return definition{Doc{
+		Name:       "active-again",
+		Guarantee:  "Whatever becomes of the lease or of the holder's way to it, the component is never without an instance that renews it for longer than the bound, and there are never two holders.",
+		Source:     "Automated HA master deployment",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"component": "the elected component (default: the one that the fault hit)",
+		},
+	}, judgeActiveAgain}
+}
+
+// judgeActiveAgain measures the times between renewals of the lease, by whatever
+// instance, from the fault on, as far as they were looked at before another one hit.
+// A holder that is on no node is none.
+func judgeActiveAgain(m *matter) finding {
+	old, problem := m.holderBefore()
+	if problem != nil {
+		return *problem
+	}
+	component := m.electedComponent()
+	from, to := m.fault.effect(), m.nextHit(component)
+	states := leaseStates(m.run, component, 0, to)
+	if two := twoHolders(states); two != nil {
+		return failTwoHolders(component, two)
+	}
+	var before uint64
+	for _, s := range states {
+		if s.At <= from || s.V.Holder != "" && !m.isNode(holderNode(s.V)) {
+			before = max(before, leaseVersion(s.V))
+		}
+	}
+	renewed, looked, worst := from, from, time.Duration(0)
+	var holder, first record.Lease
+	for _, s := range states {
+		if s.At < from {
+			continue
+		}
+		looked = max(looked, s.At)
+		if v := leaseVersion(s.V); v > before && m.isNode(holderNode(s.V)) {
+			if first.Holder == "" {
+				first = s.V
+			}
+			worst = max(worst, span(renewed, s.At))
+			before, renewed, holder = v, s.At, s.V
+		}
+	}
+	limit, last := m.bound.Limit, span(renewed, looked)
+	switch {
+	case looked == from:
+		return inconclusive("the record has no state of the lease of %s after the fault", component)
+	case worst > limit:
+		return failed("An instance of %s must be active again within %s of the %s: for %s none renewed the lease, then %s on %s did.",
+			component, m.bound, m.fault.what(), short(worst), first.Holder, holderNode(first)).took(worst).rests(from, looked)
+	case last > limit:
+		return failed("An instance of %s must be active again within %s of the %s: for %s none renewed the lease, which %s had held.",
+			component, m.bound, m.fault.what(), short(last), old.Holder).took(last).rests(renewed, looked)
+	case first.Holder == "" || last > m.run.Meta.Settings["R"]:
+		return inconclusive("no instance of %s had renewed its lease for %s when it was last looked at, which is less than the bound of %s",
+			component, short(last), m.bound)
+	}
+	how := "went on"
+	if holder.Holder != old.Holder {
+		how = "was active on " + holderNode(holder) + " afterwards"
+	}
+	return passed("%s, active on %s before the %s, %s; its lease was without a renewal for %s at most, within %s; there were never two holders.",
+		component, holderNode(old), m.fault.what(), how, short(worst), m.bound).took(worst)
+}
+
+// nextHit is when another fault hit the component, its lease, a node or the network
+// after this one, or the end of the record.
+func (m *matter) nextHit(component string) record.Nanos {
+	end := m.run.EndAt
+	for _, other := range m.faults {
+		if in := other.injected; other != m.fault && in != nil && in.Called > m.fault.effect() && (in.Component == component || in.Component == "") {
+			end = min(end, in.Called)
+		}
+	}
+	return end
+}

@@ -1,0 +1,140 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// stolen has node-2 renew the scheduler's lease until a stranger takes it at 10 s, and
+// node-3 from then on (0: nobody).
+func stolen(then float64) *story {
+	s := newStory().fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 40)
+	for i := 0; i <= 58; i += 2 {
+		switch t := float64(i); {
+		case t < 10:
+			s.at(t).lease("kube-scheduler", "node-2_b", 100+i, t)
+		case then == 0 || t < then:
+			s.at(t+0.1).lease("kube-scheduler", "holdfast-stranger", 110, 10)
+		default:
+			s.at(t).lease("kube-scheduler", "node-3_c", 200+i, t)
+		}
+	}
+	return s
+}
+
+func TestActiveAgain(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-LE-006", Judge: "active-again", Fault: "steal", Bound: "L + P + M"}, []ruling{
+		{name: "another one takes it", story: func() *story { return stolen(26) }, want: Pass, took: "16s",
+			says: "kube-scheduler, active on node-2 before the lease-steal of kube-scheduler on node-2, was active on node-3 afterwards; its lease was without a renewal for 16s at most, within 19s (L + P + M"},
+		{name: "the same goes on", want: Pass, took: "2s", says: "went on", story: func() *story {
+			s := newStory().fault("steal", "kill", "node-2", "kube-apiserver", 9.9, 40)
+			for i := 0; i <= 58; i += 2 {
+				s.at(float64(i)).lease("kube-scheduler", "node-2_b", 100+i, float64(i))
+			}
+			s.run.Meta.Checks = []record.Check{{Requirement: "HA-LE-006", Level: "MUST", Judge: "active-again", Fault: "steal",
+				Bound: "L + P + M", Params: map[string]string{"component": "kube-scheduler"}}}
+			return s
+		}},
+		{name: "too late", story: func() *story { return stolen(32) }, want: Fail, took: "22s", says: "for 22s none renewed the lease, then node-3_c on node-3 did"},
+		{name: "never", story: func() *story { return stolen(0) }, want: Fail, took: "48.1s", says: "none renewed the lease, which node-2_b had held"},
+		{name: "given up, never held again", want: Fail, says: "none renewed", story: func() *story {
+			return stolen(0).at(45).lease("kube-scheduler", "", 150, 45)
+		}},
+		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return stolen(32).change(func(r *record.Run) { r.Harness[31].V.Late = 2 * time.Second })
+		}},
+		{name: "a late reading of the old one", want: Fail, took: "22s", story: func() *story {
+			return stolen(32).at(11).lease("kube-scheduler", "node-2_b", 108, 8)
+		}},
+		{name: "it held it for a moment", want: Fail, says: "for 34", story: func() *story {
+			return stolen(0).at(24).lease("kube-scheduler", "node-3_c", 200, 24)
+		}},
+		{name: "watched too short", want: Inconclusive, says: "less than the bound", story: func() *story {
+			return stolen(0).change(func(r *record.Run) { r.Leases = r.Leases[:12] })
+		}},
+		{name: "healed and hit again too soon", want: Inconclusive, says: "less than the bound", story: func() *story {
+			return stolen(26).fault("again", "lease-delete", "node-2", "kube-scheduler", 15, 16)
+		}},
+		{name: "nothing seen afterwards", want: Inconclusive, says: "no state of the lease", story: func() *story {
+			return stolen(0).change(func(r *record.Run) { r.Leases = r.Leases[:5] })
+		}},
+		{name: "two holders", want: Fail, says: "must never have two holders: version 230", story: func() *story {
+			return stolen(26).at(31).lease("kube-scheduler", "node-1_a", 230, 30)
+		}},
+		{name: "another was active", want: Inconclusive, says: "did not hit the active instance", story: func() *story {
+			return stolen(26).change(func(r *record.Run) { r.Faults[0].V.Node = "node-1" })
+		}},
+	})
+}
+
+// dropped has node-2 be active until a stranger steals the lease at 10 s, and node-3
+// act from 27 s on.
+func dropped() *story {
+	s := stolen(26).renews("node-2", 1, 10).action("node-2", 3).action("node-2", 8).renews("node-3", 26, 58).action("node-3", 27).action("node-3", 50)
+	return s.probes("node-2", true, 1, 58)
+}
+
+// thawed has node-2 be frozen at 10 s, node-3 take over at 26 s, and node-2 be thawed
+// at 40 s.
+func thawed() *story {
+	s := newStory().fault("freeze", "freeze", "node-2", "kube-scheduler", 10, 39)
+	s.change(func(r *record.Run) { r.EndAt = sec(64) })
+	for i := 0; i <= 58; i += 2 {
+		if t := float64(i); t < 26 {
+			s.at(t).lease("kube-scheduler", "node-2_b", 100+min(i, 10), min(t, 10))
+		} else {
+			s.at(t).lease("kube-scheduler", "node-3_c", 200+i, t)
+		}
+	}
+	s.renews("node-2", 1, 10).action("node-2", 8).renews("node-3", 26, 62).action("node-3", 27).action("node-3", 50)
+	return s.probes("node-2", true, 1, 63)
+}
+
+func TestStopsActing(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-LE-006", Judge: "stops-acting", Fault: "steal", Bound: "P + R + M"}, []ruling{
+		{name: "it does nothing more", story: dropped, want: Pass, took: "0s", says: "stopped acting within 14s (P + R + M, M = 2s, P = 2s, R = 10s) of the lease-steal of kube-scheduler on node-2: it did nothing more, while the others acted 2 times"},
+		{name: "until its deadline", want: Pass, took: "9s", says: "it acted 2 times more, for the last time 9s after it", story: func() *story {
+			return dropped().action("node-2", 12).action("node-2", 19)
+		}},
+		{name: "it goes on", want: Fail, says: "since holdfast-stranger had its lease: it acted 15s after it, and was not elected again: create of pods/binding", story: func() *story {
+			return dropped().action("node-2", 25)
+		}},
+		{name: "long afterwards", want: Fail, took: "45s", story: func() *story { return dropped().action("node-2", 55) }},
+		{name: "it goes on, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return dropped().action("node-2", 25).change(func(r *record.Run) { r.Harness[25].V.Late = 2 * time.Second })
+		}},
+		{name: "elected again at once", want: Pass, took: "2s", says: "was elected again 2s after", story: func() *story {
+			return dropped().renews("node-2", 12, 13).action("node-2", 25)
+		}},
+		{name: "elected again later", want: Pass, story: func() *story { return dropped().renews("node-2", 55, 56).action("node-2", 56) }},
+		{name: "before it was elected again", want: Fail, story: func() *story { return dropped().renews("node-2", 55, 56).action("node-2", 54) }},
+		{name: "without effect", want: Pass, story: func() *story {
+			return dropped().action("node-2", 25).lastAction(func(a *record.Timed[record.Action]) { a.V.Code = 409 })
+		}},
+		{name: "waited before an API server that stood still", want: Pass, story: func() *story {
+			return dropped().change(func(r *record.Run) { r.Probes = nil }).action("node-2", 25)
+		}},
+		{name: "nothing to do", want: Inconclusive, says: "nothing to do", story: func() *story {
+			return stolen(26).renews("node-2", 1, 10).renews("node-3", 26, 58)
+		}},
+		{name: "its API server's log is missing", want: Inconclusive, says: "did before the fault", story: func() *story {
+			return stolen(26).renews("node-3", 26, 58).action("node-3", 27)
+		}},
+		{name: "it kept the lease", want: Inconclusive, says: "does not show that node-2_b lost", story: func() *story {
+			return dropped().change(func(r *record.Run) { r.Leases = r.Leases[:5] })
+		}},
+	})
+	rule(t, record.Check{Requirement: "HA-LE-004", Judge: "stops-acting", Fault: "freeze", Bound: "R + M", Params: map[string]string{"from": "heal"}}, []ruling{
+		{name: "nothing after the thaw", story: thawed, want: Pass, took: "0s", says: "of the end of the freeze of kube-scheduler on node-2: it did nothing more"},
+		{name: "until its new deadline", want: Pass, took: "8s", says: "it acted 1 times more", story: func() *story { return thawed().action("node-2", 48) }},
+		{name: "it goes on", want: Fail, says: "since node-3_c had its lease: it acted 15s after", story: func() *story { return thawed().action("node-2", 55) }},
+		{name: "the record ends too early", want: Inconclusive, says: "before the bound of 12s", story: func() *story {
+			return thawed().change(func(r *record.Run) { r.EndAt = sec(51) })
+		}},
+		{name: "nobody had taken over", want: Inconclusive, says: "no other instance of kube-scheduler was seen to take over", story: func() *story {
+			return thawed().change(func(r *record.Run) { r.Leases = r.Leases[:10] })
+		}},
+	})
+}
