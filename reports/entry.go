@@ -55,6 +55,8 @@ func words(v any) string {
 		return actionWords(v)
 	case record.Backend:
 		return backendWords(v)
+	case record.Object:
+		return objectWords(v)
 	case record.End:
 		if v.Error != "" {
 			return "the run ended early: " + v.Error

@@ -74,14 +74,15 @@ type Topology struct {
 // defaults.
 type Traffic struct {
 	// Off leaves it out; probes stay.
-	Off        bool                        `yaml:"off"`
-	Profiles   []string                    `yaml:"profiles"`
-	Timeout    time.Duration               `yaml:"timeout"`
-	Registers  workload.RegisterSettings   `yaml:"registers"`
-	Lists      workload.ListSettings       `yaml:"lists"`
-	Watches    workload.WatchSettings      `yaml:"watches"`
-	Kubernetes workload.KubernetesSettings `yaml:"kubernetes"`
-	Etcd       workload.EtcdSettings       `yaml:"etcd"`
+	Off         bool                         `yaml:"off"`
+	Profiles    []string                     `yaml:"profiles"`
+	Timeout     time.Duration                `yaml:"timeout"`
+	Registers   workload.RegisterSettings    `yaml:"registers"`
+	Lists       workload.ListSettings        `yaml:"lists"`
+	Watches     workload.WatchSettings       `yaml:"watches"`
+	Kubernetes  workload.KubernetesSettings  `yaml:"kubernetes"`
+	Etcd        workload.EtcdSettings        `yaml:"etcd"`
+	Application workload.ApplicationSettings `yaml:"application"`
 }
 
 // Step is one step of the timeline; exactly one field is set.

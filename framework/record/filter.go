@@ -67,6 +67,8 @@ func (f *Filter) places(v any) []string {
 		return []string{v.Node, v.Via}
 	case Backend:
 		return []string{v.Name}
+	case Object:
+		return []string{v.Via}
 	}
 	return nil
 }
@@ -95,6 +97,8 @@ func hasKey(v any, key string) bool {
 		return v.Key == key
 	case Event:
 		return v.Key == key
+	case Object:
+		return v.Name == key
 	}
 	return false
 }

@@ -28,6 +28,7 @@ const (
 	KindEvent     Kind = "event"     // Event
 	KindAction    Kind = "action"    // Action
 	KindBackend   Kind = "backend"   // Backend
+	KindObject    Kind = "object"    // Object
 	KindEnd       Kind = "end"       // End; the last entry of a complete record
 )
 

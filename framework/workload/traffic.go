@@ -109,6 +109,8 @@ func (t *Traffic) profile(name string) profile {
 		return newWatches(t)
 	case ProfileKubernetes:
 		return kubernetes{t, t.cfg.Kubernetes}
+	case ProfileApplication:
+		return newApplication(t)
 	}
 	return newEtcdTraffic(t)
 }
