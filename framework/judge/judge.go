@@ -49,6 +49,7 @@ func definitions() []definition {
 		takeover(),
 		availability(),
 		throughput(),
+		applicationConverges(), podsUntouched(), nodesReady(), workGoesOn(), podsBound(),
 	}
 }
 

@@ -74,10 +74,15 @@ func (s *Standing) Parts() []string {
 // all is: as many pods as wanted, each of them ready and controlled by somebody, none
 // besides; its controller says so too, and its Service lists exactly these pods. A
 // Deployment that is gone wants no pods. since is the least version that the Deployment
-// must be known in: that of the last change that was acknowledged.
+// must be known in, that of the last change that was acknowledged; empty for any, none
+// included.
 func (s *Standing) Lacks(part, since string) string {
 	wanted, served := 0, false
-	if ds := s.Of(ObjectDeployment, part); len(ds) > 0 {
+	ds := s.Of(ObjectDeployment, part)
+	if len(ds) == 0 && since != "" {
+		return fmt.Sprintf("version %s of the Deployment was acknowledged, and it has not been seen", since)
+	}
+	if len(ds) > 0 {
 		d := ds[0].Deployment
 		wanted, served = d.Wanted, d.Served
 		switch {

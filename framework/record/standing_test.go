@@ -58,6 +58,7 @@ func TestStandingLacks(t *testing.T) {
 		"another is listed":     {func(all map[string]Object) { all["s"].Slice.Ready = []string{"a", "c"} }, "are not exactly"},
 		"nobody lists":          {func(all map[string]Object) { delete(all, "s") }, "lists 0 ready pods"},
 		"nobody has to list":    {func(all map[string]Object) { delete(all, "s"); all["d"].Deployment.Served = false }, ""},
+		"never seen":            {func(all map[string]Object) { clear(all) }, "and it has not been seen"},
 		"deleted, pods left":    {func(all map[string]Object) { delete(all, "d") }, "it has 2 pods, 2 of them ready, and 0 are wanted"},
 		"deleted, nothing left": {func(all map[string]Object) { clear(all) }, ""},
 	} {
@@ -67,7 +68,11 @@ func TestStandingLacks(t *testing.T) {
 		for _, o := range all {
 			s.Take(o)
 		}
-		if got := s.Lacks("web", "20"); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+		since := "20"
+		if strings.HasPrefix(name, "deleted") {
+			since = ""
+		}
+		if got := s.Lacks("web", since); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}

@@ -33,17 +33,26 @@ func (s *sightings) saw(o record.Object) {
 	}
 }
 
-// listed takes in a whole list: what it does not hold, and was older, is gone.
+// listed takes in a whole list: what it does not hold, and was older, is gone. That
+// comes first, and what is new last, so that there never seem to be more than there are.
 func (s *sightings) listed(kind record.ObjectKind, via, revision string, all []record.Object) {
 	there := map[string]bool{}
 	for _, o := range all {
 		there[o.UID] = true
-		s.saw(o)
 	}
+	known := map[string]bool{}
 	for _, o := range s.of(kind, "") {
+		known[o.UID] = true
 		if !there[o.UID] && number(o.Revision) < number(revision) {
 			o.Gone, o.Revision, o.Via = true, revision, via
 			s.saw(o)
+		}
+	}
+	for _, fresh := range []bool{false, true} {
+		for _, o := range all {
+			if known[o.UID] != fresh {
+				s.saw(o)
+			}
 		}
 	}
 }
