@@ -307,9 +307,17 @@ func TestNodesReady(t *testing.T) {
 			a.node(1, "worker-3", "False")
 			return a.sorted()
 		}},
-		{name: "no heartbeat", want: Inconclusive, says: "no heartbeat of worker-3", story: func() *story {
+		{name: "no heartbeat", want: Inconclusive, says: "does not show two heartbeats of worker-3", story: func() *story {
 			a := petstore()
 			a.node(1, "worker-3", "True")
+			return a.sorted()
+		}},
+		{name: "rare heartbeats", want: Inconclusive, says: "worker-3 was silent for 6s before the kill", story: func() *story {
+			a := petstore()
+			a.node(1, "worker-3", "True")
+			for t := range steps(2, 58, 6) {
+				a.heartbeats("worker-3", t, t+1)
+			}
 			return a.sorted()
 		}},
 		{name: "no nodes", want: Inconclusive, says: "no worker node", story: func() *story { return newStory().fault("lost", "kill", "node-2", "", 10, 40) }},

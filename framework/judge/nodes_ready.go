@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"time"
+
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -28,9 +30,12 @@ func judgeNodesReady(m *matter) finding {
 		if n.Node.Ready != "True" {
 			return inconclusive("%s was not ready before the %s: Ready was %s", n.Name, m.fault.what(), n.Node.Ready)
 		}
-		g, ok := m.heartbeatGap(n.Name, from, healed, to)
-		if !ok {
-			return inconclusive("the record shows no heartbeat of %s before the %s", n.Name, m.fault.what())
+		g, before := m.heartbeatGap(n.Name, from, healed, to)
+		switch {
+		case before <= 0:
+			return inconclusive("the record does not show two heartbeats of %s before the %s", n.Name, m.fault.what())
+		case before > m.bound.Limit/2:
+			return inconclusive("%s was silent for %s before the %s as well: its heartbeats are too rare for a bound of %s", n.Name, short(before), m.fault.what(), m.bound)
 		}
 		if since(g.from, g.to) > since(worst.from, worst.to) {
 			worst = g
@@ -61,12 +66,16 @@ type gapOf struct {
 	from, to record.Nanos
 }
 
-// heartbeatGap returns the longest one of those that touch the time of the fault. The
-// first heartbeat must have been seen before.
-func (m *matter) heartbeatGap(node string, from, healed, to record.Nanos) (worst gapOf, ok bool) {
+// heartbeatGap returns the longest one of those that touch the time of the fault, and
+// how long the longest between two heartbeats before that was, 0 where there is none.
+func (m *matter) heartbeatGap(node string, from, healed, to record.Nanos) (worst gapOf, before time.Duration) {
 	last := record.Nanos(-1)
 	add := func(at record.Nanos) {
-		if last >= 0 && at > from && last < healed && since(last, at) > since(worst.from, worst.to) {
+		switch {
+		case last < 0 || last >= healed:
+		case at <= from:
+			before = max(before, since(last, at))
+		case since(last, at) > since(worst.from, worst.to):
 			worst = gapOf{node, last, at}
 		}
 	}
@@ -76,9 +85,8 @@ func (m *matter) heartbeatGap(node string, from, healed, to record.Nanos) (worst
 			continue
 		}
 		add(at)
-		ok = ok || at <= from
 		last = at
 	}
 	add(to)
-	return worst, ok
+	return worst, before
 }
