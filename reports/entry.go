@@ -57,6 +57,8 @@ func words(v any) string {
 		return backendWords(v)
 	case record.NodeChange:
 		return nodeWords(v)
+	case record.Object:
+		return objectWords(v)
 	case record.End:
 		if v.Error != "" {
 			return "the run ended early: " + v.Error

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -79,15 +80,16 @@ func (t Topology) AsTheRun() bool {
 // defaults.
 type Traffic struct {
 	// Off leaves it out; probes stay.
-	Off        bool                        `yaml:"off"`
-	Profiles   []string                    `yaml:"profiles"`
-	Timeout    time.Duration               `yaml:"timeout"`
-	Registers  workload.RegisterSettings   `yaml:"registers"`
-	Lists      workload.ListSettings       `yaml:"lists"`
-	Watches    workload.WatchSettings      `yaml:"watches"`
-	Kubernetes workload.KubernetesSettings `yaml:"kubernetes"`
-	Etcd       workload.EtcdSettings       `yaml:"etcd"`
-	Work       workload.WorkSettings       `yaml:"work"`
+	Off         bool                         `yaml:"off"`
+	Profiles    []string                     `yaml:"profiles"`
+	Timeout     time.Duration                `yaml:"timeout"`
+	Registers   workload.RegisterSettings    `yaml:"registers"`
+	Lists       workload.ListSettings        `yaml:"lists"`
+	Watches     workload.WatchSettings       `yaml:"watches"`
+	Kubernetes  workload.KubernetesSettings  `yaml:"kubernetes"`
+	Etcd        workload.EtcdSettings        `yaml:"etcd"`
+	Work        workload.WorkSettings        `yaml:"work"`
+	Application workload.ApplicationSettings `yaml:"application"`
 }
 
 // Step is one step of the timeline; exactly one field is set.

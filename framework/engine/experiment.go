@@ -29,21 +29,22 @@ type Traffic struct {
 	// Off leaves the traffic out. Observers and their probes stay.
 	Off bool
 	// Profiles are what the traffic is made of; see workload.Config.
-	Profiles   []string
-	Timeout    time.Duration // of one operation
-	Registers  workload.RegisterSettings
-	Lists      workload.ListSettings
-	Watches    workload.WatchSettings
-	Kubernetes workload.KubernetesSettings
-	Etcd       workload.EtcdSettings
-	Work       workload.WorkSettings
+	Profiles    []string
+	Timeout     time.Duration // of one operation
+	Registers   workload.RegisterSettings
+	Lists       workload.ListSettings
+	Watches     workload.WatchSettings
+	Kubernetes  workload.KubernetesSettings
+	Etcd        workload.EtcdSettings
+	Work        workload.WorkSettings
+	Application workload.ApplicationSettings
 }
 
 // config returns the workload's configuration, for any cluster.
 func (t Traffic) config() workload.Config {
 	return workload.Config{
 		Timeout: t.Timeout, Profiles: t.Profiles,
-		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Kubernetes: t.Kubernetes, Etcd: t.Etcd, Work: t.Work,
+		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Kubernetes: t.Kubernetes, Etcd: t.Etcd, Work: t.Work, Application: t.Application,
 	}
 }
 

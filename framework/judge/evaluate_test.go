@@ -194,7 +194,7 @@ func TestBadChecks(t *testing.T) {
 		check record.Check
 		says  string
 	}{
-		{"no such judge", record.Check{Judge: "oracle"}, `no judge "oracle"; it has active-again, availability, `},
+		{"no such judge", record.Check{Judge: "oracle"}, `no judge "oracle"; it has active-again, application-converges, `},
 		{"bad bound", record.Check{Judge: "endpoint-removed", Bound: "2Q", Fault: "kill"}, `bound "2Q"`},
 		{"no bound", record.Check{Judge: "endpoint-removed", Fault: "kill"}, "names no bound"},
 		{"no fault", record.Check{Judge: "endpoint-removed", Bound: "M"}, "names no fault"},

@@ -53,6 +53,7 @@ func definitions() []definition {
 		throughput(),
 		endpointsFollow(),
 		learnsAddresses(),
+		applicationConverges(), podsUntouched(), nodesReady(), workGoesOn(), podsBound(),
 	}
 }
 

@@ -69,6 +69,8 @@ func (f *Filter) places(v any) []string {
 		return []string{v.Name}
 	case NodeChange:
 		return []string{v.Node.Name}
+	case Object:
+		return []string{v.Via}
 	}
 	return nil
 }
@@ -97,6 +99,8 @@ func hasKey(v any, key string) bool {
 		return v.Key == key
 	case Event:
 		return v.Key == key
+	case Object:
+		return v.Name == key
 	}
 	return false
 }

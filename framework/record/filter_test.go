@@ -31,6 +31,7 @@ func TestFilter(t *testing.T) {
 		{"host", 16 * ms, Fault{Host: "balancer"}},
 		{"steady", 17 * ms, Steady{}},
 		{"harness", 18 * ms, Harness{}},
+		{"object", 19 * ms, Object{Name: "k4", Via: "node-4"}},
 	}
 	all := make([]string, len(entries))
 	for i, e := range entries {
@@ -47,6 +48,7 @@ func TestFilter(t *testing.T) {
 		{"node", Filter{Node: "node-1"}, []string{"op", "opened", "event", "ended", "probe", "endpoints", "lease", "etcd", "process", "fault"}},
 		{"entrance", Filter{Node: "balancer"}, []string{"op2", "host"}},
 		{"client", Filter{Client: "c1"}, []string{"op", "opened", "event", "ended", "list"}},
+		{"object", Filter{Key: "k4", Node: "node-4"}, []string{"object"}},
 		{"key", Filter{Key: "k2"}, []string{"op2", "other watch", "other event"}},
 		{"key of a list", Filter{Key: "k3"}, []string{"list"}},
 		{"several", Filter{Client: "c1", Key: "k1", Kinds: []Kind{KindEvent}}, []string{"event"}},

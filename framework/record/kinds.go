@@ -10,7 +10,7 @@ import (
 // Kinds returns every kind of entry, in the order of the documentation.
 func Kinds() []Kind {
 	return []Kind{KindMeta, KindPhase, KindOp, KindProbe, KindEndpoints, KindLease, KindEtcd, KindProcess, KindFault,
-		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindAction, KindBackend, KindNode, KindEnd}
+		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindAction, KindBackend, KindNode, KindObject, KindEnd}
 }
 
 // kindOf returns the kind of entry that holds a value of v's type.
@@ -48,6 +48,8 @@ func kindOf(v any) (Kind, bool) {
 		return KindBackend, true
 	case NodeChange, *NodeChange:
 		return KindNode, true
+	case Object, *Object:
+		return KindObject, true
 	}
 	return "", false
 }
@@ -90,6 +92,8 @@ func (e Entry) Value() (any, error) {
 		return valueOf[Backend](e)
 	case KindNode:
 		return valueOf[NodeChange](e)
+	case KindObject:
+		return valueOf[Object](e)
 	case KindEnd:
 		return valueOf[End](e)
 	}

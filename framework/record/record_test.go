@@ -263,7 +263,7 @@ func TestKindsAreComplete(t *testing.T) {
 			n++
 		}
 	}
-	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}, Action{}, Backend{}, NodeChange{}} {
+	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}, Action{}, Backend{}, NodeChange{}, Object{}} {
 		kind, ok := kindOf(v)
 		if !ok {
 			t.Errorf("no kind for %T", v)

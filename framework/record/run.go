@@ -31,6 +31,7 @@ type Run struct {
 	Actions   []Timed[Action]
 	Backends  []Timed[Backend]
 	Nodes     []Timed[NodeChange]
+	Objects   []Timed[Object]
 	// Complete tells whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
@@ -129,6 +130,8 @@ func (run *Run) add(e Entry) error {
 		run.Backends = append(run.Backends, Timed[Backend]{e.At, v})
 	case NodeChange:
 		run.Nodes = append(run.Nodes, Timed[NodeChange]{e.At, v})
+	case Object:
+		run.Objects = append(run.Objects, Timed[Object]{e.At, v})
 	case End:
 		run.End = v
 	}

@@ -29,6 +29,7 @@ const (
 	KindAction    Kind = "action"    // Action
 	KindBackend   Kind = "backend"   // Backend
 	KindNode      Kind = "node"      // NodeChange
+	KindObject    Kind = "object"    // Object
 	KindEnd       Kind = "end"       // End; the last entry of a complete record
 )
 

@@ -18,11 +18,13 @@ const (
 	ProfileKubernetes = "kubernetes"
 	ProfileEtcd       = "etcd"
 	ProfileWork       = "work"
+	// ProfileApplication needs worker nodes, which may be simulated.
+	ProfileApplication = "application"
 )
 
 // ProfileNames returns all profiles.
 func ProfileNames() []string {
-	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileKubernetes, ProfileEtcd, ProfileWork}
+	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileKubernetes, ProfileEtcd, ProfileWork, ProfileApplication}
 }
 
 // DefaultProfiles returns those of a Config that names none. On three nodes they
@@ -44,13 +46,14 @@ type Config struct {
 	// Namespace is created if need be, DefaultNamespace where empty.
 	Namespace string
 	// Profiles are what the traffic is made of, DefaultProfiles where empty.
-	Profiles   []string
-	Registers  RegisterSettings
-	Lists      ListSettings
-	Watches    WatchSettings
-	Kubernetes KubernetesSettings
-	Etcd       EtcdSettings
-	Work       WorkSettings
+	Profiles    []string
+	Registers   RegisterSettings
+	Lists       ListSettings
+	Watches     WatchSettings
+	Kubernetes  KubernetesSettings
+	Etcd        EtcdSettings
+	Work        WorkSettings
+	Application ApplicationSettings
 }
 
 // An interval in what follows is the mean pause of a client between two steps;
@@ -103,6 +106,17 @@ type WorkSettings struct {
 	Interval           time.Duration `yaml:"interval"`           // 2 s where 0
 }
 
+// ApplicationSettings are those of the profile "application".
+type ApplicationSettings struct {
+	// Replicas is the largest number of pods that a part is scaled to, 5 where 0.
+	Replicas int           `yaml:"replicas"`
+	Interval time.Duration `yaml:"interval"` // between two scalings, 3 s where 0
+	// BatchInterval is that between two batches, 6 s where 0, PodInterval between two
+	// pods that stand alone, 1 s where 0.
+	BatchInterval time.Duration `yaml:"batchInterval"`
+	PodInterval   time.Duration `yaml:"podInterval"`
+}
+
 // maxValueSize is what etcd takes in one request by default, less the rest of
 // an object.
 const maxValueSize = 1 << 20
@@ -136,7 +150,7 @@ func (c Config) Validate() []Problem {
 	for name, set := range map[string]bool{
 		ProfileRegisters: c.Registers != RegisterSettings{}, ProfileLists: c.Lists != ListSettings{}, ProfileWatches: c.Watches != WatchSettings{},
 		ProfileKubernetes: c.Kubernetes != KubernetesSettings{}, ProfileEtcd: c.Etcd != EtcdSettings{},
-		ProfileWork: c.Work != WorkSettings{},
+		ProfileWork: c.Work != WorkSettings{}, ProfileApplication: c.Application != ApplicationSettings{},
 	} {
 		if set && !slices.Contains(chosen, name) {
 			add(name, "these settings are without effect: the profiles are %s", strings.Join(chosen, ", "))
@@ -152,6 +166,8 @@ func (c Config) Validate() []Problem {
 		"etcd.clientsPerMember": int64(c.Etcd.ClientsPerMember), "etcd.keys": int64(c.Etcd.Keys), "etcd.interval": int64(c.Etcd.Interval),
 		"etcd.valueSize": int64(c.Etcd.ValueSize), "etcd.watches": int64(c.Etcd.Watches), "etcd.lifetime": int64(c.Etcd.Lifetime),
 		"work.clientsPerEntrance": int64(c.Work.ClientsPerEntrance), "work.interval": int64(c.Work.Interval),
+		"application.replicas": int64(c.Application.Replicas), "application.interval": int64(c.Application.Interval),
+		"application.batchInterval": int64(c.Application.BatchInterval), "application.podInterval": int64(c.Application.PodInterval),
 	} {
 		if n < 0 {
 			add(path, "must not be negative")
@@ -198,6 +214,10 @@ func (c Config) withDefaults() Config {
 	or(&c.Etcd.Lifetime, 6*time.Second)
 	or(&c.Work.ClientsPerEntrance, 1)
 	or(&c.Work.Interval, 2*time.Second)
+	or(&c.Application.Replicas, 5)
+	or(&c.Application.Interval, 3*time.Second)
+	or(&c.Application.BatchInterval, 6*time.Second)
+	or(&c.Application.PodInterval, time.Second)
 	return c
 }
 

@@ -1,7 +1,7 @@
 // Package workload puts traffic on a cluster and records what its clients saw.
 //
 // Start begins the general traffic, which is made of profiles (config.go), a file
-// each: registers (writers.go), lists, watches, kubernetes, and etcd. A register is
+// each: registers (writers.go), lists, watches, kubernetes, etcd, and application. A register is
 // the value in a ConfigMap; its key in the record is the ConfigMap's name, which no
 // earlier run has used, so a register does not exist when its history begins. Values
 // are unique. The registers of one traffic, and its keys in etcd, are each a

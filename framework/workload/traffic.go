@@ -111,6 +111,8 @@ func (t *Traffic) profile(name string) profile {
 		return kubernetes{t, t.cfg.Kubernetes}
 	case ProfileWork:
 		return work{t, t.cfg.Work}
+	case ProfileApplication:
+		return newApplication(t)
 	}
 	return newEtcdTraffic(t)
 }

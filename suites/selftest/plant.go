@@ -90,6 +90,10 @@ const (
 	// counted has API servers that count on a fixed number of them, and a
 	// balancer that does not look whether they live.
 	counted = "counted"
+	// rogue, scaled and pinned: see require_application.go.
+	rogue  = "rogue"
+	scaled = "scaled-time"
+	pinned = "pinned-workers"
 )
 
 // kind is how a kind of cluster is made, and whether it has proxies.
@@ -119,6 +123,9 @@ func kinds() map[string]kind {
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
 		counted:  {counting, false},
 		dropping: {buggy, false},
+		rogue:    {rogueCluster(elections), false},
+		scaled:   {scaledTime(nil), false},
+		pinned:   {scaledTime(map[string]string{"master": "https://10.77.0.11:6443"}), false},
 	}
 	maps.Copy(all, nodeKinds())
 	maps.Copy(all, leaseKinds(elections))

@@ -143,13 +143,17 @@ func (u Unit) results(p Plant, all []judge.Result) (counted, surplus []judge.Res
 	return counted, surplus
 }
 
-// unclear tells whether a verdict is inconclusive that should not be.
+// unclear tells whether a verdict is inconclusive that should not be. Of several on the
+// same subject, as on several faults, one that failed is enough.
 func unclear(p Plant, results []judge.Result) bool {
 	return slices.ContainsFunc(results, func(r judge.Result) bool {
 		wanted := slices.ContainsFunc(p.Catches, func(c Catch) bool {
 			return (c.Judge == r.Judge || c.Requirement == r.Requirement) && c.verdict() == judge.Inconclusive
 		})
-		return r.Verdict == judge.Inconclusive && !wanted
+		failed := slices.ContainsFunc(results, func(o judge.Result) bool {
+			return o.Verdict == judge.Fail && o.Requirement == r.Requirement && o.Judge == r.Judge
+		})
+		return r.Verdict == judge.Inconclusive && !wanted && !failed
 	})
 }
 

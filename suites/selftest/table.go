@@ -15,9 +15,13 @@ const (
 	configs   = "/api/v1/namespaces/holdfast-traffic/configmaps" // the same, in the API
 )
 
-func etcd(r tamper.Rule, nodes ...int) Tampering { return Tampering{Nodes: nodes, Site: tamper.Etcd, Rule: r} }
+func etcd(r tamper.Rule, nodes ...int) Tampering {
+	return Tampering{Nodes: nodes, Site: tamper.Etcd, Rule: r}
+}
 
-func api(r tamper.Rule, nodes ...int) Tampering { return Tampering{Nodes: nodes, Site: tamper.API, Rule: r} }
+func api(r tamper.Rule, nodes ...int) Tampering {
+	return Tampering{Nodes: nodes, Site: tamper.API, Rule: r}
+}
 
 // Plants are all planted violations.
 func Plants() []Plant {
@@ -86,7 +90,7 @@ func Plants() []Plant {
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.ClaimedLeader})},
 			Catches: []Catch{{Judge: "one-leader-per-term", Says: "one leader per term"}}},
 	}
-	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants(), nodePlants(), leasePlants())
+	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants(), nodePlants(), leasePlants(), applicationPlants())
 }
 
 // unplantable returns why nothing can be planted for a requirement, by ID.

@@ -184,6 +184,21 @@ func TestEtcdProxy(t *testing.T) {
 		expect(t, "there", values(t, direct, "lost/", clientv3.WithPrefix()), []string(nil))
 		acted(t, 2)
 	})
+	t.Run("lost update", func(t *testing.T) {
+		rules(t, Rule{Mode: LostUpdate, Prefix: "kept/"})
+		at := func(revision int64, op clientv3.Op) *clientv3.TxnResponse {
+			a, err := through.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision("kept/a"), "=", revision)).Then(op).Commit()
+			if err != nil || !a.Succeeded || a.Header.Revision == 0 || len(a.Responses) != 1 {
+				t.Fatalf("transaction %v, %v", a, err)
+			}
+			return a
+		}
+		a := at(0, clientv3.OpPut("kept/a", "1"))
+		at(a.Header.Revision, clientv3.OpPut("kept/a", "2"))
+		at(a.Header.Revision, clientv3.OpDelete("kept/a"))
+		expect(t, "there", values(t, direct, "kept/", clientv3.WithPrefix()), []string{"1"})
+		acted(t, 2)
+	})
 	t.Run("refused write", func(t *testing.T) {
 		rules(t, Rule{Mode: RefusedWrite, Prefix: "no/"})
 		if _, err := through.Put(ctx, "no/a", "1"); err == nil {

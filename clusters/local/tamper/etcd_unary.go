@@ -3,6 +3,7 @@ package tamper
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/codes"
@@ -47,11 +48,23 @@ func (p *etcdProxy) write(ctx context.Context, key string) (*pb.ResponseHeader, 
 	if _, ok := p.desk.act(LostWrite, key); !ok {
 		return nil, nil
 	}
+	return p.done()
+}
+
+// done is the header of a write that is answered as done.
+func (p *etcdProxy) done() (*pb.ResponseHeader, error) {
 	last := p.last.Load()
 	if last == nil {
 		return nil, errNothingSeen
 	}
 	return &pb.ResponseHeader{ClusterId: last.ClusterId, MemberId: last.MemberId, RaftTerm: last.RaftTerm, Revision: last.Revision + 1}, nil
+}
+
+// updates tells whether a transaction is carried out only where a key is there already.
+func updates(compares []*pb.Compare) bool {
+	return slices.ContainsFunc(compares, func(c *pb.Compare) bool {
+		return c.Target == pb.Compare_MOD && c.Result == pb.Compare_EQUAL && c.GetModRevision() > 0
+	})
 }
 
 func (p *etcdProxy) put(ctx context.Context, q *pb.PutRequest, ask func(*pb.PutRequest) (*pb.PutResponse, error)) (*pb.PutResponse, error) {
@@ -73,6 +86,13 @@ func (p *etcdProxy) txn(ctx context.Context, q *pb.TxnRequest, ask func(*pb.TxnR
 	done, err := p.write(ctx, key)
 	if err != nil {
 		return nil, err
+	}
+	if done == nil && updates(q.Compare) {
+		if _, ok := p.desk.act(LostUpdate, key); ok {
+			if done, err = p.done(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if done != nil {
 		return &pb.TxnResponse{Header: done, Succeeded: true, Responses: asDone(q.Success, done)}, nil

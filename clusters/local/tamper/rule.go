@@ -24,6 +24,9 @@ const (
 	// LostWrite answers a put, or a transaction that writes, as done, and does
 	// nothing.
 	LostWrite Mode = "lost-write"
+	// LostUpdate does so with a transaction that changes or deletes a key that is
+	// there, as far as its compares tell.
+	LostUpdate Mode = "lost-update"
 	// RefusedWrite answers a write with "unavailable" and does nothing.
 	RefusedWrite Mode = "refused-write"
 	// LateWrite holds a write back for Rule.For.
@@ -106,7 +109,7 @@ const (
 	LateStart Mode = "late-start"
 )
 
-var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWrite, RefusedWrite, LateWrite, NoCompare, LowRevision,
+var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWrite, LostUpdate, RefusedWrite, LateWrite, NoCompare, LowRevision,
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
 	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
 

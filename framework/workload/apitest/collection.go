@@ -17,6 +17,7 @@ import (
 // resources are the kinds that can be listed.
 var resources = map[string]string{
 	"configmaps": "ConfigMap", "endpoints": "Endpoints", "endpointslices": "EndpointSlice", "leases": "Lease", "pods": "Pod", "events": "Event",
+	"deployments": "Deployment", "services": "Service", "nodes": "Node",
 }
 
 func isCollection(p string) bool { return resources[path.Base(p)] != "" }

@@ -149,6 +149,9 @@ func (c *Cluster) put(path string, o map[string]any) {
 	if c.objects[path] == nil {
 		kind = "ADDED"
 	}
+	if meta(o)["uid"] == nil {
+		meta(o)["uid"] = "uid-of-" + path
+	}
 	c.objects[path] = o
 	c.note(kind, path, o)
 }

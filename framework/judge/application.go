@@ -1,0 +1,149 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// moment is when something was seen of an object, or a change of a Deployment was
+// acknowledged.
+type moment struct {
+	at     record.Nanos
+	object *record.Object // nil for a change
+	change *record.Op
+}
+
+// moments returns all of them in the order of time.
+func moments(run *record.Run) []moment {
+	var all []moment
+	for i := range run.Objects {
+		all = append(all, moment{at: run.Objects[i].At, object: &run.Objects[i].V})
+	}
+	for i := range run.Ops {
+		if op := &run.Ops[i].V; deploymentOf(op) != "" && op.Outcome == record.OK {
+			all = append(all, moment{at: op.Return, change: op})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	return all
+}
+
+// deploymentOf returns the Deployment that an operation changes, empty for others.
+func deploymentOf(op *record.Op) string {
+	if !isWrite(op.Type) {
+		return ""
+	}
+	name, _ := strings.CutPrefix(op.Key, "deployments/")
+	if name == op.Key {
+		return ""
+	}
+	return name
+}
+
+// replicasOf returns how many pods a change of a Deployment asks for.
+func replicasOf(op *record.Op) (n int) {
+	_, _ = fmt.Sscanf(op.Value, "%d replicas", &n)
+	return n
+}
+
+// lastSeen is when the record shows an object for the last time.
+func lastSeen(run *record.Run) record.Nanos {
+	if n := len(run.Objects); n > 0 {
+		return run.Objects[n-1].At
+	}
+	return 0
+}
+
+// lack is a time in which a part of the application was not as it was wanted.
+type lack struct {
+	part     string
+	from, to record.Nanos
+	open     bool   // it lasts until the end of what was seen
+	why      string // what was missing last
+}
+
+// lacksOf returns every lack, in the order of their begins. A part begins to lack with
+// the acknowledgement of a change that does not show yet, or when it is seen to.
+func lacksOf(run *record.Run) []*lack {
+	var now record.Standing
+	var all []*lack
+	open := map[string]*lack{}
+	acknowledged := map[string]string{} // version of the last change
+	for _, mo := range moments(run) {
+		part := ""
+		switch {
+		case mo.object != nil:
+			now.Take(*mo.object)
+			if part = mo.object.Part; mo.object.Gone && mo.object.Kind == record.ObjectDeployment {
+				delete(acknowledged, part)
+			}
+		case mo.change.Type == record.OpDelete:
+			part = deploymentOf(mo.change)
+			delete(acknowledged, part)
+		default:
+			part = deploymentOf(mo.change)
+			acknowledged[part] = mo.change.Revision
+		}
+		if part == "" {
+			continue
+		}
+		why := now.Lacks(part, acknowledged[part])
+		switch l := open[part]; {
+		case why == "" && l != nil:
+			l.to = mo.at
+			delete(open, part)
+		case why != "" && l != nil:
+			l.why = why
+		case why != "":
+			open[part] = &lack{part: part, from: mo.at, why: why}
+			all = append(all, open[part])
+		}
+	}
+	for _, l := range open {
+		l.to, l.open = max(l.from, lastSeen(run)), true
+	}
+	return all
+}
+
+// nextFault returns when the first fault is injected after a time, or the end of what
+// was seen of objects.
+func (m *matter) nextFault(after record.Nanos) record.Nanos {
+	next := lastSeen(m.run)
+	for _, inj := range m.faults {
+		if inj.injected != nil && inj.injected.Called > after {
+			next = min(next, inj.injected.Called)
+		}
+	}
+	return next
+}
+
+// lastEffect is when the check's fault took effect, or the last one that came on top
+// of it.
+func (m *matter) lastEffect() record.Nanos {
+	last := m.fault.effect()
+	for _, inj := range m.faults {
+		if inj.injected != nil && inj.injected.Called < m.fault.healed.Called {
+			last = max(last, inj.effect())
+		}
+	}
+	return last
+}
+
+// standingAt is how things stood at a time.
+func standingAt(run *record.Run, at record.Nanos) *record.Standing {
+	s := &record.Standing{}
+	for i := range run.Objects {
+		if run.Objects[i].At > at {
+			break
+		}
+		s.Take(run.Objects[i].V)
+	}
+	return s
+}
+
+func since(from, to record.Nanos) time.Duration { return time.Duration(to - from) }

@@ -1,0 +1,92 @@
+package judge
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func nodesReady() definition {
+	return definition{Doc{
+		Name: "nodes-ready",
+		Guarantee: "No worker node turns NotReady by the fault, and the heartbeat of none is missing for as long as the bound: " +
+			"the time after which the controller manager takes a node for lost (--node-monitor-grace-period).",
+		Source:     "Automated HA master deployment (kubelet)",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeNodesReady}
+}
+
+// judgeNodesReady looks at the heartbeats too: where the active controller manager was
+// lost with the same node, nobody marks anything until another one has taken over.
+func judgeNodesReady(m *matter) finding {
+	from, healed := m.fault.effect(), m.fault.healEffect()
+	to := m.nextFault(healed)
+	nodes := standingAt(m.run, from).Of(record.ObjectNode, "")
+	if len(nodes) == 0 {
+		return inconclusive("the record shows no worker node when the %s took effect", m.fault.what())
+	}
+	var worst gapOf
+	for _, n := range nodes {
+		if n.Node.Ready != "True" {
+			return inconclusive("%s was not ready before the %s: Ready was %s", n.Name, m.fault.what(), n.Node.Ready)
+		}
+		g, before := m.heartbeatGap(n.Name, from, healed, to)
+		switch {
+		case before <= 0:
+			return inconclusive("the record does not show two heartbeats of %s before the %s", n.Name, m.fault.what())
+		case before > m.bound.Limit/2:
+			return inconclusive("%s was silent for %s before the %s as well: its heartbeats are too rare for a bound of %s", n.Name, short(before), m.fault.what(), m.bound)
+		}
+		if since(g.from, g.to) > since(worst.from, worst.to) {
+			worst = g
+		}
+	}
+	for i := range m.run.Objects {
+		at, o := m.run.Objects[i].At, &m.run.Objects[i].V
+		if o.Kind == record.ObjectNode && at > from && at <= to && !o.Gone && o.Node.Ready != "True" {
+			return failed("Heartbeats of worker nodes must get through in spite of the %s: the condition Ready of %s became %s at %s.",
+				m.fault.what(), o.Name, o.Node.Ready, when(at)).rests(from, at)
+		}
+	}
+	took := since(worst.from, worst.to)
+	switch lasted := since(from, m.fault.healed.Called); {
+	case took > m.bound.Limit:
+		return failed("Heartbeats of worker nodes must get through in spite of the %s, and may be missing for %s: that of %s was for %s (%s to %s).",
+			m.fault.what(), m.bound, worst.node, short(took), when(worst.from), when(worst.to)).took(took).rests(worst.from, worst.to)
+	case lasted < m.bound.Limit:
+		return inconclusive("the %s lasted %s, which is less than the bound of %s", m.fault.what(), short(lasted), m.bound)
+	}
+	return passed("All %d worker nodes stayed ready through the %s; the heartbeat of none was missing for longer than %s (limit %s).",
+		len(nodes), m.fault.what(), short(took), m.bound).took(took)
+}
+
+// gapOf is a time in which no heartbeat of a node was seen.
+type gapOf struct {
+	node     string
+	from, to record.Nanos
+}
+
+// heartbeatGap returns the longest one of those that touch the time of the fault, and
+// how long the longest between two heartbeats before that was, 0 where there is none.
+func (m *matter) heartbeatGap(node string, from, healed, to record.Nanos) (worst gapOf, before time.Duration) {
+	last := record.Nanos(-1)
+	add := func(at record.Nanos) {
+		switch {
+		case last < 0 || last >= healed:
+		case at <= from:
+			before = max(before, since(last, at))
+		case since(last, at) > since(worst.from, worst.to):
+			worst = gapOf{node, last, at}
+		}
+	}
+	for i := range m.run.Objects {
+		at, o := m.run.Objects[i].At, &m.run.Objects[i].V
+		if o.Kind != record.ObjectHeartbeat || o.Name != node || o.Gone || at > to {
+			continue
+		}
+		add(at)
+		last = at
+	}
+	add(to)
+	return worst, before
+}

@@ -1,0 +1,139 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func podsBound() definition {
+	return definition{Doc{
+		Name:       "pods-bound",
+		Guarantee:  "When the active scheduler is lost under a stream of pods, each pod is bound to a node within the bound, once, and none is forgotten.",
+		Source:     "Automated HA master deployment",
+		NeedsFault: true, NeedsBound: true,
+	}, judgePodsBound}
+}
+
+// A podLife is what is known of a pod that stands alone.
+type podLife struct {
+	name           string
+	created        record.Nanos // acknowledged
+	bound          record.Nanos // seen with a node; 0 for never
+	node           string
+	seen           bool
+	gone           record.Nanos
+	bindings       []string // what the audit log has of them
+	moved, movedAt string   // to which other node, and when
+}
+
+func judgePodsBound(m *matter) finding {
+	effect, until := m.lastEffect(), m.nextFault(m.fault.healEffect())
+	lives := podLives(m.run)
+	inGap := 0
+	var worst, waiting *podLife
+	waited := func(p *podLife) (from, to record.Nanos) {
+		from, to = p.created, p.bound
+		if p.bound == 0 || p.bound > until {
+			to = until
+		}
+		if from < effect && to > effect {
+			from = effect // the fault held it up from then on
+		}
+		return from, max(from, to)
+	}
+	for _, p := range lives {
+		if len(p.bindings) > 1 {
+			return failed("Each pod must be bound once: the binding of %s was acknowledged %d times.", p.name, len(p.bindings)).shows(p.bindings...)
+		}
+		if p.moved != "" {
+			return failed("Each pod must be bound once: %s was bound to %s, and then to %s at %s.", p.name, p.node, p.moved, p.movedAt)
+		}
+		if p.created < effect && p.bound != 0 && p.bound <= effect || p.created > until {
+			continue
+		}
+		if p.created >= m.fault.effect() && p.created < m.fault.healed.Called {
+			inGap++
+		}
+		if p.bound == 0 && p.gone != 0 {
+			return failed("No pod may be forgotten: %s, created at %s, was gone at %s and had never been bound.", p.name, when(p.created), when(p.gone)).rests(effect, p.gone)
+		}
+		from, to := waited(p)
+		if worst == nil {
+			worst = p
+		}
+		if f, t := waited(worst); since(from, to) > since(f, t) {
+			worst = p
+		}
+		if (p.bound == 0 || p.bound > until) && waiting == nil {
+			waiting = p
+		}
+	}
+	if inGap == 0 {
+		return inconclusive("no pod was created during the %s", m.fault.what())
+	}
+	from, to := waited(worst)
+	took := since(from, to)
+	switch {
+	case took > m.bound.Limit && worst.bound != 0:
+		return failed("Each pod must be bound within %s of the %s or of its creation: %s, created at %s, was after %s.",
+			m.bound, m.fault.what(), worst.name, when(worst.created), short(took)).took(took).rests(from, to)
+	case took > m.bound.Limit:
+		how := "was not"
+		if !worst.seen {
+			how = "was never seen, though its creation was acknowledged, and was not"
+		}
+		return failed("No pod may be forgotten, and each must be bound within %s of the %s or of its creation: %s, created at %s, %s after %s.",
+			m.bound, m.fault.what(), worst.name, when(worst.created), how, short(took)).took(took).rests(from, to)
+	case waiting != nil:
+		from, to := waited(waiting)
+		return inconclusive("pod %s was not bound when it was last looked at, %s after its creation or the %s, which is less than the bound of %s",
+			waiting.name, short(since(from, to)), m.fault.what(), m.bound)
+	}
+	audited := len(slices.DeleteFunc(slices.Clone(lives), func(p *podLife) bool { return len(p.bindings) == 0 }))
+	return passed("Each of %d pods was bound once, %d of them created during the %s; the longest took %s (%s).",
+		len(lives), inGap, m.fault.what(), short(took), m.bound).took(took).
+		shows(fmt.Sprintf("the audit log has the bindings of %d of them, each once", audited))
+}
+
+// podLives returns the lives of all pods that stand alone and whose creation was
+// acknowledged, in the order of that.
+func podLives(run *record.Run) []*podLife {
+	byName := map[string]*podLife{}
+	var all []*podLife
+	for i := range run.Ops {
+		op := &run.Ops[i].V
+		// Those of other traffic have other names; no scheduler takes them.
+		if name, ok := strings.CutPrefix(op.Key, "pods/"); ok && strings.HasPrefix(name, "pod-") && op.Type == record.OpCreate && op.Outcome == record.OK && byName[name] == nil {
+			byName[name] = &podLife{name: name, created: op.Return}
+			all = append(all, byName[name])
+		}
+	}
+	for i := range run.Objects {
+		at, o := run.Objects[i].At, &run.Objects[i].V
+		p := byName[o.Name]
+		if o.Kind != record.ObjectPod || o.Part != "" || p == nil {
+			continue
+		}
+		p.seen = true
+		switch {
+		case o.Pod.Node != "" && p.node == "":
+			p.bound, p.node = at, o.Pod.Node
+		case o.Pod.Node != p.node && p.moved == "":
+			p.moved, p.movedAt = quoted(o.Pod.Node, false), when(at)
+		}
+		if o.Gone {
+			p.gone = at
+		}
+	}
+	for i := range run.Actions {
+		a := &run.Actions[i].V
+		p := byName[a.Name]
+		if p != nil && a.Resource == "pods" && a.Subresource == "binding" && a.Verb == "create" && a.Code >= 200 && a.Code <= 299 {
+			p.bindings = append(p.bindings, describeAction(*a))
+		}
+	}
+	return all
+}

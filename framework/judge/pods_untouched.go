@@ -1,0 +1,99 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func podsUntouched() definition {
+	return definition{Doc{
+		Name:       "pods-untouched",
+		Guarantee:  "Running pods of Deployments that nobody changes are not touched by the fault: none is deleted, restarted, moved, or turns not ready, and none is added.",
+		Source:     "Field experience: what runs does not depend on the control plane",
+		NeedsFault: true, NeedsBound: true, // for how long they must have been watched
+	}, judgePodsUntouched}
+}
+
+func judgePodsUntouched(m *matter) finding {
+	from := m.fault.injected.Called
+	to := m.nextFault(m.fault.healEffect())
+	before := standingAt(m.run, from)
+	pods := map[string]record.Object{}
+	parts := m.unchanged(before)
+	for _, part := range parts {
+		for _, p := range before.Of(record.ObjectPod, part) {
+			pods[p.UID] = p
+		}
+	}
+	if len(pods) == 0 {
+		return inconclusive("the record shows no running pod of a Deployment that nobody changes before the %s", m.fault.what())
+	}
+	seen := 0
+	for i := range m.run.Objects {
+		at, o := m.run.Objects[i].At, &m.run.Objects[i].V
+		if at <= from || at > to {
+			continue
+		}
+		if at > m.fault.healEffect() {
+			seen++
+		}
+		if o.Kind != record.ObjectPod || !slices.Contains(parts, o.Part) {
+			continue
+		}
+		if how := touched(pods, o); how != "" {
+			return failed("Running pods must not be touched by the %s: pod %s on %s, of %s, which nobody changed, %s at %s.",
+				m.fault.what(), o.Name, o.Pod.Node, o.Part, how, when(at)).rests(from, at)
+		}
+	}
+	watched := since(from, to)
+	switch {
+	case seen == 0:
+		return inconclusive("the record shows no state of any object after the %s was healed, so that nothing can be said of its pods", m.fault.what())
+	case watched < m.bound.Limit:
+		return inconclusive("the pods were watched for %s, and must be for %s", short(watched), m.bound)
+	}
+	return passed("All %d running pods of %s, which nobody changed, stayed as they were, ready and on their nodes, for %s from the %s on.",
+		len(pods), and(parts), short(watched), m.fault.what()).counted("%d pods", len(pods))
+}
+
+// touched says what happened to a pod, empty where nothing did.
+func touched(before map[string]record.Object, o *record.Object) string {
+	old, known := before[o.UID]
+	switch {
+	case !known && o.Gone:
+		return ""
+	case !known:
+		return "was added"
+	case o.Gone:
+		return "was gone"
+	case o.Pod.Deleting:
+		return "was being deleted"
+	case o.Pod.Node != old.Pod.Node:
+		return "was moved there from " + old.Pod.Node
+	case o.Pod.Restarts > old.Pod.Restarts:
+		return fmt.Sprintf("was restarted (%d times in all)", o.Pod.Restarts)
+	case !o.Pod.Ready || o.Pod.Phase != old.Pod.Phase:
+		return fmt.Sprintf("was no longer ready (phase %s)", o.Pod.Phase)
+	}
+	return ""
+}
+
+// unchanged returns the Deployments that are as they are wanted and that nobody
+// changes, from the state before until the end of the record.
+func (m *matter) unchanged(before *record.Standing) (parts []string) {
+	changed := map[string]bool{}
+	for i := range m.run.Ops {
+		// Their creation came before, whatever its outcome.
+		if op := &m.run.Ops[i].V; op.Type != record.OpCreate {
+			changed[deploymentOf(op)] = true
+		}
+	}
+	for _, d := range before.Of(record.ObjectDeployment, "") {
+		if !changed[d.Part] && d.Part != "" && before.Lacks(d.Part, "") == "" {
+			parts = append(parts, d.Part)
+		}
+	}
+	return parts
+}

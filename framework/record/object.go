@@ -1,0 +1,78 @@
+package record
+
+import "time"
+
+// ObjectKind is what an Object is a state of.
+type ObjectKind string
+
+const (
+	ObjectDeployment ObjectKind = "Deployment"
+	ObjectPod        ObjectKind = "Pod"
+	ObjectSlice      ObjectKind = "EndpointSlice"
+	ObjectNode       ObjectKind = "Node"
+	// ObjectHeartbeat is the Lease with which a node shows that it lives.
+	ObjectHeartbeat ObjectKind = "Lease"
+)
+
+// Object is one state of an object that the control plane works on: of the
+// application that the traffic runs, of a node, of a node's heartbeat. It was seen by
+// a watch or in a list, when the entry was appended; the first sighting of each
+// version, through whichever entrance, is the one that counts.
+type Object struct {
+	Kind     ObjectKind `json:"kind"`
+	Name     string     `json:"name"`
+	UID      string     `json:"uid"`
+	Revision string     `json:"revision"` // of the deletion where the object is gone
+	Via      string     `json:"via"`      // entrance
+	// Gone tells that the object is no longer there; the rest is its last state.
+	Gone bool `json:"gone,omitempty"`
+	// Part is the part of the application that the object belongs to, which is the
+	// name of its Deployment; empty for a pod that stands alone, and for nodes.
+	Part string `json:"part,omitempty"`
+
+	// One of these is set, by Kind.
+	Deployment *DeploymentState `json:"deployment,omitempty"`
+	Pod        *PodState        `json:"pod,omitempty"`
+	Slice      *SliceState      `json:"slice,omitempty"`
+	Node       *NodeState       `json:"node,omitempty"`
+	Heartbeat  *HeartbeatState  `json:"heartbeat,omitempty"`
+}
+
+// DeploymentState is what a Deployment asks for and what its controller says of it.
+type DeploymentState struct {
+	Wanted     int   `json:"wanted"` // spec.replicas
+	Generation int64 `json:"generation"`
+	Observed   int64 `json:"observed"` // status.observedGeneration
+	Replicas   int   `json:"replicas"`
+	Updated    int   `json:"updated"`
+	Ready      int   `json:"ready"`
+	// Served tells that a Service of the Deployment's name selects its pods.
+	Served bool `json:"served,omitempty"`
+}
+
+// PodState is where a pod is and how it is.
+type PodState struct {
+	// Controller is the kind and name of the owner that controls the pod, such as
+	// "ReplicaSet/web-5d4"; empty where it has none.
+	Controller string `json:"controller,omitempty"`
+	Node       string `json:"node,omitempty"`
+	Phase      string `json:"phase,omitempty"`
+	Ready      bool   `json:"ready,omitempty"`
+	Deleting   bool   `json:"deleting,omitempty"` // it has a deletion time
+	Restarts   int    `json:"restarts,omitempty"` // of all its containers
+}
+
+// SliceState is what an EndpointSlice lists.
+type SliceState struct {
+	Ready []string `json:"ready"` // UIDs of the pods that it lists as ready, sorted
+}
+
+// NodeState is how a node is.
+type NodeState struct {
+	Ready string `json:"ready"` // status of its condition Ready: True, False or Unknown
+}
+
+// HeartbeatState is a node's word that it lives.
+type HeartbeatState struct {
+	Renewed time.Time `json:"renewed,omitzero"` // by the node's clock
+}

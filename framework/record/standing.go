@@ -1,0 +1,120 @@
+package record
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Standing is how things stand after some Objects: the newest state of each. Its zero
+// value has seen none.
+type Standing struct {
+	all map[string]Object // by UID
+}
+
+// Take takes a state in. It tells whether that is news: a state as old as the known
+// one, or older, changes nothing, nor does any after the object was gone.
+func (s *Standing) Take(o Object) bool {
+	old, known := s.all[o.UID]
+	if known && (old.Gone || version(o.Revision) <= version(old.Revision)) {
+		return false
+	}
+	if s.all == nil {
+		s.all = map[string]Object{}
+	}
+	s.all[o.UID] = o
+	return true
+}
+
+// version returns a resourceVersion as a number, 0 for what is none.
+func version(revision string) uint64 {
+	n, err := strconv.ParseUint(revision, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Get returns the newest state of an object.
+func (s *Standing) Get(uid string) (Object, bool) {
+	o, ok := s.all[uid]
+	return o, ok
+}
+
+// Of returns what is there of a kind, sorted by name: of one part of the application,
+// or, for an empty part, of all.
+func (s *Standing) Of(kind ObjectKind, part string) []Object {
+	var found []Object
+	for _, o := range s.all {
+		if o.Kind == kind && !o.Gone && (part == "" || o.Part == part) {
+			found = append(found, o)
+		}
+	}
+	slices.SortFunc(found, func(a, b Object) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return found
+}
+
+// Parts returns the names of the parts of the application, sorted: those that have a
+// Deployment, and those of which something else is left.
+func (s *Standing) Parts() []string {
+	parts := map[string]bool{}
+	for _, o := range s.all {
+		if o.Part != "" && !o.Gone {
+			parts[o.Part] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(parts))
+}
+
+// Lacks says what of a part of the application is not as it is wanted; empty where
+// all is: as many pods as wanted, each of them ready and controlled by somebody, none
+// besides; its controller says so too, and its Service lists exactly these pods. A
+// Deployment that is gone wants no pods. since is the least version that the Deployment
+// must be known in, that of the last change that was acknowledged; empty for any, none
+// included.
+func (s *Standing) Lacks(part, since string) string {
+	wanted, served := 0, false
+	ds := s.Of(ObjectDeployment, part)
+	if len(ds) == 0 && since != "" {
+		return fmt.Sprintf("version %s of the Deployment was acknowledged, and it has not been seen", since)
+	}
+	if len(ds) > 0 {
+		d := ds[0].Deployment
+		wanted, served = d.Wanted, d.Served
+		switch {
+		case version(ds[0].Revision) < version(since):
+			return fmt.Sprintf("version %s of the Deployment was acknowledged, and version %s is the newest seen", since, ds[0].Revision)
+		case d.Observed < d.Generation:
+			return fmt.Sprintf("its controller has not looked at generation %d", d.Generation)
+		case d.Replicas != wanted || d.Updated != wanted || d.Ready != wanted:
+			return fmt.Sprintf("its controller counts %d pods, %d of them ready, and %d are wanted", d.Replicas, d.Ready, wanted)
+		}
+	}
+	ready := []string{}
+	pods := s.Of(ObjectPod, part)
+	for _, p := range pods {
+		switch {
+		case p.Pod.Controller == "":
+			return fmt.Sprintf("pod %s has no controller", p.Name)
+		case p.Pod.Ready && !p.Pod.Deleting:
+			ready = append(ready, p.UID)
+		}
+	}
+	if len(pods) != wanted || len(ready) != wanted {
+		return fmt.Sprintf("it has %d pods, %d of them ready, and %d are wanted", len(pods), len(ready), wanted)
+	}
+	listed := []string{}
+	for _, slice := range s.Of(ObjectSlice, part) {
+		listed = append(listed, slice.Slice.Ready...)
+	}
+	slices.Sort(ready)
+	slices.Sort(listed)
+	if served && !slices.Equal(ready, listed) {
+		return fmt.Sprintf("its Service lists %d ready pods that are not exactly the %d ready ones", len(listed), len(ready))
+	}
+	return ""
+}

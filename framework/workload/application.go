@@ -1,0 +1,286 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// ApplicationNamespace is where the application of the profile "application" runs.
+const ApplicationNamespace = "holdfast-app"
+
+// The parts of the application, after the k8petstore that the guide to highly
+// available clusters is tried with. All but the last are scaled all the time.
+var (
+	scaledParts = []string{"frontend", "store", "load"}
+	stillPart   = "catalog"
+	// servedParts have a Service.
+	servedParts = map[string]bool{"frontend": true, "store": true, "catalog": true}
+)
+
+const (
+	partLabel   = "holdfast.dev/part"   // the name of the Deployment
+	servedLabel = "holdfast.dev/served" // on a Deployment with a Service
+
+	stillReplicas = 3
+	batchReplicas = 2
+	// grown is how old a batch, or a pod that stands alone, is before it is deleted.
+	grown = 5 * time.Second
+	// lostAfter is the time, in seconds, after which a pod leaves a node that is not
+	// ready. With the 300 s that Kubernetes gives by default, nobody would see in the
+	// time of an experiment that a node was taken for lost.
+	lostAfter = 2
+)
+
+var (
+	deploymentKind = kind{"Deployment", "apps/v1", "deployments"}
+	serviceKind    = kind{"Service", "v1", "services"}
+)
+
+// application is the profile of an application that is scaled up and down all the
+// time: a front end, a store, a load generator, and a catalog that nobody scales.
+// Beside it, batches (Deployments) and pods that stand alone come and go. One client
+// does all of that through the first entrance, the balancer where there is one.
+//
+// What becomes of it, each API server's watches tell. The nodes and their heartbeats
+// are watched as well, since pods depend on them.
+type application struct {
+	t        *Traffic
+	settings ApplicationSettings
+	*sightings
+	watching sync.WaitGroup
+	end      context.CancelFunc // of the watches
+}
+
+func newApplication(t *Traffic) *application {
+	return &application{t: t, settings: t.cfg.Application, sightings: &sightings{w: t.w}, end: func() {}}
+}
+
+func (p *application) start() error {
+	all := p.t.cfg.Cluster.Entrances()
+	setup, cancel := context.WithTimeout(p.t.ctx, setupLimit)
+	defer cancel()
+	if err := EnsureNamespace(setup, all, ApplicationNamespace); err != nil {
+		return err
+	}
+	if err := p.watch(all); err != nil {
+		return err
+	}
+	if err := p.deploy(setup, all[0]); err != nil {
+		return err
+	}
+	for _, client := range []struct {
+		name string
+		run  func(*operator)
+	}{{"scaler", p.scale}, {"batches", p.batches}, {"pods", p.pods}} {
+		c, err := p.operator(all[0], client.name)
+		if err != nil {
+			return err
+		}
+		p.t.clients.Go(func() {
+			defer c.close()
+			client.run(c)
+		})
+	}
+	return nil
+}
+
+// watch follows all that there is to see through each API server, or, where there is
+// no way to any, through the other entrances.
+func (p *application) watch(entrances []framework.Entrance) error {
+	if servers := apiServers(entrances); len(servers) > 0 {
+		entrances = servers
+	}
+	ctx, end := context.WithCancel(p.t.ctx)
+	p.end = end
+	own := ownerLabel + "=" + p.t.suffix
+	for _, e := range entrances {
+		api, err := client.NewAPI(e.Config, client.Options{})
+		if err != nil {
+			return fmt.Errorf("watching through %s: %w", e.Name, err)
+		}
+		context.AfterFunc(ctx, api.Close)
+		for _, o := range []objectWatch{
+			{kind: record.ObjectPod, path: podKind.path(ApplicationNamespace), label: own},
+			{kind: record.ObjectDeployment, path: deploymentKind.path(ApplicationNamespace), label: own},
+			{kind: record.ObjectSlice, path: "/apis/discovery.k8s.io/v1/namespaces/" + ApplicationNamespace + "/endpointslices", label: own},
+			{kind: record.ObjectNode, path: "/api/v1/nodes"},
+			{kind: record.ObjectHeartbeat, path: leaseKind.path("kube-node-lease")},
+		} {
+			o.sightings, o.api, o.via, o.timeout = p.sightings, api, e.Name, p.t.cfg.Timeout
+			p.watching.Go(func() { o.run(ctx) })
+		}
+	}
+	return nil
+}
+
+// operator is the client of the application; what it does is recorded.
+type operator struct {
+	*component
+	n int // how many objects it has made
+}
+
+func (p *application) operator(e framework.Entrance, name string) (*operator, error) {
+	r, err := newRegisters(e, p.t.w, name+"/"+e.Name, ApplicationNamespace, "", p.t.cfg.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &operator{component: &component{registers: r, values: newValues(p.t.random(), name, 0), owner: p.t.suffix}}, nil
+}
+
+// deploy makes the parts of the application and waits until all of it runs: on a
+// cluster where it does not, nothing could be told later.
+func (p *application) deploy(ctx context.Context, e framework.Entrance) error {
+	c, err := p.operator(e, "deployer")
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for _, part := range append([]string{stillPart}, scaledParts...) {
+		replicas := stillReplicas
+		if part != stillPart {
+			replicas = 1 + c.random.IntN(p.settings.Replicas)
+		}
+		if !tryUntil(ctx, func() bool {
+			if servedParts[part] && !there(c.makeService(ctx, p.name(part))) {
+				return false
+			}
+			return there(c.makeDeployment(ctx, p.name(part), replicas, servedParts[part]))
+		}) {
+			return fmt.Errorf("deploying %s of the application through %s: %w", part, e.Name, context.Cause(ctx))
+		}
+	}
+	lacks := []string{}
+	if !tryUntil(ctx, func() bool {
+		lacks = p.lacking()
+		return len(lacks) == 0 && len(p.of(record.ObjectPod, p.name(stillPart))) == stillReplicas
+	}) {
+		return fmt.Errorf("the application does not run: %v: %w", lacks, context.Cause(ctx))
+	}
+	return nil
+}
+
+// there tells whether an object is there after its creation.
+func there(op record.Op) bool { return op.Outcome == record.OK || alreadyThere(op) }
+
+// name is that of a part in this traffic, which no earlier one has used.
+func (p *application) name(part string) string { return part + "-" + p.t.suffix }
+
+// scale gives one part after another another number of pods.
+func (p *application) scale(c *operator) {
+	last := map[string]int{}
+	p.t.loop(c.random, p.settings.Interval, func(ctx context.Context) {
+		part := scaledParts[c.n%len(scaledParts)]
+		c.n++
+		replicas := 1 + c.random.IntN(p.settings.Replicas)
+		if replicas == last[part] {
+			replicas = 1 + replicas%p.settings.Replicas
+		}
+		last[part] = replicas
+		c.scaleTo(ctx, p.name(part), replicas)
+	})
+}
+
+// batches makes small Deployments, and deletes those that have long been as wanted.
+func (p *application) batches(c *operator) {
+	made := map[string]time.Time{}
+	p.t.loop(c.random, p.settings.BatchInterval, func(ctx context.Context) {
+		c.n++
+		name := p.name(fmt.Sprintf("batch-%d", c.n))
+		if op := c.makeDeployment(ctx, name, batchReplicas, false); op.Outcome == record.OK {
+			made[name] = time.Now()
+		}
+		for name, at := range maps.Clone(made) {
+			if time.Since(at) > grown && p.stands(name) && c.remove(ctx, deploymentKind, name).Outcome == record.OK {
+				delete(made, name)
+			}
+		}
+	})
+}
+
+// pods makes pods that stand alone, and deletes those that have run for a while.
+func (p *application) pods(c *operator) {
+	made := map[string]time.Time{}
+	p.t.loop(c.random, p.settings.PodInterval, func(ctx context.Context) {
+		c.n++
+		name := p.name(fmt.Sprintf("pod-%d", c.n))
+		if op := c.makePod(ctx, name); op.Outcome == record.OK {
+			made[name] = time.Now()
+		}
+		for _, o := range p.of(record.ObjectPod, "") {
+			if at, ok := made[o.Name]; ok && time.Since(at) > grown && o.Pod.Ready && c.remove(ctx, podKind, o.Name).Outcome == record.OK {
+				delete(made, o.Name)
+				return // one for each that comes
+			}
+		}
+	})
+}
+
+// finish scales each part once more, so that what is wanted is known for certain,
+// waits until all is as it is wanted, and takes the application down.
+func (p *application) finish(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, p.t.final*2/3)
+	defer cancel()
+	var operators []*operator
+	for _, e := range apiServers(p.t.cfg.Cluster.Entrances()) {
+		if c, err := p.operator(e, "last-scaler"); err == nil {
+			defer c.close()
+			operators = append(operators, c)
+		}
+	}
+	tries := 0
+	for _, part := range scaledParts {
+		replicas := 1 + p.t.random().IntN(p.settings.Replicas)
+		tryUntil(limited, func() bool {
+			if len(operators) == 0 {
+				return true
+			}
+			tries++
+			return operators[tries%len(operators)].scaleTo(limited, p.name(part), replicas).Outcome == record.OK
+		})
+	}
+	tryUntil(limited, func() bool { return len(p.lacking()) == 0 && !p.anyUnbound() })
+	p.end()
+	p.watching.Wait()
+	p.takeDown(ctx, operators)
+}
+
+func (p *application) anyUnbound() bool {
+	for _, o := range p.of(record.ObjectPod, "") {
+		if o.Pod.Node == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// takeDown deletes all that the profile made, as far as that can be done now. Nobody
+// looks at it any more, so it is not recorded.
+func (p *application) takeDown(ctx context.Context, operators []*operator) {
+	query := url.Values{"labelSelector": {ownerLabel + "=" + p.t.suffix}, "propagationPolicy": {"Background"}}
+	left := []kind{deploymentKind, podKind}
+	for _, part := range append([]string{stillPart}, scaledParts...) {
+		if servedParts[part] {
+			left = append(left, kind{serviceKind.name, serviceKind.version, serviceKind.resource + "/" + p.name(part)})
+		}
+	}
+	for _, c := range operators {
+		for len(left) > 0 {
+			ctx, cancel := context.WithTimeout(ctx, p.t.cfg.Timeout)
+			a := c.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: left[0].path(ApplicationNamespace), Query: query})
+			cancel()
+			if a.Outcome() != record.OK && a.Reason() != "NotFound" {
+				break
+			}
+			left = left[1:]
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// controller does, without end, what controllers, scheduler and kubelets do for an
+// application.
+type controller struct {
+	t    *testing.T
+	api  *client.API
+	last map[string]string // bodies by path: what is as it was is not written again
+}
+
+func (c controller) do(method, p string, body any, into any) {
+	req := client.Request{Method: method, Path: p}
+	if body != nil {
+		req.Body = mustJSON(body)
+		if c.last[method+p] == string(req.Body) {
+			return
+		}
+		c.last[method+p] = string(req.Body)
+	}
+	a := c.api.Do(c.t.Context(), req)
+	if into != nil && a.Outcome() == record.OK {
+		if err := json.Unmarshal(a.Body, into); err != nil {
+			c.t.Error(err)
+		}
+	}
+}
+
+func (c controller) list(p string) []clusterThing {
+	var list struct{ Items []clusterThing }
+	c.do(http.MethodGet, p, nil, &list)
+	return list.Items
+}
+
+func (c controller) reconcile() {
+	pods, deployments := podKind.path(ApplicationNamespace), deploymentKind.path(ApplicationNamespace)
+	of := map[string][]clusterThing{}
+	for _, p := range c.list(pods) {
+		part := p.Metadata.Labels[partLabel]
+		of[part] = append(of[part], p)
+		if p.Spec.NodeName == "" {
+			c.do(http.MethodPatch, pods+"/"+p.Metadata.Name, map[string]any{"spec": map[string]any{"nodeName": "worker-1"},
+				"status": map[string]any{"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}}, nil)
+		}
+	}
+	wanted := map[string]int{}
+	for _, d := range c.list(deployments) {
+		name := d.Metadata.Name
+		wanted[name] = d.Spec.Replicas
+		ready := []any{}
+		for i := range d.Spec.Replicas {
+			pod := fmt.Sprintf("%s-%d-%d", name, d.Spec.Replicas, i)
+			if slices.ContainsFunc(of[name], func(p clusterThing) bool { return p.Metadata.Name == pod }) {
+				continue
+			}
+			delete(c.last, http.MethodPatch+pods+"/"+pod)
+			c.do(http.MethodPost, pods, map[string]any{"kind": "Pod", "metadata": map[string]any{"name": pod, "labels": d.Metadata.Labels,
+				"uid": fmt.Sprint(pod, "-", time.Now().UnixNano()), "ownerReferences": []any{map[string]any{"kind": "ReplicaSet", "name": name, "controller": true}}}}, nil)
+		}
+		for _, p := range of[name] {
+			if p.condition("Ready") == "True" && strings.HasPrefix(p.Metadata.Name, fmt.Sprintf("%s-%d-", name, d.Spec.Replicas)) {
+				ready = append(ready, map[string]any{"targetRef": map[string]string{"uid": p.Metadata.UID}})
+			}
+		}
+		slicePath := "/apis/discovery.k8s.io/v1/namespaces/" + ApplicationNamespace + "/endpointslices"
+		slice := map[string]any{"kind": "EndpointSlice", "metadata": map[string]any{"name": name, "labels": d.Metadata.Labels}, "endpoints": ready}
+		c.do(http.MethodPost, slicePath, slice, nil)
+		c.do(http.MethodPut, slicePath+"/"+name, slice, nil)
+		c.do(http.MethodPatch, deployments+"/"+name, map[string]any{"status": map[string]any{
+			"replicas": len(of[name]), "updatedReplicas": len(of[name]), "readyReplicas": len(ready)}}, nil)
+	}
+	for part, pods := range of {
+		for _, p := range pods {
+			if part != "" && !strings.HasPrefix(p.Metadata.Name, fmt.Sprintf("%s-%d-", part, wanted[part])) {
+				c.do(http.MethodDelete, podKind.path(ApplicationNamespace)+"/"+p.Metadata.Name, nil, nil)
+			}
+		}
+	}
+}
+
+func TestApplication(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 2)
+	c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+	lease := func() {
+		c.Set("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/worker-1", `{"kind":"Lease","metadata":{"name":"worker-1"},"spec":{"renewTime":"2026-11-21T08:00:00.000000Z"}}`)
+	}
+	lease()
+	api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		all := controller{t, api, map[string]string{}}
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+				all.reconcile()
+			}
+		}
+	}()
+	w, read := recording(t)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileApplication},
+		Application: ApplicationSettings{Interval: 200 * time.Millisecond, BatchInterval: 500 * time.Millisecond, PodInterval: 300 * time.Millisecond}}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	c.Server(1).CloseClientConnections() // the watches go on from where they were
+	lease()
+	waitFor(t, "the end of the first batch", func() bool {
+		a := api.Do(t.Context(), client.Request{Method: http.MethodGet, Path: deploymentKind.path(ApplicationNamespace)})
+		return c.Revision() > 200 && !strings.Contains(string(a.Body), `"batch-1-`)
+	})
+	traffic.Stop()
+	close(stop)
+	<-stopped
+	run := read()
+
+	counts := map[string]int{}
+	for _, o := range run.Ops {
+		if op := o.V; op.Outcome == record.OK {
+			resource, _, _ := strings.Cut(op.Key, "/")
+			counts[string(op.Type)+" "+resource]++
+		}
+	}
+	for what, least := range map[string]int{"create deployments": 8, "create services": 3, "patch deployments": 15, "create pods": 8, "delete pods": 1, "delete deployments": 1} {
+		if counts[what] < least {
+			t.Errorf("%s: %d, want %d or more", what, counts[what], least)
+		}
+	}
+	var s record.Standing
+	kinds := map[record.ObjectKind]int{}
+	for _, o := range run.Objects {
+		if !s.Take(o.V) {
+			t.Errorf("recorded twice or too late: %+v", o.V)
+		}
+		kinds[o.V.Kind]++
+	}
+	if kinds[record.ObjectNode] != 1 || kinds[record.ObjectHeartbeat] != 2 {
+		t.Errorf("%v", kinds)
+	}
+	for _, part := range s.Parts() {
+		if l := s.Lacks(part, ""); l != "" {
+			t.Errorf("%s in the end: %s", part, l)
+		}
+	}
+	if got := len(s.Of(record.ObjectPod, "catalog-"+traffic.suffix)); got != stillReplicas {
+		t.Errorf("%d pods of the part that nobody scales", got)
+	}
+	// Nothing is left but what the controllers would delete.
+	for _, k := range []kind{deploymentKind, serviceKind} {
+		a := api.Do(t.Context(), client.Request{Method: http.MethodGet, Path: k.path(ApplicationNamespace)})
+		if !strings.Contains(string(a.Body), `"items":[]`) {
+			t.Errorf("left: %s", a.Body)
+		}
+	}
+}
+
+// TestObjects follows objects through a watch that breaks, and through one whose
+// history is gone.
+func TestObjects(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 1)
+	nodes := "/api/v1/nodes"
+	set := func(name, ready string) {
+		c.Set(nodes+"/"+name, fmt.Sprintf(`{"kind":"Node","metadata":{"name":%q,"uid":%q},"status":{"conditions":[{"type":"Ready","status":%q}]}}`, name, name, ready))
+	}
+	set("a", "True")
+	set("b", "True")
+	w, read := recording(t)
+	api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	o := &objectWatch{sightings: &sightings{w: w}, api: api, via: "node-1", kind: record.ObjectNode, path: nodes, timeout: time.Second}
+	done := make(chan struct{})
+	ctx := t.Context()
+	from := o.list(ctx)
+	go func() {
+		defer close(done)
+		if next := o.follow(ctx, from); next == from {
+			t.Error("the watch showed nothing to go on from")
+		}
+	}()
+	set("a", "Unknown")
+	waitFor(t, "the change", func() bool { return o.of(record.ObjectNode, "")[0].Node.Ready == "Unknown" })
+	c.Server(0).CloseClientConnections()
+	<-done
+	api.Do(ctx, client.Request{Method: http.MethodDelete, Path: nodes + "/b"})
+	c.Compact()
+	if next := o.follow(ctx, from); next != "" {
+		t.Errorf("a watch without its history goes on from %s", next)
+	}
+	o.list(ctx)
+	var told []string
+	for _, e := range read().Objects {
+		state := e.V.Node.Ready
+		if e.V.Gone {
+			state = "gone"
+		}
+		told = append(told, e.V.Name+" "+state)
+	}
+	if want := []string{"a True", "b True", "a Unknown", "b gone"}; !slices.Equal(told, want) {
+		t.Errorf("%q, want %q", told, want)
+	}
+}
+
+func TestClusterThing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind record.ObjectKind
+		json string
+		want record.Object
+	}{
+		"deployment": {record.ObjectDeployment, `{"metadata":{"generation":4,"labels":{"holdfast.dev/part":"web","holdfast.dev/served":"true"}},"spec":{"replicas":3},
+			"status":{"observedGeneration":3,"replicas":2,"updatedReplicas":2,"readyReplicas":1}}`,
+			record.Object{Part: "web", Deployment: &record.DeploymentState{Wanted: 3, Generation: 4, Observed: 3, Replicas: 2, Updated: 2, Ready: 1, Served: true}}},
+		"pod": {record.ObjectPod, `{"metadata":{"deletionTimestamp":"2026-11-21T08:00:00Z","ownerReferences":[{"kind":"Other","name":"o"},{"kind":"ReplicaSet","name":"web-1","controller":true}]},
+			"spec":{"nodeName":"worker-1"},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}],"containerStatuses":[{"restartCount":1},{"restartCount":2}]}}`,
+			record.Object{Pod: &record.PodState{Controller: "ReplicaSet/web-1", Node: "worker-1", Phase: "Running", Ready: true, Deleting: true, Restarts: 3}}},
+		"slice": {record.ObjectSlice, `{"endpoints":[{"targetRef":{"uid":"z"}},{"conditions":{"ready":false},"targetRef":{"uid":"x"}},{"conditions":{"ready":true},"targetRef":{"uid":"a"}}]}`,
+			record.Object{Slice: &record.SliceState{Ready: []string{"a", "z"}}}},
+		"node": {record.ObjectNode, `{"status":{"conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"Unknown"}]}}`,
+			record.Object{Node: &record.NodeState{Ready: "Unknown"}}},
+	} {
+		var thing clusterThing
+		if err := json.Unmarshal([]byte(tt.json), &thing); err != nil {
+			t.Fatal(err)
+		}
+		tt.want.Kind, tt.want.Via = tt.kind, "node-1"
+		got, want := mustJSON(thing.object(tt.kind, "node-1")), mustJSON(tt.want)
+		if string(got) != string(want) {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+		}
+	}
+}

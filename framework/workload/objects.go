@@ -1,0 +1,259 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// sightings records the objects that several watches see, each version once.
+type sightings struct {
+	w *record.Writer
+
+	mu  sync.Mutex
+	now record.Standing
+}
+
+// saw records a state, if it is news.
+func (s *sightings) saw(o record.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now.Take(o) {
+		_ = s.w.Append(record.KindObject, o)
+	}
+}
+
+// listed takes in a whole list: what it does not hold, and was older, is gone. That
+// comes first, and what is new last, so that there never seem to be more than there are.
+func (s *sightings) listed(kind record.ObjectKind, via, revision string, all []record.Object) {
+	there := map[string]bool{}
+	for _, o := range all {
+		there[o.UID] = true
+	}
+	known := map[string]bool{}
+	for _, o := range s.of(kind, "") {
+		known[o.UID] = true
+		if !there[o.UID] && number(o.Revision) < number(revision) {
+			o.Gone, o.Revision, o.Via = true, revision, via
+			s.saw(o)
+		}
+	}
+	for _, fresh := range []bool{false, true} {
+		for _, o := range all {
+			if known[o.UID] != fresh {
+				s.saw(o)
+			}
+		}
+	}
+}
+
+func (s *sightings) of(kind record.ObjectKind, part string) []record.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now.Of(kind, part)
+}
+
+// lacking returns what is not as it is wanted, of all parts; empty where all is.
+func (s *sightings) lacking() (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, part := range s.now.Parts() {
+		if l := s.now.Lacks(part, ""); l != "" {
+			all = append(all, part+": "+l)
+		}
+	}
+	return all
+}
+
+// stands tells whether a part is there and as it is wanted.
+func (s *sightings) stands(part string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.now.Of(record.ObjectDeployment, part)) > 0 && s.now.Lacks(part, "") == ""
+}
+
+// objectWatch follows the objects of one kind through one entrance.
+type objectWatch struct {
+	*sightings
+	api     *client.API
+	via     string
+	kind    record.ObjectKind
+	path    string
+	label   string // a selector, empty for all
+	timeout time.Duration
+}
+
+// run follows them until ctx ends: from a list on, again from one where the history
+// is gone, and from the last event where a watch has ended otherwise.
+func (o *objectWatch) run(ctx context.Context) {
+	from := ""
+	for ctx.Err() == nil {
+		if from == "" {
+			from = o.list(ctx)
+		}
+		if from != "" {
+			from = o.follow(ctx, from)
+		}
+		client.Pause(ctx, watchPause)
+	}
+}
+
+func (o *objectWatch) query() url.Values {
+	q := url.Values{}
+	if o.label != "" {
+		q.Set("labelSelector", o.label)
+	}
+	return q
+}
+
+// list returns the version of the list, empty where there was none.
+func (o *objectWatch) list(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	a := o.api.Do(ctx, client.Request{Method: http.MethodGet, Path: o.path, Query: o.query()})
+	var list struct {
+		Metadata metadata       `json:"metadata"`
+		Items    []clusterThing `json:"items"`
+	}
+	if a.Outcome() != record.OK || json.Unmarshal(a.Body, &list) != nil || list.Metadata.ResourceVersion == "" {
+		return ""
+	}
+	var all []record.Object
+	for _, item := range list.Items {
+		all = append(all, item.object(o.kind, o.via))
+	}
+	o.listed(o.kind, o.via, list.Metadata.ResourceVersion, all)
+	return list.Metadata.ResourceVersion
+}
+
+// follow makes one watch from a version on. It returns where to go on, empty where
+// only a list can tell.
+func (o *objectWatch) follow(ctx context.Context, from string) string {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	q := o.query()
+	q.Set("watch", "true")
+	q.Set("resourceVersion", from)
+	q.Set("allowWatchBookmarks", "true")
+	tooLong := time.AfterFunc(o.timeout, func() { cancel(fmt.Errorf("not accepted in %s", o.timeout)) })
+	body, err := o.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: o.path, Query: q})
+	tooLong.Stop()
+	if refused := (*client.RefusedError)(nil); errors.As(err, &refused) && refused.Status == http.StatusGone {
+		return ""
+	}
+	if err != nil {
+		return from
+	}
+	defer body.Close()
+	return o.events(body, from)
+}
+
+func (o *objectWatch) events(body io.Reader, from string) string {
+	for all := json.NewDecoder(body); ; {
+		var e struct {
+			Type   string       `json:"type"`
+			Object clusterThing `json:"object"`
+		}
+		if err := all.Decode(&e); err != nil {
+			return from
+		}
+		switch e.Type {
+		case "ADDED", "MODIFIED", "DELETED":
+			seen := e.Object.object(o.kind, o.via)
+			seen.Gone = e.Type == "DELETED"
+			o.saw(seen)
+		case "BOOKMARK":
+		default: // an error: most of all that the history is gone
+			return ""
+		}
+		from = e.Object.Metadata.ResourceVersion
+	}
+}
+
+// clusterThing is what is needed of the objects that are followed, whatever their kind.
+type clusterThing struct {
+	Metadata struct {
+		Name              string            `json:"name"`
+		UID               string            `json:"uid"`
+		ResourceVersion   string            `json:"resourceVersion"`
+		Generation        int64             `json:"generation"`
+		DeletionTimestamp *time.Time        `json:"deletionTimestamp"`
+		Labels            map[string]string `json:"labels"`
+		OwnerReferences   []struct {
+			Kind, Name string
+			Controller bool
+		} `json:"ownerReferences"`
+	} `json:"metadata"`
+	Spec struct {
+		Replicas  int       `json:"replicas"`
+		NodeName  string    `json:"nodeName"`
+		RenewTime time.Time `json:"renewTime"`
+	} `json:"spec"`
+	Status struct {
+		Phase              string `json:"phase"`
+		ObservedGeneration int64  `json:"observedGeneration"`
+		Replicas           int    `json:"replicas"`
+		UpdatedReplicas    int    `json:"updatedReplicas"`
+		ReadyReplicas      int    `json:"readyReplicas"`
+		Conditions         []struct{ Type, Status string }
+		ContainerStatuses  []struct{ RestartCount int }
+	} `json:"status"`
+	Endpoints []struct {
+		Conditions struct{ Ready *bool }
+		TargetRef  struct{ UID string }
+	} `json:"endpoints"`
+}
+
+func (t clusterThing) object(kind record.ObjectKind, via string) record.Object {
+	m := t.Metadata
+	o := record.Object{Kind: kind, Name: m.Name, UID: m.UID, Revision: m.ResourceVersion, Via: via, Part: m.Labels[partLabel]}
+	switch kind {
+	case record.ObjectDeployment:
+		s := t.Status
+		o.Deployment = &record.DeploymentState{Wanted: t.Spec.Replicas, Generation: m.Generation, Observed: s.ObservedGeneration,
+			Replicas: s.Replicas, Updated: s.UpdatedReplicas, Ready: s.ReadyReplicas, Served: m.Labels[servedLabel] != ""}
+	case record.ObjectPod:
+		o.Pod = &record.PodState{Node: t.Spec.NodeName, Phase: t.Status.Phase, Ready: t.condition("Ready") == "True", Deleting: m.DeletionTimestamp != nil}
+		for _, owner := range m.OwnerReferences {
+			if owner.Controller {
+				o.Pod.Controller = owner.Kind + "/" + owner.Name
+			}
+		}
+		for _, c := range t.Status.ContainerStatuses {
+			o.Pod.Restarts += c.RestartCount
+		}
+	case record.ObjectSlice:
+		o.Slice = &record.SliceState{Ready: []string{}}
+		for _, e := range t.Endpoints {
+			// Not said means ready (EndpointConditions in the API).
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				o.Slice.Ready = append(o.Slice.Ready, e.TargetRef.UID)
+			}
+		}
+		slices.Sort(o.Slice.Ready)
+	case record.ObjectNode:
+		o.Node = &record.NodeState{Ready: t.condition("Ready")}
+	case record.ObjectHeartbeat:
+		o.Heartbeat = &record.HeartbeatState{Renewed: t.Spec.RenewTime}
+	}
+	return o
+}
+
+func (t clusterThing) condition(name string) string {
+	for _, c := range t.Status.Conditions {
+		if c.Type == name {
+			return c.Status
+		}
+	}
+	return ""
+}

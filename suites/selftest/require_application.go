@@ -1,0 +1,82 @@
+package selftest
+
+import (
+	"maps"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/suites"
+)
+
+// rogueCluster has one controller manager that does not take part in the election,
+// and acts all the time.
+func rogueCluster(elections map[string]string) *clusters.Cluster {
+	c := with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections})
+	c.SetNodes(3)
+	c.Spec.Nodes[2].ExtraArgs = clusters.ExtraArgs{framework.ControllerManager: {"leader-elect": "false"}}
+	return c
+}
+
+// scaledTime is the cluster that the scenario node-lost asks for, with arguments for
+// kwok on top.
+func scaledTime(kwok map[string]string) *clusters.Cluster {
+	s, err := scenario(catalogue + "node-lost")
+	if err != nil {
+		panic(err) // it is part of the program and tested with it
+	}
+	c, err := suites.Cluster(clusters.Default(), s.Spec.Cluster)
+	if err != nil {
+		panic(err)
+	}
+	args := maps.Clone(kwok)
+	c.Spec.ExtraArgs = c.Spec.ExtraArgs.Merge(clusters.ExtraArgs{framework.Kwok: args})
+	return c
+}
+
+// applicationPlants are those about what controllers, schedulers and nodes do with an
+// application. The steps are those of the scenario: at 1 the first fault is injected, at
+// 10 and 11 the controller manager and the scheduler, at 15 and 16 they are healed.
+func applicationPlants() []Plant {
+	const scenario, pods = catalogue + "application", "/registry/pods/holdfast-app/"
+	return []Plant{
+		{Name: "refused-pods", Violation: "a store that takes no pods of one Deployment any more",
+			Cluster: proxied, Scenario: scenario, From: 1,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: pods + "frontend-"})},
+			Catches: []Catch{
+				{Requirement: "HA-WL-001", Says: "frontend-"},
+				{Judge: "application-converges", Says: "must be as it is wanted within"},
+			}},
+		{Name: "work-stands-still", Violation: "standby controller managers cannot write the lease while work is waiting",
+			Cluster: proxied, Scenario: scenario, From: 11, Until: 17,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/leases/kube-system/kube-controller-manager"})},
+			Catches: []Catch{
+				{Requirement: "HA-LE-008", Says: "What is created while kube-controller-manager has no active instance must be reconciled"},
+				{Requirement: "HA-WL-001", Says: "must be as it is wanted within"},
+				{Judge: "work-goes-on", Says: "created by"},
+			}},
+		{Name: "lost-bindings", Violation: "a store that acknowledges the bindings of some pods and loses them",
+			Cluster: proxied, Scenario: scenario, From: 11, Until: 15,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.LostUpdate, Prefix: pods + "pod-"})},
+			Catches: []Catch{
+				{Requirement: "HA-LE-009", Says: "No pod may be forgotten"},
+				{Judge: "pods-bound", Says: "No pod may be forgotten"},
+			}},
+		{Name: "rogue-controllers", Violation: "kube-controller-manager --leader-elect=false on one node",
+			Cluster: rogue, Scenario: scenario,
+			Catches: []Catch{
+				{Requirement: "HA-LE-008", Says: "were wanted at most"},
+				// Two controllers give each Service slices of their own.
+				{Requirement: "HA-WL-001"},
+				{Judge: "one-actor", Says: "kube-controller-manager"},
+			}},
+		{Name: "pinned-workers", Violation: "worker nodes that know one API server, and not the balancer",
+			Cluster: pinned, Twin: scaled, Scenario: catalogue + "node-lost",
+			Catches: []Catch{
+				{Requirement: "HA-CL-008", Says: "Heartbeats of worker nodes must get through in spite of the isolation of node-1"},
+				{Requirement: "HA-WL-002", Says: "Running pods must not be touched by the isolation of node-1"},
+				{Judge: "nodes-ready", Says: "Heartbeats of worker nodes must get through"},
+				{Judge: "pods-untouched", Says: "which nobody changed"},
+			}},
+	}
+}
