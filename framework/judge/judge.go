@@ -49,6 +49,12 @@ func definitions() []definition {
 		takeover(),
 		availability(),
 		throughput(),
+		handover(),
+		noStaleRead(),
+		commitLatency(),
+		noElection(),
+		writesSucceed(),
+		timeTravel(),
 	}
 }
 
