@@ -42,6 +42,10 @@ type Plant struct {
 	// it. Where they are requirements, no other one of the scenario may fail, unless
 	// a check of every run took its pass that is named here as well.
 	Catches []Catch
+	// May are checks of every run that may find it too, or may not, as it happens;
+	// what they take the pass from is expected. They count only where Catches names
+	// requirements.
+	May []string
 }
 
 // Catch is what must be said of a planted violation: by a judge, or of a requirement.
@@ -115,6 +119,7 @@ func kinds() map[string]kind {
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
 		counted:  {counting, false},
 		dropping: {buggy, false},
+		onDisks:  diskCluster(),
 	}
 }
 
