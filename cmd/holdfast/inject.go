@@ -25,7 +25,7 @@ heals by itself then, without the API server's help.
 
 A target is a component or node by name, number or role, found once, now:
 etcd/leader, etcd/follower, etcd/2, apiserver/node-3, apiserver/any, kcm/active,
-scheduler/standby, node/2, node/kcm/active, agent/1, zone/b, balancer, kwok,
+scheduler/standby, node/2, node/kcm/active, agent/1, zone/b, nodes, balancer, kwok,
 workers, harness. 'holdfast faults' lists the faults with their parameters.
 
 Exit codes: 0 the fault has proof of its effect, 2 wrong usage (nothing was

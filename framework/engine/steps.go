@@ -278,9 +278,11 @@ func (r *run) act(ctx context.Context, a *Action) {
 	case actionReady:
 		err = workload.Ready(ctx, r.cluster, r.w)
 	case actionPrepareStale:
-		err = workload.PrepareStale(ctx, r.cluster, r.w)
+		err = errors.Join(workload.PrepareStale(ctx, r.cluster, r.w), workload.PrepareMoving(ctx, r.cluster, r.w))
 	case actionStaleRead:
 		err = workload.StaleRead(ctx, r.cluster, node, r.w)
+	case actionMovingReads:
+		err = workload.MovingReads(ctx, r.cluster, node, r.w)
 	case actionMinorityProbe:
 		err = workload.MinorityProbe(ctx, r.cluster, node, r.w)
 	case actionFailover:
@@ -302,6 +304,7 @@ const (
 	actionStaleRead     = "stale-read"
 	actionMinorityProbe = "minority-probe"
 	actionFailover      = "failover"
+	actionMovingReads   = "moving-reads"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -310,6 +313,7 @@ func actions() map[string]bool {
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionFailover: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
+		actionMovingReads: true,
 	}
 }
 

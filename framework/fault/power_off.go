@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// PowerOff pulls the plug of a node, or of all nodes of a zone at once.
+// PowerOff pulls the plug of a node, or of all nodes of a zone or of the control plane
+// at once.
 var PowerOff Fault = powerOff{}
 
 type powerOff struct{}
@@ -18,8 +19,8 @@ func (powerOff) Name() string { return "power-off" }
 
 func (powerOff) Doc() Doc {
 	return Doc{
-		Summary: "pulls the plug of a node, or of all nodes of a zone at once: everything on it ends, and its peers get neither FIN nor RST",
-		Targets: []string{"node", "zone"},
+		Summary: "pulls the plug of a node, or of all nodes of a zone or of the control plane at once: everything on it ends, and its peers get neither FIN nor RST",
+		Targets: []string{"node", "zone", "nodes"},
 		Params:  map[string]string{"unsynced": unsyncedDoc},
 		Needs:   []string{"PowerSwitch", "ProcessReporter, unless the node has an entrance"},
 		Example: "node/leader",

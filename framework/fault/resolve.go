@@ -33,6 +33,7 @@ var ErrNobody = errors.New("nobody is in that role at the moment")
 //	node/kcm/active  the node of that component; likewise apiserver/kcm/active
 //	agent/...        a node's process watcher, as for etcd
 //	zone/b           every node of fault domain b
+//	nodes            every control-plane node
 //	balancer         the load balancer
 //	kwok             the process that simulates the worker nodes
 //	workers, harness hosts of the network, for faults of the network and of names
@@ -61,6 +62,10 @@ func Resolve(ctx context.Context, c framework.Cluster, target string) (Target, e
 		if err != nil {
 			return Target{}, fmt.Errorf("target %s: %w", target, err)
 		}
+		return t, nil
+	}
+	if r.nodes {
+		t.Nodes = nodeNames(c.Nodes())
 		return t, nil
 	}
 	t.Component = r.kind.component

@@ -35,6 +35,7 @@ func TestResolve(t *testing.T) {
 			"node/kcm/active":        {Node: "node-2"},
 			"agent/2":                {Node: "node-2", Component: framework.NodeAgent},
 			"zone/b":                 {Nodes: []string{"node-2", "node-3"}},
+			"nodes":                  {Nodes: []string{"node-1", "node-2", "node-3"}},
 			"kwok":                   {Host: "workers", Component: framework.Kwok},
 			"harness":                {Host: "harness"},
 			"apiserver/kcm/active":   {Node: "node-2", Component: framework.APIServer},

@@ -59,14 +59,19 @@ func hosts() []host {
 	}
 }
 
-// zonePrefix begins the target of a whole zone.
-const zonePrefix = "zone/"
+const (
+	// zonePrefix begins the target of a whole zone.
+	zonePrefix = "zone/"
+	// everyNode is the target of all control-plane nodes at once.
+	everyNode = "nodes"
+)
 
 // reference is a target as written, taken apart but not looked up.
 type reference struct {
-	host *host
-	zone string
-	kind kind
+	host  *host
+	zone  string
+	nodes bool // every control-plane node
+	kind  kind
 	// Exactly one of these says which.
 	role   role
 	number int        // from 1, in the order in which the nodes joined
@@ -81,6 +86,8 @@ func (r reference) String() string {
 		return r.host.names[0]
 	case r.zone != "":
 		return zonePrefix + r.zone
+	case r.nodes:
+		return everyNode
 	case r.of != nil:
 		return r.kind.names[0] + "/" + r.of.String()
 	case r.role != "":
@@ -98,6 +105,9 @@ func parseTarget(s string) (reference, error) {
 		if slices.Contains(h.names, s) {
 			return reference{host: &h}, nil
 		}
+	}
+	if s == everyNode {
+		return reference{nodes: true}, nil
 	}
 	if zone, ok := strings.CutPrefix(s, zonePrefix); ok {
 		if zone == "" || !nodeName(zone) {
@@ -198,7 +208,7 @@ func forms() string {
 		}
 		all = append(all, fmt.Sprintf("%s/{%s,NUMBER,NODE}", k.names[0], strings.Join(roles, ",")))
 	}
-	all = append(all, zonePrefix+"ZONE")
+	all = append(all, zonePrefix+"ZONE", everyNode)
 	for _, h := range hosts() {
 		all = append(all, h.names[0])
 	}

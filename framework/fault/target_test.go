@@ -24,6 +24,7 @@ func TestParseTarget(t *testing.T) {
 		"node-agent/2":                          "agent/2",
 		"agent/etcd/leader":                     "agent/etcd/leader",
 		"zone/b":                                "zone/b",
+		"nodes":                                 "nodes",
 		"workers":                               "workers",
 		"harness":                               "harness",
 		"node/99999999999999999999999999999999": "node/99999999999999999999999999999999", // a name then
@@ -48,6 +49,7 @@ func TestParseTarget(t *testing.T) {
 		"node/kcm/etcd/leader": "only another component",
 		"node/kcm/leader":      "active, standby, any",
 		"balancer/1":           "no kind of target",
+		"nodes/1":              "no kind of target",
 		"zone/":                "not the name of a zone",
 		"zone/a/b":             "not the name of a zone",
 		" etcd/1":              "no kind of target",

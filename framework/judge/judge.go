@@ -54,6 +54,12 @@ func definitions() []definition {
 		endpointsFollow(),
 		learnsAddresses(),
 		applicationConverges(), podsUntouched(), nodesReady(), workGoesOn(), podsBound(),
+		handover(),
+		noStaleRead(),
+		commitLatency(),
+		noElection(),
+		writesSucceed(),
+		timeTravel(),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -15,11 +16,18 @@ func listSemantics() definition {
 		Guarantee: "A list is exactly the state of the version that it gives. Without a resourceVersion that is no older than any write that was acknowledged, and any version that was read, before the call; " +
 			"with NotOlderThan it is at least the version asked for, with Exact that version, and with 0 any version.",
 		Source: "Kubernetes API concepts (resource versions); KEP-2340 (consistent reads from the cache); etcd API guarantees, key-value APIs",
+		Params: map[string]string{
+			"each": "how many lists of each kind every API server must have answered, since the check's fault where it names one: unset, 0, NotOlderThan, Exact, and paged (default 0)",
+		},
 	}, judgeListSemantics}
 }
 
 func judgeListSemantics(m *matter) finding {
 	const must = "A list must be the state of a version that was asked for"
+	each, err := strconv.Atoi(m.param("each", "0"))
+	if err != nil || each < 0 {
+		return inconclusive("the check cannot be judged: parameter each = %q is no number", m.check.Params["each"])
+	}
 	c := m.collections()
 	known := c.witnesses(m.run)
 	var breaches []breach
@@ -41,7 +49,42 @@ func judgeListSemantics(m *matter) finding {
 		return notApplicable("the record has no list of a collection that was answered")
 	}
 	of := fmt.Sprintf("%d lists, %d items", judged, items)
+	if missing := m.fewLists(c, each); missing != "" && len(breaches) == 0 {
+		return inconclusive("%s, fewer than the %d that it takes to say anything", missing, each)
+	}
 	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
+}
+
+// fewLists names an API server that answered fewer lists of some kind than each since
+// the check's fault, or is empty.
+func (m *matter) fewLists(c *collections, each int) string {
+	type kind struct {
+		entrance string
+		match    record.ListMatch
+	}
+	const paged = "paged"
+	from := record.Nanos(0)
+	if m.fault != nil {
+		from = m.fault.effect()
+	}
+	answered := map[kind]int{}
+	for _, l := range c.lists {
+		if l.API != apiKubernetes || l.Outcome != record.OK || l.Call < from {
+			continue
+		}
+		answered[kind{l.Entrance, l.Match}]++
+		if len(l.Pages) > 1 {
+			answered[kind{l.Entrance, paged}]++
+		}
+	}
+	for _, e := range m.apiServers() {
+		for _, match := range []record.ListMatch{record.MatchUnset, record.MatchAny, record.MatchNotOlderThan, record.MatchExact, paged} {
+			if n := answered[kind{e, match}]; n < each {
+				return fmt.Sprintf("%s answered %s (%s)", e, plural(n, "list"), match)
+			}
+		}
+	}
+	return ""
 }
 
 // version is that of which the list is the state, 0 where the record does not say. An

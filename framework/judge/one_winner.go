@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -14,6 +15,9 @@ func oneWinner() definition {
 		Name:      "one-winner",
 		Guarantee: "Of the updates and deletes that compare with one version of a key, at most one succeeds.",
 		Source:    "Kubernetes API concepts (resource versions, optimistic concurrency); etcd transactions",
+		Params: map[string]string{
+			"contended": "how many versions writes through different entrances must have contended for (default 0)",
+		},
 	}, judgeOneWinner}
 }
 
@@ -21,9 +25,17 @@ func oneWinner() definition {
 type contest struct{ api, key, version string }
 
 func judgeOneWinner(m *matter) finding {
+	least, err := strconv.Atoi(m.param("contended", "0"))
+	if err != nil || least < 0 {
+		return inconclusive("the check cannot be judged: parameter contended = %q is no number", m.check.Params["contended"])
+	}
 	type result struct {
 		tried int
-		won   []record.Op
+		// entrance is the first one that the version was written through, apart tells
+		// whether another one was as well.
+		entrance string
+		apart    bool
+		won      []record.Op
 	}
 	contests := map[contest]*result{}
 	books, shown := newLedger(m.run), quorumSightings(m.run)
@@ -35,9 +47,10 @@ func judgeOneWinner(m *matter) finding {
 		}
 		c := contest{op.API, op.Key, op.Expect}
 		if contests[c] == nil {
-			contests[c] = &result{}
+			contests[c] = &result{entrance: op.Entrance}
 		}
 		contests[c].tried++
+		contests[c].apart = contests[c].apart || op.Entrance != contests[c].entrance
 		if won(op, books, shown) {
 			contests[c].won = append(contests[c].won, op)
 		}
@@ -45,11 +58,14 @@ func judgeOneWinner(m *matter) finding {
 	if len(contests) == 0 {
 		return notApplicable("the record has no write that compares with a version")
 	}
-	contended, won := 0, 0
+	contended, apart, won := 0, 0, 0
 	var broken []record.Op
 	for _, r := range contests {
 		if r.tried > 1 {
 			contended++
+		}
+		if r.apart {
+			apart++
 		}
 		won += min(1, len(r.won))
 		if len(r.won) < 2 {
@@ -69,6 +85,9 @@ func judgeOneWinner(m *matter) finding {
 			second.Client, describeShort(second), when(second.Call), when(second.Return)).
 			counted("%d winners", len(broken)).shows(describe(first), describe(second)).
 			exhibits(exhibit("Both replaced version "+first.Expect+" of "+first.Key, opSpan(first), opSpan(second).blamed()))
+	}
+	if apart < least {
+		return inconclusive("writes through different entrances contended for %s, fewer than the %d that it takes to say anything", plural(apart, "version"), least)
 	}
 	return passed("Of the writes over each of %s, %d of them contended for, at most one succeeded.", plural(len(contests), "version"), contended).
 		counted("%d versions, %d replaced", len(contests), won)

@@ -149,8 +149,8 @@ type Op struct {
 	Error   string  `json:"error,omitempty"`
 	// Purpose marks operations that are not part of the general traffic but
 	// made for a check: "cross-read", "cross-member", "stale-read",
-	// "minority-write", "ready" (key "/readyz"), "failover" (a client that knows
-	// several addresses); once the traffic has stopped,
+	// "minority-write", "moving-read", "ready" (key "/readyz"), "failover" (a client that
+	// knows several addresses); once the traffic has stopped,
 	// "final-write" (the last write of a key), "final-read" and "cleanup". Empty
 	// for traffic.
 	Purpose string `json:"purpose,omitempty"`

@@ -196,3 +196,38 @@ func TestStaleReadOnHealthyCluster(t *testing.T) {
 		t.Error("no error for a node that is not there")
 	}
 }
+
+func TestMovingReads(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 3)
+	w, read := recording(t)
+	for range 2 { // the register is there the second time
+		if err := PrepareMoving(t.Context(), c, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := MovingReads(t.Context(), c, "node-3", w); err != nil {
+		t.Fatal(err)
+	}
+	reads, writes := map[string]int{}, map[string]int{}
+	for _, o := range read().Ops {
+		switch op := o.V; {
+		case op.Purpose == "moving-read":
+			if op.Client != "moving" || op.Consistency != "any" || !op.Found || op.Revision == "" {
+				t.Errorf("%+v", op)
+			}
+			reads[op.Entrance]++
+		case op.Type == record.OpPatch && op.Outcome == record.OK:
+			writes[op.Entrance]++
+		}
+	}
+	if reads["node-1"] != movingRounds || reads["node-2"] != movingRounds || reads["node-3"] != movingRounds {
+		t.Errorf("reads %v", reads)
+	}
+	if writes["node-1"] < movingRounds/2 || writes["node-2"] != movingRounds/2 || writes["node-3"] != 0 {
+		t.Errorf("writes %v", writes)
+	}
+	if err := MovingReads(t.Context(), c, "node-4", w); err == nil {
+		t.Error("no error without an API server on the node")
+	}
+}

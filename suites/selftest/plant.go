@@ -43,6 +43,10 @@ type Plant struct {
 	// it. Where they are requirements, no other one of the scenario may fail, unless
 	// a check of every run took its pass that is named here as well.
 	Catches []Catch
+	// May are checks of every run that may find it too, or may not, as it happens;
+	// what they take the pass from is expected. They count only where Catches names
+	// requirements.
+	May []string
 }
 
 // Catch is what must be said of a planted violation: by a judge, or of a requirement.
@@ -126,6 +130,7 @@ func kinds() map[string]kind {
 		rogue:    {rogueCluster(elections), false},
 		scaled:   {scaledTime(nil), false},
 		pinned:   {scaledTime(map[string]string{"master": "https://10.77.0.11:6443"}), false},
+		onDisks:  diskCluster(),
 	}
 	maps.Copy(all, nodeKinds())
 	maps.Copy(all, leaseKinds(elections))

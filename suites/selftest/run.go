@@ -129,7 +129,7 @@ func (r *runner) unit(ctx context.Context, u Unit) Outcome {
 // results sorts out what counts, and which requirements failed beside what is planted.
 func (u Unit) results(p Plant, all []judge.Result) (counted, surplus []judge.Result) {
 	known := func(name string) bool {
-		return slices.ContainsFunc(p.Catches, func(c Catch) bool { return c.subject() == name })
+		return slices.Contains(p.May, name) || slices.ContainsFunc(p.Catches, func(c Catch) bool { return c.subject() == name })
 	}
 	exact := slices.ContainsFunc(p.Catches, func(c Catch) bool { return c.Requirement != "" })
 	for _, r := range all {

@@ -37,6 +37,13 @@ func TestTable(t *testing.T) {
 			planted[c.subject()] = true
 		}
 	}
+	for _, p := range Plants() {
+		for _, name := range p.May {
+			if !slices.ContainsFunc(judge.Docs(), func(d judge.Doc) bool { return d.Name == name }) {
+				t.Errorf("plant %s: there is no judge %s that may find it", p.Name, name)
+			}
+		}
+	}
 	for _, d := range judge.Docs() {
 		if !planted[d.Name] {
 			t.Errorf("nothing is planted for judge %s", d.Name)
@@ -48,7 +55,7 @@ func TestPlan(t *testing.T) {
 	if _, err := Plan([]string{"none"}, 1); err == nil {
 		t.Error("a judge that does not exist was taken")
 	}
-	work, err := Plan([]string{"linearizable", "endpoint-removed"}, 4)
+	work, err := Plan([]string{"list-snapshot", "endpoint-removed"}, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +65,7 @@ func TestPlan(t *testing.T) {
 			units = append(units, b.Cluster+": "+u.String())
 		}
 	}
-	want := []string{"counted: fixed-count", "proxied: healthy apiserver-killed", "proxied: healthy traffic", "proxied: old-registers"}
+	want := []string{"counted: fixed-count", "proxied: healthy apiserver-killed", "proxied: healthy traffic", "proxied: torn-pages"}
 	if !slices.Equal(units, want) {
 		t.Errorf("%q, want %q", units, want)
 	}

@@ -1,0 +1,143 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// onDisks has proxies, and disks that faults can be put on.
+const onDisks = "on-disks"
+
+func diskCluster() kind {
+	c := with(nil)
+	c.Spec.Disk = clusters.DiskFUSE
+	return kind{c, true}
+}
+
+// probed are the ConfigMaps of the probes, in etcd. Nobody reads their values, so that
+// what is done to them breaks nothing but what is asked of the probes.
+const probed = "/registry/configmaps/holdfast-probes/"
+
+// quorumPlants are those for the requirements on quorum reads and writes.
+func quorumPlants() []Plant {
+	refused := []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: inEtcd}), etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: probed})}
+	lost := []Tampering{etcd(tamper.Rule{Mode: tamper.LostWrite, Prefix: probed})}
+	// What else says that a read is old: which of them sees it depends on who reads.
+	sessions := []string{"read-your-writes", "monotonic-reads", "revision-order"}
+	return []Plant{
+		{Name: "old-cross-reads", Violation: "the API server of one node reads what others have just written as it was 20 revisions ago",
+			Cluster: proxied, Scenario: "catalogue/steady", From: 3, Until: 4, May: sessions,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: inEtcd + "cross", By: 20}, 3)},
+			Catches: []Catch{{Requirement: "HA-QR-001", Says: "must be seen by the next read"},
+				{Judge: "linearizable"}}},
+		{Name: "reads-without-quorum", Violation: "API servers read etcd without a quorum while a member is isolated",
+			Cluster: proxied, Scenario: "catalogue/etcd-member-isolated", From: 2, Until: 8, May: append([]string{"list-semantics"}, sessions...),
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.Serializable, Prefix: inEtcd})},
+			Catches: []Catch{{Requirement: "HA-QR-002", Says: "No quorum read may be stale"},
+				{Judge: "linearizable"}}},
+		{Name: "no-moving-reads", Violation: "API servers that answer no client that moves, so that the hazard is not shown",
+			Cluster: proxied, Scenario: "catalogue/etcd-member-isolated", From: 5, Until: 6,
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: configs + "/moving"})},
+			Catches: []Catch{{Judge: "time-travel", Says: "of a client that moves", Verdict: "inconclusive"}}},
+		{Name: "no-writes-without-follower", Violation: "no write gets through while an etcd follower is down",
+			Cluster: proxied, Scenario: "catalogue/etcd-follower-killed", From: 4, Until: 6, Tamper: refused,
+			Catches: []Catch{{Requirement: "HA-QR-004", Says: "must resume within 2s"}}},
+		{Name: "no-writes-without-leader", Violation: "no write gets through once the etcd leader is gone",
+			Cluster: proxied, Scenario: "catalogue/etcd-leader-killed", From: 1, Until: 4, Tamper: refused,
+			Catches: []Catch{{Requirement: "HA-QR-005", Says: "must resume within 4s"}}},
+		{Name: "old-reads-after-thaw", Violation: "API servers read as it was 40 revisions ago once the old leader is thawed",
+			Cluster: proxied, Scenario: "catalogue/etcd-leader-frozen", From: 3, Until: 5, May: sessions,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: registers, By: 40})},
+			Catches: []Catch{{Requirement: "HA-QR-006", Says: "No quorum read may be stale"},
+				{Judge: "no-stale-read", Says: "No quorum read may be stale"}, {Judge: "linearizable"}}},
+		{Name: "no-writes-without-mute-leader", Violation: "no write gets through while the leader is not heard by its peers",
+			Cluster: proxied, Scenario: "catalogue/etcd-leader-cut-one-way", From: 5, Until: 8, Tamper: refused,
+			Catches: []Catch{{Requirement: "HA-QR-007", Says: "must resume within 4s"}}},
+		{Name: "minority-acknowledges", Violation: "etcd members that acknowledge writes without a quorum while the network is split",
+			Cluster: proxied, Scenario: "catalogue/etcd-leader-split-off", From: 2, Until: 4, Tamper: lost,
+			Catches: []Catch{{Requirement: "HA-QR-008", Says: "must acknowledge no write"}}},
+		{Name: "acknowledged-without-quorum", Violation: "etcd members that acknowledge writes while two of three are down",
+			Cluster: proxied, Scenario: "catalogue/quorum-lost", From: 4, Until: 5, Tamper: lost,
+			Catches: []Catch{{Requirement: "HA-QR-009", Says: "no write may be acknowledged"}}},
+		{Name: "no-writes-after-handover", Violation: "no write gets through for seconds when leadership is handed over",
+			Cluster: proxied, Scenario: "catalogue/etcd-follower-killed", From: 1, Until: 3, Tamper: refused,
+			Catches: []Catch{{Requirement: "HA-QR-010", Says: "must resume within 1s"}, {Judge: "handover"}}},
+		{Name: "slow-commits", Violation: "etcd members that take 400 ms longer for each write than two round trips",
+			Cluster: proxied, Scenario: "catalogue/nodes-far-apart", From: 3, Until: 4,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.LateWrite, Prefix: registers, For: 400 * time.Millisecond})},
+			Catches: []Catch{{Requirement: "HA-QR-011", Says: "longer than before"}, {Judge: "commit-latency"}}},
+		{Name: "election-at-a-distance", Violation: "etcd elects another leader while the nodes are far apart, since the one that led is killed",
+			Cluster: proxied, Scenario: "catalogue/nodes-far-apart", From: 3, Do: killLeader,
+			Catches: []Catch{{Requirement: "HA-QR-011", Says: "must hold no election"}, {Judge: "no-election"}}},
+		{Name: "no-writes-with-loss", Violation: "no write gets through while packets are lost",
+			Cluster: proxied, Scenario: "catalogue/packets-lost", From: 3, Until: 4, Tamper: refused,
+			Catches: []Catch{{Requirement: "HA-QR-012", Says: "of the writes must succeed"}, {Judge: "writes-succeed"}}},
+		{Name: "newest-lists", Violation: "API servers that list the newest state whatever version was asked for, once an etcd follower is down",
+			Cluster: proxied, Scenario: "catalogue/etcd-follower-killed", From: 4, May: append([]string{"list-snapshot"}, sessions...),
+			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.NewestList, Prefix: configs})},
+			Catches: []Catch{{Requirement: "HA-QR-013", Says: "A list must be the state of a version that was asked for"},
+				{Judge: "list-semantics"}}},
+		{Name: "two-winners-each", Violation: "etcd carries out transactions whatever their compares say",
+			Cluster: proxied, Scenario: "catalogue/steady", Until: 4, May: append([]string{"linearizable", "list-semantics", "watch-flags", "watch-content", "watch-filter"}, sessions...),
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.NoCompare, Prefix: registers, For: 150 * time.Millisecond})},
+			Catches: []Catch{{Requirement: "HA-QR-015", Says: "one must win"},
+				{Judge: "one-winner"}}},
+		{Name: "lying-disks", Violation: "disks that acknowledge syncs and sync nothing, and then lose power",
+			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/power-lost", Do: lyingDisks,
+			May: append([]string{"no-lost-write", "one-winner", "list-semantics", "list-snapshot", "watch-ordered", "watch-unique", "watch-reliable",
+				"watch-resumable", "watch-bookmark", "watch-filter", "watch-compacted", "watch-flags", "watch-content"}, sessions...),
+			Catches: []Catch{{Requirement: "HA-QR-016", Says: "must be linearizable"}, {Judge: "linearizable"}}},
+		{Name: "no-writes-with-slow-disk", Violation: "no write gets through while the leader's disk is slow",
+			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-disk-slow", From: 2, Until: 3, Tamper: refused,
+			Catches: []Catch{{Requirement: "HA-QR-017", Says: "of the writes must succeed"}}},
+	}
+}
+
+// killLeader kills the etcd member that leads; its watcher starts it again.
+func killLeader(ctx context.Context, c framework.Cluster) error {
+	leader, err := fault.Resolve(ctx, c, "etcd/leader")
+	if err != nil {
+		return err
+	}
+	for _, n := range c.Nodes() {
+		if k, ok := n.(framework.Killer); ok && n.Name() == leader.Node {
+			return k.Kill(ctx, framework.Etcd, 0)
+		}
+	}
+	return fmt.Errorf("etcd on %s cannot be killed", leader.Node)
+}
+
+// lyingTime is for longer than it takes until power is lost.
+const lyingTime = 30 * time.Second
+
+// lyingDisks makes the disks of all nodes lie, all at the same time: no member may
+// keep what the others have lost.
+func lyingDisks(ctx context.Context, c framework.Cluster) error {
+	nodes := c.Nodes()
+	errs := make(chan error, len(nodes))
+	var all sync.WaitGroup
+	for _, n := range nodes {
+		d, ok := n.(framework.DiskFaulter)
+		if !ok {
+			return fmt.Errorf("nothing can be done to the disk of %s", n.Name())
+		}
+		all.Go(func() {
+			_, err := d.FaultDisk(ctx, framework.DiskFault{Lie: true}, lyingTime)
+			errs <- err
+		})
+	}
+	all.Wait()
+	for range nodes {
+		if err := <-errs; err != nil {
+			return fmt.Errorf("making a disk lie: %w", err)
+		}
+	}
+	return nil
+}
