@@ -247,13 +247,14 @@ func openWatch(ctx context.Context, api *client.API, name string, from uint64, l
 	if from > 0 {
 		query.Set("resourceVersion", strconv.FormatUint(from, 10))
 	}
-	tooLong := time.AfterFunc(limit, func() { cancel(fmt.Errorf("the watch was not accepted in %s", limit)) })
+	late := fmt.Errorf("the watch was not accepted in %s", limit)
+	tooLong := time.AfterFunc(limit, func() { cancel(late) })
 	body, err := api.Stream(ctx, client.Request{Method: http.MethodGet, Path: configMaps, Query: query})
 	if !tooLong.Stop() {
 		if err == nil {
 			body.Close()
 		}
-		err = context.Cause(ctx)
+		err = late // the cause of ctx may yet be to come
 	}
 	if err != nil {
 		cancel(nil)
