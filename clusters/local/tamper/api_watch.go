@@ -28,7 +28,13 @@ func (p *apiProxy) watch(r *http.Request, query url.Values) (*http.Response, err
 			r.URL.RawQuery = query.Encode()
 		}
 	}
-	res, err := p.pass(r)
+	pass := p.pass
+	if query.Get("sendInitialEvents") == "true" {
+		if rule, ok := p.desk.act(OldStream, path); ok {
+			pass = func(r *http.Request) (*http.Response, error) { return p.oldStream(r, query, rule.By) }
+		}
+	}
+	res, err := pass(r)
 	if err != nil || res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
 		return res, err
 	}
@@ -109,9 +115,12 @@ func (l *lines) tamper(line json.RawMessage) []json.RawMessage {
 	if held != nil {
 		return append(before, line, held)
 	}
-	if _, ok := l.desk.act(SwappedLines, l.path); ok {
-		l.held = line
-		return before
+	// The state with which a watch begins has no order that could be broken.
+	if kind != "ADDED" {
+		if _, ok := l.desk.act(SwappedLines, l.path); ok {
+			l.held = line
+			return before
+		}
 	}
 	if _, ok := l.desk.act(RepeatedLine, l.path); ok {
 		before = append(before, line)

@@ -87,7 +87,7 @@ const (
 	OtherPage Mode = "other-page"
 
 	// LostLine, RepeatedLine, SwappedLines and AlteredLine do to an event of a
-	// watch what the modes for etcd's do.
+	// watch what the modes for etcd's do; additions are not swapped.
 	LostLine     Mode = "lost-line"
 	RepeatedLine Mode = "repeated-line"
 	SwappedLines Mode = "swapped-lines"
@@ -101,6 +101,8 @@ const (
 	// LateStart begins a watch with the next change, whatever version was
 	// asked for.
 	LateStart Mode = "late-start"
+	// OldStream begins a streaming list with the state of Rule.By revisions ago.
+	OldStream Mode = "old-stream"
 )
 
 var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWrite, RefusedWrite, LateWrite, NoCompare, LowRevision,
@@ -108,7 +110,7 @@ var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWri
 	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
 
 var apiModes = []Mode{Unavailable, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses,
-	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, LateStart}
+	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, LateStart, OldStream}
 
 // Rule says what a proxy is to tamper with, and how.
 type Rule struct {
