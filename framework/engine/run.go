@@ -130,7 +130,8 @@ type run struct {
 	w          *record.Writer
 	start      time.Time
 
-	injections []*inForce // in the order of injection
+	injections []*inForce        // in the order of injection
+	traffic    *workload.Traffic // nil where it is off
 	recovery   recovery
 
 	mu   sync.Mutex
@@ -215,6 +216,7 @@ func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err err
 		cancel()
 		return nil, fmt.Errorf("starting the traffic: %w", err)
 	}
+	r.traffic = traffic
 	return func(finish bool) {
 		if !finish {
 			cancel()

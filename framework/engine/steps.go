@@ -278,12 +278,26 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.StaleRead(ctx, r.cluster, node, r.w)
 	case actionMinorityProbe:
 		err = workload.MinorityProbe(ctx, r.cluster, node, r.w)
+	case actionOldWatch:
+		err = r.withTraffic(func(t *workload.Traffic) error { return t.OldWatch(ctx) })
+	case actionListWatch:
+		err = r.withTraffic(func(t *workload.Traffic) error { return t.ListWatch(ctx, node) })
+	case actionSpreadWatch:
+		err = r.withTraffic(func(t *workload.Traffic) error { return t.SpreadWatch(ctx) })
 	default:
 		err = fmt.Errorf("there is no such action")
 	}
 	if err != nil {
 		_ = r.phase("action %s could not be made: %v", a.Name, err)
 	}
+}
+
+// withTraffic does something with the traffic's keys.
+func (r *run) withTraffic(do func(*workload.Traffic) error) error {
+	if r.traffic == nil {
+		return errors.New("it takes the traffic, which is off")
+	}
+	return do(r.traffic)
 }
 
 // The actions that a scenario may name.
@@ -294,6 +308,9 @@ const (
 	actionPrepareStale  = "prepare-stale"
 	actionStaleRead     = "stale-read"
 	actionMinorityProbe = "minority-probe"
+	actionOldWatch      = "old-watch"
+	actionListWatch     = "list-watch"
+	actionSpreadWatch   = "spread-watch"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -301,6 +318,7 @@ func actions() map[string]bool {
 	return map[string]bool{
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
+		actionOldWatch: false, actionListWatch: true, actionSpreadWatch: false,
 	}
 }
 

@@ -67,11 +67,13 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	result := watched{from: q.from}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	tooLong := time.AfterFunc(r.timeout, func() { cancel(fmt.Errorf("not accepted in %s", r.timeout)) })
+	late := fmt.Errorf("not accepted in %s", r.timeout)
+	tooLong := time.AfterFunc(r.timeout, func() { cancel(late) })
 	body, err := r.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: r.watchQuery(q)})
 	if err == nil && !tooLong.Stop() {
 		body.Close()
-		err = context.Cause(ctx)
+		cancel(late) // it may yet be to come
+		err = late
 	}
 	if err != nil {
 		var refused *client.RefusedError
@@ -84,7 +86,9 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 		return result
 	}
 	defer body.Close()
+	entry.Server = body.Server
 	phase(record.WatchOpened)
+	entry.Server = nil // it is told once
 	result.id = id
 	// What a watch without a version, or a streaming list, shows first is a state
 	// in no order of versions: only what comes after it tells a version to resume
