@@ -47,5 +47,10 @@ func endpointPlants() []Plant {
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/api/v1/namespaces/default/endpoints"}),
 				api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"})},
 			Catches: []Catch{{Requirement: "HA-EP-011", Says: "must never be without an address"}}},
+		{Name: "stale-list", Violation: "the first API server that starts again cannot write the list of addresses",
+			Cluster: proxied, Scenario: "catalogue/apiservers-all-killed", From: 6, Until: 10,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: listedOld}),
+				etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: listedNew})},
+			Catches: []Catch{{Requirement: "HA-EP-012", Says: "still held"}}},
 	}
 }

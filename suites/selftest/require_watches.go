@@ -23,7 +23,7 @@ func watchRequirementPlants() []Plant {
 		{Name: "watches-refused", Violation: "API servers that refuse new watches while another one is down",
 			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 2, Until: 5,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: configs})},
-			Catches: []Catch{{Judge: "watches-return", Says: "must be re-established"}}},
+			Catches: []Catch{{Requirement: "HA-WCH-006", Says: "must be re-established"}, {Judge: "watches-return"}}},
 		{Name: "false-bookmark", Violation: "API servers that send bookmarks before the events they stand for",
 			Cluster: proxied, Scenario: "catalogue/undisturbed", From: 2,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.EarlyBookmark, Prefix: configs, After: 5, Times: 3})},
