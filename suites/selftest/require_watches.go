@@ -35,7 +35,7 @@ func watchRequirementPlants() []Plant {
 				{Judge: "watch-compacted"}, {Judge: "watch-reliable"}, {Judge: "watch-resumable"}}},
 		{Name: "old-streams", Violation: "an API server that begins streaming lists with a state from the past while it starts",
 			Cluster: proxied, Scenario: "catalogue/apiservers-restarted", From: 8, Until: 9,
-			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.OldStream, Prefix: configs, By: 200}, 2)},
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.OldStream, Prefix: configs, By: 60}, 2)},
 			Catches: []Catch{{Requirement: "HA-WCH-005", Says: "nothing from the past"}, {Judge: "list-watch"}, {Judge: "watch-bookmark"}}},
 	}
 }
