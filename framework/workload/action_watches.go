@@ -25,7 +25,7 @@ const (
 	// spreadWatches is how many watches SpreadWatch opens for each API server, and
 	// spreadLife how long each may take.
 	spreadWatches = 6
-	spreadLife    = time.Second
+	spreadLife    = 3 * time.Second
 )
 
 // OldWatch has a new client of each API server, and of each etcd member where the
@@ -172,8 +172,8 @@ func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(contex
 }
 
 // SpreadWatch opens six watches for each API server through every entrance that
-// leads to several of them, all at once and on connections of their own, for a second,
-// so that the record shows where new watches are led.
+// leads to several of them, all at once and on connections of their own, for 3 s, so
+// that the record shows where new watches are led.
 func (t *Traffic) SpreadWatch(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
