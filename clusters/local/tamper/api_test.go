@@ -242,11 +242,11 @@ func TestAPIProxy(t *testing.T) {
 	}{
 		{"", []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 3 z", "DELETED 4 z"}},
 		{LostLine, []string{"ADDED 1 x", "MODIFIED 3 z", "DELETED 4 z"}},
-		{RepeatedLine, []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 2 y", "MODIFIED 3 z", "DELETED 4 z"}},
+		{RepeatedLine, []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 3 z", "MODIFIED 3 z", "DELETED 4 z"}},
 		{SwappedLines, []string{"ADDED 1 x", "MODIFIED 2 y", "DELETED 4 z", "MODIFIED 3 z"}},
 		{AlteredLine, []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 3 y", "DELETED 4 z"}},
 		{WrongType, []string{"ADDED 1 x", "ADDED 2 y", "MODIFIED 3 z", "DELETED 4 z"}},
-		{EarlyBookmark, []string{"ADDED 1 x", "BOOKMARK 2 ", "MODIFIED 2 y", "MODIFIED 3 z", "DELETED 4 z"}},
+		{EarlyBookmark, []string{"ADDED 1 x", "MODIFIED 2 y", "BOOKMARK 3 ", "MODIFIED 3 z", "DELETED 4 z"}},
 	} {
 		t.Run("watch "+string(test.mode), func(t *testing.T) {
 			u.watched = []string{line("ADDED", "a", "1", "x"), line("MODIFIED", "a", "2", "y"), line("MODIFIED", "a", "3", "z"), line("DELETED", "a", "4", "z")}

@@ -100,8 +100,11 @@ func (l *lines) tamper(line json.RawMessage) []json.RawMessage {
 	if kind != "ADDED" && kind != "MODIFIED" && kind != "DELETED" || o == nil {
 		return []json.RawMessage{line}
 	}
+	// The state with which a watch begins is in no order: what is done to it shows as
+	// something else than what the mode says.
+	change := kind != "ADDED"
 	var before []json.RawMessage
-	if l.bookmarks {
+	if l.bookmarks && change {
 		if _, ok := l.desk.act(EarlyBookmark, l.path); ok {
 			before = append(before, bookmark(o))
 		}
@@ -115,12 +118,12 @@ func (l *lines) tamper(line json.RawMessage) []json.RawMessage {
 	if held != nil {
 		return append(before, line, held)
 	}
-	// The state with which a watch begins has no order that could be broken.
-	if kind != "ADDED" {
-		if _, ok := l.desk.act(SwappedLines, l.path); ok {
-			l.held = line
-			return before
-		}
+	if !change {
+		return append(before, line)
+	}
+	if _, ok := l.desk.act(SwappedLines, l.path); ok {
+		l.held = line
+		return before
 	}
 	if _, ok := l.desk.act(RepeatedLine, l.path); ok {
 		before = append(before, line)

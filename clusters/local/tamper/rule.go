@@ -87,14 +87,15 @@ const (
 	OtherPage Mode = "other-page"
 
 	// LostLine, RepeatedLine, SwappedLines and AlteredLine do to an event of a
-	// watch what the modes for etcd's do; additions are not swapped.
+	// watch what the modes for etcd's do; additions are neither repeated nor swapped.
 	LostLine     Mode = "lost-line"
 	RepeatedLine Mode = "repeated-line"
 	SwappedLines Mode = "swapped-lines"
 	AlteredLine  Mode = "altered-line"
 	// WrongType shows ADDED as MODIFIED and MODIFIED as ADDED.
 	WrongType Mode = "wrong-type"
-	// EarlyBookmark sends a bookmark of the version of an event before it.
+	// EarlyBookmark sends a bookmark of the version of an event, which is no
+	// addition, before it.
 	EarlyBookmark Mode = "early-bookmark"
 	// Unfiltered watches all objects whatever labels were asked for.
 	Unfiltered Mode = "unfiltered"
