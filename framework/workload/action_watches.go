@@ -37,8 +37,10 @@ func (t *Traffic) OldWatch(ctx context.Context) error {
 	if oldest, _ := t.registers.span(); oldest == "" {
 		return errors.New("old watch: no client of the traffic has seen a version of a register")
 	}
-	ctx, cancel := context.WithTimeout(ctx, oldWatchLimit)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over := time.AfterFunc(oldWatchLimit, func() { cancel(errClosed) })
+	defer over.Stop()
 	var all sync.WaitGroup
 	defer all.Wait()
 	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
