@@ -131,7 +131,8 @@ type run struct {
 	outer     context.Context
 	observers *observe.Observers
 
-	injections []*inForce // in the order of injection
+	injections []*inForce        // in the order of injection
+	traffic    *workload.Traffic // nil where it is off
 	recovery   recovery
 	added      []addedNode // in the order of joining
 	background []func()    // ends what goes on beside the timeline
@@ -220,6 +221,7 @@ func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err err
 		cancel()
 		return nil, fmt.Errorf("starting the traffic: %w", err)
 	}
+	r.traffic = traffic
 	return func(finish bool) {
 		if !finish {
 			cancel()

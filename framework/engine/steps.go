@@ -287,12 +287,26 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.MinorityProbe(ctx, r.cluster, node, r.w)
 	case actionFailover:
 		err = r.startFailover()
+	case actionOldWatch:
+		err = r.withTraffic(func(t *workload.Traffic) error { return t.OldWatch(ctx) })
+	case actionListWatch:
+		err = r.withTraffic(func(t *workload.Traffic) error { return t.ListWatch(ctx, node) })
+	case actionSpreadWatch:
+		err = r.withTraffic(func(t *workload.Traffic) error { return t.SpreadWatch(ctx) })
 	default:
 		err = fmt.Errorf("there is no such action")
 	}
 	if err != nil {
 		_ = r.phase("action %s could not be made: %v", a.Name, err)
 	}
+}
+
+// withTraffic does something with the traffic's keys.
+func (r *run) withTraffic(do func(*workload.Traffic) error) error {
+	if r.traffic == nil {
+		return errors.New("it takes the traffic, which is off")
+	}
+	return do(r.traffic)
 }
 
 // The actions that a scenario may name.
@@ -305,6 +319,9 @@ const (
 	actionMinorityProbe = "minority-probe"
 	actionFailover      = "failover"
 	actionMovingReads   = "moving-reads"
+	actionOldWatch      = "old-watch"
+	actionListWatch     = "list-watch"
+	actionSpreadWatch   = "spread-watch"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -314,6 +331,7 @@ func actions() map[string]bool {
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionFailover: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionMovingReads: true,
+		actionOldWatch:    false, actionListWatch: true, actionSpreadWatch: false,
 	}
 }
 

@@ -15,8 +15,9 @@ type collections struct {
 	streams   []*stream
 	// gone are versions that somebody was told to be no longer in the history.
 	gone []bound
-	// compactedAt is when etcd had first been made to forget history; 0 for never.
-	compactedAt record.Nanos
+	// compacted is when etcd had been made to forget history, and up to which version
+	// at least.
+	compacted []bound
 }
 
 type collectionOf struct{ api, name string }
@@ -69,11 +70,7 @@ func newCollections(run *record.Run) *collections {
 	for _, s := range c.streams {
 		s.settle()
 	}
-	for i := range run.Faults {
-		if c.compactedAt == 0 {
-			c.compactedAt = compactedBy(&run.Faults[i].V)
-		}
-	}
+	c.compacted = c.compactions(run)
 	slices.SortFunc(c.gone, func(a, b bound) int { return cmp.Compare(a.at, b.at) })
 	return c
 }

@@ -64,6 +64,24 @@ func TestEndpointRemoved(t *testing.T) {
 			s.run.Endpoints[len(s.run.Endpoints)-1].V.Revision, s.run.Endpoints[len(s.run.Endpoints)-2].V.Revision = "100", "100"
 			return s
 		}},
+		{name: "late through a node that another fault hits", want: Pass, took: "18s", story: func() *story {
+			return watched(28, 53).fault("other", "freeze", "node-3", "kube-apiserver", 12, 45).change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					if e := &r.Endpoints[i]; e.V.Via == "node-3" && e.At < sec(45) {
+						e.V.Addresses = allThree
+					}
+				}
+			})
+		}},
+		{name: "late through a node that another fault hit for a moment", want: Fail, took: "35s", story: func() *story {
+			return watched(28, 53).fault("other", "compact", "node-3", "etcd", 12, 12).change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					if e := &r.Endpoints[i]; e.V.Via == "node-3" && e.At < sec(45) {
+						e.V.Addresses = allThree
+					}
+				}
+			})
+		}},
 		{name: "was not listed", story: func() *story { return watched(5, 53) }, want: Inconclusive, says: "did not list node-2 (10.77.0.12) before the fault"},
 		{name: "healed too early", want: Inconclusive, says: "but was not watched for the whole bound", story: func() *story {
 			return watched(99, 99).change(func(r *record.Run) { r.Faults[1].V.Called = sec(20) })
@@ -76,6 +94,25 @@ func TestEndpointRemoved(t *testing.T) {
 			})
 		}},
 	})
+}
+
+// A fault may take its time: the API server that it ends may have left the list long
+// before it is gone.
+func TestEndpointRemovedSinceCall(t *testing.T) {
+	slow := func(gone float64) func() *story {
+		return func() *story {
+			return watched(gone, 53).change(func(r *record.Run) { r.Faults[0].V.Called, r.Faults[0].V.Effect = sec(10), sec(25) })
+		}
+	}
+	check := record.Check{Requirement: "HA-EP-002", Judge: "endpoint-removed", Fault: "kill", Bound: "I", Params: map[string]string{"since": "call"}}
+	rule(t, check, []ruling{
+		{name: "as it should be", story: slow(12), want: Pass, took: "2s"},
+		{name: "too late", story: slow(22), want: Fail, took: "12s", says: "only after 12s"},
+	})
+	check.Params = map[string]string{"since": "effect"}
+	rule(t, check, []ruling{{name: "from its effect", story: slow(27), want: Pass, took: "2s"}})
+	check.Params = map[string]string{"since": "then"}
+	rule(t, check, []ruling{{name: "from nowhere", story: slow(12), want: Inconclusive, says: "want call or effect"}})
 }
 
 func TestEndpointReturned(t *testing.T) {

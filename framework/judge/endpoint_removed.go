@@ -10,6 +10,9 @@ func endpointRemoved() definition {
 		Guarantee:  "The address of an API server that is gone leaves the Endpoints and EndpointSlice of default/kubernetes within the bound, and stays away until it is back.",
 		Source:     "API server HA proposal, section 3; apiserver-count fix proposal",
 		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"since": "what the bound counts from: effect (default), the proof that the fault acted, or call, for a fault that takes its time, such as stop",
+		},
 	}, judgeEndpointRemoved}
 }
 
@@ -20,9 +23,16 @@ func judgeEndpointRemoved(m *matter) finding {
 		return inconclusive("the fault hit no control-plane node, but %q", m.fault.injected.Target)
 	}
 	from, to := m.fault.effect(), m.fault.healed.Called
+	switch since := m.param("since", "effect"); since {
+	case "effect":
+	case "call":
+		from = m.fault.injected.Called
+	default:
+		return inconclusive("parameter since is %q: want call or effect", since)
+	}
 	listed := map[string]bool{}
 	var changes []change
-	for _, c := range chains(m.run, node) {
+	for _, c := range chains(m.run, append(m.disturbed(from, to), node)...) {
 		if was, _ := c.lists(address, m.fault.injected.Called); was {
 			listed[c.source] = true
 			changes = append(changes, c.follow(address, false, from, to))

@@ -29,7 +29,7 @@ func judgeEndpointReturned(m *matter) finding {
 	}
 	gone := map[string]bool{}
 	var changes []change
-	for _, c := range chains(m.run, node) {
+	for _, c := range chains(m.run, append(m.disturbed(called, end), node)...) {
 		listed, known := c.lists(address, called)
 		if known && !listed {
 			gone[c.source] = true

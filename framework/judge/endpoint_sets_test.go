@@ -151,6 +151,18 @@ func TestEndpointsConverge(t *testing.T) {
 		{name: "leaves by another fault", want: Pass, took: "5s", story: func() *story {
 			return gone(36).fault("again", "kill", "node-2", "kube-apiserver", 50, 58).set(55.5, 655, without2...)
 		}},
+		{name: "another one is kept down", want: Pass, took: "4s", says: "exactly the API servers [10.77.0.11 10.77.0.12]", story: func() *story {
+			return gone(0).fault("other", "kill", "node-3", "kube-apiserver", 9, 50).change(func(r *record.Run) {
+				for i, e := range r.Endpoints {
+					if e.At >= sec(35) && e.At < sec(52) {
+						r.Endpoints[i].V.Addresses = []string{"10.77.0.11", "10.77.0.12"}
+					}
+				}
+			})
+		}},
+		{name: "the address of one that is kept down stays", want: Fail, took: "19s", says: "still held [10.77.0.11 10.77.0.12 10.77.0.13] after 19s", story: func() *story {
+			return gone(0).fault("other", "kill", "node-3", "kube-apiserver", 9, 50)
+		}},
 		{name: "watched too short", want: Inconclusive, says: "less than 12s", story: func() *story {
 			return gone(99).change(func(r *record.Run) { r.EndAt = sec(40) })
 		}},

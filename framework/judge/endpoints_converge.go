@@ -10,7 +10,7 @@ import (
 func endpointsConverge() definition {
 	return definition{Doc{
 		Name:       "endpoints-converge",
-		Guarantee:  "Within the bound after healing, Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the API servers, through every entrance, and stay so.",
+		Guarantee:  "Within the bound after healing, Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the API servers that no other fault keeps down, through every entrance, and stay so.",
 		Source:     "Automated HA master deployment; apiserver-count fix proposal",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeEndpointsConverge}
@@ -19,14 +19,23 @@ func endpointsConverge() definition {
 func judgeEndpointsConverge(m *matter) finding {
 	healed := m.fault.healEffect()
 	want, end := m.apiServersAt(healed), min(m.run.EndAt, nextChange(m.run, healed))
+	var down []string // nodes that other faults hit all the while
 	for _, other := range m.faults {
-		if other.injected != nil && other.injected.Called > healed {
+		switch {
+		case other == m.fault || other.injected == nil:
+		case other.injected.Called > healed:
 			end = min(end, other.injected.Called)
+		case other.healed != nil && other.healed.Called > healed:
+			down = append(append(down, other.injected.Node), other.injected.Nodes...)
+			end = min(end, other.healed.Called)
 		}
 	}
+	want = slices.DeleteFunc(want, func(address string) bool {
+		return slices.ContainsFunc(down, func(node string) bool { return m.address(node) == address })
+	})
 	worst := time.Duration(0)
 	var brief, seen []string
-	for _, c := range chains(m.run) {
+	for _, c := range chains(m.run, down...) {
 		var wrong, last *record.Timed[record.Endpoints]
 		settled := record.Nanos(-1) // since when it holds what it must
 		for i := range c.states {

@@ -44,6 +44,8 @@ func definitions() []definition {
 		endpointsStable(),
 		endpointsNeverEmpty(),
 		endpointsConverge(),
+		listWatch(),
+		watchesReturn(),
 		restarted(),
 		singleHolder(),
 		takeover(),

@@ -29,16 +29,18 @@ func judgeWatchCompacted(m *matter) finding {
 		if !s.opened || s.unreadable || s.from() == 0 || !c.forgot(s) {
 			continue
 		}
-		accepted++
+		if c.lost(s) {
+			accepted++
+		}
 		if g := s.findGap(); g != nil && g.proof == 0 {
 			breaches = append(breaches, s.gapBreach(g, s.goesOn()))
 		}
 	}
-	if refused+accepted == 0 {
+	if refused+accepted == 0 && len(breaches) == 0 {
 		return notApplicable("nobody watched from a version that was no longer in the history")
 	}
 	of := fmt.Sprintf("%d refused, %d accepted", refused, accepted)
-	return conclude(must, fmt.Sprintf("Of the watches from versions that were no longer in the history, or may not have been, %d were refused with 410, and %d were accepted and had no gap.",
+	return conclude(must, fmt.Sprintf("Of the watches from versions that were no longer in etcd's history, %d were refused with 410, and %d were accepted and had no gap.",
 		refused, accepted), of, breaches)
 }
 
@@ -46,13 +48,41 @@ func judgeWatchCompacted(m *matter) finding {
 // version was gone when it was opened: somebody had been told so, or etcd had been made
 // to forget.
 func (c *collections) forgot(s *stream) bool {
-	return c.compactedAt > 0 && c.compactedAt < s.watch.Called || c.goneBefore(s.watch.Called, number(s.watch.From))
+	return len(c.compacted) > 0 && c.compacted[0].at < s.watch.Called || c.goneBefore(s.watch.Called, number(s.watch.From))
 }
 
-// compactedBy is when a fault was seen to have made etcd forget.
-func compactedBy(f *record.Fault) record.Nanos {
-	if f.Name != "compact" || f.Phase != record.FaultInjected || !f.Proven {
-		return 0
+// lost tells whether the history before a watch's version was gone for sure when it
+// was opened: somebody had been told so, or etcd had been made to forget more than
+// that.
+func (c *collections) lost(s *stream) bool {
+	if c.goneBefore(s.watch.Called, number(s.watch.From)) {
+		return true
 	}
-	return max(f.Called, f.Effect)
+	for _, lost := range c.compacted {
+		if lost.at < s.watch.Called && s.from()+1 < lost.revision {
+			return true
+		}
+	}
+	return false
+}
+
+// compactions returns when faults were seen to have made etcd forget, and which
+// versions at least were no longer readable from then on: those before what any
+// client had acknowledged when it was asked to, but for those that were to be kept.
+func (c *collections) compactions(run *record.Run) (all []bound) {
+	for i := range run.Faults {
+		f := &run.Faults[i].V
+		if f.Name != "compact" || f.Phase != record.FaultInjected || !f.Proven {
+			continue
+		}
+		newest := uint64(0)
+		for _, t := range c.timelines {
+			if w := t.newestBefore(f.Called); w != nil {
+				newest = max(newest, w.revision)
+			}
+		}
+		newest -= min(newest, number(f.Params["keep"]))
+		all = append(all, bound{max(f.Called, f.Effect), newest})
+	}
+	return all
 }

@@ -261,8 +261,7 @@ func openWatch(ctx context.Context, api *client.API, name string, from uint64, l
 		if err == nil {
 			body.Close()
 		}
-		cancel(late) // what the timer began may not have come to that yet
-		err = context.Cause(ctx)
+		err = late // the cause of ctx may yet be to come
 	}
 	if err != nil {
 		cancel(nil)

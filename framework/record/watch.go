@@ -104,6 +104,9 @@ type Watch struct {
 	Resumes string `json:"resumes,omitempty"`
 	Called  Nanos  `json:"called"` // of the request
 	Seen    Nanos  `json:"seen"`   // when the phase was reached
+	// Server are the addresses on the certificate of the server that accepted the
+	// watch: with a balancer that passes TLS on, they tell which one it was.
+	Server []string `json:"server,omitempty"`
 	// Status is the HTTP status of a refusal, or the code of the ERROR event
 	// that ended the watch; 410 also stands for etcd's "compacted".
 	Status int `json:"status,omitempty"`

@@ -23,6 +23,8 @@ type collection struct {
 	mu sync.Mutex
 	// recent are the last versions that any client has seen.
 	recent []string
+	// oldest is the first version that any client has seen.
+	oldest string
 	// ends are the last writes of the keys, once nothing else will come.
 	ends map[string]end
 }
@@ -44,6 +46,9 @@ func (c *collection) saw(revision string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.oldest == "" {
+		c.oldest = revision
+	}
 	if len(c.recent) == recentVersions {
 		c.recent = c.recent[1:]
 	}
@@ -58,6 +63,19 @@ func (c *collection) version(random *rand.Rand) string {
 		return ""
 	}
 	return c.recent[random.IntN(len(c.recent))]
+}
+
+// span returns the first version that any client has seen and the highest of
+// the last ones, both empty where none has seen one.
+func (c *collection) span() (oldest, newest string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, v := range c.recent {
+		if number(v) > number(newest) {
+			newest = v
+		}
+	}
+	return c.oldest, newest
 }
 
 // close notes the last writes of the keys.

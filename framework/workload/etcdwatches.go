@@ -100,7 +100,7 @@ func (w *etcdWatcher) story() (over bool) {
 			return true
 		}
 		ctx, release := w.alive(around(w.random, w.settings.Lifetime), done)
-		result := w.ways[w.at].watch(ctx, w.id(), q, &w.seen, done)
+		result := w.ways[w.at].watch(ctx, w.t.watchID(), q, &w.seen, done)
 		release()
 		if done() {
 			return true

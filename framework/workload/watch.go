@@ -72,8 +72,8 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	body, err := r.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: r.watchQuery(q)})
 	if err == nil && !tooLong.Stop() {
 		body.Close()
-		cancel(late) // what the timer began may not have come to that yet
-		err = context.Cause(ctx)
+		cancel(late) // it may yet be to come
+		err = late
 	}
 	if err != nil {
 		var refused *client.RefusedError
@@ -86,7 +86,9 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 		return result
 	}
 	defer body.Close()
+	entry.Server = body.Server
 	phase(record.WatchOpened)
+	entry.Server = nil // it is told once
 	result.id = id
 	// What a watch without a version, or a streaming list, shows first is a state
 	// in no order of versions: only what comes after it tells a version to resume

@@ -187,11 +187,8 @@ func (w *watcher) once(q watching) watched {
 	done := func() bool { return w.done(q) }
 	ctx, over := w.alive(life, done)
 	defer over()
-	return w.ways[w.at].watch(ctx, w.id(), q, &w.seen, done)
+	return w.ways[w.at].watch(ctx, w.t.watchID(), q, &w.seen, done)
 }
-
-// id returns one for the next watch.
-func (p *watches) id() string { return fmt.Sprintf("w%d", p.t.watches.Add(1)) }
 
 // alive returns a context for one watch, whose cause says why the client ends it:
 // after its life, or, once the traffic has stopped, when it is done. over releases

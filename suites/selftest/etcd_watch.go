@@ -63,6 +63,11 @@ func etcdWatches(ctx context.Context, c framework.Cluster, w *record.Writer) err
 	if _, err := etcd.Compact(ctx, gone); err != nil {
 		return fmt.Errorf("compacting etcd at revision %d: %w", gone, err)
 	}
+	// A member that hides what is gone from watches cannot hide it from a read:
+	// without that, nobody could know that a watch began too late.
+	if err := h.readGone(ctx, both); err != nil {
+		return err
+	}
 	h.watch(ctx, gone)
 	h.watch(ctx, both)
 	h.write(ctx, "a=6")
@@ -123,6 +128,20 @@ func (h *etcdHistory) write(ctx context.Context, changes ...string) int64 {
 		return 0
 	}
 	return a.Header.Revision
+}
+
+// readGone has another client read all keys as they were at a revision that was
+// compacted, and records that as the list that it is.
+func (h *etcdHistory) readGone(ctx context.Context, at int64) error {
+	l := record.List{Client: "selftest/reader", Entrance: h.node, API: "etcd", Collection: h.collection, Match: record.MatchExact,
+		Asked: revision(at), Call: h.w.Now()}
+	_, err := h.etcd.Get(ctx, h.prefix, clientv3.WithPrefix(), clientv3.WithRev(at))
+	if err != rpctypes.ErrCompacted {
+		return fmt.Errorf("reading from etcd on %s at revision %d, which was compacted: want %v, got %v", h.node, at, rpctypes.ErrCompacted, err)
+	}
+	l.Return, l.Outcome, l.Status, l.Error = h.w.Now(), record.Refused, 410, client.Shorten(err.Error())
+	l.Pages = []record.Page{{Call: l.Call, Return: l.Return, Remaining: -1}}
+	return h.w.Append(record.KindList, l)
 }
 
 func revision(n int64) string { return strconv.FormatInt(n, 10) }

@@ -98,6 +98,10 @@ const (
 	rogue  = "rogue"
 	scaled = "scaled-time"
 	pinned = "pinned-workers"
+	// unlisted has API servers that do not list themselves.
+	unlisted = "unlisted"
+	// counting has API servers that count on a fixed number of them.
+	counting = "counting"
 )
 
 // kind is how a kind of cluster is made, and whether it has proxies.
@@ -119,18 +123,20 @@ func kinds() map[string]kind {
 	buggy := with(nil)
 	buggy.SetNodes(1)
 	buggy.Spec.Workers, buggy.Spec.EtcdVersion = 0, "v3.5.12"
-	counting := with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}})
-	counting.Spec.LoadBalancer.HealthCheck.Disabled = true
+	blind := with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}})
+	blind.Spec.LoadBalancer.HealthCheck.Disabled = true
 	all := map[string]kind{
 		proxied: {with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections}), true},
 		unelected: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"},
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
-		counted:  {counting, false},
+		counted:  {blind, false},
 		dropping: {buggy, false},
 		rogue:    {rogueCluster(elections), false},
 		scaled:   {scaledTime(nil), false},
 		pinned:   {scaledTime(map[string]string{"master": "https://10.77.0.11:6443"}), false},
 		onDisks:  diskCluster(),
+		unlisted: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"}}), false},
+		counting: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}}), false},
 	}
 	maps.Copy(all, nodeKinds())
 	maps.Copy(all, leaseKinds(elections))

@@ -12,8 +12,8 @@ const (
 	growing = "growing"
 	// fixed has API servers that count on three of them.
 	fixed = "fixed-count"
-	// unlisted has API servers that do not list themselves.
-	unlisted = "unlisted"
+	// unlearnt has API servers that do not list themselves.
+	unlearnt = "unlearnt"
 )
 
 func nodeKinds() map[string]kind {
@@ -23,7 +23,7 @@ func nodeKinds() map[string]kind {
 	return map[string]kind{
 		growing:  {with(nil), false},
 		fixed:    reconciler(map[string]string{"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}),
-		unlisted: reconciler(map[string]string{"endpoint-reconciler-type": "none"}),
+		unlearnt: reconciler(map[string]string{"endpoint-reconciler-type": "none"}),
 	}
 }
 
@@ -40,9 +40,9 @@ func nodePlants() []Plant {
 		{Name: "count-configured", Violation: "kube-apiserver --endpoint-reconciler-type=master-count --apiserver-count=3",
 			Cluster: fixed, Twin: growing, Scenario: "catalogue/nodes-scaled", Catches: follow("must hold exactly the API servers")},
 		{Name: "nodes-not-listed", Violation: "kube-apiserver --endpoint-reconciler-type=none, nodes that change",
-			Cluster: unlisted, Twin: growing, Scenario: "catalogue/nodes-scaled", Catches: follow("still held []")},
+			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/nodes-scaled", Catches: follow("still held []")},
 		{Name: "nothing-to-learn", Violation: "kube-apiserver --endpoint-reconciler-type=none, a client that knows the first addresses",
-			Cluster: unlisted, Twin: growing, Scenario: "catalogue/addresses-learnt", Catches: []Catch{
+			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/addresses-learnt", Catches: []Catch{
 				{Judge: "learns-addresses", Says: "must learn new ones from the kubernetes service"},
 				{Requirement: "HA-CL-002", Says: "must learn new ones from the kubernetes service"},
 			}},

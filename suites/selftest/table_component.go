@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -57,7 +58,8 @@ func killScheduler(ctx context.Context, c framework.Cluster) error {
 }
 
 // loopScheduler makes the scheduler of the last node end soon after each start,
-// for longer than a scenario takes to see it.
+// for longer than a scenario takes to see it. It waits until the scheduler, which
+// was killed just before, runs again: what does not run cannot be made to end.
 func loopScheduler(ctx context.Context, c framework.Cluster) error {
 	nodes := c.Nodes()
 	last := nodes[len(nodes)-1]
@@ -65,7 +67,21 @@ func loopScheduler(ctx context.Context, c framework.Cluster) error {
 	if !ok {
 		return fmt.Errorf("no component of %s can be made to end again and again", last.Name())
 	}
-	return l.CrashLoop(ctx, framework.Scheduler, 500*time.Millisecond, 10*time.Second)
+	reporter, ok := last.(framework.ProcessReporter)
+	if !ok {
+		return fmt.Errorf("no component of %s tells whether it runs", last.Name())
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		p, err := reporter.Process(ctx, framework.Scheduler)
+		if err == nil && p.PID != 0 {
+			return l.CrashLoop(ctx, framework.Scheduler, 500*time.Millisecond, 10*time.Second)
+		}
+		if !client.Pause(ctx, 20*time.Millisecond) {
+			return fmt.Errorf("waiting for the scheduler of %s to run: %w", last.Name(), errors.Join(ctx.Err(), err))
+		}
+	}
 }
 
 // makeNamespaces creates a namespace every half second, in each of which the

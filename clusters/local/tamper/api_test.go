@@ -218,6 +218,21 @@ func TestAPIProxy(t *testing.T) {
 		want(t, "asked", strings.Join(u.queries, " "), "limit=1 resourceVersion=101&watch=true")
 	})
 
+	t.Run("old stream", func(t *testing.T) {
+		u.watched = []string{`{"type":"MODIFIED","object":{}}`}
+		rules(t, Rule{Mode: OldStream, Prefix: path, By: 60})
+		_, body := get(t, path+"?watch=true&labelSelector=x%3Dy&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+		want(t, "asked", strings.Join(u.queries, " "), "limit=1 labelSelector=x%3Dy&resourceVersion=41&resourceVersionMatch=Exact allowWatchBookmarks=true&labelSelector=x%3Dy&resourceVersion=41&watch=true")
+		want(t, "answer", body, `{"object":{"apiVersion":"","kind":"ConfigMap","metadata":{"name":"a"}},"type":"ADDED"}
+{"object":{"apiVersion":"","kind":"ConfigMap","metadata":{"name":"b"}},"type":"ADDED"}
+{"object":{"apiVersion":"","kind":"ConfigMap","metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"41"}},"type":"BOOKMARK"}
+{"type":"MODIFIED","object":{}}
+`)
+		u.queries = nil
+		get(t, path+"?watch=true&resourceVersion=5")
+		want(t, "another watch", strings.Join(u.queries, " "), "watch=true&resourceVersion=5")
+	})
+
 	line := func(kind, name, version, value string) string {
 		return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"resourceVersion":%q},"data":{"value":%q}}}`, kind, name, version, value)
 	}
@@ -227,11 +242,11 @@ func TestAPIProxy(t *testing.T) {
 	}{
 		{"", []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 3 z", "DELETED 4 z"}},
 		{LostLine, []string{"ADDED 1 x", "MODIFIED 3 z", "DELETED 4 z"}},
-		{RepeatedLine, []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 2 y", "MODIFIED 3 z", "DELETED 4 z"}},
-		{SwappedLines, []string{"ADDED 1 x", "MODIFIED 3 z", "MODIFIED 2 y", "DELETED 4 z"}},
+		{RepeatedLine, []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 3 z", "MODIFIED 3 z", "DELETED 4 z"}},
+		{SwappedLines, []string{"ADDED 1 x", "MODIFIED 2 y", "DELETED 4 z", "MODIFIED 3 z"}},
 		{AlteredLine, []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 3 y", "DELETED 4 z"}},
 		{WrongType, []string{"ADDED 1 x", "ADDED 2 y", "MODIFIED 3 z", "DELETED 4 z"}},
-		{EarlyBookmark, []string{"ADDED 1 x", "BOOKMARK 2 ", "MODIFIED 2 y", "MODIFIED 3 z", "DELETED 4 z"}},
+		{EarlyBookmark, []string{"ADDED 1 x", "MODIFIED 2 y", "BOOKMARK 3 ", "MODIFIED 3 z", "DELETED 4 z"}},
 	} {
 		t.Run("watch "+string(test.mode), func(t *testing.T) {
 			u.watched = []string{line("ADDED", "a", "1", "x"), line("MODIFIED", "a", "2", "y"), line("MODIFIED", "a", "3", "z"), line("DELETED", "a", "4", "z")}

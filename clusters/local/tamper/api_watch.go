@@ -28,7 +28,13 @@ func (p *apiProxy) watch(r *http.Request, query url.Values) (*http.Response, err
 			r.URL.RawQuery = query.Encode()
 		}
 	}
-	res, err := p.pass(r)
+	pass := p.pass
+	if query.Get("sendInitialEvents") == "true" {
+		if rule, ok := p.desk.act(OldStream, path); ok {
+			pass = func(r *http.Request) (*http.Response, error) { return p.oldStream(r, query, rule.By) }
+		}
+	}
+	res, err := pass(r)
 	if err != nil || res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
 		return res, err
 	}
@@ -94,8 +100,11 @@ func (l *lines) tamper(line json.RawMessage) []json.RawMessage {
 	if kind != "ADDED" && kind != "MODIFIED" && kind != "DELETED" || o == nil {
 		return []json.RawMessage{line}
 	}
+	// The state with which a watch begins is in no order: what is done to it shows as
+	// something else than what the mode says.
+	change := kind != "ADDED"
 	var before []json.RawMessage
-	if l.bookmarks {
+	if l.bookmarks && change {
 		if _, ok := l.desk.act(EarlyBookmark, l.path); ok {
 			before = append(before, bookmark(o))
 		}
@@ -108,6 +117,9 @@ func (l *lines) tamper(line json.RawMessage) []json.RawMessage {
 	}
 	if held != nil {
 		return append(before, line, held)
+	}
+	if !change {
+		return append(before, line)
 	}
 	if _, ok := l.desk.act(SwappedLines, l.path); ok {
 		l.held = line

@@ -93,20 +93,23 @@ const (
 	OtherPage Mode = "other-page"
 
 	// LostLine, RepeatedLine, SwappedLines and AlteredLine do to an event of a
-	// watch what the modes for etcd's do.
+	// watch what the modes for etcd's do; additions are neither repeated nor swapped.
 	LostLine     Mode = "lost-line"
 	RepeatedLine Mode = "repeated-line"
 	SwappedLines Mode = "swapped-lines"
 	AlteredLine  Mode = "altered-line"
 	// WrongType shows ADDED as MODIFIED and MODIFIED as ADDED.
 	WrongType Mode = "wrong-type"
-	// EarlyBookmark sends a bookmark of the version of an event before it.
+	// EarlyBookmark sends a bookmark of the version of an event, which is no
+	// addition, before it.
 	EarlyBookmark Mode = "early-bookmark"
 	// Unfiltered watches all objects whatever labels were asked for.
 	Unfiltered Mode = "unfiltered"
 	// LateStart begins a watch with the next change, whatever version was
 	// asked for.
 	LateStart Mode = "late-start"
+	// OldStream begins a streaming list with the state of Rule.By revisions ago.
+	OldStream Mode = "old-stream"
 )
 
 var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWrite, LostUpdate, RefusedWrite, LateWrite, NoCompare, LowRevision,
@@ -114,7 +117,7 @@ var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWri
 	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
 
 var apiModes = []Mode{Unavailable, ClaimedLease, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses,
-	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, LateStart}
+	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, LateStart, OldStream}
 
 // Rule says what a proxy is to tamper with, and how.
 type Rule struct {

@@ -129,16 +129,30 @@ func (a *API) Do(ctx context.Context, r Request) Answer {
 	return Answer{Status: res.StatusCode, Body: body, Sent: true, Err: err}
 }
 
+// Streamed is the body of an answer that still comes in.
+type Streamed struct {
+	io.ReadCloser
+	// Server are the addresses for which the server's certificate is valid; none
+	// without TLS. Behind a balancer that passes TLS on they tell which server it is.
+	Server []string
+}
+
 // Stream makes one request, once, and returns the body of an answer with
 // status 200 while it still comes in. Ending the context ends it. For any other
 // status the error is a *RefusedError.
-func (a *API) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
+func (a *API) Stream(ctx context.Context, r Request) (*Streamed, error) {
 	res, sent, err := a.roundTrip(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if res.StatusCode == http.StatusOK {
-		return res.Body, nil
+		s := &Streamed{ReadCloser: res.Body}
+		if res.TLS != nil && len(res.TLS.PeerCertificates) > 0 {
+			for _, ip := range res.TLS.PeerCertificates[0].IPAddresses {
+				s.Server = append(s.Server, ip.String())
+			}
+		}
+		return s, nil
 	}
 	defer res.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxBody))

@@ -1,0 +1,29 @@
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// disturbed returns the nodes that other faults hit for longer than the measuring
+// margin between two moments: what is seen through them may come late, which is no
+// fault of the cluster's.
+func (m *matter) disturbed(from, to record.Nanos) (nodes []string) {
+	margin := m.run.Meta.Settings["M"]
+	for _, other := range m.faults {
+		if other == m.fault || other.injected == nil {
+			continue
+		}
+		until := to
+		if other.healed != nil {
+			until = min(to, other.healEffect())
+		}
+		if time.Duration(until-max(from, other.injected.Called)) > margin {
+			nodes = append(append(nodes, other.injected.Node), other.injected.Nodes...)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}

@@ -1,0 +1,157 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func watchesReturn() definition {
+	return definition{Doc{
+		Name: "watches-return",
+		Guarantee: "A client whose watch breaks with an API server has another one within the bound, and once the API server is back for as long as the bound, " +
+			"some of the watches that are opened through the balancer reach it.",
+		Source:     "Automated HA master deployment (load balancing)",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeWatchesReturn}
+}
+
+// spreadTries is how many watches for each API server must have been opened through
+// the balancer before it can be said that none reaches one of them: of 18 that choose
+// among three at random, all miss one of them in one case of 1500.
+const spreadTries = 6
+
+// clientsOwn is what the client says of a watch that it ended itself.
+const clientsOwn = "closed by the client"
+
+func judgeWatchesReturn(m *matter) finding {
+	node := m.fault.node()
+	address := m.address(node)
+	if address == "" {
+		return inconclusive("the fault hit no control-plane node, but %q", m.fault.injected.Target)
+	}
+	broken, f := m.reestablished(node, address)
+	if f != nil {
+		return *f
+	}
+	back := m.fault.healEffect()
+	opened, told, reached := 0, 0, 0
+	first := time.Duration(-1)
+	for i := range m.run.Watches {
+		w := &m.run.Watches[i].V
+		if w.API != apiKubernetes || w.Phase != record.WatchOpened || m.isNode(w.Entrance) || w.Called < back {
+			continue
+		}
+		here := slices.Contains(w.Server, address)
+		if here && first < 0 {
+			first = span(back, w.Seen)
+		}
+		if w.Called < back+record.Nanos(m.bound.Limit) && !here {
+			continue // the balancer may still be finding out
+		}
+		opened++
+		if m.names(w.Server) {
+			told++
+		}
+		if here {
+			reached++
+		}
+	}
+	again := fmt.Sprintf("Of %d clients whose watches broke with the %s, each had another one %s after it at most, within %s", broken.clients, m.fault.what(), short(broken.worst), m.bound)
+	servers := len(m.nodesWith("kube-apiserver"))
+	switch {
+	case reached > 0:
+		return passed("%s; %d of %d watches through the balancer reached the API server on %s once it was back, the first after %s.",
+			again, reached, opened, node, short(first)).took(broken.worst)
+	case told < opened || opened == 0:
+		return inconclusive("%s. Whether watches are spread again is not known: %d of %d watches that were opened through the balancer after the API server on %s was back tell which one they reached",
+			again, told, opened, node)
+	case opened < spreadTries*servers:
+		return inconclusive("%s. None of %d watches that were opened through the balancer after the API server on %s was back reached it, which is too few to tell: it takes %d",
+			again, opened, node, spreadTries*servers)
+	}
+	return failed("Watches must be spread again once an API server is back: none of %d that were opened through the balancer more than %s after the healing of the %s reached %s (%s).",
+		opened, m.bound, m.fault.what(), node, address).counted("0 of %d watches", opened)
+}
+
+// names tells whether the addresses on a certificate are those of one node.
+func (m *matter) names(server []string) bool {
+	n := 0
+	for _, node := range m.run.Meta.Nodes {
+		if slices.Contains(server, node.Address) {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// breakage is what became of the watches that a fault broke.
+type breakage struct {
+	clients int
+	worst   time.Duration
+}
+
+// reestablished holds the clients whose watches through an API server broke against
+// the bound. A finding says what is wrong.
+func (m *matter) reestablished(node, address string) (b breakage, f *finding) {
+	from, to := m.fault.injected.Called, m.fault.healed.Called
+	effect := m.fault.effect()
+	through := map[string]bool{}       // watches through the API server, by ID
+	waiting := map[string]bool{}       // clients whose watch broke
+	again := map[string]record.Nanos{} // when they had another one
+	for i := range m.run.Watches {
+		w := &m.run.Watches[i].V
+		if w.API != apiKubernetes {
+			continue
+		}
+		switch _, had := again[w.Client]; {
+		case w.Phase == record.WatchOpened:
+			if through[w.ID] = w.Entrance == node || slices.Contains(w.Server, address); waiting[w.Client] && !had {
+				again[w.Client] = w.Seen
+			}
+		case w.Phase == record.WatchEnded && through[w.ID] && w.Seen >= from && w.Seen < to && w.Error != "" && !strings.HasPrefix(w.Error, clientsOwn):
+			waiting[w.Client] = true
+		}
+	}
+	b.clients = len(waiting)
+	if b.clients == 0 {
+		f := inconclusive("no watch through the API server on %s broke with the %s", node, m.fault.what())
+		return b, &f
+	}
+	limit := m.bound.Limit
+	for _, client := range sortedNames(waiting) {
+		seen, had := again[client]
+		took := span(effect, min(to, m.run.EndAt))
+		if had {
+			took = span(effect, seen)
+		}
+		b.worst = max(b.worst, took)
+		switch {
+		case took <= limit && had:
+		case took <= limit:
+			f := inconclusive("%s, whose watch broke with the %s, had no other one when that was healed after %s, less than the bound of %s", client, m.fault.what(), short(took), m.bound)
+			return b, &f
+		case had:
+			f := failed("Watches must be re-established within %s of the %s: %s had another one only after %s.", m.bound, m.fault.what(), client, short(took)).
+				took(took).rests(effect, seen)
+			return b, &f
+		default:
+			f := failed("Watches must be re-established within %s of the %s: %s had none for %s.", m.bound, m.fault.what(), client, short(took)).
+				took(took).rests(effect, effect+record.Nanos(took))
+			return b, &f
+		}
+	}
+	return b, nil
+}
+
+func sortedNames(set map[string]bool) []string {
+	var names []string
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,212 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+const (
+	// oldWatchLimit is how long OldWatch gives each watch.
+	oldWatchLimit = 3 * time.Second
+	// listWatchLimit is how long ListWatch tries to begin, and listWatchLife how
+	// long it then watches.
+	listWatchLimit = 20 * time.Second
+	listWatchLife  = 2 * time.Second
+	// listWatchPause is between two tries: the first moment of an API server is
+	// what it is about.
+	listWatchPause = 50 * time.Millisecond
+	// spreadWatches is how many watches SpreadWatch opens for each API server, and
+	// spreadLife how long each may take.
+	spreadWatches = 6
+	spreadLife    = 3 * time.Second
+)
+
+// OldWatch has a new client of each API server, and of each etcd member where the
+// traffic has the profile etcd, watch the traffic's keys from the first version that
+// any client has seen, until the watch has come to the newest one, is refused, or 3 s
+// are over. Each may be answered with all of the history since, or be told that it is
+// gone.
+func (t *Traffic) OldWatch(ctx context.Context) error {
+	if oldest, _ := t.registers.span(); oldest == "" {
+		return errors.New("old watch: no client of the traffic has seen a version of a register")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over := time.AfterFunc(oldWatchLimit, func() { cancel(errClosed) })
+	defer over.Stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
+		r, err := t.client(e, "old-watch/"+e.Name, "")
+		if err != nil {
+			return fmt.Errorf("old watch: %w", err)
+		}
+		oldest, reached := since(t.registers)
+		all.Go(func() {
+			defer r.close()
+			r.watch(ctx, t.watchID(), watching{from: oldest, bookmarks: true}, reached.seen, reached.done)
+		})
+	}
+	for _, p := range t.profiles {
+		if p, ok := p.(*etcdTraffic); ok {
+			return t.oldEtcdWatches(ctx, p.of, &all)
+		}
+	}
+	return nil
+}
+
+// oldEtcdWatches is the part of OldWatch that goes to etcd's members.
+func (t *Traffic) oldEtcdWatches(ctx context.Context, of *collection, all *sync.WaitGroup) error {
+	oldest, _ := of.span()
+	if oldest == "" {
+		return errors.New("old watch: no client of the traffic has seen a revision of a key in etcd")
+	}
+	members, err := openMembers(t.cfg.Cluster, t.w, "old-watch")
+	if err != nil {
+		return fmt.Errorf("old watch: %w", err)
+	}
+	for _, m := range members {
+		m.of = of
+		_, reached := since(of)
+		all.Go(func() {
+			defer closeAll([]*member{m})
+			m.watch(ctx, t.watchID(), etcdWatching{from: int64(number(oldest)) + 1}, reached.seen, reached.done)
+		})
+	}
+	return nil
+}
+
+// reaching is how far a watch is to go.
+type reaching struct {
+	seen *progress
+	to   uint64
+}
+
+func (r reaching) done() bool { return r.seen.reached(r.to) }
+
+// since returns the first version that was seen of a collection, and a way from
+// there to the newest one.
+func since(c *collection) (oldest string, r reaching) {
+	oldest, newest := c.span()
+	r = reaching{&progress{}, number(newest)}
+	r.seen.begin(number(oldest))
+	return oldest, r
+}
+
+// reached tells whether nothing up to a version will come any more.
+func (p *progress) reached(version uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.upTo >= version
+}
+
+// ListWatch lists the registers through the API server of node and watches them from
+// there, and begins a streaming list of them, both as soon as that API server lets it:
+// it tries every 50 ms, for 20 s at most. Each watch lasts for 2 s. That the API
+// server lets it do neither is an error.
+func (t *Traffic) ListWatch(ctx context.Context, node string) error {
+	var entrance *framework.Entrance
+	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
+		if e.Node == node {
+			entrance = &e
+		}
+	}
+	if entrance == nil {
+		return fmt.Errorf("list-watch: no API server on node %q", node)
+	}
+	var all sync.WaitGroup
+	var problems [2]error
+	for i, begin := range []func(context.Context, *registers) (watching, bool){listed, streamed} {
+		r, err := t.client(*entrance, fmt.Sprintf("list-watch/%s/%d", entrance.Name, i), "")
+		if err != nil {
+			return fmt.Errorf("list-watch: %w", err)
+		}
+		all.Go(func() {
+			defer r.close()
+			problems[i] = t.listWatch(ctx, r, begin)
+		})
+	}
+	all.Wait()
+	return errors.Join(problems[:]...)
+}
+
+// listed begins with a list, streamed with a streaming list.
+func listed(ctx context.Context, r *registers) (watching, bool) {
+	l := r.list(ctx, listing{match: record.MatchUnset})
+	if l.Outcome != record.OK {
+		return watching{}, false
+	}
+	return watching{from: l.Pages[0].Revision, bookmarks: true}, true
+}
+
+func streamed(context.Context, *registers) (watching, bool) {
+	return watching{initial: true, bookmarks: true}, true
+}
+
+// listWatch tries until one watch was accepted and has had its time.
+func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(context.Context, *registers) (watching, bool)) error {
+	limited, cancel := context.WithTimeout(ctx, listWatchLimit)
+	defer cancel()
+	for {
+		if q, ok := begin(limited, r); ok {
+			life, over := context.WithCancelCause(limited)
+			opened := time.AfterFunc(listWatchLife, func() { over(errClosed) })
+			var seen progress
+			seen.begin(number(q.from))
+			result := r.watch(life, t.watchID(), q, &seen, func() bool { return false })
+			opened.Stop()
+			over(nil)
+			if result.id != "" && result.status == 0 {
+				return nil
+			}
+		}
+		if !client.Pause(limited, listWatchPause) {
+			return fmt.Errorf("list-watch through %s: it accepted none within %s", r.entrance, listWatchLimit)
+		}
+	}
+}
+
+// SpreadWatch opens six watches for each API server through every entrance that
+// leads to several of them, all at once and on connections of their own, for 3 s, so
+// that the record shows where new watches are led.
+func (t *Traffic) SpreadWatch(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over := time.AfterFunc(spreadLife, func() { cancel(errClosed) })
+	defer over.Stop()
+	entrances := t.cfg.Cluster.Entrances()
+	servers := len(apiServers(entrances))
+	var all sync.WaitGroup
+	defer all.Wait()
+	opened := 0
+	for _, e := range entrances {
+		if e.Kind == framework.EntranceAPIServer {
+			continue
+		}
+		for range servers * spreadWatches {
+			opened++
+			r, err := t.client(e, fmt.Sprintf("spread-watch/%s/%d", e.Name, opened), "")
+			if err != nil {
+				return fmt.Errorf("spread watch: %w", err)
+			}
+			all.Go(func() {
+				defer r.close()
+				r.watch(ctx, t.watchID(), watching{}, &progress{keys: map[string]uint64{}}, func() bool { return false })
+			})
+		}
+	}
+	if opened == 0 {
+		return errors.New("spread watch: no entrance leads to several API servers")
+	}
+	return nil
+}
+
+// watchID returns one for the next watch.
+func (t *Traffic) watchID() string { return fmt.Sprintf("w%d", t.watches.Add(1)) }

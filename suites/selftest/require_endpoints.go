@@ -1,0 +1,56 @@
+package selftest
+
+import "github.com/holdfast-ha/holdfast/clusters/local/tamper"
+
+// Where API servers keep, in etcd, the leases of their addresses, and the list that
+// they make of them.
+const (
+	addressLeases = "/registry/masterleases/"
+	listedOld     = "/registry/services/endpoints/default/kubernetes"
+	listedNew     = "/registry/endpointslices/default/kubernetes"
+)
+
+// endpointPlants are those for the requirements on the default kubernetes service.
+func endpointPlants() []Plant {
+	return []Plant{
+		{Name: "nobody-listed", Violation: "kube-apiserver --endpoint-reconciler-type=none",
+			Cluster: unlisted, Scenario: "catalogue/steady",
+			Catches: []Catch{{Requirement: "HA-EP-001", Says: "must hold exactly the live API servers"}}},
+		{Name: "list-not-written", Violation: "no API server can write the list of addresses while one is stopped",
+			Cluster: proxied, Scenario: "catalogue/apiservers-restarted", From: 2, Until: 5,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: listedOld}),
+				etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: listedNew})},
+			Catches: []Catch{{Requirement: "HA-EP-002", Says: "was still listed"}}},
+		{Name: "counted-when-killed", Violation: "kube-apiserver --endpoint-reconciler-type=master-count --apiserver-count=3, and one is killed",
+			Cluster: counting, Scenario: "catalogue/apiserver-killed",
+			Catches: []Catch{{Requirement: "HA-EP-003", Says: "was still listed"}}},
+		{Name: "counted-when-silent", Violation: "kube-apiserver --endpoint-reconciler-type=master-count --apiserver-count=3, and one is frozen, another cut off",
+			Cluster: counting, Scenario: "catalogue/apiservers-silent",
+			Catches: []Catch{
+				{Requirement: "HA-EP-004", Says: "within 27s (T + I + M, I = 10s, M = 2s, T = 15s) of the freeze of kube-apiserver on node-3"},
+				{Requirement: "HA-EP-005", Says: "of the isolation of etcd on node-2"},
+			}},
+		{Name: "lease-not-written", Violation: "an API server that is back cannot write the lease of its address",
+			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 5,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: addressLeases})},
+			Catches: []Catch{{Requirement: "HA-EP-006", Says: "still not in"}}},
+		{Name: "lease-not-seen", Violation: "an API server that does not see the lease of another one, which lives",
+			Cluster: proxied, Scenario: "catalogue/undisturbed", From: 2,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.MissingKey, Prefix: addressLeases}, 2)},
+			Catches: []Catch{{Requirement: "HA-EP-007", Says: "must not change"}}},
+		{Name: "survivor-removed", Violation: "the last API server does not see its own lease as long as there are others",
+			Cluster: proxied, Scenario: "catalogue/apiservers-killed-but-one", From: 2, Until: 7,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.MissingKey, Prefix: addressLeases}, 1)},
+			Catches: []Catch{{Requirement: "HA-EP-010", Says: "that no fault hits must stay"}}},
+		{Name: "list-empty", Violation: "while the last API server is restarted, the others show the list without any address",
+			Cluster: proxied, Scenario: "catalogue/apiservers-restarted", From: 12, Until: 13,
+			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/api/v1/namespaces/default/endpoints"}),
+				api(tamper.Rule{Mode: tamper.NoAddresses, Prefix: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"})},
+			Catches: []Catch{{Requirement: "HA-EP-011", Says: "must never be without an address"}}},
+		{Name: "stale-list", Violation: "the first API server that starts again cannot write the list of addresses",
+			Cluster: proxied, Scenario: "catalogue/apiservers-all-killed", From: 6, Until: 10,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: listedOld}),
+				etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: listedNew})},
+			Catches: []Catch{{Requirement: "HA-EP-012", Says: "still held"}}},
+	}
+}

@@ -1,0 +1,41 @@
+package selftest
+
+import "github.com/holdfast-ha/holdfast/clusters/local/tamper"
+
+// watchRequirementPlants are those for the requirements on watches. They tamper for
+// as long as the fault is in force, and no check of every run but those named here
+// may find anything else.
+func watchRequirementPlants() []Plant {
+	return []Plant{
+		{Name: "swapped-without-leader", Violation: "API servers that swap events of watches after the etcd leader was killed",
+			Cluster: proxied, Scenario: "catalogue/etcd-leader-killed", From: 3, Until: 4,
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.SwappedLines, Prefix: configs, After: 5, Times: 3})},
+			Catches: []Catch{{Requirement: "HA-WCH-001", Says: "must come in the order of their versions"}, {Judge: "watch-ordered"}}},
+		{Name: "repeated-without-leader", Violation: "API servers that send events of watches twice after the etcd leader was killed",
+			Cluster: proxied, Scenario: "catalogue/etcd-leader-killed", From: 3, Until: 4,
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.RepeatedLine, Prefix: configs, After: 5, Times: 3})},
+			Catches: []Catch{{Requirement: "HA-WCH-001", Says: "must not show a change twice"}, {Judge: "watch-unique"}}},
+		{Name: "resumed-late", Violation: "API servers that begin resumed watches with the next change while another one is down",
+			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 3, Until: 5,
+			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.LateStart, Prefix: configs})},
+			// What was skipped is missing also before the next bookmark.
+			Catches: []Catch{{Requirement: "HA-WCH-002", Says: "left out"}, {Judge: "watch-resumable"}, {Judge: "watch-reliable"}, {Judge: "watch-bookmark"}}},
+		{Name: "watches-refused", Violation: "API servers that refuse new watches while another one is down",
+			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 2, Until: 5,
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: configs})},
+			Catches: []Catch{{Requirement: "HA-WCH-006", Says: "must be re-established"}, {Judge: "watches-return"}}},
+		{Name: "false-bookmark", Violation: "API servers that send bookmarks before the events they stand for",
+			Cluster: proxied, Scenario: "catalogue/undisturbed", From: 2,
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.EarlyBookmark, Prefix: configs, After: 5, Times: 3})},
+			Catches: []Catch{{Requirement: "HA-WCH-003", Says: "must come after all changes up to its version"}, {Judge: "watch-bookmark"}}},
+		{Name: "gone-not-told", Violation: "etcd members that begin watches of compacted history with the next change",
+			Cluster: proxied, Scenario: "catalogue/apiservers-silent", From: 8, Until: 10,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.SilentGap, Prefix: "/holdfast/traffic/"})},
+			Catches: []Catch{{Requirement: "HA-WCH-004", Says: "must be refused with 410, or have no gap"},
+				{Judge: "watch-compacted"}, {Judge: "watch-reliable"}, {Judge: "watch-resumable"}}},
+		{Name: "old-streams", Violation: "an API server that begins streaming lists with a state from the past while it starts",
+			Cluster: proxied, Scenario: "catalogue/apiservers-restarted", From: 8, Until: 9,
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.OldStream, Prefix: configs, By: 60}, 2)},
+			Catches: []Catch{{Requirement: "HA-WCH-005", Says: "nothing from the past"}, {Judge: "list-watch"}, {Judge: "watch-bookmark"}}},
+	}
+}
