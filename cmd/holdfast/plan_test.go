@@ -81,6 +81,9 @@ func TestHear(t *testing.T) {
 	if !strings.Contains(out.String(), "cluster-1  [1/4] a: 1 pass; 3 left") {
 		t.Error(out.String())
 	}
+	if begun, err := one.hear(strings.NewReader(`{"broken":"no room"}`), b); begun != 0 || err == nil || err.Error() != "no room" {
+		t.Errorf("%d begun, %v", begun, err)
+	}
 	if begun, err := one.hear(strings.NewReader("{\"begins\":\"b\"}\npanic: oh\n"), b); err == nil || begun != 1 {
 		t.Errorf("%d begun, %v", begun, err)
 	}

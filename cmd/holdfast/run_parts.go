@@ -31,6 +31,8 @@ type workerMessage struct {
 	// Begins names a scenario.
 	Begins  string   `json:"begins,omitempty"`
 	Settled *settled `json:"settled,omitempty"`
+	// Broken is why a cluster could not be made.
+	Broken string `json:"broken,omitempty"`
 }
 
 // settled is a scenario that is over.
@@ -129,7 +131,7 @@ func (one *part) work(ctx context.Context, dir string, todo []string, b *board) 
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	switch {
-	case errors.As(err, &exit) && exit.ExitCode() == exitFail:
+	case heard != nil || errors.As(err, &exit) && exit.ExitCode() == exitFail:
 		return begun, heard // some spec did not pass; the records say what
 	case err != nil:
 		return begun, fmt.Errorf("the worker ended: %w; it said: %s", err, lastLines(log.Name()))
@@ -138,12 +140,13 @@ func (one *part) work(ctx context.Context, dir string, todo []string, b *board) 
 }
 
 // hear passes on what a worker says until it ends, and returns how many scenarios it
-// has begun.
-func (one *part) hear(r io.Reader, b *board) (begun int, err error) {
+// has begun. Its error is that of making a cluster, or says that the worker could not be
+// understood.
+func (one *part) hear(r io.Reader, b *board) (begun int, broken error) {
 	for messages := json.NewDecoder(bufio.NewReader(r)); ; {
 		var m workerMessage
 		if err := messages.Decode(&m); errors.Is(err, io.EOF) {
-			return begun, nil
+			return begun, broken
 		} else if err != nil {
 			_, _ = io.Copy(io.Discard, r) // a full pipe must not block the worker
 			return begun, fmt.Errorf("a worker could not be understood: %w", err)
@@ -160,6 +163,8 @@ func (one *part) hear(r io.Reader, b *board) (begun int, err error) {
 			b.settled(one.Name, *m.Settled)
 		case m.Made > 0:
 			one.Made += m.Made
+		case m.Broken != "":
+			broken = errors.New(m.Broken)
 		default:
 			b.says(one.Name, m.Progress)
 		}

@@ -93,6 +93,7 @@ func work(dir, name string, todo []string) error {
 	}
 	switch passed := suites.Run(env); {
 	case broken != nil:
+		say(workerMessage{Broken: broken.Error()})
 		return broken
 	case !passed:
 		return exitWith(exitFail, nil)
