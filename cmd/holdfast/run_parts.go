@@ -95,19 +95,38 @@ func (one *part) carryOut(ctx context.Context, dir string, b *board) error {
 	var problems []error
 	for todo := one.Scenarios; ; {
 		begun, err := one.work(ctx, dir, todo, b)
+		left := one.removeData(dir)
 		if ctx.Err() != nil {
-			return errInterrupted
+			return errors.Join(errInterrupted, left)
 		}
+		problems = append(problems, err, left)
 		if err == nil {
 			break
 		}
-		problems = append(problems, err)
 		if todo = todo[begun:]; begun == 0 || len(todo) == 0 {
 			break
 		}
 		b.says(one.Name, fmt.Sprintf("%v: the rest goes to another worker", err))
 	}
 	return errors.Join(problems...)
+}
+
+// removeData removes what is left of data on disk, which is something if the worker died.
+func (one *part) removeData(dir string) error {
+	var left []string
+	for _, pattern := range []string{one.Name, one.Name + ".*"} {
+		found, err := filepath.Glob(filepath.Join(dir, dataPrefix+pattern))
+		if err != nil {
+			return err
+		}
+		left = append(left, found...)
+	}
+	for _, data := range left {
+		if err := os.RemoveAll(data); err != nil {
+			return fmt.Errorf("removing what is left of a cluster: %w", err)
+		}
+	}
+	return nil
 }
 
 // work runs scenarios of a part in a sandbox of their own. It returns how many were
