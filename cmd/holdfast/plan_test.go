@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +83,27 @@ func TestHear(t *testing.T) {
 	if !strings.Contains(out.String(), "cluster-1  [1/4] a: 1 pass; 3 left") {
 		t.Error(out.String())
 	}
+	if begun, err := one.hear(strings.NewReader(`{"broken":"no room"}`), b); begun != 0 || err == nil || err.Error() != "no room" {
+		t.Errorf("%d begun, %v", begun, err)
+	}
 	if begun, err := one.hear(strings.NewReader("{\"begins\":\"b\"}\npanic: oh\n"), b); err == nil || begun != 1 {
 		t.Errorf("%d begun, %v", begun, err)
+	}
+}
+
+func TestRemoveData(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"data-cluster-1/node-1", "data-cluster-1.2", "data-cluster-10", "logs/cluster-1"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := planned(t)
+	if err := p.Parts[0].removeData(dir); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "data-cluster-10" || filepath.Base(left[1]) != "logs" {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

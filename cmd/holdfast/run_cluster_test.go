@@ -77,3 +77,21 @@ func TestClustersSideBySide(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// TestClusterThatCannotBeMade costs the verdicts on its scenarios and leaves a report
+// that says why.
+func TestClusterThatCannotBeMade(t *testing.T) {
+	c := newCommandLine(t)
+	t.Setenv("PATH", t.TempDir()) // no HAProxy is found
+	file := filepath.Join(t.TempDir(), "plain.yaml")
+	if err := os.WriteFile(file, []byte(strings.NewReplacer("NAME", "plain", "CLUSTER", "{loadBalancer: haproxy}").Replace(tinyScenario)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	stdout, stderr := c.do(exitInconclusive, "run", "--out", out, "-f", file)
+	c.contains(stdout, "the scenario was not run: creating cluster holdfast: failed to find HAProxy")
+	c.contains(stderr, "the run ended early: cluster-1: creating cluster holdfast")
+	if _, err := reports.Load(out); err != nil {
+		t.Error(err)
+	}
+}

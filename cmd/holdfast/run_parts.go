@@ -31,6 +31,8 @@ type workerMessage struct {
 	// Begins names a scenario.
 	Begins  string   `json:"begins,omitempty"`
 	Settled *settled `json:"settled,omitempty"`
+	// Broken is why a cluster could not be made.
+	Broken string `json:"broken,omitempty"`
 }
 
 // settled is a scenario that is over.
@@ -93,19 +95,38 @@ func (one *part) carryOut(ctx context.Context, dir string, b *board) error {
 	var problems []error
 	for todo := one.Scenarios; ; {
 		begun, err := one.work(ctx, dir, todo, b)
+		left := one.removeData(dir)
 		if ctx.Err() != nil {
-			return errInterrupted
+			return errors.Join(errInterrupted, left)
 		}
+		problems = append(problems, err, left)
 		if err == nil {
 			break
 		}
-		problems = append(problems, err)
 		if todo = todo[begun:]; begun == 0 || len(todo) == 0 {
 			break
 		}
 		b.says(one.Name, fmt.Sprintf("%v: the rest goes to another worker", err))
 	}
 	return errors.Join(problems...)
+}
+
+// removeData removes what is left of data on disk, which is something if the worker died.
+func (one *part) removeData(dir string) error {
+	var left []string
+	for _, pattern := range []string{one.Name, one.Name + ".*"} {
+		found, err := filepath.Glob(filepath.Join(dir, dataPrefix+pattern))
+		if err != nil {
+			return err
+		}
+		left = append(left, found...)
+	}
+	for _, data := range left {
+		if err := os.RemoveAll(data); err != nil {
+			return fmt.Errorf("removing what is left of a cluster: %w", err)
+		}
+	}
+	return nil
 }
 
 // work runs scenarios of a part in a sandbox of their own. It returns how many were
@@ -129,7 +150,7 @@ func (one *part) work(ctx context.Context, dir string, todo []string, b *board) 
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	switch {
-	case errors.As(err, &exit) && exit.ExitCode() == exitFail:
+	case heard != nil || errors.As(err, &exit) && exit.ExitCode() == exitFail:
 		return begun, heard // some spec did not pass; the records say what
 	case err != nil:
 		return begun, fmt.Errorf("the worker ended: %w; it said: %s", err, lastLines(log.Name()))
@@ -138,12 +159,13 @@ func (one *part) work(ctx context.Context, dir string, todo []string, b *board) 
 }
 
 // hear passes on what a worker says until it ends, and returns how many scenarios it
-// has begun.
-func (one *part) hear(r io.Reader, b *board) (begun int, err error) {
+// has begun. Its error is that of making a cluster, or says that the worker could not be
+// understood.
+func (one *part) hear(r io.Reader, b *board) (begun int, broken error) {
 	for messages := json.NewDecoder(bufio.NewReader(r)); ; {
 		var m workerMessage
 		if err := messages.Decode(&m); errors.Is(err, io.EOF) {
-			return begun, nil
+			return begun, broken
 		} else if err != nil {
 			_, _ = io.Copy(io.Discard, r) // a full pipe must not block the worker
 			return begun, fmt.Errorf("a worker could not be understood: %w", err)
@@ -160,6 +182,8 @@ func (one *part) hear(r io.Reader, b *board) (begun int, err error) {
 			b.settled(one.Name, *m.Settled)
 		case m.Made > 0:
 			one.Made += m.Made
+		case m.Broken != "":
+			broken = errors.New(m.Broken)
 		default:
 			b.says(one.Name, m.Progress)
 		}

@@ -67,7 +67,7 @@ func work(dir, name string, todo []string) error {
 				return nil, broken
 			}
 			cluster, broken = local.Create(ctx, p.Parts[i].Cluster, local.Options{Dir: dir, LogDir: logs,
-				DataDir: filepath.Join(dir, "data-"+name), Seed: p.Seed, Progress: progress})
+				DataDir: filepath.Join(dir, dataPrefix+filepath.Base(logs)), Seed: p.Seed, Progress: progress})
 			say(workerMessage{Made: time.Since(began)})
 			return cluster, broken
 		},
@@ -93,12 +93,16 @@ func work(dir, name string, todo []string) error {
 	}
 	switch passed := suites.Run(env); {
 	case broken != nil:
+		say(workerMessage{Broken: broken.Error()})
 		return broken
 	case !passed:
 		return exitWith(exitFail, nil)
 	}
 	return nil
 }
+
+// dataPrefix begins the names of directories for data on disk, in the results directory.
+const dataPrefix = "data-"
 
 // newLogs makes a directory for the logs of a part's cluster: logs/PART, or logs/PART.2
 // and so on for those that it gets when one was given up.
