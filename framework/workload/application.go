@@ -32,6 +32,8 @@ const (
 
 	stillReplicas = 3
 	batchReplicas = 2
+	// deployLimit is how long the application may take to run at first.
+	deployLimit = 60 * time.Second
 	// grown is how old a batch, or a pod that stands alone, is before it is deleted.
 	grown = 5 * time.Second
 	// lostAfter is the time, in seconds, after which a pod leaves a node that is not
@@ -66,7 +68,7 @@ func newApplication(t *Traffic) *application {
 
 func (p *application) start() error {
 	all := p.t.cfg.Cluster.Entrances()
-	setup, cancel := context.WithTimeout(p.t.ctx, setupLimit)
+	setup, cancel := context.WithTimeout(p.t.ctx, deployLimit)
 	defer cancel()
 	if err := EnsureNamespace(setup, all, ApplicationNamespace); err != nil {
 		return err

@@ -111,7 +111,7 @@ type ApplicationSettings struct {
 	// Replicas is the largest number of pods that a part is scaled to, 5 where 0.
 	Replicas int           `yaml:"replicas"`
 	Interval time.Duration `yaml:"interval"` // between two scalings, 3 s where 0
-	// BatchInterval is that between two batches, 6 s where 0, PodInterval between two
+	// BatchInterval is that between two batches, 4 s where 0, PodInterval between two
 	// pods that stand alone, 1 s where 0.
 	BatchInterval time.Duration `yaml:"batchInterval"`
 	PodInterval   time.Duration `yaml:"podInterval"`
@@ -216,7 +216,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Work.Interval, 2*time.Second)
 	or(&c.Application.Replicas, 5)
 	or(&c.Application.Interval, 3*time.Second)
-	or(&c.Application.BatchInterval, 6*time.Second)
+	or(&c.Application.BatchInterval, 4*time.Second)
 	or(&c.Application.PodInterval, time.Second)
 	return c
 }

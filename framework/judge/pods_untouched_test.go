@@ -1,0 +1,117 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func TestPodsUntouched(t *testing.T) {
+	touched := func(change func(*application)) func() *story {
+		return func() *story {
+			a := converging()
+			change(a)
+			return a.sorted()
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-WL-002", Judge: "pods-untouched", Fault: "lost", Bound: "30s"}, []ruling{
+		{name: "as it should be", want: Pass, took: "2 pods", says: "All 2 running pods of catalog, which nobody changed, stayed as they were", story: touched(func(*application) {})},
+		{name: "told again", want: Pass, story: touched(func(a *application) { a.pod(20, "catalog", 1, nil) })},
+		{name: "not ready", want: Fail, says: "pod catalog-1 on worker-1, of catalog, which nobody changed, was no longer ready (phase Running) at 20.000s", story: touched(func(a *application) {
+			a.pod(20, "catalog", 1, func(o *record.Object) { o.Pod.Ready = false })
+		})},
+		{name: "not ready, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			a := converging()
+			a.pod(20, "catalog", 1, func(o *record.Object) { o.Pod.Ready = false })
+			return a.sorted().change(func(r *record.Run) { r.Harness[15].V.Late = 4e9 })
+		}},
+		{name: "deleted", want: Fail, says: "was being deleted at 20.000s", story: touched(func(a *application) { a.pod(20, "catalog", 0, deleting) })},
+		{name: "gone", want: Fail, says: "was gone at 20.000s", story: touched(func(a *application) { a.pod(20, "catalog", 0, gone) })},
+		{name: "restarted", want: Fail, says: "was restarted (1 times in all)", story: touched(func(a *application) {
+			a.pod(20, "catalog", 0, func(o *record.Object) { o.Pod.Restarts = 1 })
+		})},
+		{name: "moved", want: Fail, says: "pod catalog-0 on worker-2, of catalog, which nobody changed, was moved there from worker-1", story: touched(func(a *application) {
+			a.pod(20, "catalog", 0, func(o *record.Object) { o.Pod.Node = "worker-2" })
+		})},
+		{name: "one more", want: Fail, says: "pod catalog-5 on worker-1, of catalog, which nobody changed, was added", story: touched(func(a *application) { a.pod(20, "catalog", 5, nil) })},
+		{name: "pods that are scaled", want: Pass, story: touched(func(a *application) { a.pod(20, "store", 9, deleting) })},
+		{name: "before and after", want: Pass, story: touched(func(a *application) {
+			a.pod(9, "catalog", 9, nil)
+			a.pod(9.5, "catalog", 9, gone)
+			a.fault("next", "kill", "node-3", "etcd", 50, 55)
+			a.pod(51, "catalog", 1, deleting)
+		})},
+		{name: "not watched for long enough", want: Inconclusive, says: "the pods were watched for 29s", story: func() *story {
+			a := petstore()
+			a.run.Faults = nil
+			a.fault("lost", "kill", "node-2", "kube-controller-manager", 10, 30)
+			a.cut(39)
+			return a.story
+		}},
+		{name: "not seen afterwards", want: Inconclusive, says: "no state of any object after", story: func() *story {
+			a := petstore()
+			a.cut(35)
+			return a.story
+		}},
+		{name: "none", want: Inconclusive, says: "no running pod of a Deployment that nobody changes", story: func() *story {
+			return newStory().fault("lost", "kill", "node-2", "", 10, 40)
+		}},
+	})
+}
+
+func TestNodesReady(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-CL-008", Judge: "nodes-ready", Fault: "lost", Bound: "10s"}, []ruling{
+		{name: "as it should be", want: Pass, took: "2s", says: "All 2 worker nodes stayed ready", story: func() *story { return petstore().sorted() }},
+		{name: "not ready", want: Fail, says: "the condition Ready of worker-2 became Unknown at 25.000s", story: func() *story {
+			a := petstore()
+			a.node(25, "worker-2", "Unknown")
+			a.node(26, "worker-2", "True")
+			return a.sorted()
+		}},
+		{name: "nobody to mark it", want: Fail, took: "31s", says: "that of worker-3 was for 31s (9.000s to 40.000s)", story: func() *story {
+			a := petstore()
+			a.node(1, "worker-3", "True")
+			a.heartbeats("worker-3", 1, 10)
+			a.heartbeats("worker-3", 40, 50)
+			return a.sorted()
+		}},
+		{name: "never again", want: Fail, says: "that of worker-3 was for 48s", story: func() *story {
+			a := petstore()
+			a.node(1, "worker-3", "True")
+			a.heartbeats("worker-3", 1, 10)
+			return a.sorted()
+		}},
+		{name: "a short gap", want: Pass, took: "9s", story: func() *story {
+			a := petstore()
+			a.node(1, "worker-3", "True")
+			a.heartbeats("worker-3", 1, 10)
+			a.heartbeats("worker-3", 18, 58)
+			return a.sorted()
+		}},
+		{name: "too short a fault", want: Inconclusive, says: "lasted 8s, which is less than", story: func() *story {
+			a := petstore()
+			a.run.Faults = nil
+			a.fault("lost", "kill", "node-2", "kube-controller-manager", 10, 18)
+			return a.sorted()
+		}},
+		{name: "not ready before", want: Inconclusive, says: "worker-3 was not ready before", story: func() *story {
+			a := petstore()
+			a.node(1, "worker-3", "False")
+			return a.sorted()
+		}},
+		{name: "no heartbeat", want: Inconclusive, says: "does not show two heartbeats of worker-3", story: func() *story {
+			a := petstore()
+			a.node(1, "worker-3", "True")
+			return a.sorted()
+		}},
+		{name: "rare heartbeats", want: Inconclusive, says: "worker-3 was silent for 6s before the kill", story: func() *story {
+			a := petstore()
+			a.node(1, "worker-3", "True")
+			for t := range steps(2, 58, 6) {
+				a.heartbeats("worker-3", t, t+1)
+			}
+			return a.sorted()
+		}},
+		{name: "no nodes", want: Inconclusive, says: "no worker node", story: func() *story { return newStory().fault("lost", "kill", "node-2", "", 10, 40) }},
+	})
+}
