@@ -49,10 +49,19 @@ func (c *Cluster) onMember(ctx context.Context, n *node, ask func(context.Contex
 	return nil
 }
 
-// onAnyMember asks one member after the other until one does what is asked.
+// onAnyMember asks one member after the other until one does what is asked; those
+// without power, which take their time not to answer, come last.
 func (c *Cluster) onAnyMember(ctx context.Context, ask func(context.Context, *clientv3.Client) error) error {
+	nodes := slices.Clone(c.controlPlane())
+	last := func(n *node) int {
+		if n.machine.powered() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(nodes, func(a, b *node) int { return last(a) - last(b) })
 	var errs []error
-	for _, n := range c.controlPlane() {
+	for _, n := range nodes {
 		err := c.onMember(ctx, n, ask)
 		if err == nil {
 			return nil
