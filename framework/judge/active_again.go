@@ -38,31 +38,40 @@ func judgeActiveAgain(m *matter) finding {
 			before = max(before, leaseVersion(s.V))
 		}
 	}
-	renewed, looked, worst := from, from, time.Duration(0)
+	// A renewal was made between the last time that it was not seen, still, and the
+	// first time that it was: the times without one are shown and at most so long.
+	renewed, still, looked := from, from, from
+	var shown, worst time.Duration
 	var holder, first record.Lease
 	for _, s := range states {
 		if s.At < from {
 			continue
 		}
 		looked = max(looked, s.At)
-		if v := leaseVersion(s.V); v > before && m.isNode(holderNode(s.V)) {
+		switch v := leaseVersion(s.V); {
+		case v > before && m.isNode(holderNode(s.V)):
 			if first.Holder == "" {
 				first = s.V
 			}
-			worst = max(worst, span(renewed, s.At))
-			before, renewed, holder = v, s.At, s.V
+			shown, worst = max(shown, span(renewed, min(still, s.At))), max(worst, span(renewed, s.At))
+			before, renewed, still, holder = v, s.At, s.At, s.V
+		case v == 0 || v >= before:
+			still = max(still, s.At)
 		}
 	}
 	limit, last := m.bound.Limit, span(renewed, looked)
 	switch {
 	case looked == from:
 		return inconclusive("the record has no state of the lease of %s after the fault", component)
-	case worst > limit:
+	case shown > limit:
 		return failed("An instance of %s must be active again within %s of the %s: for %s none renewed the lease, then %s on %s did.",
-			component, m.bound, m.fault.what(), short(worst), first.Holder, holderNode(first)).took(worst).rests(from, looked)
+			component, m.bound, m.fault.what(), short(shown), first.Holder, holderNode(first)).took(shown).rests(from, looked)
 	case last > limit:
 		return failed("An instance of %s must be active again within %s of the %s: for %s none renewed the lease, which %s had held.",
 			component, m.bound, m.fault.what(), short(last), old.Holder).took(last).rests(renewed, looked)
+	case worst > limit:
+		return inconclusive("the lease of %s was not looked at often enough to tell whether it was without a renewal for more than %s: for %s none was seen",
+			component, m.bound, short(worst))
 	case first.Holder == "" || last > m.run.Meta.Settings["R"]:
 		return inconclusive("no instance of %s had renewed its lease for %s when it was last looked at, which is less than the bound of %s",
 			component, short(last), m.bound)

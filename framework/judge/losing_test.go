@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +39,7 @@ func TestActiveAgain(t *testing.T) {
 				Bound: "L + P + M", Params: map[string]string{"component": "kube-scheduler"}}}
 			return s
 		}},
-		{name: "too late", story: func() *story { return stolen(32) }, want: Fail, took: "22s", says: "for 22s none renewed the lease, then node-3_c on node-3 did"},
+		{name: "too late", story: func() *story { return stolen(32) }, want: Fail, took: "20.1s", says: "for 20.1s none renewed the lease, then node-3_c on node-3 did"},
 		{name: "never", story: func() *story { return stolen(0) }, want: Fail, took: "48.1s", says: "none renewed the lease, which node-2_b had held"},
 		{name: "given up, never held again", want: Fail, says: "none renewed", story: func() *story {
 			return stolen(0).at(45).lease("kube-scheduler", "", 150, 45)
@@ -45,7 +47,21 @@ func TestActiveAgain(t *testing.T) {
 		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return stolen(32).change(func(r *record.Run) { r.Harness[31].V.Late = 2 * time.Second })
 		}},
-		{name: "a late reading of the old one", want: Fail, took: "22s", story: func() *story {
+		{name: "not looked at in between", want: Inconclusive, says: "not looked at often enough", story: func() *story {
+			return stolen(32).change(func(r *record.Run) {
+				r.Leases = slices.DeleteFunc(r.Leases, func(l record.Timed[record.Lease]) bool { return l.At > sec(14) && l.At < sec(31) })
+			})
+		}},
+		{name: "deleted, and gone for too long", want: Fail, took: "21s", says: "then node-3_c", story: func() *story {
+			s := stolen(32).change(func(r *record.Run) {
+				r.Leases = slices.DeleteFunc(r.Leases, func(l record.Timed[record.Lease]) bool { return l.V.Holder == "holdfast-stranger" })
+			})
+			return s.at(31).lease("kube-scheduler", "", 0, 0).change(func(r *record.Run) {
+				r.Leases[len(r.Leases)-1].V.Revision = ""
+				slices.SortStableFunc(r.Leases, func(a, b record.Timed[record.Lease]) int { return cmp.Compare(a.At, b.At) })
+			})
+		}},
+		{name: "a late reading of the old one", want: Fail, took: "20.1s", story: func() *story {
 			return stolen(32).at(11).lease("kube-scheduler", "node-2_b", 108, 8)
 		}},
 		{name: "it held it for a moment", want: Fail, says: "for 34", story: func() *story {
