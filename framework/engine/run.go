@@ -105,6 +105,9 @@ func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
 	}
 	for _, n := range c.Nodes() {
 		node := record.Node{Name: n.Name(), Address: n.Address().String()}
+		if z, ok := n.(framework.Zoner); ok {
+			node.Zone = z.Zone()
+		}
 		for _, component := range n.Components() {
 			node.Components = append(node.Components, string(component))
 		}

@@ -30,7 +30,7 @@ func isQuorumRead(op record.Op) bool {
 // isRegister tells whether an operation acts on a register through the
 // Kubernetes API, whatever it was made for.
 func isRegister(op record.Op) bool {
-	return op.API == apiKubernetes && op.Purpose != "ready"
+	return op.API == apiKubernetes && !isLook(op)
 }
 
 // ownOps returns the operations on keys that nobody changes but the clients in the
@@ -39,7 +39,7 @@ func ownOps(run *record.Run) []record.Op {
 	collections := slices.ContainsFunc(run.Ops, func(o record.Timed[record.Op]) bool { return o.V.Collection != "" })
 	var ops []record.Op
 	for _, o := range run.Ops {
-		if op := o.V; op.Purpose != "ready" && (op.Collection != "" || op.Purpose != "" || !collections) {
+		if op := o.V; !isLook(op) && (op.Collection != "" || op.Purpose != "" || !collections) {
 			ops = append(ops, op)
 		}
 	}

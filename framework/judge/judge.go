@@ -33,6 +33,9 @@ func definitions() []definition {
 	return []definition{
 		etcdMembership(),
 		controlPlaneComplete(),
+		faultDomains(),
+		versionSkew(),
+		certificates(),
 		crossRead(),
 		isolatedMember(),
 		staleSerializableRead(),

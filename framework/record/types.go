@@ -67,8 +67,10 @@ type Meta struct {
 
 // Node is a control-plane node of the cluster under test.
 type Node struct {
-	Name       string   `json:"name"`
-	Address    string   `json:"address"`
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	// Zone is the node's fault domain, empty where it is not known.
+	Zone       string   `json:"zone,omitempty"`
 	Components []string `json:"components"`
 }
 
@@ -143,7 +145,9 @@ type Op struct {
 	Error    string  `json:"error,omitempty"`
 	// Purpose marks operations that are not part of the general traffic but
 	// made for a check: "cross-read", "cross-member", "stale-read",
-	// "minority-write", "ready" (key "/readyz"); once the traffic has stopped,
+	// "minority-write", "ready" (key "/readyz"), "version" (key: a component),
+	// "certificate" (key: a name that the certificate must be valid for, behind
+	// whose it is: balancer/, node/ or service/); once the traffic has stopped,
 	// "final-write" (the last write of a key), "final-read" and "cleanup". Empty
 	// for traffic.
 	Purpose string `json:"purpose,omitempty"`
