@@ -86,6 +86,8 @@ const (
 	// counted has API servers that count on a fixed number of them, and a
 	// balancer that does not look whether they live.
 	counted = "counted"
+	// crowded has two of three nodes in one fault domain.
+	crowded = "crowded"
 )
 
 // kind is how a kind of cluster is made, and whether it has proxies.
@@ -114,6 +116,7 @@ func kinds() map[string]kind {
 		unelected: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"},
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
 		counted:  {counting, false},
+		crowded:  {zoned("a", "a", "b"), false},
 		dropping: {buggy, false},
 	}
 }
