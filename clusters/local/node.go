@@ -67,6 +67,7 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 		}
 		spec.ExtraArgs = throughTamper(spec.ExtraArgs)
 	}
+	spec.ExtraArgs = c.unelected(spec.ExtraArgs)
 	commands := component.Commands(component.Node{
 		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: files,
 		Config: filepath.Join(m.dir, "config"), Data: data, Logs: m.logs,
@@ -97,6 +98,9 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 			}
 		}
 		m.config.Components = append(m.config.Components, cs)
+	}
+	if err := c.addPodmaster(m, spec); err != nil {
+		return nil, err
 	}
 	return &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m}, nil
 }
