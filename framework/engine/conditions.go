@@ -32,7 +32,7 @@ const (
 func conditions() map[string]bool {
 	return map[string]bool{
 		endpointGone: true, endpointBack: true, endpointsComplete: false,
-		takeover: true, apiWritable: false, steady: false,
+		takeover: true, lockTaken: true, apiWritable: false, steady: false,
 	}
 }
 
@@ -44,6 +44,8 @@ func conditions() map[string]bool {
 //	endpoints-complete  every API server that is not hit lists the address of
 //	                    each of them in both
 //	takeover            the lease of the fault's component is held on another node
+//	lock-taken          each component that a supervisor elects runs on another
+//	                    node, which holds its lock
 //	api-writable        every API server that is not hit acknowledges a write
 //	steady              the control plane is healthy (see observe.SteadyState)
 //
@@ -116,6 +118,8 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 		})
 	case takeover:
 		return r.takenOver(ctx, u.Fault)
+	case lockTaken:
+		return r.locksTaken(ctx, u.Fault)
 	case apiWritable:
 		return r.everywhere(ctx, r.write)
 	}

@@ -103,4 +103,6 @@ func lacking(m *matter, common []string) (lacks []string) {
 }
 
 // isAddress tells an address from a name: it has a colon, or no letters.
-func isAddress(s string) bool { return strings.Contains(s, ":") || strings.Trim(s, "0123456789.") == "" }
+func isAddress(s string) bool {
+	return strings.Contains(s, ":") || strings.Trim(s, "0123456789.") == ""
+}

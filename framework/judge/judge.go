@@ -50,6 +50,7 @@ func definitions() []definition {
 		restarted(),
 		singleHolder(),
 		takeover(),
+		supervised(),
 		availability(),
 		throughput(),
 	}
