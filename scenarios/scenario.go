@@ -65,6 +65,8 @@ type Topology struct {
 	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`
 	// Disk is what etcd's data pass through: none or fuse.
 	Disk string `yaml:"disk" json:"disk,omitempty"`
+	// Election says how elected components are: lease or supervisor, by component.
+	Election map[string]string `yaml:"election" json:"election,omitempty"`
 	// ExtraArgs are arguments of components, by component and by flag without its
 	// dashes, on top of the run's own.
 	ExtraArgs map[string]map[string]string `yaml:"extraArgs" json:"extraArgs,omitempty"`

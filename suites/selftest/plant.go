@@ -88,6 +88,10 @@ const (
 	counted = "counted"
 	// crowded has two of three nodes in one fault domain.
 	crowded = "crowded"
+	// careless has supervisors that leave a component running when its lock is lost,
+	// supervised the same without that.
+	careless   = "careless"
+	supervised = "supervised"
 )
 
 // kind is how a kind of cluster is made, and whether it has proxies.
@@ -115,9 +119,12 @@ func kinds() map[string]kind {
 		proxied: {with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections}), true},
 		unelected: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"},
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
-		counted:  {counting, false},
-		crowded:  {zoned("a", "a", "b"), false},
-		dropping: {buggy, false},
+		counted: {counting, false},
+		crowded: {zoned("a", "a", "b"), false},
+
+		careless:   {electedBy(clusters.ElectionCareless), false},
+		supervised: {electedBy(clusters.ElectionSupervisor), false},
+		dropping:   {buggy, false},
 	}
 }
 
