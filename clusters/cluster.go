@@ -48,6 +48,8 @@ type Spec struct {
 	Workers int `json:"workers"`
 	// ExtraArgs are arguments of components on every node.
 	ExtraArgs ExtraArgs `json:"extraArgs,omitempty"`
+	// Election says how each elected component is; lease where it is not named.
+	Election map[framework.Component]Election `json:"election,omitempty"`
 	// Data says where the nodes keep their data.
 	Data Data `json:"data"`
 	// Disk is what etcd's data pass through on every node.

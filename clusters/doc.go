@@ -13,6 +13,8 @@
 //	  etcdVersion: ""             # empty: the etcd inside holdfast
 //	  workers: 2                  # nodes simulated with kwok
 //	  data: memory                # or disk
+//	  election:                   # lease, or supervisor: a podmaster elects it
+//	    kube-scheduler: lease
 //	  disk: none                  # or fuse: disks under etcd that can fail
 //	  loadBalancer:
 //	    kind: builtin             # builtin, haproxy, none

@@ -94,6 +94,14 @@ func (d *decoder) spec(node *yaml.Node, path string, s *Spec) {
 		}},
 		{"workers", d.integer(&s.Workers)},
 		{"extraArgs", func(node *yaml.Node, path string) { s.ExtraArgs = d.extraArgs(node, path) }},
+		{"election", func(node *yaml.Node, path string) {
+			s.Election = map[framework.Component]Election{}
+			d.entries(node, path, func(component, value *yaml.Node, path string) {
+				how := ""
+				d.text(&how)(value, path)
+				s.Election[framework.Component(component.Value)] = Election(how)
+			})
+		}},
 		{"data", d.text((*string)(&s.Data))},
 		{"disk", d.text((*string)(&s.Disk))},
 	})

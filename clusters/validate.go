@@ -90,6 +90,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	}
 	v.disk("spec.disk", s.Disk)
 	v.extraArgs("spec.extraArgs", s.ExtraArgs, perCluster)
+	v.elections(c)
 	v.nodes(c)
 	if len(v.found) == 0 {
 		v.settings(c)

@@ -29,6 +29,9 @@ const (
 	// CertificateWrongNames is one that names neither the node, nor the
 	// balancer, nor any of their addresses.
 	CertificateWrongNames CertificateDefect = "wrong-names"
+	// CertificateNoBalancerName is one that does not carry the balancer's name. It
+	// carries its address: only clients that come by the name must refuse it.
+	CertificateNoBalancerName CertificateDefect = "no-balancer-name"
 	// CertificateUntrusted is one of a new authority that nobody trusts.
 	CertificateUntrusted CertificateDefect = "untrusted"
 )

@@ -22,6 +22,8 @@ const (
 	// NodeAgent is the process watcher of a node: what starts its components
 	// and starts them again. It is no member of Node.Components.
 	NodeAgent Component = "node-agent"
+	// Podmaster is what elects components of its node from outside; see LockReporter.
+	Podmaster Component = "podmaster"
 )
 
 // Names of the hosts on the network that are no control-plane nodes.
@@ -107,6 +109,14 @@ type EtcdAccess interface {
 	EtcdConfig(node string) (clientv3.Config, error)
 }
 
+// LockReporter is the ability of a cluster to have components that run only where a
+// lock in etcd is held (podmaster), rather than elect their active instance themselves.
+type LockReporter interface {
+	// Locks returns the key of the lock of each such component. Its value is the
+	// name of the holder's node.
+	Locks() map[Component]string
+}
+
 // ProcessReporter is the ability of a node to tell what it runs.
 type ProcessReporter interface {
 	// Process returns the state of one component now.
@@ -132,6 +142,9 @@ type Process struct {
 	LastExit string `json:"lastExit,omitempty"`
 	// Held says that the watcher was told to leave it down.
 	Held bool `json:"held,omitempty"`
+	// Standby says that it is down because it may run only where a lock is held,
+	// which it is elsewhere.
+	Standby bool `json:"standby,omitempty"`
 	// CrashLooped says that the watcher was told to end it after each start.
 	CrashLooped bool `json:"crashLooped,omitempty"`
 }

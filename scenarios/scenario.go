@@ -64,6 +64,8 @@ type Topology struct {
 	// Own is for a scenario that does not leave its cluster as it found it: no other
 	// one runs on it.
 	Own bool `yaml:"own" json:"own,omitempty"`
+	// Election says how elected components are: lease or supervisor, by component.
+	Election map[string]string `yaml:"election" json:"election,omitempty"`
 	// ExtraArgs are arguments of components, by component and by flag without its
 	// dashes, on top of the run's own.
 	ExtraArgs map[string]map[string]string `yaml:"extraArgs" json:"extraArgs,omitempty"`

@@ -1,6 +1,8 @@
 package suites
 
 import (
+	"maps"
+
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -16,6 +18,15 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	}
 	if wants.Disk != "" {
 		c.Spec.Disk = clusters.Disk(wants.Disk)
+	}
+	if len(wants.Election) > 0 {
+		c.Spec.Election = maps.Clone(run.Spec.Election)
+		if c.Spec.Election == nil {
+			c.Spec.Election = map[framework.Component]clusters.Election{}
+		}
+		for component, how := range wants.Election {
+			c.Spec.Election[framework.Component(component)] = clusters.Election(how)
+		}
 	}
 	args := clusters.ExtraArgs{}
 	for component, flags := range wants.ExtraArgs {

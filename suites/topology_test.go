@@ -12,13 +12,16 @@ import (
 func TestCluster(t *testing.T) {
 	run := clusters.Default()
 	run.Spec.ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"election-timeout": "3000", "heartbeat-interval": "300"}}
-	c, err := Cluster(run, scenarios.Topology{LoadBalancer: "haproxy", Disk: "fuse",
+	c, err := Cluster(run, scenarios.Topology{LoadBalancer: "haproxy", Disk: "fuse", Election: map[string]string{"kube-scheduler": "supervisor"},
 		ExtraArgs: map[string]map[string]string{"etcd": {"election-timeout": "2000"}, "kube-scheduler": {"v": "4"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Spec.LoadBalancer.Kind != clusters.BalancerHAProxy || c.Spec.Disk != clusters.DiskFUSE || len(c.Spec.Nodes) != 3 {
 		t.Errorf("%+v", c.Spec)
+	}
+	if c.Spec.Election[framework.Scheduler] != clusters.ElectionSupervisor || run.Spec.Election != nil {
+		t.Errorf("elections %v, the run's %v", c.Spec.Election, run.Spec.Election)
 	}
 	etcd := c.Spec.ExtraArgs[framework.Etcd]
 	if etcd["election-timeout"] != "2000" || etcd["heartbeat-interval"] != "300" || c.Spec.ExtraArgs[framework.Scheduler]["v"] != "4" {

@@ -38,6 +38,8 @@ type componentSpec struct {
 	// StartAfter is a URL whose 200 is worth waiting for before the first
 	// start; empty for none.
 	StartAfter string `json:"startAfter,omitempty"`
+	// Supervised lets it run only while it is admitted; see admission.go.
+	Supervised bool `json:"supervised,omitempty"`
 }
 
 // agent runs the components of a machine: starts them, starts them again when
@@ -65,6 +67,9 @@ type savedState struct {
 	// start to the kill.
 	CrashUntil time.Time     `json:"crashUntil,omitzero"`
 	CrashAfter time.Duration `json:"crashAfter,omitzero"`
+	// AdmittedUntil is until when a supervised component may run, as
+	// podmaster.Now tells the time.
+	AdmittedUntil time.Duration `json:"admittedUntil,omitzero"`
 	// Etcd is what is to be done with an etcd member's data.
 	Etcd *etcdOrder `json:"etcd,omitempty"`
 }
@@ -135,12 +140,14 @@ type agentRequest struct {
 	For time.Duration `json:"for"`
 	// After is for a crash loop: the time from each start to the kill.
 	After time.Duration `json:"after,omitzero"`
+	// Until is for an admission, as podmaster.Now tells the time.
+	Until time.Duration `json:"until,omitzero"`
 	// Load is for pressure, which is on no component.
 	Load *loadSpec `json:"load,omitempty"`
 }
 
-// ServeHTTP answers GET /processes and POST /kill, /stop, /start, /reload,
-// /freeze, /thaw, /crash-loop, /end-crash-loop and /press, and what clocks.serve does.
+// ServeHTTP answers GET /processes and POST /kill, /stop, /start, /reload, /freeze,
+// /thaw, /crash-loop, /end-crash-loop, /admit and /press, and what clocks.serve does.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if tooLate(r) {
 		http.Error(w, "the request came too late", nothingDoneStatus)
@@ -199,6 +206,8 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.crashLoop(req.After, req.For)
 	case "/end-crash-loop":
 		err = s.endCrashLoop()
+	case "/admit":
+		err = s.admit(req.Until)
 	default:
 		http.NotFound(w, r)
 		return

@@ -79,6 +79,7 @@ func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err
 		}
 		spec.ExtraArgs = throughTamper(spec.ExtraArgs)
 	}
+	spec.ExtraArgs = c.unelected(spec.ExtraArgs)
 	commands := component.Commands(component.Node{
 		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: files,
 		Config: filepath.Join(m.dir, "config"), Data: data, Logs: m.logs,
@@ -110,7 +111,7 @@ func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err
 		}
 		m.config.Components = append(m.config.Components, cs)
 	}
-	return nil
+	return c.addPodmaster(m, spec)
 }
 
 // offered is the node with the abilities that its disk gives it.

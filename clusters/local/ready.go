@@ -56,6 +56,9 @@ func (c *Cluster) Ready(ctx context.Context) error {
 			return fmt.Errorf("no %s leads: %w", elected, err)
 		}
 	}
+	if err := c.awaitSupervised(ctx); err != nil {
+		return err
+	}
 	c.o.Progress("leases held after " + since())
 	return nil
 }
@@ -70,6 +73,24 @@ func (c *Cluster) elects(component framework.Component) bool {
 		}
 	}
 	return true
+}
+
+// awaitSupervised returns when each component that a supervisor elects runs somewhere.
+func (c *Cluster) awaitSupervised(ctx context.Context) error {
+	for name := range c.Locks() {
+		err := poll(ctx, 25*time.Millisecond, func(ctx context.Context) error {
+			for _, n := range c.nodes {
+				if p, err := n.Process(ctx, name); err == nil && p.PID != 0 {
+					return nil
+				}
+			}
+			return fmt.Errorf("no %s runs: no supervisor has taken its lock; see podmaster.log in %s/logs", name, c.o.Dir)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func holderSet(body []byte) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
+	"github.com/holdfast-ha/holdfast/clusters/local/podmaster"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 )
 
@@ -33,6 +34,8 @@ const (
 	roleLoad     = "holdfast-load"
 	roleDisk     = "holdfast-disk"
 	roleTamper   = "holdfast-tamper"
+
+	rolePodmaster = "holdfast-podmaster"
 )
 
 // sandbox is the sandbox that this process is the first process of, nil
@@ -61,6 +64,8 @@ func Main() {
 		exitOn(role, disk.Serve(os.Args[1:]))
 	case roleTamper:
 		exitOn(role, tamper.Main(os.Args[1:]))
+	case rolePodmaster:
+		exitOn(role, podmaster.Main(os.Args[1:]))
 	case roleKeeper:
 		exitOn(role, runKeeper(os.Args[1:]))
 	}

@@ -63,7 +63,8 @@ type EtcdStatus struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// LeaseStatus names the holder of an elected component's lease.
+// LeaseStatus names the holder of an elected component's lease, or the node on which
+// it runs where a supervisor elects it.
 type LeaseStatus struct {
 	Component framework.Component `json:"component"`
 	Holder    string              `json:"holder"`
@@ -130,12 +131,20 @@ func (c *Cluster) Status(ctx context.Context) Status {
 			status.Hosts[i] = st
 		})
 	}
+	locks := c.Locks()
 	for i, name := range elected {
-		wg.Go(func() {
-			status.Leases[i] = c.leaseStatus(ctx, name)
-		})
+		if locks[name] == "" {
+			wg.Go(func() {
+				status.Leases[i] = c.leaseStatus(ctx, name)
+			})
+		}
 	}
 	wg.Wait()
+	for i, name := range elected {
+		if locks[name] != "" {
+			status.Leases[i] = LeaseStatus{Component: name, Holder: activeOf(name, status.Hosts)}
+		}
+	}
 	status.Ready = true
 	for _, e := range status.Entrances {
 		status.Ready = status.Ready && e.Ready

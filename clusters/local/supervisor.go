@@ -44,6 +44,7 @@ type supervisor struct {
 	gone     chan struct{} // closed when proc has ended
 	thawing  *time.Timer
 	crashing *time.Timer
+	expiring *time.Timer
 }
 
 func newSupervisor(a *agent, spec componentSpec) *supervisor {
@@ -117,7 +118,7 @@ func (s *supervisor) awaitOther() {
 // awaitHold returns when the component may run, and whether it was held down.
 func (s *supervisor) awaitHold() (was bool) {
 	for {
-		left := time.Until(s.a.saved(s.spec.Name).HoldUntil)
+		left := s.heldFor()
 		if left <= 0 {
 			return was
 		}
@@ -186,6 +187,7 @@ func (s *supervisor) runs(proc *os.Process, ticks uint64) {
 		st.ThawAt = time.Time{}
 	})
 	s.crashLater()
+	s.expireLater()
 }
 
 func (s *supervisor) ended(how string) {
@@ -206,6 +208,7 @@ func (s *supervisor) adopt(saved savedState) bool {
 		if _, ticks, statErr := procStat(saved.PID); err == nil && statErr == nil && ticks == saved.StartTicks {
 			s.proc, s.gone = proc, make(chan struct{})
 			s.crashLater()
+			s.expireLater()
 			return true
 		}
 		s.a.update(s.spec.Name, func(st *savedState) { st.PID, st.StartTicks, st.LastExit = 0, 0, s.exitOf(saved.PID) })
@@ -281,7 +284,17 @@ func (s *supervisor) current() (pid int, gone <-chan struct{}) {
 }
 
 // held tells whether the component is to be left down.
-func (s *supervisor) held() bool { return time.Now().Before(s.a.saved(s.spec.Name).HoldUntil) }
+func (s *supervisor) held() bool { return s.heldFor() > 0 }
+
+// heldFor is for how long the component is to be left down: one that stands by, until
+// it is woken.
+func (s *supervisor) heldFor() time.Duration {
+	left := time.Until(s.a.saved(s.spec.Name).HoldUntil)
+	if s.standsBy() {
+		left = max(left, time.Hour)
+	}
+	return left
+}
 
 func (s *supervisor) signalWake() {
 	select {
@@ -299,7 +312,7 @@ func (s *supervisor) process() framework.Process {
 	}
 	s.mu.Unlock()
 	p := framework.Process{Component: s.spec.Name, PID: pid, Started: saved.Started, Restarts: saved.Restarts,
-		LastExit: saved.LastExit, Held: time.Now().Before(saved.HoldUntil),
+		LastExit: saved.LastExit, Held: time.Now().Before(saved.HoldUntil), Standby: pid == 0 && s.standsBy(),
 		CrashLooped: time.Now().Before(saved.CrashUntil)}
 	if pid != 0 {
 		p.State, p.StartTicks, _ = procStat(pid)

@@ -102,6 +102,8 @@ func processWords(p framework.Process) string {
 	switch {
 	case p.Held:
 		return "held down"
+	case p.Standby:
+		return "standing by"
 	case p.PID == 0:
 		return "down (" + p.LastExit + ")"
 	case p.State == "T":
@@ -122,7 +124,7 @@ func processNote(s *local.Status, h local.HostStatus, p framework.Process) strin
 		}
 	}
 	for _, l := range s.Leases {
-		if l.Component == p.Component && strings.HasPrefix(l.Holder, h.Name+"_") {
+		if l.Component == p.Component && (l.Holder == h.Name || strings.HasPrefix(l.Holder, h.Name+"_")) {
 			return "active"
 		}
 	}

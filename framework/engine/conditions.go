@@ -34,7 +34,7 @@ const (
 func conditions() map[string]bool {
 	return map[string]bool{
 		endpointGone: true, endpointBack: true, endpointsComplete: false, endpointsExact: false,
-		takeover: true, active: true, apiWritable: false, steady: false,
+		takeover: true, active: true, lockTaken: true, apiWritable: false, steady: false,
 	}
 }
 
@@ -50,6 +50,8 @@ func conditions() map[string]bool {
 //	takeover            the lease of the fault's component is held on another node;
 //	                    where it hit no elected component: that of each of them
 //	active              that lease is held on any node
+//	lock-taken          each component that a supervisor elects runs on another
+//	                    node, which holds its lock
 //	api-writable        every API server that is not hit acknowledges a write
 //	steady              the control plane is healthy (see observe.SteadyState)
 //
@@ -129,6 +131,8 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 		return r.held(ctx, u.Fault, true)
 	case active:
 		return r.held(ctx, u.Fault, false)
+	case lockTaken:
+		return r.locksTaken(ctx, u.Fault)
 	case apiWritable:
 		return r.everywhere(ctx, r.write)
 	}

@@ -145,6 +145,9 @@ func (r *run) node(name string) framework.Node {
 
 func nodeEntry(n framework.Node) record.Node {
 	entry := record.Node{Name: n.Name(), Address: n.Address().String()}
+	if z, ok := n.(framework.Zoner); ok {
+		entry.Zone = z.Zone()
+	}
 	for _, c := range n.Components() {
 		entry.Components = append(entry.Components, string(c))
 	}

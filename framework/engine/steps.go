@@ -277,6 +277,10 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.CrossMember(ctx, r.cluster, r.w)
 	case actionReady:
 		err = workload.Ready(ctx, r.cluster, r.w)
+	case actionVersions:
+		err = workload.Versions(ctx, r.cluster, r.w)
+	case actionCertificates:
+		err = workload.Certificates(ctx, r.cluster, r.w)
 	case actionPrepareStale:
 		err = errors.Join(workload.PrepareStale(ctx, r.cluster, r.w), workload.PrepareMoving(ctx, r.cluster, r.w))
 	case actionStaleRead:
@@ -314,6 +318,8 @@ const (
 	actionCrossRead     = "cross-read"
 	actionCrossMember   = "cross-member"
 	actionReady         = "ready"
+	actionVersions      = "versions"
+	actionCertificates  = "certificates"
 	actionPrepareStale  = "prepare-stale"
 	actionStaleRead     = "stale-read"
 	actionMinorityProbe = "minority-probe"
@@ -328,6 +334,7 @@ const (
 func actions() map[string]bool {
 	return map[string]bool{
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
+		actionVersions: false, actionCertificates: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionFailover: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionMovingReads: true,

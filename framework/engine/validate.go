@@ -245,7 +245,7 @@ func duration(formula string, s framework.Settings) (time.Duration, error) {
 	return b.Limit, err
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 func listed(names []string) string {
 	if len(names) == 0 {

@@ -21,6 +21,9 @@ import (
 // if it runs since before it acquired the lease and the lease has not run out,
 // or, where clocks disagree on that, once it is seen to renew.
 func (c resolver) holder(ctx context.Context, k kind) (string, error) {
+	if key := c.lock(k.component); key != "" {
+		return c.lockHolder(ctx, k, key)
+	}
 	var name string
 	var first *coordinationv1.Lease
 	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {

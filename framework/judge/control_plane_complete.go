@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -9,7 +11,7 @@ import (
 func controlPlaneComplete() definition {
 	return definition{Doc{
 		Name:      "control-plane-complete",
-		Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler, and every API server answers /readyz, directly and through the load balancer.",
+		Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler (one that supervisors elect: some node), and every API server answers /readyz, directly and through the load balancer.",
 		Source:    "High Availability Kubernetes Clusters (admin guide)",
 	}, judgeControlPlaneComplete}
 }
@@ -32,6 +34,7 @@ func judgeControlPlaneComplete(m *matter) finding {
 
 	var broken, missing, evidence []string
 	running, timed := 0, true
+	standby := map[string]int{}
 	for _, n := range m.run.Meta.Nodes {
 		for _, c := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 			p, ok := processes[where{n.Name, c}]
@@ -40,6 +43,8 @@ func judgeControlPlaneComplete(m *matter) finding {
 				missing = append(missing, "the state of "+c+" on "+n.Name)
 			case p.PID > 0 && !strings.ContainsAny(p.State, "ZXT"):
 				running++
+			case p.Standby:
+				standby[c]++
 			case p.Error != "":
 				missing = append(missing, "the state of "+c+" on "+n.Name+" ("+p.Error+")")
 			default:
@@ -65,6 +70,11 @@ func judgeControlPlaneComplete(m *matter) finding {
 		}
 	}
 	want := 3 * len(m.run.Meta.Nodes)
+	for _, c := range slices.Sorted(maps.Keys(standby)) {
+		if want -= standby[c]; standby[c] == len(m.run.Meta.Nodes) {
+			broken = append(broken, c+" stands by on every node")
+		}
+	}
 	if len(broken) > 0 {
 		f := failed("Every control-plane node must run an API server, a controller manager and a scheduler, and every way in must answer /readyz: %s.", and(broken)).
 			counted("%d of %d processes", running, want).shows(evidence...)

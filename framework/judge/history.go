@@ -34,7 +34,7 @@ func isRegister(op record.Op) bool {
 }
 
 // aside tells whether an operation is on no register.
-func aside(op record.Op) bool { return op.Purpose == "ready" || op.Purpose == purposeFailover }
+func aside(op record.Op) bool { return isLook(op) || op.Purpose == purposeFailover }
 
 // ownOps returns the operations on keys that nobody changes but the clients in the
 // record. In a record that has collections, traffic on keys of none is on others'.

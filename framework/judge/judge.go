@@ -33,6 +33,9 @@ func definitions() []definition {
 	return []definition{
 		etcdMembership(),
 		controlPlaneComplete(),
+		faultDomains(),
+		versionSkew(),
+		certificates(),
 		crossRead(),
 		isolatedMember(),
 		staleSerializableRead(),
@@ -51,6 +54,7 @@ func definitions() []definition {
 		takeover(),
 		activeAgain(),
 		stopsActing(),
+		supervised(),
 		availability(),
 		throughput(),
 		endpointsFollow(),

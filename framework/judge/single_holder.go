@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,10 @@ func singleHolder() definition {
 
 func judgeSingleHolder(m *matter) finding {
 	components := splitList(m.param("components", "kube-controller-manager,kube-scheduler"))
+	locks := lockReads(m.run)
+	if components = slices.DeleteFunc(components, func(c string) bool { return locks[c] != nil }); len(components) == 0 {
+		return notApplicable("Supervisors elect the active instances: no component has a lease.")
+	}
 	var held []string
 	var open *finding
 	for _, c := range components {

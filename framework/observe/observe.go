@@ -83,7 +83,7 @@ type preparation func(context.Context) ([]func(context.Context), error)
 
 // ofNodes are the observers of nodes, and of the ways in through their API servers.
 func (o *Observers) ofNodes() []preparation {
-	return []preparation{o.availability, o.endpoints, o.leases, o.actions, o.etcd, o.processes}
+	return []preparation{o.availability, o.endpoints, o.leases, o.locks, o.actions, o.etcd, o.processes}
 }
 
 // Start sets up and starts all observers; they go on until Stop, or until ctx

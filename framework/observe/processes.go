@@ -23,12 +23,20 @@ func (o *Observers) processes(context.Context) ([]func(context.Context), error) 
 		}
 		loops = append(loops, o.while(n.Name(), func(ctx context.Context) {
 			last := map[framework.Component]record.ProcessState{}
+			looked := map[framework.Component]record.Nanos{} // when it was asked for the last time
+			look := func(ctx context.Context, c framework.Component) record.ProcessState {
+				asked := o.w.Now()
+				p := processState(ctx, n.Name(), reporter, c)
+				p.Asked, p.Before = asked, looked[c]
+				return p
+			}
 			every(ctx, o.cfg.StatusInterval, func() {
 				for _, c := range n.Components() {
-					p := processState(ctx, n.Name(), reporter, c)
+					p := look(ctx, c)
 					if ctx.Err() != nil {
 						return
 					}
+					looked[c] = p.Asked
 					old, known := last[c]
 					if !known || changed(old, p) {
 						_ = o.w.Append(record.KindProcess, p)
@@ -40,7 +48,7 @@ func (o *Observers) processes(context.Context) ([]func(context.Context), error) 
 			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), processTimeout)
 			defer cancel()
 			for _, c := range n.Components() {
-				_ = o.w.Append(record.KindProcess, processState(final, n.Name(), reporter, c))
+				_ = o.w.Append(record.KindProcess, look(final, c))
 			}
 		}))
 	}
@@ -57,13 +65,14 @@ func processState(ctx context.Context, node string, r framework.ProcessReporter,
 		return s
 	}
 	s.PID, s.StartTicks, s.State, s.Restarts, s.LastExit = p.PID, p.StartTicks, p.State, p.Restarts, p.LastExit
+	s.Standby = p.Standby
 	return s
 }
 
 // changed leaves out what changes all the time (running or sleeping) and the
 // wording of errors.
 func changed(a, b record.ProcessState) bool {
-	return a.PID != b.PID || a.StartTicks != b.StartTicks || a.Restarts != b.Restarts || a.LastExit != b.LastExit ||
+	return a.PID != b.PID || a.StartTicks != b.StartTicks || a.Restarts != b.Restarts || a.LastExit != b.LastExit || a.Standby != b.Standby ||
 		stateClass(a.State) != stateClass(b.State) || (a.Error == "") != (b.Error == "")
 }
 

@@ -70,8 +70,10 @@ type Meta struct {
 
 // Node is a control-plane node of the cluster under test.
 type Node struct {
-	Name       string   `json:"name"`
-	Address    string   `json:"address"`
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	// Zone is the node's fault domain, empty where it is not known.
+	Zone       string   `json:"zone,omitempty"`
 	Components []string `json:"components"`
 }
 
@@ -149,8 +151,11 @@ type Op struct {
 	Error   string  `json:"error,omitempty"`
 	// Purpose marks operations that are not part of the general traffic but
 	// made for a check: "cross-read", "cross-member", "stale-read",
-	// "minority-write", "moving-read", "ready" (key "/readyz"), "failover" (a client that
-	// knows several addresses); once the traffic has stopped,
+	// "minority-write", "moving-read", "ready" (key "/readyz"), "version" (key: a component),
+	// "certificate" (key: a name that the certificate must be valid for, behind
+	// whose it is: balancer/, node/ or service/), "lock" (a read of the lock of a
+	// component that a supervisor elects), "failover" (a client that knows several
+	// addresses); once the traffic has stopped,
 	// "final-write" (the last write of a key), "final-read" and "cleanup". Empty
 	// for traffic.
 	Purpose string `json:"purpose,omitempty"`
@@ -227,7 +232,15 @@ type ProcessState struct {
 	State      string `json:"state,omitempty"`
 	Restarts   int    `json:"restarts"`
 	LastExit   string `json:"lastExit,omitempty"`
-	Error      string `json:"error,omitempty"`
+	// Standby says that it is down on purpose: a supervisor elects the component, and
+	// its lock is held elsewhere.
+	Standby bool   `json:"standby,omitempty"`
+	Error   string `json:"error,omitempty"`
+	// Asked is when the node was asked; what it told is of a moment between that and
+	// the entry's own time. Before is when it was asked the time before, when it
+	// told what the entry before this one says. 0 where there is none.
+	Asked  Nanos `json:"asked,omitempty"`
+	Before Nanos `json:"before,omitempty"`
 }
 
 // FaultPhase is a step in the life of an injection.

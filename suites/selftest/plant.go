@@ -102,6 +102,12 @@ const (
 	unlisted = "unlisted"
 	// counting has API servers that count on a fixed number of them.
 	counting = "counting"
+	// crowded has two of three nodes in one fault domain.
+	crowded = "crowded"
+	// careless has supervisors that leave a component running when its lock is lost,
+	// supervised the same without that.
+	careless   = "careless"
+	supervised = "supervised"
 )
 
 // kind is how a kind of cluster is made, and whether it has proxies.
@@ -129,14 +135,17 @@ func kinds() map[string]kind {
 		proxied: {with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections}), true},
 		unelected: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"},
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
-		counted:  {blind, false},
-		dropping: {buggy, false},
-		rogue:    {rogueCluster(elections), false},
-		scaled:   {scaledTime(nil), false},
-		pinned:   {scaledTime(map[string]string{"master": "https://10.77.0.11:6443"}), false},
-		onDisks:  diskCluster(),
-		unlisted: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"}}), false},
-		counting: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}}), false},
+		counted:    {blind, false},
+		dropping:   {buggy, false},
+		rogue:      {rogueCluster(elections), false},
+		scaled:     {scaledTime(nil), false},
+		pinned:     {scaledTime(map[string]string{"master": "https://10.77.0.11:6443"}), false},
+		onDisks:    diskCluster(),
+		unlisted:   {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"}}), false},
+		counting:   {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}}), false},
+		crowded:    {zoned("a", "a", "b"), false},
+		careless:   {electedBy(clusters.ElectionCareless), false},
+		supervised: {electedBy(clusters.ElectionSupervisor), false},
 	}
 	maps.Copy(all, nodeKinds())
 	maps.Copy(all, leaseKinds(elections))

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,8 @@ func (p *PKI) Defective(file string, certificate []byte, defect framework.Certif
 		template.NotBefore, template.NotAfter = now.Add(-48*time.Hour), now.Add(-5*time.Minute)
 	case framework.CertificateWrongNames:
 		template.DNSNames, template.IPAddresses = []string{wrongName}, nil
+	case framework.CertificateNoBalancerName:
+		template.DNSNames = slices.DeleteFunc(slices.Clone(old.DNSNames), func(name string) bool { return name == BalancerName(p.options.Cluster) })
 	case framework.CertificateUntrusted:
 		if signer, err = newAuthority(signer.cert.Subject.CommonName+" (new)", p.notBefore, p.notAfter); err != nil {
 			return nil, fmt.Errorf("failed to make a new authority for %s: %w", file, err)

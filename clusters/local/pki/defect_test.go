@@ -3,6 +3,7 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"net/netip"
 	"os"
@@ -70,5 +71,31 @@ func TestDefective(t *testing.T) {
 		if _, err := p.Defective(file.cert, []byte("no certificate"), framework.CertificateExpired); err == nil {
 			t.Error("what is no certificate was accepted")
 		}
+	}
+}
+
+// A certificate without the balancer's name is good for every other name.
+func TestNoBalancerName(t *testing.T) {
+	p, dir := newTestPKI(t)
+	own, err := os.ReadFile(filepath.Join(dir, APIServerCert))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad, err := p.Defective(APIServerCert, own, framework.CertificateNoBalancerName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(bad)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"node-1", "balancer", "kubernetes.default", "10.77.0.10", "10.77.0.11", "10.96.0.1"} {
+		if err := cert.VerifyHostname(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := cert.VerifyHostname(BalancerName("demo")); err == nil {
+		t.Error("it carries the balancer's name")
 	}
 }

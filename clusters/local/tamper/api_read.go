@@ -41,7 +41,7 @@ func (p *apiProxy) read(r *http.Request, query url.Values) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	now := answer{res.StatusCode, p.addresses(path, p.list(path, claim, body))}
+	now := answer{res.StatusCode, p.ownVersion(path, p.addresses(path, p.list(path, claim, body)))}
 	if !p.desk.has(OldAnswer) {
 		return answerWith(r, res, now), nil
 	}

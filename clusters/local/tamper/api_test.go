@@ -49,6 +49,8 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case strings.HasSuffix(r.URL.Path, "/endpoints/kubernetes"):
 		fmt.Fprint(w, `{"kind":"Endpoints","subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}`)
+	case r.URL.Path == "/version":
+		fmt.Fprint(w, `{"major":"1","minor":"37","gitVersion":"v1.37.1","compiler":"gc"}`)
 	case strings.HasSuffix(r.URL.Path, "/endpointslices"):
 		fmt.Fprint(w, `{"kind":"EndpointSliceList","items":[{"endpoints":[{"addresses":["10.0.0.1"]}]}],"metadata":{}}`)
 	default:
@@ -208,6 +210,15 @@ func TestAPIProxy(t *testing.T) {
 		want(t, "slices", body, `{"items":[{"endpoints":[]}],"kind":"EndpointSliceList","metadata":{}}`)
 		want(t, "another list", list(t, ""), "101 a b")
 		if n := p.desk.acted(); n != 2 {
+			t.Errorf("acted %d times", n)
+		}
+	})
+	t.Run("older version", func(t *testing.T) {
+		rules(t, Rule{Mode: OlderVersion, Prefix: "/version", By: 2})
+		_, body := get(t, "/version")
+		want(t, "version", body, `{"compiler":"gc","gitVersion":"v1.35.0","major":"1","minor":"35"}`)
+		want(t, "a list", list(t, ""), "101 a b")
+		if n := p.desk.acted(); n != 1 {
 			t.Errorf("acted %d times", n)
 		}
 	})

@@ -89,6 +89,8 @@ const (
 	NewestList Mode = "newest-list"
 	// NoAddresses empties the Endpoints or EndpointSlices of an answer.
 	NoAddresses Mode = "no-addresses"
+	// OlderVersion gives the server's own version as Rule.By minor versions older.
+	OlderVersion Mode = "older-version"
 	// OtherPage serves the pages after the first one from the newest state.
 	OtherPage Mode = "other-page"
 
@@ -116,7 +118,7 @@ var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWri
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
 	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
 
-var apiModes = []Mode{Unavailable, ClaimedLease, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses,
+var apiModes = []Mode{Unavailable, ClaimedLease, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses, OlderVersion,
 	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, LateStart, OldStream}
 
 // Rule says what a proxy is to tamper with, and how.
@@ -129,7 +131,7 @@ type Rule struct {
 	After int `json:"after,omitempty"`
 	// Times is how many are tampered with then; 0 for all.
 	Times int `json:"times,omitempty"`
-	// By is a number of revisions.
+	// By is a number of revisions, or of versions.
 	By int64 `json:"by,omitempty"`
 	// For is how long something is held back.
 	For time.Duration `json:"for,omitempty"`

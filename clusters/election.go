@@ -1,0 +1,90 @@
+package clusters
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Election is how it is decided which instance of a component is the active one.
+type Election string
+
+const (
+	// ElectionLease: the instances decide among themselves, by a lease in the API.
+	// It is what a component has that a cluster file does not name.
+	ElectionLease Election = "lease"
+	// ElectionSupervisor: a supervisor on each node competes for a lock in etcd, and
+	// the component runs only where it is held (podmaster). The times of the lock are
+	// those that the component's own flags --leader-elect-... would give its lease.
+	ElectionSupervisor Election = "supervisor"
+	// ElectionCareless is ElectionSupervisor with supervisors that leave the component
+	// running when they lose the lock. It is a way to plant a violation.
+	ElectionCareless Election = "careless-supervisor"
+)
+
+// Supervised tells whether the component runs only where a lock is held.
+func (e Election) Supervised() bool { return e == ElectionSupervisor || e == ElectionCareless }
+
+// electable are the components that can be elected in more than one way.
+var electable = []framework.Component{framework.ControllerManager, framework.Scheduler}
+
+// ElectionTimes returns lease duration, renew deadline and retry period of a node's
+// component.
+func (n Node) ElectionTimes(c framework.Component) (lease, renew, retry time.Duration, err error) {
+	for _, t := range []struct {
+		into    *time.Duration
+		flag    string
+		missing time.Duration
+	}{
+		{&lease, "leader-elect-lease-duration", defaultLeaseDuration},
+		{&renew, "leader-elect-renew-deadline", defaultRenewDeadline},
+		{&retry, "leader-elect-retry-period", defaultRetryPeriod},
+	} {
+		*t.into = t.missing
+		if text, ok := n.ExtraArgs[c][t.flag]; ok {
+			if *t.into, err = parseDuration(text); err != nil {
+				return 0, 0, 0, &badArgument{node: n.Index, component: c, flag: t.flag, value: text, err: err}
+			}
+		}
+	}
+	return lease, renew, retry, nil
+}
+
+// elections tells what is wrong with how components are elected.
+func (v *validator) elections(c *Cluster) {
+	for _, component := range slices.Sorted(maps.Keys(c.Spec.Election)) {
+		how, path := c.Spec.Election[component], join("spec.election", string(component))
+		if !slices.Contains(electable, component) {
+			v.problem(path, "is no component that is elected: want %s or %s", electable[0], electable[1])
+			continue
+		}
+		if how != ElectionLease && !how.Supervised() {
+			v.problem(path, "is %q: want %s, %s or %s", how, ElectionLease, ElectionSupervisor, ElectionCareless)
+		}
+		for _, n := range c.Nodes() {
+			lease, renew, retry, err := n.ElectionTimes(component)
+			if err != nil || !how.Supervised() {
+				continue // which the bounds tell
+			}
+			if problem := checkLock(lease, renew, retry); problem != nil {
+				v.problem(path, "cannot have these times on %s: %v", n.Name, problem)
+			}
+		}
+	}
+}
+
+// checkLock tells what is wrong with the times of a lock.
+func checkLock(lease, renew, retry time.Duration) error {
+	switch {
+	case lease%time.Second != 0 || lease < 2*time.Second:
+		return fmt.Errorf("a lease of etcd lasts whole seconds, 2 or more, not %s", lease)
+	case renew >= lease:
+		return fmt.Errorf("the renew deadline of %s must be shorter than the lease of %s, or the component runs without its lock", renew, lease)
+	case 2*retry > renew:
+		return fmt.Errorf("two retry periods of %s must fit into the renew deadline of %s", retry, renew)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package podmaster
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// Config is what the podmaster of a node is told.
+type Config struct {
+	Node string `json:"node"`
+	// Agent is the socket of the node's agent.
+	Agent string `json:"agent"`
+	// Etcd is the URL of the node's own member. A component whose node has lost
+	// its etcd could do nothing there.
+	Etcd string `json:"etcd"`
+	// Cert and Key are of a client of etcd, CA is etcd's authority.
+	Cert string `json:"cert"`
+	Key  string `json:"key"`
+	CA   string `json:"ca"`
+
+	Components []Component `json:"components"`
+}
+
+// Component is one that the podmaster elects.
+type Component struct {
+	Name framework.Component `json:"name"`
+	Times
+	// Careless leaves the component running when its lock is lost: a planted
+	// violation.
+	Careless bool `json:"careless,omitempty"`
+}
+
+// Main is the podmaster's process: it competes for the locks of all components of
+// the configuration in the file that its only argument names. Told to end, it stops
+// what it runs, and gives the locks back.
+func Main(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: podmaster CONFIG")
+	}
+	b, err := os.ReadFile(args[0])
+	if err != nil {
+		return fmt.Errorf("reading the podmaster's configuration: %w", err)
+	}
+	var c Config
+	if err := json.Unmarshal(b, &c); err != nil {
+		return fmt.Errorf("reading the podmaster's configuration %s: %w", args[0], err)
+	}
+	etcd, err := client.NewEtcd(c, c.Node)
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	agent := newSocketAgent(c.Agent)
+	var all sync.WaitGroup
+	for _, component := range c.Components {
+		m := &master{Times: component.Times, node: c.Node, component: component.Name, careless: component.Careless, etcd: etcd, agent: agent,
+			log: func(format string, args ...any) {
+				fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+			}}
+		all.Go(func() { m.run(ctx) })
+	}
+	all.Wait()
+	return nil
+}
+
+// EtcdConfig implements framework.EtcdAccess for the node's own member.
+func (c Config) EtcdConfig(string) (clientv3.Config, error) {
+	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		return clientv3.Config{}, fmt.Errorf("reading the client certificate: %w", err)
+	}
+	authority, err := os.ReadFile(c.CA)
+	if err != nil {
+		return clientv3.Config{}, fmt.Errorf("reading etcd's authority: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		return clientv3.Config{}, fmt.Errorf("%s holds no certificate", c.CA)
+	}
+	return clientv3.Config{Endpoints: []string{c.Etcd},
+		TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12}}, nil
+}
+
+// Admission is what an agent is told.
+type Admission struct {
+	Component framework.Component `json:"component"`
+	// Until is as Now tells the time.
+	Until time.Duration `json:"until"`
+}
+
+// socketAgent is a node agent behind its socket.
+type socketAgent struct{ http http.Client }
+
+func newSocketAgent(socket string) *socketAgent {
+	return &socketAgent{http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}}}}
+}
+
+func (a *socketAgent) Admit(ctx context.Context, c framework.Component, until time.Duration) error {
+	b, err := json.Marshal(Admission{c, until})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent/admit", bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("telling the node agent: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+		return fmt.Errorf("telling the node agent: status %d: %s", resp.StatusCode, text)
+	}
+	return nil
+}

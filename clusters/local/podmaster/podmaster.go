@@ -1,0 +1,211 @@
+// Package podmaster elects components from outside: on every node a podmaster
+// competes for a lock in etcd, and its node agent runs the component only where the
+// lock is held. This is how the admin guide for highly available clusters elected the
+// scheduler and the controller manager before they could do so themselves.
+//
+// The lock is a key that is created where there is none, under an etcd lease that its
+// holder keeps alive. A holder that can do so no longer knows since when: Renew after
+// it last asked for a renewal that was granted, which is before the lock can run out,
+// the component has been stopped. The agent does that by itself, so that nothing
+// depends on the podmaster still being there.
+//
+// The tests run a real etcd member.
+package podmaster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Key is the key of a component's lock. Its value is the name of the holder's node.
+func Key(c framework.Component) string { return "/holdfast/podmaster/" + string(c) }
+
+// Now is a point in time that all processes of the machine agree on, whatever was
+// done to their wall clocks.
+func Now() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // Linux always has it
+	}
+	return time.Duration(t.Nano())
+}
+
+// Times are those of an election, with the meaning that they have for the election of
+// Kubernetes' components.
+type Times struct {
+	// Lease is how long the lock outlives its holder's last renewal: whole seconds.
+	Lease time.Duration `json:"lease"`
+	// Renew is for how long a holder goes on that could not renew; less than Lease.
+	Renew time.Duration `json:"renew"`
+	// Retry is the pause between two attempts to take or to renew the lock.
+	Retry time.Duration `json:"retry"`
+}
+
+// Agent runs components, each until a point in time: it has to have ended by then.
+type Agent interface {
+	// Admit lets a component run until then, or ends it where that has passed. It
+	// returns once that is so.
+	Admit(ctx context.Context, c framework.Component, until time.Duration) error
+}
+
+// master competes for one component's lock.
+type master struct {
+	Times
+	node      string
+	component framework.Component
+	// careless leaves the component running when the lock is lost.
+	careless bool
+	etcd     *clientv3.Client
+	agent    Agent
+	log      func(format string, args ...any)
+}
+
+// forever is until when a careless podmaster lets a component run.
+const forever = time.Duration(1 << 62)
+
+// errLost says that the lock is somebody else's, or nobody's.
+var errLost = errors.New("the lock is lost")
+
+// run competes until ctx ends.
+func (m *master) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := m.reign(ctx); err != nil && ctx.Err() == nil {
+			m.log("%s: %v", m.component, err)
+		}
+		m.pause(ctx)
+	}
+}
+
+// pause is a retry period, varied so that competitors do not always meet.
+func (m *master) pause(ctx context.Context) {
+	timer := time.NewTimer(m.Retry - time.Duration(rand.Int64N(int64(m.Retry)/5+1)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// reign takes the lock, if it is free, and holds it until it is lost or ctx ends.
+func (m *master) reign(ctx context.Context) error {
+	asked := Now()
+	lease, err := m.take(ctx)
+	if err != nil || lease == 0 {
+		return err
+	}
+	m.log("%s: the lock is taken (lease %x)", m.component, lease)
+	until := asked + m.Renew
+	for m.admit(ctx, until); ; {
+		m.pause(ctx)
+		if ctx.Err() != nil {
+			err = ctx.Err()
+			break
+		}
+		asked = Now()
+		if err = m.renew(ctx, lease, until); err == nil {
+			until = asked + m.Renew
+			m.admit(ctx, until)
+		} else if errors.Is(err, errLost) || Now() >= until {
+			break
+		}
+	}
+	m.resign(ctx, lease)
+	return fmt.Errorf("it stands by: %w", err)
+}
+
+// take makes the lock this node's. The lease is 0 where it is held already.
+func (m *master) take(ctx context.Context) (clientv3.LeaseID, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.Renew)
+	defer cancel()
+	key := Key(m.component)
+	held, err := m.etcd.Get(ctx, key)
+	if err != nil || len(held.Kvs) > 0 {
+		return 0, wrap("reading the lock", err)
+	}
+	lease, err := m.etcd.Grant(ctx, int64(m.Lease/time.Second))
+	if err != nil {
+		return 0, wrap("asking for a lease", err)
+	}
+	won, err := m.etcd.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, m.node, clientv3.WithLease(lease.ID))).Commit()
+	if err == nil && won.Succeeded {
+		return lease.ID, nil
+	}
+	// Also where nobody knows whether it was taken: then nobody has it now.
+	m.revoke(lease.ID)
+	return 0, wrap("taking the lock", err)
+}
+
+// renew keeps the lease alive, and looks whether the lock is still under it.
+func (m *master) renew(ctx context.Context, lease clientv3.LeaseID, until time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, max(until-Now(), time.Millisecond))
+	defer cancel()
+	if _, err := m.etcd.KeepAliveOnce(ctx, lease); errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return errLost
+	} else if err != nil {
+		return wrap("renewing the lease", err)
+	}
+	held, err := m.etcd.Get(ctx, Key(m.component))
+	if err != nil {
+		return wrap("reading the lock", err)
+	}
+	if len(held.Kvs) == 0 || held.Kvs[0].Lease != int64(lease) {
+		return errLost
+	}
+	return nil
+}
+
+// admit lets the component run. An agent that does not answer keeps it as it is, and
+// so the lock as well.
+func (m *master) admit(ctx context.Context, until time.Duration) {
+	if m.careless {
+		until = forever
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.Retry)
+	defer cancel()
+	if err := m.agent.Admit(ctx, m.component, until); err != nil {
+		m.log("%s: %v", m.component, err)
+	}
+}
+
+// resign stops the component, and gives the lock back once it has ended. It does so
+// after the end of ctx as well; where the agent does not answer, the lock runs out.
+func (m *master) resign(ctx context.Context, lease clientv3.LeaseID) {
+	if m.careless {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Lease)
+	defer cancel()
+	for ctx.Err() == nil {
+		err := m.agent.Admit(ctx, m.component, 0)
+		if err == nil {
+			m.revoke(lease)
+			return
+		}
+		m.log("%s: %v", m.component, err)
+		m.pause(ctx)
+	}
+}
+
+// revoke ends a lease, and the lock under it, in the time that is worth waiting.
+func (m *master) revoke(lease clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.Background(), m.Retry)
+	defer cancel()
+	_, _ = m.etcd.Revoke(ctx, lease) // it runs out by itself
+}
+
+func wrap(what string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
+}

@@ -1,0 +1,88 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// lock returns the key of the lock under which a component runs, empty where it elects
+// its active instance itself.
+func (c resolver) lock(component framework.Component) string {
+	if r, ok := c.Cluster.(framework.LockReporter); ok {
+		return r.Locks()[component]
+	}
+	return ""
+}
+
+// lockHolder returns the node that holds a component's lock and runs it.
+func (c resolver) lockHolder(ctx context.Context, k kind, key string) (string, error) {
+	var name string
+	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
+		holder, err := c.readLock(ctx, key)
+		if err != nil {
+			return false, err.Error()
+		}
+		nodes := c.Nodes()
+		i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == holder })
+		if i < 0 {
+			return false, fmt.Sprintf("the lock of %s is held by %q, which is none of the nodes %s", k.component, holder, strings.Join(nodeNames(nodes), ", "))
+		}
+		if down := c.down(ctx, nodes[i], k.component); down != "" {
+			return false, fmt.Sprintf("%s holds the lock of %s, but %s", holder, k.component, down)
+		}
+		name = holder
+		return true, ""
+	})
+	if !held {
+		return "", fmt.Errorf("%w: %s", ErrNobody, seen)
+	}
+	return name, nil
+}
+
+// readLock reads a lock through whichever member answers first: one that is cut off
+// never does.
+func (c resolver) readLock(ctx context.Context, key string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryLimit)
+	defer cancel()
+	nodes := nodesWith(c, framework.Etcd)
+	type answer struct {
+		holder string
+		err    error
+	}
+	answers := make(chan answer, len(nodes))
+	for _, n := range nodes {
+		m, err := openMember(c.Cluster, n.Name())
+		if err != nil {
+			return "", err
+		}
+		go func() {
+			defer m.client.Close()
+			held, err := m.client.Get(ctx, key)
+			switch {
+			case err != nil:
+				answers <- answer{err: fmt.Errorf("reading %s through etcd on %s: %w", key, n.Name(), err)}
+			case len(held.Kvs) == 0:
+				answers <- answer{}
+			default:
+				answers <- answer{holder: string(held.Kvs[0].Value)}
+			}
+		}()
+	}
+	problem := fmt.Errorf("no node runs etcd, in which the lock %s is", key)
+	for range nodes {
+		a := <-answers
+		switch {
+		case a.err != nil:
+			problem = a.err
+		case a.holder == "":
+			return "", fmt.Errorf("nobody holds %s", key)
+		default:
+			return a.holder, nil
+		}
+	}
+	return "", problem
+}

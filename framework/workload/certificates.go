@@ -1,0 +1,218 @@
+package workload
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// serviceNames are those of the default/kubernetes service in a cluster with the
+// default domain, by which pods reach the API servers.
+var serviceNames = []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+
+// Certificates makes a TLS handshake on each way in for each name and address by which
+// clients may come: those of the load balancer and of the kubernetes service, and on an
+// API server the address of its node. The operations have the purpose "certificate";
+// the key is the name, behind whose it is (balancer/, node/ or service/). An outcome
+// Refused says that the certificate does not verify; Unknown, that no handshake came
+// about. The error says that it could not be found out what there is to verify.
+func Certificates(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	common, err := commonNames(ctx, c)
+	if err != nil {
+		return fmt.Errorf("certificates: %w", err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, e := range c.Entrances() {
+		d, err := newDoor(e)
+		if err != nil {
+			return fmt.Errorf("certificates: entrance %s: %w", e.Name, err)
+		}
+		keys := slices.Clone(common)
+		for _, n := range c.Nodes() {
+			if n.Name() == e.Node {
+				keys = append(keys, "node/"+n.Address().String())
+			}
+		}
+		all.Go(func() {
+			for _, key := range keys {
+				_ = w.Append(record.KindOp, d.knock(ctx, key, w))
+			}
+		})
+	}
+	all.Wait()
+	return w.Err()
+}
+
+// commonNames returns what each certificate must be valid for, whichever API server's
+// it is, behind whose name it is.
+func commonNames(ctx context.Context, c framework.Cluster) ([]string, error) {
+	var keys []string
+	add := func(whose, name string) {
+		if key := whose + "/" + name; name != "" && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	entrances := c.Entrances()
+	i := slices.IndexFunc(entrances, func(e framework.Entrance) bool { return e.Kind == framework.EntranceBalancer })
+	if i >= 0 {
+		at, err := entranceURL(entrances[i].Config)
+		if err != nil {
+			return nil, err
+		}
+		add("balancer", at.Hostname())
+		for _, n := range c.Nodes() {
+			for _, name := range servingNames(n) {
+				// What a node's certificate carries besides its own is the balancer's.
+				if name != n.Name() && name != n.Address().String() {
+					add("balancer", name)
+				}
+			}
+		}
+	}
+	for _, name := range serviceNames {
+		add("service", name)
+	}
+	address, err := serviceAddress(ctx, entrances)
+	add("service", address)
+	return keys, err
+}
+
+// servingNames are those that a node says the certificate of its API server must carry.
+func servingNames(n framework.Node) (names []string) {
+	lister, ok := n.(framework.EndpointLister)
+	if !ok {
+		return nil
+	}
+	endpoints, err := lister.ServingEndpoints(framework.APIServer)
+	if err != nil {
+		return nil
+	}
+	for _, e := range endpoints {
+		names = append(names, e.Names...)
+	}
+	return names
+}
+
+// serviceAddress asks one entrance after another for the address of the kubernetes
+// service.
+func serviceAddress(ctx context.Context, entrances []framework.Entrance) (string, error) {
+	var problems []error
+	for _, e := range entrances {
+		api, err := client.NewAPI(e.Config, client.Options{NewConnections: true})
+		if err != nil {
+			return "", fmt.Errorf("entrance %s: %w", e.Name, err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+		a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/namespaces/default/services/kubernetes"})
+		cancel()
+		api.Close()
+		var service struct{ Spec struct{ ClusterIP string } }
+		switch {
+		case a.Outcome() != record.OK:
+			problems = append(problems, fmt.Errorf("through %s: %s", e.Name, a.Problem()))
+		case json.Unmarshal(a.Body, &service) != nil || net.ParseIP(service.Spec.ClusterIP) == nil:
+			problems = append(problems, fmt.Errorf("through %s: it has no address", e.Name))
+		default:
+			return service.Spec.ClusterIP, nil
+		}
+	}
+	return "", fmt.Errorf("the address of the kubernetes service: %w", errors.Join(problems...))
+}
+
+// door is a way in at which handshakes are made.
+type door struct {
+	entrance, address string
+	tls               *tls.Config
+	dial              func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func newDoor(e framework.Entrance) (*door, error) {
+	at, err := entranceURL(e.Config)
+	if err != nil {
+		return nil, err
+	}
+	d := &door{entrance: e.Name, address: at.Host, dial: e.Config.Dial}
+	if at.Port() == "" {
+		d.address = net.JoinHostPort(at.Hostname(), "443")
+	}
+	if d.dial == nil {
+		d.dial = (&net.Dialer{}).DialContext
+	}
+	config, err := rest.TLSConfigFor(e.Config)
+	if err != nil {
+		return nil, err
+	}
+	if config == nil || config.InsecureSkipVerify {
+		return nil, fmt.Errorf("its configuration verifies no certificate: give it the cluster's authority")
+	}
+	d.tls = config
+	return d, nil
+}
+
+func entranceURL(config *rest.Config) (*url.URL, error) {
+	at, _, err := rest.DefaultServerUrlFor(config)
+	if err == nil && at.Scheme != "https" {
+		err = fmt.Errorf("%s is served without TLS", at)
+	}
+	return at, err
+}
+
+// knock makes a handshake for a key, again where none came about.
+func (d *door) knock(ctx context.Context, key string, w *record.Writer) record.Op {
+	_, name, _ := strings.Cut(key, "/")
+	op := record.Op{Client: "certificates", Entrance: d.entrance, API: "kubernetes", Type: record.OpGet, Key: key, Purpose: "certificate"}
+	for range stepTries {
+		op.Call = w.Now()
+		leaf, err := d.shake(ctx, name)
+		op.Return = w.Now()
+		var invalid *tls.CertificateVerificationError
+		switch {
+		case err == nil:
+			op.Outcome, op.Error, op.Found, op.Value = record.OK, "", true, fmt.Sprintf("serial %x", leaf.SerialNumber)
+			return op
+		case errors.As(err, &invalid):
+			op.Outcome, op.Error = record.Refused, client.Shorten(err.Error())
+			return op
+		}
+		op.Outcome, op.Error = record.Unknown, client.Shorten(err.Error())
+		if !client.Pause(ctx, 250*time.Millisecond) {
+			break
+		}
+	}
+	return op
+}
+
+// shake connects, and returns the certificate that verified for a name.
+func (d *door) shake(ctx context.Context, name string) (*x509.Certificate, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	raw, err := d.dial(ctx, "tcp", d.address)
+	if err != nil {
+		return nil, err
+	}
+	defer raw.Close()
+	config := d.tls.Clone()
+	config.ServerName = name
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return conn.ConnectionState().PeerCertificates[0], nil
+}

@@ -1,0 +1,133 @@
+package workload
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+// trusted is a cluster whose clients verify: its servers have httptest's certificate,
+// which is valid for example.com and 127.0.0.1.
+type trusted struct{ *apitest.Cluster }
+
+func (c trusted) Entrances() []framework.Entrance {
+	all := c.Cluster.Entrances()
+	for i := range all {
+		authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Server(i).Certificate().Raw})
+		all[i].Config = &rest.Config{Host: all[i].Config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}
+	}
+	return all
+}
+
+func TestCertificates(t *testing.T) {
+	plain := apitest.New(t, 2)
+	plain.Set("/api/v1/namespaces/default/services/kubernetes", `{"metadata":{"name":"kubernetes"},"spec":{"clusterIP":"10.96.0.1"}}`)
+	w, read := recording(t)
+	if err := Certificates(t.Context(), plain, w); err == nil || !strings.Contains(err.Error(), "verifies no certificate") {
+		t.Errorf("with clients that do not verify: %v", err)
+	}
+	if err := Certificates(t.Context(), trusted{plain}, w); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]record.Outcome{}
+	for _, o := range read().Ops {
+		if o.V.Purpose != "certificate" || o.V.Return < o.V.Call || (o.V.Error == "") != (o.V.Outcome == record.OK) {
+			t.Errorf("%+v", o.V)
+		}
+		got[o.V.Entrance+" "+o.V.Key] = o.V.Outcome
+	}
+	// Five of the service and one of the node, through each.
+	if len(got) != 12 || got["node-1 node/127.0.0.1"] != record.OK || got["node-2 service/10.96.0.1"] != record.Refused ||
+		got["node-2 service/kubernetes.default.svc"] != record.Refused {
+		t.Errorf("outcomes %v", got)
+	}
+}
+
+func TestCertificatesOfNobody(t *testing.T) {
+	plain := apitest.New(t, 1)
+	w, _ := recording(t)
+	if err := Certificates(t.Context(), trusted{plain}, w); err == nil || !strings.Contains(err.Error(), "address of the kubernetes service") {
+		t.Errorf("without a service: %v", err)
+	}
+}
+
+// metered is a cluster whose node has a controller manager that serves metrics.
+type metered struct {
+	*apitest.Cluster
+	metrics *httptest.Server
+}
+
+type meteredNode struct{ metered }
+
+func (m metered) Nodes() []framework.Node { return []framework.Node{meteredNode{m}} }
+
+func (meteredNode) Name() string        { return "node-1" }
+func (meteredNode) Address() netip.Addr { return netip.MustParseAddr("127.0.0.1") }
+func (meteredNode) Components() []framework.Component {
+	return []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
+}
+
+func (n meteredNode) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
+	if c != framework.ControllerManager {
+		return nil, context.Canceled
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(n.metrics.Certificate())
+	return []framework.ServingEndpoint{{Name: "https", Address: n.metrics.Listener.Addr().String(), TLS: &tls.Config{RootCAs: roots}}}, nil
+}
+
+func TestVersions(t *testing.T) {
+	c := metered{apitest.New(t, 1), httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "# HELP kubernetes_build_info A metric\nother_info{git_version=\"v0\"} 1\n"+
+			"kubernetes_build_info{build_date=\"now\",git_commit=\"\",git_version=\"v1.36.3\",minor=\"36\"} 1\n")
+	}))}
+	c.metrics.Config.ErrorLog = log.New(io.Discard, "", 0)
+	c.metrics.StartTLS()
+	defer c.metrics.Close()
+	answer := `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`
+	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		_, _ = io.WriteString(w, answer)
+		return r.URL.Path == "/version"
+	})
+	w, read := recording(t)
+	if err := Versions(t.Context(), c, w); err != nil {
+		t.Fatal(err)
+	}
+	answer = `{}`
+	if err := Versions(t.Context(), c, w); err != nil {
+		t.Fatal(err)
+	}
+	var ok, unknown []string
+	for _, o := range read().Ops {
+		op := o.V
+		if op.Purpose != "version" || op.Entrance != "node-1" {
+			t.Errorf("%+v", op)
+		}
+		if op.Outcome == record.OK {
+			ok = append(ok, op.Key+" "+op.Value)
+		} else {
+			unknown = append(unknown, op.Key+": "+op.Error)
+		}
+	}
+	got := strings.Join(ok, ", ")
+	if len(ok) != 3 || !strings.Contains(got, "kube-apiserver v1.37.1") || strings.Count(got, "kube-controller-manager v1.36.3") != 2 {
+		t.Errorf("versions %q", ok)
+	}
+	if len(unknown) != 1 || !strings.Contains(unknown[0], "no gitVersion") {
+		t.Errorf("unknown %q", unknown)
+	}
+}

@@ -1,0 +1,62 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Steps of the catalogue's scenario steady.
+const (
+	steadyReady  = 1
+	steadyCross  = 2
+	steadyOthers = 4
+)
+
+// topologyPlants are those about the cluster as it stands (TOP), and about the
+// certificates by which clients know it.
+func topologyPlants() []Plant {
+	return []Plant{
+		{Name: "member-reads-the-past", Violation: "the etcd member of one node serves linearizable reads as they were 20 revisions ago",
+			Cluster: proxied, Scenario: "catalogue/steady", From: steadyCross,
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: "/holdfast/cross/", By: 20}, 2)},
+			Catches: []Catch{{Requirement: "HA-TOP-001", Says: "must be read through every other"}}},
+		{Name: "one-not-ready", Violation: "an API server that answers /readyz with 503, once",
+			Cluster: proxied, Scenario: "catalogue/steady", From: steadyReady,
+			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: "/readyz", Times: 1}, 3)},
+			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "/readyz does not answer ok through node-3"}}},
+		{Name: "older-apiserver", Violation: "an API server that is two minor versions older than the others, by its own word",
+			Cluster: proxied, Scenario: "catalogue/steady", From: steadyOthers,
+			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 2}, 2)},
+			Catches: []Catch{{Requirement: "HA-TOP-004", Says: "must be at most one minor version apart"},
+				{Judge: "version-skew", Says: "must be at most one minor version apart"}}},
+		{Name: "crowded-and-nameless", Violation: "two of three nodes in one fault domain, and an API server whose certificate lacks the balancer's name",
+			Cluster: crowded, Scenario: "catalogue/steady", Do: withoutBalancerName,
+			Catches: []Catch{{Requirement: "HA-TOP-003", Says: "2 of 3 voting members"}, {Judge: "fault-domains", Says: "2 of 3 voting members"},
+				{Requirement: "HA-CL-009", Says: "through node-2 it is not valid for api."}, {Judge: "certificates", Says: "through node-2 it is not valid for api."}}},
+	}
+}
+
+// zoned is the cluster that one gets without a file, in these fault domains.
+func zoned(zones ...string) *clusters.Cluster {
+	c := with(nil)
+	for i, zone := range zones {
+		c.Spec.Nodes[i].Zone = zone
+	}
+	return c
+}
+
+// withoutBalancerName has the API server of the second node serve with a certificate
+// that lacks the balancer's name, until the end of the scenario.
+func withoutBalancerName(ctx context.Context, c framework.Cluster) error {
+	n := c.Nodes()[1]
+	f, ok := n.(framework.CertificateFaulter)
+	if !ok {
+		return fmt.Errorf("no certificate of %s can be replaced", n.Name())
+	}
+	return f.SpoilCertificates(ctx, framework.APIServer, framework.CertificateNoBalancerName, 25*time.Second)
+}
