@@ -48,6 +48,8 @@ func definitions() []definition {
 		singleHolder(),
 		takeover(),
 		availability(),
+		noFailedRequest(),
+		backendReturned(),
 		throughput(),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -109,13 +110,15 @@ func kinds() map[string]kind {
 	buggy.Spec.Workers, buggy.Spec.EtcdVersion = 0, "v3.5.12"
 	counting := with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}})
 	counting.Spec.LoadBalancer.HealthCheck.Disabled = true
-	return map[string]kind{
+	all := map[string]kind{
 		proxied: {with(clusters.ExtraArgs{framework.ControllerManager: elections, framework.Scheduler: elections}), true},
 		unelected: {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"},
 			framework.ControllerManager: {"leader-elect": "false"}}), false},
 		counted:  {counting, false},
 		dropping: {buggy, false},
 	}
+	maps.Copy(all, balancingKinds())
+	return all
 }
 
 //go:embed scenarios/*.yaml

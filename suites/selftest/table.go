@@ -86,7 +86,7 @@ func Plants() []Plant {
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.ClaimedLeader})},
 			Catches: []Catch{{Judge: "one-leader-per-term", Says: "one leader per term"}}},
 	}
-	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants())
+	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants(), balancingPlants())
 }
 
 // unplantable returns why nothing can be planted for a requirement, by ID.

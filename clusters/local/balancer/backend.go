@@ -3,9 +3,12 @@ package balancer
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,11 +87,30 @@ func (b *backend) ask(client *http.Client) error {
 	if err != nil {
 		return err
 	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz answered %s", response.Status)
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK {
+		return nil
 	}
-	return nil
+	failed := fmt.Errorf("/readyz answered %s", response.Status)
+	// A break here leaves the word that it is not ready, without the reasons.
+	if body, _ := io.ReadAll(io.LimitReader(response.Body, maxReasons)); shutsDown(string(body)) {
+		return draining{failed}
+	}
+	return failed
+}
+
+// maxReasons is how much is read of what /readyz says is wrong.
+const maxReasons = 16 << 10
+
+// draining is the state of an API server that is being shut down and still serves
+// those who are connected, by its own word.
+type draining struct{ error }
+
+// shutsDown tells whether a failed /readyz names the shutdown as its only reason
+// ("[-]shutdown failed: reason withheld"; k8s.io/apiserver/pkg/server/healthz).
+func shutsDown(reasons string) bool {
+	failed := strings.Count("\n"+reasons, "\n[-]")
+	return failed == 1 && strings.Contains("\n"+reasons, "\n[-]shutdown ")
 }
 
 // judge takes one check's outcome. A backend's very first good check counts as
@@ -109,8 +131,9 @@ func (b *backend) judge(err error) {
 	} else if b.streak++; b.streak >= need || first {
 		b.healthy, b.streak, b.since = !b.healthy, 0, time.Now()
 	}
+	// One that shuts down ends its connections itself, each when it is idle.
 	var reset []*net.TCPConn
-	if !b.healthy {
+	if !b.healthy && !errors.As(err, new(draining)) {
 		reset = b.take()
 	}
 	b.mu.Unlock()

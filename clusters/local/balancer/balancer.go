@@ -4,7 +4,8 @@
 //
 // The built-in one runs as a role of holdfast's own binary (Main). It asks each
 // API server for /readyz over TLS. Clients go to the healthy ones in turn; when
-// one is declared down, its connections are reset, so that clients notice. With
+// one is declared down, its connections are reset, so that clients notice, unless it
+// says that it is being shut down: then it ends them itself as they fall idle. With
 // health checks disabled it sends clients on blindly, which is how a violation
 // is planted.
 package balancer

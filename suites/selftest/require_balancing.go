@@ -1,0 +1,74 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// The kinds of clusters for requirements about clients and balancing.
+const (
+	// drains has API servers that serve on until the balancer has noticed that
+	// they are being stopped.
+	drains = "drains"
+	// undrained has some that do not.
+	undrained = "undrained"
+	// blind has a balancer that does not look whether API servers live.
+	blind = "blind"
+	// unforgiving has one that wants a hundred good checks of an API server that
+	// is back.
+	unforgiving = "unforgiving"
+)
+
+func balancingKinds() map[string]kind {
+	drain := clusters.ExtraArgs{framework.APIServer: {"shutdown-delay-duration": "5s"}}
+	unseeing, slow := with(drain), with(drain)
+	unseeing.Spec.LoadBalancer.HealthCheck.Disabled = true
+	slow.Spec.LoadBalancer.HealthCheck.Rise = 100
+	return map[string]kind{
+		drains:      {with(drain), false},
+		undrained:   {with(nil), false},
+		blind:       {unseeing, false},
+		unforgiving: {slow, false},
+	}
+}
+
+// balancingPlants are those about clients and balancing.
+func balancingPlants() []Plant {
+	return []Plant{
+		{Name: "unseen-death", Violation: "a balancer without health checks, and an API server that is killed",
+			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-killed",
+			Catches: []Catch{{Requirement: "HA-CL-003", Says: "must see errors for no longer than"}}},
+		{Name: "no-drain", Violation: "API servers without --shutdown-delay-duration, which end at once",
+			Cluster: undrained, Twin: drains, Scenario: "catalogue/apiserver-drained",
+			Catches: []Catch{
+				{Requirement: "HA-CL-004", Says: "must see no failed request"},
+				{Judge: "no-failed-request", Says: "must see no failed request"},
+			}},
+		{Name: "never-taken-back", Violation: "a balancer that wants a hundred good checks of an API server that is back",
+			Cluster: unforgiving, Twin: drains, Scenario: "catalogue/apiserver-killed",
+			Catches: []Catch{
+				{Requirement: "HA-CL-005", Says: "it did not use"},
+				{Judge: "backend-returned", Says: "it did not use"},
+			}},
+		{Name: "unseen-silence", Violation: "a balancer without health checks, and an API server that falls silent",
+			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-black-holed",
+			Catches: []Catch{{Requirement: "HA-CL-006", Says: "must see errors for no longer than"}}},
+		{Name: "balancer-does-not-stay-up", Violation: "a balancer that ends again and again once it was killed",
+			Cluster: drains, Twin: drains, Scenario: "catalogue/balancer-killed", From: 2, Do: loopBalancer,
+			Catches: []Catch{{Requirement: "HA-CL-007", Says: "must stay up once it is started again"}}},
+	}
+}
+
+// loopBalancer makes the balancer end soon after each start, for longer than the
+// restart limit.
+func loopBalancer(ctx context.Context, c framework.Cluster) error {
+	l, ok := c.(framework.CrashLooper)
+	if !ok {
+		return errors.New("the balancer cannot be made to end again and again")
+	}
+	return l.CrashLoop(ctx, framework.LoadBalancer, 500*time.Millisecond, 11*time.Second)
+}
