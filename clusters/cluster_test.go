@@ -104,6 +104,11 @@ func TestSettings(t *testing.T) {
 			c.Spec.ExtraArgs = args(framework.Etcd, "election-timeout", "500")
 		}, "E", 500 * time.Millisecond},
 		{"no balancer", func(c *Cluster) { c.Spec.LoadBalancer.Kind = BalancerNone }, "H", 0},
+		{"passive checks", func(c *Cluster) {
+			c.Spec.LoadBalancer = LoadBalancer{BalancerNGINX, HealthCheck{Interval: 700 * time.Millisecond, Timeout: 500 * time.Millisecond, Fall: 3, Rise: 1}}
+		}, "H", 3500 * time.Millisecond},
+		{"a name", func(c *Cluster) { c.Spec.LoadBalancer.Kind = BalancerDNS }, "H", 4 * time.Second},
+		{"an address that moves", func(c *Cluster) { c.Spec.LoadBalancer.Kind = BalancerVIP }, "H", 4 * time.Second},
 		{"no health checks", func(c *Cluster) { c.Spec.LoadBalancer.HealthCheck.Disabled = true }, "H", 3 * time.Second},
 		{"endpoints' time to live", func(*Cluster) {}, "T", 15 * time.Second},
 	} {
@@ -153,8 +158,7 @@ func TestRefused(t *testing.T) {
 		{"bad name", header + "metadata:\n  name: A_b", []string{`f.yaml:4: metadata.name is "A_b": want`}},
 		{"version in part", spec + "  kubernetesVersion: 1.37", []string{`f.yaml:4: spec.kubernetesVersion is "v1.37": want a full version`}},
 		{"no version", spec + "  nodes:\n  - etcdVersion: latest", []string{"f.yaml:5: spec.nodes[0].etcdVersion"}},
-		{"later balancer", spec + "  loadBalancer:\n    kind: nginx", []string{"f.yaml:5: spec.loadBalancer.kind is nginx, which is planned but not there yet: want builtin, haproxy or none"}},
-		{"unknown balancer", spec + "  loadBalancer:\n    kind: f5", []string{`f.yaml:5: spec.loadBalancer.kind is "f5": want builtin, haproxy or none`}},
+		{"unknown balancer", spec + "  loadBalancer:\n    kind: f5", []string{`f.yaml:5: spec.loadBalancer.kind is "f5": want builtin, haproxy, nginx, dns, vip or none`}},
 		{"slow check", spec + "  loadBalancer: {healthCheck: {interval: 1s, timeout: 2s}}", []string{"f.yaml:4: spec.loadBalancer.healthCheck.timeout is 2s, longer than the interval of 1s"}},
 		{"no duration", spec + "  loadBalancer: {healthCheck: {interval: 5}}", []string{`f.yaml:4: spec.loadBalancer.healthCheck.interval is "5": want a duration`}},
 		{"fall", spec + "  loadBalancer: {healthCheck: {fall: 0}}", []string{"f.yaml:4: spec.loadBalancer.healthCheck.fall is 0: want 1 to 100"}},

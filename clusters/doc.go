@@ -15,7 +15,7 @@
 //	  data: memory                # or disk
 //	  disk: none                  # or fuse: disks under etcd that can fail
 //	  loadBalancer:
-//	    kind: builtin             # builtin, haproxy, none
+//	    kind: builtin             # builtin, haproxy, nginx, dns, vip, none
 //	    healthCheck:
 //	      disabled: false
 //	      interval: 1s

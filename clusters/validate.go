@@ -29,9 +29,8 @@ var (
 	perNode    = []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}
 	perCluster = append(slices.Clone(perNode), framework.Kwok)
 	// reserved are names of other parties on a cluster's network.
-	reserved = []string{"balancer", "harness", "workers", "localhost", "kubernetes"}
-	// later are kinds of balancer that are planned.
-	later = []BalancerKind{"nginx", "dns", "vip"}
+	reserved      = []string{"balancer", "harness", "workers", "localhost", "kubernetes"}
+	balancerKinds = []BalancerKind{BalancerBuiltin, BalancerHAProxy, BalancerNGINX, BalancerDNS, BalancerVIP, BalancerNone}
 
 	label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	flag  = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
@@ -151,15 +150,20 @@ func (v *validator) version(path, version string, optional bool) {
 	}
 }
 
+// BalancerKinds names every way to spread clients, for people: "builtin, ... or none".
+func BalancerKinds() string {
+	var names []string
+	for _, k := range balancerKinds {
+		names = append(names, string(k))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 func (v *validator) balancer(b LoadBalancer) {
 	const path = "spec.loadBalancer"
-	allowed := fmt.Sprintf("%s, %s or %s", BalancerBuiltin, BalancerHAProxy, BalancerNone)
-	switch {
-	case b.Kind == BalancerBuiltin, b.Kind == BalancerHAProxy, b.Kind == BalancerNone:
-	case slices.Contains(later, b.Kind):
-		v.problem(path+".kind", "is %s, which is planned but not there yet: want %s", b.Kind, allowed)
-	default:
-		v.problem(path+".kind", "is %q: want %s", b.Kind, allowed)
+	if !slices.Contains(balancerKinds, b.Kind) {
+		v.problem(path+".kind", "is %q: want %s", b.Kind, BalancerKinds())
 	}
 	h := b.HealthCheck
 	for name, value := range map[string]time.Duration{"interval": h.Interval, "timeout": h.Timeout} {

@@ -18,7 +18,10 @@ const (
 	Scheduler         Component = "kube-scheduler"
 	Etcd              Component = "etcd"
 	LoadBalancer      Component = "load-balancer"
-	Kwok              Component = "kwok"
+	// VirtualIP keeps the address that moves, on every control-plane node of a
+	// cluster that is balanced by one.
+	VirtualIP Component = "virtual-ip"
+	Kwok      Component = "kwok"
 	// NodeAgent is the process watcher of a node: what starts its components
 	// and starts them again. It is no member of Node.Components.
 	NodeAgent Component = "node-agent"

@@ -34,6 +34,9 @@ type Scenario struct {
 	Kind       string   `yaml:"kind"`
 	Metadata   Metadata `yaml:"metadata"`
 	Spec       Spec     `yaml:"spec"`
+	// Missing is what the machine of a run lacks for it, set when the run is
+	// planned; empty where nothing is missing.
+	Missing string `json:"missing,omitempty"`
 }
 
 // Metadata names a scenario.
@@ -135,6 +138,8 @@ func (s *Scenario) In(profile string) bool {
 // control-plane nodes; empty where it does.
 func (s *Scenario) NotFor(nodes int) string {
 	switch {
+	case s.Missing != "":
+		return s.Missing
 	case nodes < s.Spec.MinNodes:
 		return fmt.Sprintf("the scenario takes %d control-plane nodes or more, the cluster has %d", s.Spec.MinNodes, nodes)
 	case s.Spec.MaxNodes != 0 && nodes > s.Spec.MaxNodes:

@@ -75,7 +75,7 @@ type Cluster struct {
 	onDisk    bool        // DataDir is this cluster's
 	names     *nameServer // nil where machines cannot have one
 	nodes     []*node
-	balancer  *machine // nil without one
+	balancer  *machine // nil without one of its own
 	workers   *machine // nil without simulated nodes
 	entrances []framework.Entrance
 	etcdTLS   clientv3.Config
@@ -237,13 +237,8 @@ func (c *Cluster) makeMachines() error {
 		}
 		c.nodes = append(c.nodes, n)
 	}
-	if hasBalancer {
-		if err := c.makeBalancer(); err != nil {
-			return err
-		}
-		if err := c.addEntrance(framework.BalancerHost, framework.EntranceBalancer, "", component.APIServerURL(host(balancerHost).Addr())); err != nil {
-			return err
-		}
+	if err := c.addBalancer(); err != nil {
+		return err
 	}
 	for _, n := range c.nodes {
 		url := component.APIServerURL(n.Address())

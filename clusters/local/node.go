@@ -98,6 +98,11 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 		}
 		m.config.Components = append(m.config.Components, cs)
 	}
+	if c.spec.Spec.LoadBalancer.Kind == clusters.BalancerVIP {
+		if err := c.addVIP(m, members); err != nil {
+			return nil, err
+		}
+	}
 	return &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 )
 
 // sandboxEnv marks the environment of a process that is to become the first
@@ -33,6 +34,7 @@ const (
 	roleLoad     = "holdfast-load"
 	roleDisk     = "holdfast-disk"
 	roleTamper   = "holdfast-tamper"
+	roleVIP      = "holdfast-vip"
 )
 
 // sandbox is the sandbox that this process is the first process of, nil
@@ -61,6 +63,8 @@ func Main() {
 		exitOn(role, disk.Serve(os.Args[1:]))
 	case roleTamper:
 		exitOn(role, tamper.Main(os.Args[1:]))
+	case roleVIP:
+		exitOn(role, vip.Main(os.Args[1:]))
 	case roleKeeper:
 		exitOn(role, runKeeper(os.Args[1:]))
 	}

@@ -21,6 +21,9 @@ const (
 	// unforgiving has one that wants a hundred good checks of an API server that
 	// is back.
 	unforgiving = "unforgiving"
+	// moving has an address that moves to a node whose API server is ready, fixed
+	// one that never does.
+	moving, fixed = "moving-address", "fixed-address"
 )
 
 func balancingKinds() map[string]kind {
@@ -28,7 +31,12 @@ func balancingKinds() map[string]kind {
 	unseeing, slow := with(drain), with(drain)
 	unseeing.Spec.LoadBalancer.HealthCheck.Disabled = true
 	slow.Spec.LoadBalancer.HealthCheck.Rise = 100
+	moves, stays := with(nil), with(nil)
+	moves.Spec.LoadBalancer.Kind, stays.Spec.LoadBalancer.Kind = clusters.BalancerVIP, clusters.BalancerVIP
+	stays.Spec.LoadBalancer.HealthCheck.Disabled = true
 	return map[string]kind{
+		moving:      {moves, false},
+		fixed:       {stays, false},
 		drains:      {with(drain), false},
 		undrained:   {with(nil), false},
 		blind:       {unseeing, false},
@@ -60,6 +68,9 @@ func balancingPlants() []Plant {
 		{Name: "balancer-does-not-stay-up", Violation: "a balancer that ends again and again once it was killed",
 			Cluster: drains, Twin: drains, Scenario: "catalogue/balancer-killed", From: 2, Do: loopBalancer,
 			Catches: []Catch{{Requirement: "HA-CL-007", Says: "must stay up once it is started again"}}},
+		{Name: "address-stays", Violation: "nodes that hold on to the address of the cluster without looking whether their API server lives",
+			Cluster: fixed, Twin: moving, Scenario: "catalogue/balanced-by-vip",
+			Catches: []Catch{{Requirement: "HA-CL-010", Says: "must see errors for no longer than"}}},
 	}
 }
 

@@ -51,15 +51,7 @@ func newBackend(b Backend, health clusters.HealthCheck) *backend {
 // check asks for the state again and again, on a fixed beat, so that a failure
 // is known fall × interval + timeout after it began at the latest.
 func (b *backend) check() {
-	transport := &http.Transport{
-		// The address and the API server's word for its own state are
-		// asked for here, not its identity, as HAProxy is told as well.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-		// A check on a kept connection would not notice that no new one
-		// can be made.
-		DisableKeepAlives: true,
-	}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := CheckClient()
 	beat := time.NewTicker(b.health.Interval)
 	defer beat.Stop()
 	for {
@@ -79,7 +71,25 @@ func (b *backend) check() {
 func (b *backend) ask(client *http.Client) error {
 	ctx, cancel := context.WithTimeout(b.done, b.health.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+b.Address+"/readyz", nil)
+	return Ready(ctx, client, "https://"+b.Address+"/readyz")
+}
+
+// CheckClient returns a client for Ready.
+func CheckClient() *http.Client {
+	transport := &http.Transport{
+		// The address and the API server's word for its own state are
+		// asked for here, not its identity, as HAProxy is told as well.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		// A check on a kept connection would not notice that no new one
+		// can be made.
+		DisableKeepAlives: true,
+	}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// Ready asks an API server's /readyz, and returns why it is not ready.
+func Ready(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@
 // one is declared down, its connections are reset, so that clients notice, unless it
 // says that it is being shut down: then it ends them itself as they fall idle. With
 // health checks disabled it sends clients on blindly, which is how a violation
-// is planted.
+// is planted. It can also serve names instead of connections (round-robin DNS).
 package balancer
 
 import (
@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +32,10 @@ const dialTimeout = 5 * time.Second
 type Config struct {
 	// Listen is the address that clients connect to, such as 10.77.0.10:6443.
 	Listen string `json:"listen"`
+	// Names makes the balancer a name server instead: it listens for questions,
+	// and answers those for one of these names with the addresses of the backends
+	// that are healthy. Clients connect to these themselves.
+	Names []string `json:"names,omitempty"`
 	// Status is the address of the status page, which serves Status as JSON
 	// for any path; empty for none.
 	Status   string    `json:"status,omitempty"`
@@ -102,6 +108,9 @@ func (c Config) Validate() error {
 			return fmt.Errorf("the balancer's backends need names of their own: %q is none", b.Name)
 		}
 		seen[b.Name] = true
+		if _, err := netip.ParseAddrPort(b.Address); len(c.Names) > 0 && err != nil {
+			return fmt.Errorf("the balancer's backend %q has no address for names: %w", b.Name, err)
+		}
 	}
 	h := c.HealthCheck
 	if !h.Disabled && (h.Interval <= 0 || h.Timeout <= 0 || h.Timeout > h.Interval || h.Fall < 1 || h.Rise < 1) {
@@ -113,10 +122,12 @@ func (c Config) Validate() error {
 
 // Balancer is a running built-in balancer.
 type Balancer struct {
-	listener net.Listener
-	status   *http.Server
-	statusAt net.Addr
-	work     sync.WaitGroup
+	listener  net.Listener // nil where it serves names
+	questions *names       // nil where it does not
+	addr      net.Addr
+	status    *http.Server
+	statusAt  net.Addr
+	work      sync.WaitGroup
 
 	mu       sync.Mutex
 	config   Config
@@ -131,24 +142,34 @@ func Start(c Config) (*Balancer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("the balancer failed to listen for clients: %w", err)
+	b := &Balancer{config: c}
+	if err := b.serveClients(c); err != nil {
+		return nil, err
 	}
-	b := &Balancer{listener: listener, config: c}
 	if c.Status != "" {
 		if err := b.serveStatus(c.Status); err != nil {
-			listener.Close()
-			return nil, err
+			return nil, errors.Join(err, b.Close())
 		}
 	}
 	b.setBackends(c)
-	b.work.Go(b.accept)
 	return b, nil
 }
 
+func (b *Balancer) serveClients(c Config) error {
+	if len(c.Names) > 0 {
+		return b.serveNames(c)
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("the balancer failed to listen for clients: %w", err)
+	}
+	b.listener, b.addr = listener, listener.Addr()
+	b.work.Go(b.accept)
+	return nil
+}
+
 // Addr is where clients connect to.
-func (b *Balancer) Addr() net.Addr { return b.listener.Addr() }
+func (b *Balancer) Addr() net.Addr { return b.addr }
 
 // StatusAddr is where the status page is, nil if there is none.
 func (b *Balancer) StatusAddr() net.Addr { return b.statusAt }
@@ -164,7 +185,7 @@ func (b *Balancer) Reconfigure(c Config) error {
 	b.mu.Lock()
 	was := b.config
 	b.mu.Unlock()
-	if c.Listen != was.Listen || c.Status != was.Status {
+	if c.Listen != was.Listen || c.Status != was.Status || !slices.Equal(c.Names, was.Names) {
 		return fmt.Errorf("the balancer cannot move from %s (status %q) to %s (status %q) while it runs: restart it", was.Listen, was.Status, c.Listen, c.Status)
 	}
 	b.setBackends(c)
@@ -206,7 +227,7 @@ func (b *Balancer) setBackends(c Config) {
 func (b *Balancer) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Status{Listen: b.listener.Addr().String(), HealthChecks: !b.config.HealthCheck.Disabled, Refused: b.refused, Backends: []BackendStatus{}}
+	s := Status{Listen: b.addr.String(), HealthChecks: !b.config.HealthCheck.Disabled, Refused: b.refused, Backends: []BackendStatus{}}
 	for _, backend := range b.backends {
 		s.Backends = append(s.Backends, backend.status())
 	}
@@ -223,7 +244,12 @@ func (b *Balancer) Close() error {
 	if already {
 		return nil
 	}
-	err := b.listener.Close()
+	var err error
+	if b.listener != nil {
+		err = b.listener.Close()
+	} else {
+		b.questions.close()
+	}
 	if b.status != nil {
 		err = errors.Join(err, b.status.Close())
 	}
