@@ -44,6 +44,9 @@ type Spec struct {
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// LoadBalancer stands in front of the API servers.
 	LoadBalancer LoadBalancer `json:"loadBalancer"`
+	// EtcdBalancer stands in front of the etcd members, on the load balancer's
+	// machine, for clients other than the API servers; none where empty.
+	EtcdBalancer EtcdBalancer `json:"etcdBalancer,omitempty"`
 	// Workers is the number of nodes that kwok simulates.
 	Workers int `json:"workers"`
 	// ExtraArgs are arguments of components on every node.
@@ -97,6 +100,20 @@ const (
 	BalancerVIP     BalancerKind = "vip"     // an address that moves to a node whose API server is ready
 	BalancerNone    BalancerKind = "none"    // no balancer: clients know each API server
 )
+
+// EtcdBalancer is how clients of etcd are spread over the members.
+type EtcdBalancer string
+
+const (
+	// EtcdBalancerAffinity keeps each client, by its address, on one member for
+	// as long as that lives.
+	EtcdBalancerAffinity EtcdBalancer = "affinity"
+	// EtcdBalancerRoundRobin sends each connection to another member.
+	EtcdBalancerRoundRobin EtcdBalancer = "round-robin"
+)
+
+// Machine tells whether the way of balancing has a machine of its own.
+func (b LoadBalancer) Machine() bool { return b.Kind != BalancerNone && b.Kind != BalancerVIP }
 
 // LoadBalancer is what stands in front of the API servers.
 type LoadBalancer struct {

@@ -22,6 +22,7 @@
 //	      timeout: 1s
 //	      fall: 2
 //	      rise: 1
+//	  etcdBalancer: affinity      # or round-robin; left out: none
 //	  extraArgs:                  # component -> flag -> value
 //	    kube-apiserver:
 //	      max-requests-inflight: 800

@@ -81,6 +81,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	v.version("spec.kubernetesVersion", s.KubernetesVersion, false)
 	v.version("spec.etcdVersion", s.EtcdVersion, true)
 	v.balancer(s.LoadBalancer)
+	v.etcdBalancer(s)
 	if s.Workers < 0 || s.Workers > maxWorkers {
 		v.problem("spec.workers", "is %d: want 0 to %d", s.Workers, maxWorkers)
 	}
@@ -178,6 +179,19 @@ func (v *validator) balancer(b LoadBalancer) {
 		if value < 1 || value > 100 {
 			v.problem(path+".healthCheck."+name, "is %d: want 1 to 100", value)
 		}
+	}
+}
+
+func (v *validator) etcdBalancer(s Spec) {
+	const path = "spec.etcdBalancer"
+	switch s.EtcdBalancer {
+	case "":
+	case EtcdBalancerAffinity, EtcdBalancerRoundRobin:
+		if !s.LoadBalancer.Machine() {
+			v.problem(path, "is %s, and loadBalancer %s has no machine that it could be on: want another kind", s.EtcdBalancer, s.LoadBalancer.Kind)
+		}
+	default:
+		v.problem(path, "is %q: want %s, %s or nothing", s.EtcdBalancer, EtcdBalancerAffinity, EtcdBalancerRoundRobin)
 	}
 }
 

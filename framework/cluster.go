@@ -21,7 +21,9 @@ const (
 	// VirtualIP keeps the address that moves, on every control-plane node of a
 	// cluster that is balanced by one.
 	VirtualIP Component = "virtual-ip"
-	Kwok      Component = "kwok"
+	// EtcdBalancer stands in front of the etcd members.
+	EtcdBalancer Component = "etcd-balancer"
+	Kwok         Component = "kwok"
 	// NodeAgent is the process watcher of a node: what starts its components
 	// and starts them again. It is no member of Node.Components.
 	NodeAgent Component = "node-agent"
@@ -108,6 +110,14 @@ type EtcdAccess interface {
 	// EtcdConfig returns a client configuration whose only endpoint is the
 	// member on the named node.
 	EtcdConfig(node string) (clientv3.Config, error)
+}
+
+// EtcdBalanced is the ability of a cluster to give access to its etcd members through a
+// balancer.
+type EtcdBalanced interface {
+	// EtcdBalancerConfig returns a client configuration whose only endpoint is the
+	// balancer; false where there is none.
+	EtcdBalancerConfig() (clientv3.Config, bool)
 }
 
 // ProcessReporter is the ability of a node to tell what it runs.

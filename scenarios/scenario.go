@@ -66,6 +66,8 @@ type Spec struct {
 type Topology struct {
 	// LoadBalancer is the way to spread clients over the API servers.
 	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`
+	// EtcdBalancer is how clients of etcd are spread: affinity or round-robin.
+	EtcdBalancer string `yaml:"etcdBalancer" json:"etcdBalancer,omitempty"`
 	// Disk is what etcd's data pass through: none or fuse.
 	Disk string `yaml:"disk" json:"disk,omitempty"`
 	// ExtraArgs are arguments of components, by component and by flag without its

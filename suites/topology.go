@@ -17,6 +17,9 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	if wants.LoadBalancer != "" {
 		c.Spec.LoadBalancer.Kind = clusters.BalancerKind(wants.LoadBalancer)
 	}
+	if wants.EtcdBalancer != "" {
+		c.Spec.EtcdBalancer = clusters.EtcdBalancer(wants.EtcdBalancer)
+	}
 	if wants.Disk != "" {
 		c.Spec.Disk = clusters.Disk(wants.Disk)
 	}

@@ -88,6 +88,7 @@ type Cluster struct {
 var (
 	_ framework.Cluster        = (*Cluster)(nil)
 	_ framework.EtcdAccess     = (*Cluster)(nil)
+	_ framework.EtcdBalanced   = (*Cluster)(nil)
 	_ framework.NetworkFaulter = (*Cluster)(nil)
 	_ framework.LinkReporter   = (*Cluster)(nil)
 
@@ -329,7 +330,7 @@ func (c *Cluster) machines() []*machine {
 // nil where the cluster has none.
 func (c *Cluster) hostOf(component framework.Component) *machine {
 	switch component {
-	case framework.LoadBalancer:
+	case framework.LoadBalancer, framework.EtcdBalancer:
 		return c.balancer
 	case framework.Kwok:
 		return c.workers

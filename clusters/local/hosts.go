@@ -66,6 +66,11 @@ func (c *Cluster) makeBalancer() error {
 		return fmt.Errorf("writing the configuration of the balancer: %w", err)
 	}
 	m.config.Components = []componentSpec{spec}
+	if c.spec.Spec.EtcdBalancer != "" {
+		if err := c.addEtcdBalancer(m); err != nil {
+			return err
+		}
+	}
 	c.balancer = m
 	return nil
 }

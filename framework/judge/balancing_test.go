@@ -151,3 +151,45 @@ func TestBalancerRestarted(t *testing.T) {
 		{name: "never", want: Fail, says: "load-balancer on balancer must be started again within 10s", story: killed},
 	})
 }
+
+func (s *story) session(member string, start, end float64) *story {
+	s.now = sec(end)
+	return add(s, &s.run.Sessions, record.Session{Client: "harness", Member: member, Start: sec(start), End: sec(end)})
+}
+
+func TestSessionAffinity(t *testing.T) {
+	// The client is on node-2's member, which is killed at 10 s, and on node-3's then.
+	killed := func() *story {
+		return leaders(newStory()).fault("second", "kill", "node-2", "etcd", 10, 20).
+			session("m2", 5, 5.1).session("m2", 9, 9.1).session("", 10.2, 10.3).session("m3", 11, 11.1)
+	}
+	rule(t, record.Check{Requirement: "HA-CL-011", Judge: "session-affinity", Params: map[string]string{"faults": "second"}}, []ruling{
+		{name: "as it should be", want: Pass, took: "1.1s", says: "In 4 requests", story: func() *story { return killed().session("m3", 30, 30.1) }},
+		{name: "under way when it was killed", want: Pass, story: func() *story { return killed().session("m3", 9.5, 10.2) }},
+		{name: "back to one that lives again", want: Fail, says: "harness was on the member on node-3 at 11.000s and got to that on node-2 at 30.000s", story: func() *story {
+			return killed().session("m2", 30, 30.1)
+		}},
+		{name: "left one that lives", want: Fail, says: "was on the member on node-2 at 5.000s and got to that on node-1 at 7.000s", story: func() *story {
+			return killed().session("m1", 7, 7.1)
+		}},
+		{name: "another client has another member", want: Pass, story: func() *story {
+			s := killed().session("m1", 7, 7.1)
+			s.run.Sessions[len(s.run.Sessions)-1].V.Client = "workers"
+			return s
+		}},
+		{name: "its own was not killed", want: Inconclusive, says: "no member died that a client was on", story: func() *story {
+			return leaders(newStory()).fault("second", "kill", "node-2", "etcd", 10, 20).session("m1", 5, 5.1).session("m1", 30, 30.1)
+		}},
+		{name: "no answer", want: Inconclusive, says: "was answered", story: func() *story {
+			return leaders(newStory()).fault("second", "kill", "node-2", "etcd", 10, 20).session("", 5, 5.1)
+		}},
+		{name: "another component's death", want: Fail, says: "nothing had ended the first one", story: func() *story {
+			return killed().change(func(r *record.Run) {
+				r.Faults[0].V.Component, r.Faults[1].V.Component = "kube-apiserver", "kube-apiserver"
+			})
+		}},
+		{name: "an unknown member", want: Inconclusive, says: "does not tell on which node member m9 is", story: func() *story {
+			return killed().session("m9", 1, 1.1)
+		}},
+	})
+}

@@ -50,6 +50,7 @@ func definitions() []definition {
 		availability(),
 		noFailedRequest(),
 		backendReturned(),
+		sessionAffinity(),
 		throughput(),
 	}
 }

@@ -85,7 +85,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error
 	ctx, o.cancel = context.WithCancel(ctx)
 	var loops []func(context.Context)
 	for _, prepare := range []func(context.Context) ([]func(context.Context), error){
-		o.availability, o.endpoints, o.leases, o.actions, o.etcd, o.processes, o.backends, o.harness,
+		o.availability, o.endpoints, o.leases, o.actions, o.etcd, o.processes, o.backends, o.sessions, o.harness,
 	} {
 		more, err := prepare(ctx)
 		if err != nil {

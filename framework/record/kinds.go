@@ -10,7 +10,7 @@ import (
 // Kinds returns every kind of entry, in the order of the documentation.
 func Kinds() []Kind {
 	return []Kind{KindMeta, KindPhase, KindOp, KindProbe, KindEndpoints, KindLease, KindEtcd, KindProcess, KindFault,
-		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindAction, KindBackend, KindEnd}
+		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindAction, KindBackend, KindSession, KindEnd}
 }
 
 // kindOf returns the kind of entry that holds a value of v's type.
@@ -46,6 +46,8 @@ func kindOf(v any) (Kind, bool) {
 		return KindAction, true
 	case Backend, *Backend:
 		return KindBackend, true
+	case Session, *Session:
+		return KindSession, true
 	}
 	return "", false
 }
@@ -86,6 +88,8 @@ func (e Entry) Value() (any, error) {
 		return valueOf[Action](e)
 	case KindBackend:
 		return valueOf[Backend](e)
+	case KindSession:
+		return valueOf[Session](e)
 	case KindEnd:
 		return valueOf[End](e)
 	}

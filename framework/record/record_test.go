@@ -47,6 +47,7 @@ func writeAll(t *testing.T, dir string) {
 		{KindHarness, Harness{Late: time.Millisecond}},
 		{KindAction, Action{Component: "kube-scheduler", Node: "node-1", Verb: "create"}},
 		{KindBackend, &Backend{Name: "node-1", Up: true}},
+		{KindSession, &Session{Client: "harness", Member: "8e9e05c52164694d"}},
 	} {
 		if err := w.Append(e.kind, e.v); err != nil {
 			t.Fatal(err)
@@ -262,7 +263,7 @@ func TestKindsAreComplete(t *testing.T) {
 			n++
 		}
 	}
-	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}, Action{}, Backend{}} {
+	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}, Action{}, Backend{}, Session{}} {
 		kind, ok := kindOf(v)
 		if !ok {
 			t.Errorf("no kind for %T", v)

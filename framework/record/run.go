@@ -30,6 +30,7 @@ type Run struct {
 	Events    []Timed[Event]
 	Actions   []Timed[Action]
 	Backends  []Timed[Backend]
+	Sessions  []Timed[Session]
 	// Complete tells whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
@@ -126,6 +127,8 @@ func (run *Run) add(e Entry) error {
 		run.Actions = append(run.Actions, Timed[Action]{e.At, v})
 	case Backend:
 		run.Backends = append(run.Backends, Timed[Backend]{e.At, v})
+	case Session:
+		run.Sessions = append(run.Sessions, Timed[Session]{e.At, v})
 	case End:
 		run.End = v
 	}

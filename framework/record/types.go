@@ -28,6 +28,7 @@ const (
 	KindEvent     Kind = "event"     // Event
 	KindAction    Kind = "action"    // Action
 	KindBackend   Kind = "backend"   // Backend
+	KindSession   Kind = "session"   // Session
 	KindEnd       Kind = "end"       // End; the last entry of a complete record
 )
 

@@ -24,6 +24,9 @@ const (
 	// moving has an address that moves to a node whose API server is ready, fixed
 	// one that never does.
 	moving, fixed = "moving-address", "fixed-address"
+	// faithful has a balancer in front of etcd that keeps clients on their member,
+	// fickle one that does not.
+	faithful, fickle = "etcd-affinity", "etcd-round-robin"
 )
 
 func balancingKinds() map[string]kind {
@@ -34,7 +37,11 @@ func balancingKinds() map[string]kind {
 	moves, stays := with(nil), with(nil)
 	moves.Spec.LoadBalancer.Kind, stays.Spec.LoadBalancer.Kind = clusters.BalancerVIP, clusters.BalancerVIP
 	stays.Spec.LoadBalancer.HealthCheck.Disabled = true
+	keeps, turns := with(nil), with(nil)
+	keeps.Spec.EtcdBalancer, turns.Spec.EtcdBalancer = clusters.EtcdBalancerAffinity, clusters.EtcdBalancerRoundRobin
 	return map[string]kind{
+		faithful:    {keeps, false},
+		fickle:      {turns, false},
 		moving:      {moves, false},
 		fixed:       {stays, false},
 		drains:      {with(drain), false},
@@ -68,6 +75,12 @@ func balancingPlants() []Plant {
 		{Name: "balancer-does-not-stay-up", Violation: "a balancer that ends again and again once it was killed",
 			Cluster: drains, Twin: drains, Scenario: "catalogue/balancer-killed", From: 2, Do: loopBalancer,
 			Catches: []Catch{{Requirement: "HA-CL-007", Says: "must stay up once it is started again"}}},
+		{Name: "fickle-balancer", Violation: "a balancer in front of etcd that sends each connection to another member",
+			Cluster: fickle, Twin: faithful, Scenario: "catalogue/etcd-balanced",
+			Catches: []Catch{
+				{Requirement: "HA-CL-011", Says: "must stay on its etcd member"},
+				{Judge: "session-affinity", Says: "must stay on its etcd member"},
+			}},
 		{Name: "address-stays", Violation: "nodes that hold on to the address of the cluster without looking whether their API server lives",
 			Cluster: fixed, Twin: moving, Scenario: "catalogue/balanced-by-vip",
 			Catches: []Catch{{Requirement: "HA-CL-010", Says: "must see errors for no longer than"}}},

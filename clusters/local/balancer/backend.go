@@ -19,8 +19,10 @@ import (
 type backend struct {
 	Backend
 	health clusters.HealthCheck
-	done   context.Context
-	stop   context.CancelFunc
+	// connectOnly is as in Config.
+	connectOnly bool
+	done        context.Context
+	stop        context.CancelFunc
 
 	mu        sync.Mutex
 	closed    bool
@@ -71,7 +73,14 @@ func (b *backend) check() {
 func (b *backend) ask(client *http.Client) error {
 	ctx, cancel := context.WithTimeout(b.done, b.health.Timeout)
 	defer cancel()
-	return Ready(ctx, client, "https://"+b.Address+"/readyz")
+	if !b.connectOnly {
+		return Ready(ctx, client, "https://"+b.Address+"/readyz")
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", b.Address)
+	if err == nil {
+		err = conn.Close()
+	}
+	return err
 }
 
 // CheckClient returns a client for Ready.

@@ -44,6 +44,8 @@ type Config struct {
 	HealthCheck clusters.HealthCheck `json:"healthCheck"`
 	// Algorithm chooses among healthy backends; RoundRobin if empty.
 	Algorithm Algorithm `json:"algorithm,omitempty"`
+	// ConnectOnly makes a check ask for a connection alone, not for /readyz.
+	ConnectOnly bool `json:"connectOnly,omitempty"`
 }
 
 // Backend is an API server.
@@ -60,6 +62,9 @@ type Algorithm string
 const (
 	RoundRobin       Algorithm = "round-robin"
 	LeastConnections Algorithm = "least-connections"
+	// Affinity keeps a client, by its address, on one backend until that is down;
+	// new clients and those who lost theirs are spread as by RoundRobin.
+	Affinity Algorithm = "affinity"
 )
 
 // Status is the document of the status page.
@@ -95,9 +100,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("the balancer cannot listen on %q: %w", c.Listen, err)
 	}
 	switch c.Algorithm {
-	case "", RoundRobin, LeastConnections:
+	case "", RoundRobin, LeastConnections, Affinity:
 	default:
-		return fmt.Errorf("no algorithm of the balancer is called %q: want %s or %s", c.Algorithm, RoundRobin, LeastConnections)
+		return fmt.Errorf("no algorithm of the balancer is called %q: want %s, %s or %s", c.Algorithm, RoundRobin, LeastConnections, Affinity)
 	}
 	seen := map[string]bool{}
 	for _, b := range c.Backends {
@@ -132,7 +137,8 @@ type Balancer struct {
 	mu       sync.Mutex
 	config   Config
 	backends []*backend
-	next     uint64 // counts choices, for round robin
+	next     uint64                  // counts choices, for round robin
+	kept     map[netip.Addr]*backend // of clients, for affinity
 	refused  uint64
 	closed   bool
 }
@@ -142,7 +148,7 @@ func Start(c Config) (*Balancer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	b := &Balancer{config: c}
+	b := &Balancer{config: c, kept: map[netip.Addr]*backend{}}
 	if err := b.serveClients(c); err != nil {
 		return nil, err
 	}
@@ -198,7 +204,7 @@ func (b *Balancer) setBackends(c Config) {
 	if b.closed {
 		return
 	}
-	sameCheck := b.config.HealthCheck == c.HealthCheck
+	sameCheck := b.config.HealthCheck == c.HealthCheck && b.config.ConnectOnly == c.ConnectOnly
 	old := b.backends
 	b.config, b.backends = c, nil
 	for _, want := range c.Backends {
@@ -210,6 +216,7 @@ func (b *Balancer) setBackends(c Config) {
 		}
 		if kept == nil {
 			kept = newBackend(want, c.HealthCheck)
+			kept.connectOnly = c.ConnectOnly
 			if !c.HealthCheck.Disabled {
 				b.work.Go(kept.check)
 			}
