@@ -25,6 +25,11 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "as it should be", story: drained, want: Pass, took: "0 of 1200", says: "None of the 1200 requests through balancer failed during the stop of kube-apiserver on node-2"},
 		{name: "a probe failed", want: Fail, took: "1 of 1201", says: "1 of 1201 failed, the first one 5s after the call for it (balancer: write on a new connection, 15.000s to 15.010s: EOF)",
 			story: func() *story { return drained().probe(failed(15, 15.01)) }},
+		{name: "told to try again", want: Pass, took: "0 of 1201", story: func() *story {
+			p := failed(15, 15.01)
+			p.Error, p.Status = "status 503 (ServiceUnavailable): apiserver is shutting down", 503
+			return drained().probe(p)
+		}},
 		{name: "a write crossed the end of its connection", want: Inconclusive, says: "crossed with the end", story: func() *story {
 			p := failed(15, 15.01)
 			p.Reused = true

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ func judgeNoFailedRequest(m *matter) finding {
 	called, healed := m.fault.injected.Called, m.fault.healed.Called
 	var failures []string
 	var first, last record.Nanos
-	asked, crossed := 0, 0
+	asked, crossed, repeat := 0, 0, 0
 	fails := func(from, to record.Nanos, what string, crosses bool) {
 		if crosses {
 			crossed++
@@ -61,7 +62,9 @@ func judgeNoFailedRequest(m *matter) finding {
 				return inconclusive("probes through %s failed before the fault already: %s", e, describeProbe(pr))
 			case pr.End >= called && pr.Start < healed:
 				during = append(during, pr)
-				if !pr.OK {
+				if toldToRepeat(pr.Error) {
+					repeat++
+				} else if !pr.OK {
 					fails(pr.Start, pr.End, e+": "+describeProbe(pr), pr.Reused && pr.Kind == record.ProbeWrite && brokeOff(pr.Error))
 				}
 			}
@@ -81,7 +84,9 @@ func judgeNoFailedRequest(m *matter) finding {
 				continue
 			}
 			asked++
-			if op.Outcome == record.Unknown {
+			if toldToRepeat(op.Error) {
+				repeat++
+			} else if op.Outcome == record.Unknown {
 				fails(op.Call, op.Return, describe(op), isWrite(op.Type) && brokeOff(op.Error))
 			}
 		}
@@ -94,7 +99,19 @@ func judgeNoFailedRequest(m *matter) finding {
 			and(entrances), m.fault.what(), len(failures), asked, short(time.Duration(max(0, first-called))), failures[0]).
 			counted("%d of %d", len(failures), asked).rests(called, last).shows(failures...)
 	}
-	return passed("None of the %d requests through %s failed during the %s.", asked, and(entrances), m.fault.what()).counted("0 of %d", asked)
+	f := passed("None of the %d requests through %s failed during the %s.", asked, and(entrances), m.fault.what()).counted("0 of %d", asked)
+	if repeat > 0 {
+		f = f.shows(fmt.Sprintf("%d were answered to try again, as the API server is shutting down", repeat))
+	}
+	return f
+}
+
+// toldToRepeat tells whether a request was turned away by an API server that is shutting
+// down, before anything was done, and with the word when to try again: Kubernetes
+// clients do that by themselves (k8s.io/apiserver/pkg/server/filters/waitgroup.go and
+// with_retry_after.go).
+func toldToRepeat(problem string) bool {
+	return strings.Contains(problem, "apiserver is shutting down")
 }
 
 // brokeOff tells whether a request failed because its connection ended. A server may
