@@ -44,6 +44,9 @@ type Spec struct {
 	EtcdVersion string `json:"etcdVersion,omitempty"`
 	// LoadBalancer stands in front of the API servers.
 	LoadBalancer LoadBalancer `json:"loadBalancer"`
+	// EtcdBalancer stands in front of the etcd members, on the load balancer's
+	// machine, for clients other than the API servers; none where empty.
+	EtcdBalancer EtcdBalancer `json:"etcdBalancer,omitempty"`
 	// Workers is the number of nodes that kwok simulates.
 	Workers int `json:"workers"`
 	// ExtraArgs are arguments of components on every node.
@@ -94,8 +97,25 @@ type BalancerKind string
 const (
 	BalancerBuiltin BalancerKind = "builtin" // holdfast's own, at the transport layer
 	BalancerHAProxy BalancerKind = "haproxy" // HAProxy, which must be installed
+	BalancerNGINX   BalancerKind = "nginx"   // NGINX with its stream module, which must be installed
+	BalancerDNS     BalancerKind = "dns"     // a name with the addresses of the API servers that are ready
+	BalancerVIP     BalancerKind = "vip"     // an address that moves to a node whose API server is ready
 	BalancerNone    BalancerKind = "none"    // no balancer: clients know each API server
 )
+
+// EtcdBalancer is how clients of etcd are spread over the members.
+type EtcdBalancer string
+
+const (
+	// EtcdBalancerAffinity keeps each client, by its address, on one member for
+	// as long as that lives.
+	EtcdBalancerAffinity EtcdBalancer = "affinity"
+	// EtcdBalancerRoundRobin sends each connection to another member.
+	EtcdBalancerRoundRobin EtcdBalancer = "round-robin"
+)
+
+// Machine tells whether the way of balancing has a machine of its own.
+func (b LoadBalancer) Machine() bool { return b.Kind != BalancerNone && b.Kind != BalancerVIP }
 
 // LoadBalancer is what stands in front of the API servers.
 type LoadBalancer struct {
@@ -104,7 +124,10 @@ type LoadBalancer struct {
 }
 
 // HealthCheck says how the balancer finds out which API servers it can use: by
-// asking each for /readyz, over TLS.
+// asking each for /readyz, over TLS. NGINX asks nobody but goes by its clients'
+// connections: Fall of them that fail within Fall × Interval (in whole seconds) make
+// it leave an API server alone for as long, and Timeout is how long it waits for a
+// connection; Rise is not for it.
 type HealthCheck struct {
 	// Disabled turns the checks off: the balancer sends clients to dead API
 	// servers as well. It is a way to plant a violation.
@@ -121,10 +144,37 @@ type HealthCheck struct {
 }
 
 // Detection is the longest time from the moment in which an API server stops
-// answering to that in which the balancer gives it up: the interval before each
+// answering to that in which the checks give it up: the interval before each
 // check that has to fail, and the time-out of the last one.
 func (h HealthCheck) Detection() time.Duration {
 	return time.Duration(h.Fall)*h.Interval + h.Timeout
+}
+
+// FailTimeout is NGINX's fail_timeout, which has whole seconds.
+func (h HealthCheck) FailTimeout() time.Duration {
+	return (time.Duration(h.Fall)*h.Interval + time.Second - 1).Truncate(time.Second)
+}
+
+// NameTTL is how long clients may keep what a name stands for where that is how they
+// are balanced.
+const NameTTL = time.Second
+
+// Detection is the longest time from the moment in which an API server stops
+// answering to that in which no client is sent to it any more.
+func (b LoadBalancer) Detection() time.Duration {
+	switch b.Kind {
+	case BalancerNone:
+		return 0
+	case BalancerNGINX:
+		return b.HealthCheck.FailTimeout() + b.HealthCheck.Timeout
+	case BalancerDNS:
+		return b.HealthCheck.Detection() + NameTTL
+	case BalancerVIP:
+		// The nodes that stand by take the address in their order, all within
+		// one interval.
+		return b.HealthCheck.Detection() + b.HealthCheck.Interval
+	}
+	return b.HealthCheck.Detection()
 }
 
 // Data says where the nodes keep their data.

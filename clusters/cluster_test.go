@@ -104,6 +104,11 @@ func TestSettings(t *testing.T) {
 			c.Spec.ExtraArgs = args(framework.Etcd, "election-timeout", "500")
 		}, "E", 500 * time.Millisecond},
 		{"no balancer", func(c *Cluster) { c.Spec.LoadBalancer.Kind = BalancerNone }, "H", 0},
+		{"passive checks", func(c *Cluster) {
+			c.Spec.LoadBalancer = LoadBalancer{BalancerNGINX, HealthCheck{Interval: 700 * time.Millisecond, Timeout: 500 * time.Millisecond, Fall: 3, Rise: 1}}
+		}, "H", 3500 * time.Millisecond},
+		{"a name", func(c *Cluster) { c.Spec.LoadBalancer.Kind = BalancerDNS }, "H", 4 * time.Second},
+		{"an address that moves", func(c *Cluster) { c.Spec.LoadBalancer.Kind = BalancerVIP }, "H", 4 * time.Second},
 		{"no health checks", func(c *Cluster) { c.Spec.LoadBalancer.HealthCheck.Disabled = true }, "H", 3 * time.Second},
 		{"endpoints' time to live", func(*Cluster) {}, "T", 15 * time.Second},
 	} {
@@ -137,7 +142,7 @@ func TestRefused(t *testing.T) {
 		{"no kind", "apiVersion: holdfast.dev/v1alpha1", []string{"f.yaml:1: kind is missing"}},
 		{"another kind", "apiVersion: v1\nkind: Pod", []string{`f.yaml:1: apiVersion is "v1": want holdfast.dev/v1alpha1`, `f.yaml:2: kind is "Pod": want Cluster`}},
 		{"two documents", header + "---\n" + header, []string{"f.yaml:3: a second document"}},
-		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, workers, extraArgs, election, data, disk"}},
+		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, etcdBalancer, workers, extraArgs, election, data, disk"}},
 		{"unknown field, deep", spec + "  loadBalancer:\n    healthCheck:\n      port: 1", []string{"f.yaml:6: unknown field spec.loadBalancer.healthCheck.port: allowed are disabled, interval, timeout, fall, rise"}},
 		{"zone that is no name", spec + "  nodes:\n  - zone: A b", []string{`spec.nodes[0].zone is "A b"`}},
 		{"unknown field of a node", spec + "  nodes:\n  - rack: a", []string{"f.yaml:5: unknown field spec.nodes[0].rack: allowed are name, zone, kubernetesVersion, etcdVersion, extraArgs, disk"}},
@@ -153,8 +158,9 @@ func TestRefused(t *testing.T) {
 		{"bad name", header + "metadata:\n  name: A_b", []string{`f.yaml:4: metadata.name is "A_b": want`}},
 		{"version in part", spec + "  kubernetesVersion: 1.37", []string{`f.yaml:4: spec.kubernetesVersion is "v1.37": want a full version`}},
 		{"no version", spec + "  nodes:\n  - etcdVersion: latest", []string{"f.yaml:5: spec.nodes[0].etcdVersion"}},
-		{"later balancer", spec + "  loadBalancer:\n    kind: nginx", []string{"f.yaml:5: spec.loadBalancer.kind is nginx, which is planned but not there yet: want builtin, haproxy or none"}},
-		{"unknown balancer", spec + "  loadBalancer:\n    kind: f5", []string{`f.yaml:5: spec.loadBalancer.kind is "f5": want builtin, haproxy or none`}},
+		{"unknown balancer", spec + "  loadBalancer:\n    kind: f5", []string{`f.yaml:5: spec.loadBalancer.kind is "f5": want builtin, haproxy, nginx, dns, vip or none`}},
+		{"unknown balancer of etcd", spec + "  etcdBalancer: sticky", []string{`f.yaml:4: spec.etcdBalancer is "sticky": want affinity, round-robin or nothing`}},
+		{"balancer of etcd without a machine", spec + "  etcdBalancer: affinity\n  loadBalancer: {kind: vip}", []string{"f.yaml:4: spec.etcdBalancer is affinity, and loadBalancer vip has no machine"}},
 		{"slow check", spec + "  loadBalancer: {healthCheck: {interval: 1s, timeout: 2s}}", []string{"f.yaml:4: spec.loadBalancer.healthCheck.timeout is 2s, longer than the interval of 1s"}},
 		{"no duration", spec + "  loadBalancer: {healthCheck: {interval: 5}}", []string{`f.yaml:4: spec.loadBalancer.healthCheck.interval is "5": want a duration`}},
 		{"fall", spec + "  loadBalancer: {healthCheck: {fall: 0}}", []string{"f.yaml:4: spec.loadBalancer.healthCheck.fall is 0: want 1 to 100"}},

@@ -17,13 +17,14 @@
 //	    kube-scheduler: lease
 //	  disk: none                  # or fuse: disks under etcd that can fail
 //	  loadBalancer:
-//	    kind: builtin             # builtin, haproxy, none
+//	    kind: builtin             # builtin, haproxy, nginx, dns, vip, none
 //	    healthCheck:
 //	      disabled: false
 //	      interval: 1s
 //	      timeout: 1s
 //	      fall: 2
 //	      rise: 1
+//	  etcdBalancer: affinity      # or round-robin; left out: none
 //	  extraArgs:                  # component -> flag -> value
 //	    kube-apiserver:
 //	      max-requests-inflight: 800

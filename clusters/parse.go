@@ -92,6 +92,7 @@ func (d *decoder) spec(node *yaml.Node, path string, s *Spec) {
 				}},
 			})
 		}},
+		{"etcdBalancer", d.text((*string)(&s.EtcdBalancer))},
 		{"workers", d.integer(&s.Workers)},
 		{"extraArgs", func(node *yaml.Node, path string) { s.ExtraArgs = d.extraArgs(node, path) }},
 		{"election", func(node *yaml.Node, path string) {

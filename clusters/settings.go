@@ -37,12 +37,10 @@ const Margin = 2 * time.Second
 // The health check counts as it is written, also where it is disabled.
 func Settings(c *Cluster) (framework.Settings, error) {
 	s := framework.Settings{
-		EndpointTTL:      EndpointTTL,
-		EndpointInterval: EndpointInterval,
-		Margin:           Margin,
-	}
-	if c.Spec.LoadBalancer.Kind != BalancerNone {
-		s.BalancerDetection = c.Spec.LoadBalancer.HealthCheck.Detection()
+		EndpointTTL:       EndpointTTL,
+		EndpointInterval:  EndpointInterval,
+		BalancerDetection: c.Spec.LoadBalancer.Detection(),
+		Margin:            Margin,
 	}
 	elected := []framework.Component{framework.ControllerManager, framework.Scheduler}
 	for _, setting := range []struct {

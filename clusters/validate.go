@@ -29,9 +29,8 @@ var (
 	perNode    = []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}
 	perCluster = append(slices.Clone(perNode), framework.Kwok)
 	// reserved are names of other parties on a cluster's network.
-	reserved = []string{"balancer", "harness", "workers", "localhost", "kubernetes"}
-	// later are kinds of balancer that are planned.
-	later = []BalancerKind{"nginx", "dns", "vip"}
+	reserved      = []string{"balancer", "harness", "workers", "localhost", "kubernetes"}
+	balancerKinds = []BalancerKind{BalancerBuiltin, BalancerHAProxy, BalancerNGINX, BalancerDNS, BalancerVIP, BalancerNone}
 
 	label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	flag  = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
@@ -82,6 +81,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	v.version("spec.kubernetesVersion", s.KubernetesVersion, false)
 	v.version("spec.etcdVersion", s.EtcdVersion, true)
 	v.balancer(s.LoadBalancer)
+	v.etcdBalancer(s)
 	if s.Workers < 0 || s.Workers > maxWorkers {
 		v.problem("spec.workers", "is %d: want 0 to %d", s.Workers, maxWorkers)
 	}
@@ -152,15 +152,20 @@ func (v *validator) version(path, version string, optional bool) {
 	}
 }
 
+// BalancerKinds names every way to spread clients, for people: "builtin, ... or none".
+func BalancerKinds() string {
+	var names []string
+	for _, k := range balancerKinds {
+		names = append(names, string(k))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 func (v *validator) balancer(b LoadBalancer) {
 	const path = "spec.loadBalancer"
-	allowed := fmt.Sprintf("%s, %s or %s", BalancerBuiltin, BalancerHAProxy, BalancerNone)
-	switch {
-	case b.Kind == BalancerBuiltin, b.Kind == BalancerHAProxy, b.Kind == BalancerNone:
-	case slices.Contains(later, b.Kind):
-		v.problem(path+".kind", "is %s, which is planned but not there yet: want %s", b.Kind, allowed)
-	default:
-		v.problem(path+".kind", "is %q: want %s", b.Kind, allowed)
+	if !slices.Contains(balancerKinds, b.Kind) {
+		v.problem(path+".kind", "is %q: want %s", b.Kind, BalancerKinds())
 	}
 	h := b.HealthCheck
 	for name, value := range map[string]time.Duration{"interval": h.Interval, "timeout": h.Timeout} {
@@ -175,6 +180,19 @@ func (v *validator) balancer(b LoadBalancer) {
 		if value < 1 || value > 100 {
 			v.problem(path+".healthCheck."+name, "is %d: want 1 to 100", value)
 		}
+	}
+}
+
+func (v *validator) etcdBalancer(s Spec) {
+	const path = "spec.etcdBalancer"
+	switch s.EtcdBalancer {
+	case "":
+	case EtcdBalancerAffinity, EtcdBalancerRoundRobin:
+		if !s.LoadBalancer.Machine() {
+			v.problem(path, "is %s, and loadBalancer %s has no machine that it could be on: want another kind", s.EtcdBalancer, s.LoadBalancer.Kind)
+		}
+	default:
+		v.problem(path, "is %q: want %s, %s or nothing", s.EtcdBalancer, EtcdBalancerAffinity, EtcdBalancerRoundRobin)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // its backends.
 type BackendReporter interface {
 	// Backends asks the balancer for the state of all of its backends; none where
-	// the cluster has no balancer.
+	// the cluster has no balancer. One that has no way to tell is errors.ErrUnsupported.
 	Backends(ctx context.Context) ([]Backend, error)
 }
 

@@ -18,7 +18,12 @@ const (
 	Scheduler         Component = "kube-scheduler"
 	Etcd              Component = "etcd"
 	LoadBalancer      Component = "load-balancer"
-	Kwok              Component = "kwok"
+	// VirtualIP keeps the address that moves, on every control-plane node of a
+	// cluster that is balanced by one.
+	VirtualIP Component = "virtual-ip"
+	// EtcdBalancer stands in front of the etcd members.
+	EtcdBalancer Component = "etcd-balancer"
+	Kwok         Component = "kwok"
 	// NodeAgent is the process watcher of a node: what starts its components
 	// and starts them again. It is no member of Node.Components.
 	NodeAgent Component = "node-agent"
@@ -115,6 +120,14 @@ type LockReporter interface {
 	// Locks returns the key of the lock of each such component. Its value is the
 	// name of the holder's node.
 	Locks() map[Component]string
+}
+
+// EtcdBalanced is the ability of a cluster to give access to its etcd members through a
+// balancer.
+type EtcdBalanced interface {
+	// EtcdBalancerConfig returns a client configuration whose only endpoint is the
+	// balancer; false where there is none.
+	EtcdBalancerConfig() (clientv3.Config, bool)
 }
 
 // ProcessReporter is the ability of a node to tell what it runs.

@@ -59,6 +59,8 @@ func words(v any) string {
 		return nodeWords(v)
 	case record.Object:
 		return objectWords(v)
+	case record.Session:
+		return sessionWords(v)
 	case record.End:
 		if v.Error != "" {
 			return "the run ended early: " + v.Error
@@ -311,7 +313,18 @@ func actionWords(a record.Action) string {
 	return fmt.Sprintf("%s on %s through %s: %s, status %d, received %s%s", a.Component, where, a.Via, what, a.Code, moment(a.Received), took(a.Received, a.Completed))
 }
 
+func sessionWords(s record.Session) string {
+	said := "member " + s.Member + " answered"
+	if s.Member == "" {
+		said = "no member answered: " + s.Error
+	}
+	return fmt.Sprintf("%s through the balancer of etcd, %s to %s: %s", s.Client, moment(s.Start), moment(s.End), said)
+}
+
 func backendWords(b record.Backend) string {
+	if b.Missing != "" {
+		return "the balancer never tells: " + b.Missing
+	}
 	if b.Error != "" {
 		return b.Name + ": the balancer did not tell: " + b.Error
 	}

@@ -30,6 +30,9 @@ type Scenario struct {
 	Kind       string   `yaml:"kind"`
 	Metadata   Metadata `yaml:"metadata"`
 	Spec       Spec     `yaml:"spec"`
+	// Missing is what the machine of a run lacks for it, set when the run is
+	// planned; empty where nothing is missing.
+	Missing string `json:"missing,omitempty"`
 }
 
 // Metadata names a scenario.
@@ -59,6 +62,8 @@ type Spec struct {
 type Topology struct {
 	// LoadBalancer is the way to spread clients over the API servers.
 	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`
+	// EtcdBalancer is how clients of etcd are spread: affinity or round-robin.
+	EtcdBalancer string `yaml:"etcdBalancer" json:"etcdBalancer,omitempty"`
 	// Disk is what etcd's data pass through: none or fuse.
 	Disk string `yaml:"disk" json:"disk,omitempty"`
 	// Own is for a scenario that does not leave its cluster as it found it: no other
@@ -147,6 +152,8 @@ func (s *Scenario) In(profile string) bool {
 // control-plane nodes; empty where it does.
 func (s *Scenario) NotFor(nodes int) string {
 	switch {
+	case s.Missing != "":
+		return s.Missing
 	case nodes < s.Spec.MinNodes:
 		return fmt.Sprintf("the scenario takes %d control-plane nodes or more, the cluster has %d", s.Spec.MinNodes, nodes)
 	case s.Spec.MaxNodes != 0 && nodes > s.Spec.MaxNodes:

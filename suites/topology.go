@@ -1,9 +1,11 @@
 package suites
 
 import (
+	"fmt"
 	"maps"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -15,6 +17,9 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	c := *run
 	if wants.LoadBalancer != "" {
 		c.Spec.LoadBalancer.Kind = clusters.BalancerKind(wants.LoadBalancer)
+	}
+	if wants.EtcdBalancer != "" {
+		c.Spec.EtcdBalancer = clusters.EtcdBalancer(wants.EtcdBalancer)
 	}
 	if wants.Disk != "" {
 		c.Spec.Disk = clusters.Disk(wants.Disk)
@@ -34,4 +39,24 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	}
 	c.Spec.ExtraArgs = run.Spec.ExtraArgs.Merge(args)
 	return &c, c.Validate()
+}
+
+// Here returns the scenarios with what this machine lacks for the way of balancing that
+// they ask for. What the run itself asks for is not theirs: a run whose own cluster
+// cannot be made fails.
+func Here(run *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
+	here := make([]*scenarios.Scenario, len(all))
+	for i, s := range all {
+		here[i] = s
+		c, err := Cluster(run, s.Spec.Cluster)
+		if err != nil || c.Spec.LoadBalancer.Kind == run.Spec.LoadBalancer.Kind {
+			continue
+		}
+		if why := local.Missing(c); why != "" {
+			copied := *s
+			copied.Missing = fmt.Sprintf("the balancer %s cannot be had on this machine: %s", c.Spec.LoadBalancer.Kind, why)
+			here[i] = &copied
+		}
+	}
+	return here
 }

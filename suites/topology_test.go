@@ -34,3 +34,24 @@ func TestCluster(t *testing.T) {
 		t.Errorf("a balancer that there is not: %v", err)
 	}
 }
+
+// TestHere: what a machine cannot do for a scenario is not applicable, not an error.
+func TestHere(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // nothing is installed
+	all := []*scenarios.Scenario{{}, {Spec: scenarios.Spec{Cluster: scenarios.Topology{LoadBalancer: "nginx"}}},
+		{Spec: scenarios.Spec{Cluster: scenarios.Topology{LoadBalancer: "haproxy"}}}, {Spec: scenarios.Spec{Cluster: scenarios.Topology{LoadBalancer: "vip"}}}}
+	here := Here(clusters.Default(), all)
+	for i, want := range []string{"", "install nginx-light", "install haproxy", ""} {
+		if why := here[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
+			t.Errorf("scenario %d: %q, want %q", i, why, want)
+		}
+		if all[i].Missing != "" {
+			t.Errorf("scenario %d itself was changed", i)
+		}
+	}
+	run := clusters.Default()
+	run.Spec.LoadBalancer.Kind = clusters.BalancerNGINX
+	if why := Here(run, all)[1].NotFor(3); why != "" {
+		t.Errorf("what the run itself asks for: %q", why)
+	}
+}

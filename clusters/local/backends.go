@@ -3,14 +3,18 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -23,10 +27,14 @@ const haproxySocket = "haproxy.sock"
 func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 	var all []framework.Backend
 	var err error
-	switch {
-	case c.balancer == nil:
-	case c.spec.Spec.LoadBalancer.Kind == clusters.BalancerHAProxy:
+	switch c.spec.Spec.LoadBalancer.Kind {
+	case clusters.BalancerNone:
+	case clusters.BalancerHAProxy:
 		all, err = balancer.HAProxyBackends(ctx, filepath.Join(c.balancer.run, haproxySocket))
+	case clusters.BalancerNGINX:
+		err = fmt.Errorf("%w by NGINX without its commercial modules", errors.ErrUnsupported)
+	case clusters.BalancerVIP:
+		all, err = c.vipBackends(ctx)
 	default:
 		all, err = c.builtinBackends(ctx)
 	}
@@ -37,26 +45,63 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 }
 
 func (c *Cluster) builtinBackends(ctx context.Context) ([]framework.Backend, error) {
-	url := "http://" + hostPort(c.balancer.addr.Addr(), balancerStatusPort)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	// A connection of its own each time: a kept one says nothing of a balancer
-	// that was started anew.
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{}).DialContext}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
 	var status balancer.Status
-	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
-		return nil, fmt.Errorf("its status page: %w", err)
+	if err := statusPage(ctx, c.balancer.addr.Addr(), &status); err != nil {
+		return nil, err
 	}
 	var all []framework.Backend
 	for _, b := range status.Backends {
 		all = append(all, framework.Backend{Name: b.Name, Address: b.Address, Up: b.Healthy, Since: b.Since.Round(time.Microsecond), Check: b.LastCheck})
 	}
 	return all, nil
+}
+
+// vipBackends asks each node whether it holds the address: the only one that clients
+// get to is up. A node that does not answer says nothing, unless none does.
+func (c *Cluster) vipBackends(ctx context.Context) ([]framework.Backend, error) {
+	found := make([]*framework.Backend, len(c.nodes))
+	problems := make([]error, len(c.nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.nodes {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			var status vip.Status
+			if problems[i] = statusPage(ctx, n.Address(), &status); problems[i] == nil {
+				found[i] = &framework.Backend{Name: n.Name(), Address: n.Address().String(), Up: status.Holder,
+					Since: status.Since.Round(time.Microsecond), Check: status.LastCheck}
+			}
+		})
+	}
+	wg.Wait()
+	var all []framework.Backend
+	for _, b := range found {
+		if b != nil {
+			all = append(all, *b)
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.Join(problems...)
+	}
+	return all, nil
+}
+
+// statusPage reads a status page into what it holds.
+func statusPage(ctx context.Context, of netip.Addr, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+hostPort(of, balancerStatusPort), nil)
+	if err != nil {
+		return err
+	}
+	// A connection of its own each time: a kept one says nothing of a balancer
+	// that was started anew.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{}).DialContext}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		return fmt.Errorf("its status page: %w", err)
+	}
+	return nil
 }

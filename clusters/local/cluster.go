@@ -76,7 +76,7 @@ type Cluster struct {
 	dir      string
 	onDisk   bool        // DataDir is this cluster's
 	names    *nameServer // nil where machines cannot have one
-	balancer *machine    // nil without one
+	balancer *machine    // nil without one of its own
 	workers  *machine    // nil without simulated nodes
 	etcdTLS  clientv3.Config
 
@@ -98,6 +98,7 @@ type Cluster struct {
 var (
 	_ framework.Cluster        = (*Cluster)(nil)
 	_ framework.EtcdAccess     = (*Cluster)(nil)
+	_ framework.EtcdBalanced   = (*Cluster)(nil)
 	_ framework.NetworkFaulter = (*Cluster)(nil)
 	_ framework.LinkReporter   = (*Cluster)(nil)
 
@@ -252,15 +253,8 @@ func (c *Cluster) makeMachines() error {
 		}
 		c.nodes = append(c.nodes, n)
 	}
-	if hasBalancer {
-		if err := c.makeBalancer(); err != nil {
-			return err
-		}
-		e, err := c.entrance(framework.BalancerHost, framework.EntranceBalancer, "", component.APIServerURL(host(balancerHost).Addr()))
-		if err != nil {
-			return err
-		}
-		c.entrances = append(c.entrances, e)
+	if err := c.addBalancer(); err != nil {
+		return err
 	}
 	for _, n := range c.nodes {
 		e, err := c.entranceOf(n)
@@ -354,7 +348,7 @@ func (c *Cluster) machines() []*machine {
 // nil where the cluster has none.
 func (c *Cluster) hostOf(component framework.Component) *machine {
 	switch component {
-	case framework.LoadBalancer:
+	case framework.LoadBalancer, framework.EtcdBalancer:
 		return c.balancer
 	case framework.Kwok:
 		return c.workers

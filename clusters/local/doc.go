@@ -11,7 +11,8 @@
 // leaves it.
 //
 // The sandbox's first process also serves names: machines know only themselves
-// from /etc/hosts and ask it for all else.
+// from /etc/hosts and ask it for all else. For the balancer's name it asks in turn,
+// where that is how clients are balanced.
 //
 // Inside a sandbox, Create makes a cluster. Up, List and Open manage clusters
 // that outlive the command that made them.

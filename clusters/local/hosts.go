@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// balancerStatusPort is where the built-in balancer tells about its backends.
+// balancerStatusPort is where the built-in balancer tells about its backends, and a
+// node whether it holds the address that moves.
 const balancerStatusPort = 8404
 
 // makeBalancer configures the load balancer on its own machine.
@@ -25,31 +26,47 @@ func (c *Cluster) makeBalancer() error {
 	if err != nil {
 		return err
 	}
+	addr := m.addr.Addr()
 	config := c.balancerConfig(c.nodes)
 	spec := componentSpec{Name: framework.LoadBalancer, Log: filepath.Join(m.logs, string(framework.LoadBalancer)+".log"), Dir: m.dir}
+	var file string
+	var text []byte
 	switch c.spec.Spec.LoadBalancer.Kind {
 	case clusters.BalancerHAProxy:
-		file := filepath.Join(m.dir, haproxyFile)
-		path, args, text, err := balancer.HAProxy(config, file, filepath.Join(m.run, haproxySocket))
-		if err != nil {
-			return err
+		file = filepath.Join(m.dir, haproxyFile)
+		spec.Path, spec.Args, text, err = balancer.HAProxy(config, file, filepath.Join(m.run, haproxySocket))
+		spec.Args = append([]string{"haproxy"}, spec.Args...)
+	case clusters.BalancerNGINX:
+		file = filepath.Join(m.dir, "nginx.conf")
+		spec.Path, spec.Args, text, err = balancer.NGINX(config, file, m.run)
+		spec.Args = append([]string{"nginx"}, spec.Args...)
+	case clusters.BalancerDNS:
+		if c.names == nil {
+			return errNoNames
 		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			return fmt.Errorf("writing the configuration of HAProxy: %w", err)
+		config.Listen = hostPort(addr, dnsPort)
+		config.Names = []string{pki.BalancerName(c.Name()), framework.BalancerHost}
+		for _, name := range config.Names {
+			c.names.ask(name, addr)
 		}
-		spec.Path, spec.Args = path, append([]string{"haproxy"}, args...)
+		fallthrough
 	default:
-		file := filepath.Join(m.dir, builtinFile)
-		b, err := json.Marshal(config)
-		if err == nil {
-			err = os.WriteFile(file, b, 0o600)
-		}
-		if err != nil {
-			return fmt.Errorf("writing the configuration of the balancer: %w", err)
-		}
+		file = filepath.Join(m.dir, builtinFile)
 		spec.Path, spec.Args = "/proc/self/exe", []string{roleBalancer, "--config", file}
+		text, err = json.Marshal(config)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return fmt.Errorf("writing the configuration of the balancer: %w", err)
 	}
 	m.config.Components = []componentSpec{spec}
+	if c.spec.Spec.EtcdBalancer != "" {
+		if err := c.addEtcdBalancer(m); err != nil {
+			return err
+		}
+	}
 	c.balancer = m
 	return nil
 }

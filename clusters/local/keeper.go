@@ -195,7 +195,7 @@ func (s *server) run(args []string) error {
 		return err
 	}
 	target := s.cluster.entrances[0].Config.Host[len("https://"):]
-	go forwardTo(forward, target)
+	go forwardTo(forward, target, s.cluster.dialer())
 
 	failed := make(chan error, 1)
 	go func() { failed <- http.Serve(control, s.handler()) }()

@@ -55,6 +55,9 @@ type life struct {
 	up    atomic.Bool   // the agent has answered
 }
 
+// machineDevice is a machine's network device.
+const machineDevice = "eth0"
+
 // agentUp is how long a machine may take from power-on until its agent answers.
 const agentUp = 30 * time.Second
 
@@ -120,7 +123,7 @@ func (m *machine) boot(ctx context.Context) error {
 	}()
 
 	m.port, err = m.sw.Attach(vnet.PortConfig{Name: m.name, Netns: fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid),
-		Device: "eth0", Addrs: []netip.Prefix{m.addr}})
+		Device: machineDevice, Addrs: []netip.Prefix{m.addr}})
 	if err != nil {
 		return fmt.Errorf("joining the network: %w", err)
 	}

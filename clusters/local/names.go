@@ -18,6 +18,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
+const dnsPort = 53
+
 // nameTTL is how long answers may be kept, in seconds. Names of a cluster under
 // test may change at any time.
 const nameTTL = 1
@@ -32,9 +34,11 @@ type nameServer struct {
 	servers []*dns.Server
 	closed  chan struct{}
 
-	mu     sync.Mutex
-	names  map[string]netip.Addr // guarded by mu
-	order  []string              // of names; guarded by mu
+	mu    sync.Mutex
+	names map[string]netip.Addr // guarded by mu
+	order []string              // of names; guarded by mu
+	// asks names the hosts that are asked for some names: their own servers know.
+	asks   map[string]netip.Addr // guarded by mu
 	faults []*nameFault          // guarded by mu
 	next   int                   // guarded by mu
 }
@@ -47,10 +51,10 @@ type nameFault struct {
 }
 
 func startNameServer(on netip.Addr) (*nameServer, error) {
-	s := &nameServer{names: map[string]netip.Addr{}, closed: make(chan struct{})}
+	s := &nameServer{names: map[string]netip.Addr{}, asks: map[string]netip.Addr{}, closed: make(chan struct{})}
 	for _, network := range []string{"udp", "tcp"} {
 		up, failed := make(chan struct{}), make(chan error, 1)
-		server := &dns.Server{Addr: netip.AddrPortFrom(on, 53).String(), Net: network, Handler: s, NotifyStartedFunc: func() { close(up) }}
+		server := &dns.Server{Addr: hostPort(on, dnsPort), Net: network, Handler: s, NotifyStartedFunc: func() { close(up) }}
 		go func() { failed <- server.ListenAndServe() }()
 		select {
 		case <-up:
@@ -89,6 +93,29 @@ func (s *nameServer) remove(name string) {
 	s.order = slices.DeleteFunc(slices.Clone(s.order), func(known string) bool { return known == name })
 }
 
+// ask makes answers for a name come from the name server on a host.
+func (s *nameServer) ask(name string, on netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asks[name] = on
+}
+
+// askLimit is how long another name server may take to answer.
+const askLimit = 500 * time.Millisecond
+
+// passOn returns the answer of another name server.
+func (s *nameServer) passOn(question *dns.Msg, to netip.Addr) *dns.Msg {
+	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	defer cancel()
+	asked := dns.Client{Timeout: askLimit}
+	answer, _, err := asked.ExchangeContext(ctx, question, hostPort(to, dnsPort))
+	if err != nil {
+		answer = new(dns.Msg)
+		answer.SetRcode(question, dns.RcodeServerFailure)
+	}
+	return answer
+}
+
 // ServeDNS implements dns.Handler.
 func (s *nameServer) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
 	answer := new(dns.Msg)
@@ -105,7 +132,7 @@ func (s *nameServer) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
 	if a, err := netip.ParseAddrPort(w.RemoteAddr().String()); err == nil {
 		from = a.Addr().Unmap()
 	}
-	addr, d := s.look(from, name)
+	addr, other, d := s.look(from, name)
 	if d.Silent {
 		return
 	}
@@ -119,6 +146,8 @@ func (s *nameServer) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
 		}
 	}
 	switch {
+	case other.IsValid():
+		answer = s.passOn(question, other)
 	case !addr.IsValid():
 		answer.Rcode = dns.RcodeNameError
 	case q.Qtype == dns.TypeA:
@@ -128,12 +157,12 @@ func (s *nameServer) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
 	_ = w.WriteMsg(answer)
 }
 
-// look returns what a host is to be told about a name, and how.
-func (s *nameServer) look(from netip.Addr, name string) (netip.Addr, framework.NameDisturbance) {
+// look returns what a host is to be told about a name, and how, or who else is to be
+// asked.
+func (s *nameServer) look(from netip.Addr, name string) (addr, other netip.Addr, all framework.NameDisturbance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	addr := s.names[name]
-	var all framework.NameDisturbance
+	addr, other = s.names[name], s.asks[name]
 	for _, f := range s.faults {
 		if !slices.Contains(f.hosts, from) || len(f.Names) > 0 && !slices.Contains(f.Names, name) {
 			continue
@@ -142,12 +171,12 @@ func (s *nameServer) look(from netip.Addr, name string) (netip.Addr, framework.N
 		all.Delay += f.Delay
 		switch {
 		case f.NotFound:
-			addr = netip.Addr{}
+			addr, other = netip.Addr{}, netip.Addr{}
 		case f.Address.IsValid():
-			addr = f.Address
+			addr, other = f.Address, netip.Addr{}
 		}
 	}
-	return addr, all
+	return addr, other, all
 }
 
 func (s *nameServer) disturb(hosts []netip.Addr, d framework.NameDisturbance, ttl time.Duration) string {
@@ -177,12 +206,17 @@ var _ framework.NameServiceFaulter = (*Cluster)(nil)
 // nothing that a machine's own could be mounted over: its machines then know
 // each other from /etc/hosts alone.
 func (c *Cluster) startNames() error {
-	if _, err := filepath.EvalSymlinks("/etc/resolv.conf"); err != nil {
+	if !hasNames() {
 		return nil
 	}
 	var err error
 	c.names, err = startNameServer(host(harnessHost).Addr())
 	return err
+}
+
+func hasNames() bool {
+	_, err := filepath.EvalSymlinks("/etc/resolv.conf")
+	return err == nil
 }
 
 // hostsFile writes the /etc/hosts of a machine: itself, and all others only

@@ -111,6 +111,11 @@ func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err
 		}
 		m.config.Components = append(m.config.Components, cs)
 	}
+	if c.spec.Spec.LoadBalancer.Kind == clusters.BalancerVIP {
+		if err := c.addVIP(m, members); err != nil {
+			return err
+		}
+	}
 	return c.addPodmaster(m, spec)
 }
 

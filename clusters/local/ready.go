@@ -167,7 +167,7 @@ func entranceClient(config *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: tls}}, nil
+	return &http.Client{Transport: &http.Transport{DialContext: config.Dial, TLSClientConfig: tls}}, nil
 }
 
 // statusError is an answer other than 2xx.

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/podmaster"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 )
 
 // sandboxEnv marks the environment of a process that is to become the first
@@ -36,6 +37,7 @@ const (
 	roleTamper   = "holdfast-tamper"
 
 	rolePodmaster = "holdfast-podmaster"
+	roleVIP       = "holdfast-vip"
 )
 
 // sandbox is the sandbox that this process is the first process of, nil
@@ -66,6 +68,8 @@ func Main() {
 		exitOn(role, tamper.Main(os.Args[1:]))
 	case rolePodmaster:
 		exitOn(role, podmaster.Main(os.Args[1:]))
+	case roleVIP:
+		exitOn(role, vip.Main(os.Args[1:]))
 	case roleKeeper:
 		exitOn(role, runKeeper(os.Args[1:]))
 	}

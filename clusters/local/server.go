@@ -197,8 +197,11 @@ func (c *Cluster) leaseStatus(ctx context.Context, component framework.Component
 	return st
 }
 
+// forwardLimit is how long the forwarder tries to connect.
+const forwardLimit = 10 * time.Second
+
 // forwardTo joins every connection that l accepts to one of its own to target.
-func forwardTo(l net.Listener, target string) {
+func forwardTo(l net.Listener, target string, d *net.Dialer) {
 	for {
 		in, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -210,7 +213,9 @@ func forwardTo(l net.Listener, target string) {
 		}
 		go func() {
 			defer in.Close()
-			out, err := net.DialTimeout("tcp", target, 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), forwardLimit)
+			out, err := d.DialContext(ctx, "tcp", target)
+			cancel()
 			if err != nil {
 				return
 			}

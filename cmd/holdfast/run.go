@@ -73,6 +73,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if err != nil {
 			return exitWith(exitUsage, err)
 		}
+		chosen = suites.Here(spec, chosen)
 		if len(globs)+len(files) > 0 {
 			profile = ""
 		}

@@ -26,7 +26,7 @@ func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags.IntVar(&f.nodes, "nodes", 0, "number of control-plane nodes: 1, 3, 5 or 7")
 	flags.StringVar(&f.kubernetes, "kubernetes", "", "Kubernetes version, such as "+release.DefaultKubernetes)
 	flags.StringVar(&f.etcd, "etcd", "", "etcd version; default the one built in, "+release.EmbeddedEtcd)
-	flags.StringVar(&f.balancer, "lb", "", "load balancer: builtin, haproxy or none")
+	flags.StringVar(&f.balancer, "lb", "", "load balancer: "+clusters.BalancerKinds())
 	flags.StringVar(&f.data, "data", "", "where the nodes keep their data: memory or disk (default memory)")
 	flags.StringVar(&f.disk, "disk", "", "what etcd's data pass through: fuse, for faults of the disk, or none")
 }

@@ -52,13 +52,9 @@ func judgeAvailability(m *matter) finding {
 	if !slices.Contains(m.run.Meta.Entrances, entrance) {
 		return notApplicable("The cluster has no entrance %q.", entrance)
 	}
-	var kinds []record.ProbeKind
-	for _, name := range splitList(m.param("kinds", defaultKinds)) {
-		kind := record.ProbeKind(name)
-		if !slices.Contains(record.ProbeKinds(), kind) {
-			return inconclusive("the check cannot be judged: parameter kinds = %q, and no probe is of kind %q", m.param("kinds", ""), name)
-		}
-		kinds = append(kinds, kind)
+	kinds, problem := m.probeKinds()
+	if problem != nil {
+		return *problem
 	}
 	effect, heal := m.fault.effect(), m.fault.healed.Called
 	var during, before []record.Probe

@@ -1,13 +1,15 @@
 package judge
 
 import (
+	"cmp"
+
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func restarted() definition {
 	return definition{Doc{
 		Name:       "restarted",
-		Guarantee:  "A component that was killed is started again by its node's own process watcher within the bound, and stays up.",
+		Guarantee:  "A component that was killed is started again by the process watcher of its machine within the bound, and stays up.",
 		Source:     "High Availability Kubernetes Clusters (admin guide), reliable nodes",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeRestarted}
@@ -15,8 +17,9 @@ func restarted() definition {
 
 func judgeRestarted(m *matter) finding {
 	f := m.fault.injected
-	if f.Component == "" || f.Node == "" {
-		return inconclusive("the fault (%s) did not hit a component of a control-plane node", m.fault.what())
+	host := cmp.Or(f.Node, f.Host)
+	if f.Component == "" || host == "" {
+		return inconclusive("the fault (%s) did not hit a component", m.fault.what())
 	}
 	if (f.Name == "kill" || f.Name == "stop") && f.Params["restart"] != "true" {
 		return inconclusive("the fault (%s) kept the component down, so that its process watcher could not start it again", m.fault.what())
@@ -31,7 +34,7 @@ func judgeRestarted(m *matter) finding {
 	var old, started, lost *record.Timed[record.ProcessState]
 	for i := range m.run.Processes {
 		p := &m.run.Processes[i]
-		if p.V.Node != f.Node || p.V.Component != f.Component || p.V.Error != "" || p.At > end {
+		if p.V.Node != host || p.V.Component != f.Component || p.V.Error != "" || p.At > end {
 			continue
 		}
 		switch {
@@ -45,24 +48,24 @@ func judgeRestarted(m *matter) finding {
 	}
 	switch waited := span(effect, end); {
 	case old == nil || old.V.PID == 0:
-		return inconclusive("%s was not seen to run on %s before the fault", f.Component, f.Node)
+		return inconclusive("%s was not seen to run on %s before the fault", f.Component, host)
 	case started == nil && waited > m.bound.Limit:
-		return failed("%s on %s must be started again within %s of the %s: it was not for %s.", f.Component, f.Node, m.bound, m.fault.what(), short(waited)).
+		return failed("%s on %s must be started again within %s of the %s: it was not for %s.", f.Component, host, m.bound, m.fault.what(), short(waited)).
 			took(waited).rests(effect, end)
 	case started == nil:
 		return inconclusive("%s on %s had not been started again when it was last looked at, %s after the %s, which is less than the bound of %s",
-			f.Component, f.Node, short(waited), m.fault.what(), m.bound)
+			f.Component, host, short(waited), m.fault.what(), m.bound)
 	}
 	took := max(0, span(effect, started.At))
 	switch {
 	case took > m.bound.Limit:
-		return failed("%s on %s must be started again within %s of the %s: it was after %s.", f.Component, f.Node, m.bound, m.fault.what(), short(took)).
+		return failed("%s on %s must be started again within %s of the %s: it was after %s.", f.Component, host, m.bound, m.fault.what(), short(took)).
 			took(took).rests(effect, started.At)
 	case lost != nil:
 		return failed("%s on %s must stay up once it is started again: it was %s after the %s, and %s it %s.",
-			f.Component, f.Node, short(took), m.fault.what(), at(lost.At), fate(lost.V)).took(took).rests(effect, lost.At)
+			f.Component, host, short(took), m.fault.what(), at(lost.At), fate(lost.V)).took(took).rests(effect, lost.At)
 	}
-	return passed("%s on %s was started again %s after the %s, within %s, and stayed up.", f.Component, f.Node, short(took), m.fault.what(), m.bound).
+	return passed("%s on %s was started again %s after the %s, within %s, and stayed up.", f.Component, host, short(took), m.fault.what(), m.bound).
 		took(took)
 }
 

@@ -132,6 +132,20 @@ func TestBackends(t *testing.T) {
 	}
 }
 
+// TestBackendsUntold: a balancer that cannot tell is asked once.
+func TestBackendsUntold(t *testing.T) {
+	w, read := recording(t)
+	o := &Observers{cfg: Config{Cluster: &teller{err: fmt.Errorf("no state page: %w", errors.ErrUnsupported)}, StatusInterval: time.Millisecond}, w: w}
+	loops, err := o.backends(t.Context())
+	if err != nil || len(loops) != 1 {
+		t.Fatal(loops, err)
+	}
+	loops[0](t.Context())
+	if all := read().Backends; len(all) != 1 || !strings.HasPrefix(all[0].V.Missing, "no state page") {
+		t.Errorf("entries %+v", all)
+	}
+}
+
 const metrics = `# TYPE etcd_disk_wal_fsync_duration_seconds histogram
 etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"} %d
 etcd_disk_wal_fsync_duration_seconds_bucket{le="0.002"} %d

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -26,10 +27,16 @@ func (o *Observers) backends(context.Context) ([]func(context.Context), error) {
 	}
 	return []func(context.Context){func(ctx context.Context) {
 		last, silent := map[string]record.Backend{}, false
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
 		every(ctx, o.cfg.StatusInterval, func() {
 			states, err := o.askBalancer(ctx, reporter)
 			switch {
 			case ctx.Err() != nil:
+				return
+			case errors.Is(err, errors.ErrUnsupported):
+				_ = o.w.Append(record.KindBackend, record.Backend{Missing: client.Shorten(err.Error())})
+				stop()
 				return
 			case err != nil:
 				if !silent {

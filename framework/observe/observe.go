@@ -92,7 +92,7 @@ func (o *Observers) ofNodes() []preparation {
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error) {
 	cfg = cfg.withDefaults()
 	o := &Observers{cfg: cfg, w: w, seen: make([]sighting, len(cfg.Leases))}
-	if err := o.start(ctx, append(o.ofNodes(), o.backends, o.harness)); err != nil {
+	if err := o.start(ctx, append(o.ofNodes(), o.balancerProcess, o.backends, o.sessions, o.harness)); err != nil {
 		return nil, err
 	}
 	return o, nil

@@ -226,6 +226,35 @@ type nodesOnly struct {
 
 func (c nodesOnly) Nodes() []framework.Node { return c.nodes }
 
+// balanced is a cluster whose balancer's process a test sets.
+type balanced struct {
+	nodesOnly
+	*reporter
+}
+
+func (balanced) Name() string { return "balanced" }
+func (balanced) Entrances() []framework.Entrance {
+	return []framework.Entrance{{Name: "balancer", Kind: framework.EntranceBalancer}}
+}
+
+func TestProcessOfBalancer(t *testing.T) {
+	w, read := recording(t)
+	o := &Observers{cfg: Config{Cluster: balanced{reporter: &reporter{process: framework.Process{PID: 7, State: "S"}}}, StatusInterval: time.Hour}, w: w}
+	loops, err := o.processes(t.Context())
+	if err != nil || len(loops) != 1 {
+		t.Fatal(loops, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	o.running.Go(func() { loops[0](ctx) })
+	time.Sleep(50 * time.Millisecond)
+	cancel()
+	o.running.Wait()
+	all := read().Processes
+	if len(all) != 2 || all[0].V.Node != "balancer" || all[0].V.Component != "load-balancer" || all[0].V.PID != 7 {
+		t.Errorf("entries %+v", all)
+	}
+}
+
 func TestProcesses(t *testing.T) {
 	w, read := recording(t)
 	r := &reporter{process: framework.Process{PID: 7, State: "S"}}

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -12,47 +13,60 @@ import (
 // processTimeout is how long a node may take to answer.
 const processTimeout = 2 * time.Second
 
-// processes records the state of each node's components: all of it at the
-// start and at the end, and each change in between.
+// processes records the state of each node's components: all of it at the start and
+// at the end, and each change in between.
 func (o *Observers) processes(context.Context) ([]func(context.Context), error) {
 	var loops []func(context.Context)
 	for _, n := range o.cfg.Cluster.Nodes() {
-		reporter, ok := n.(framework.ProcessReporter)
-		if !ok {
-			continue
+		if reporter, ok := n.(framework.ProcessReporter); ok {
+			loops = append(loops, o.while(n.Name(), o.processesOf(n.Name(), reporter, n.Components)))
 		}
-		loops = append(loops, o.while(n.Name(), func(ctx context.Context) {
-			last := map[framework.Component]record.ProcessState{}
-			looked := map[framework.Component]record.Nanos{} // when it was asked for the last time
-			look := func(ctx context.Context, c framework.Component) record.ProcessState {
-				asked := o.w.Now()
-				p := processState(ctx, n.Name(), reporter, c)
-				p.Asked, p.Before = asked, looked[c]
-				return p
-			}
-			every(ctx, o.cfg.StatusInterval, func() {
-				for _, c := range n.Components() {
-					p := look(ctx, c)
-					if ctx.Err() != nil {
-						return
-					}
-					looked[c] = p.Asked
-					old, known := last[c]
-					if !known || changed(old, p) {
-						_ = o.w.Append(record.KindProcess, p)
-					}
-					last[c] = p
-				}
-			})
-			// Stop has ended ctx; the last look must not depend on it.
-			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), processTimeout)
-			defer cancel()
-			for _, c := range n.Components() {
-				_ = o.w.Append(record.KindProcess, look(final, c))
-			}
-		}))
 	}
 	return loops, nil
+}
+
+// balancerProcess does the same for the load balancer, under the name of its host.
+func (o *Observers) balancerProcess(context.Context) ([]func(context.Context), error) {
+	isBalancer := func(e framework.Entrance) bool { return e.Kind == framework.EntranceBalancer }
+	reporter, ok := o.cfg.Cluster.(framework.ProcessReporter)
+	if !ok || !slices.ContainsFunc(o.cfg.Cluster.Entrances(), isBalancer) {
+		return nil, nil
+	}
+	components := func() []framework.Component { return []framework.Component{framework.LoadBalancer} }
+	return []func(context.Context){o.processesOf(framework.BalancerHost, reporter, components)}, nil
+}
+
+func (o *Observers) processesOf(host string, reporter framework.ProcessReporter, components func() []framework.Component) func(context.Context) {
+	return func(ctx context.Context) {
+		last := map[framework.Component]record.ProcessState{}
+		looked := map[framework.Component]record.Nanos{} // when it was asked for the last time
+		look := func(ctx context.Context, c framework.Component) record.ProcessState {
+			asked := o.w.Now()
+			p := processState(ctx, host, reporter, c)
+			p.Asked, p.Before = asked, looked[c]
+			return p
+		}
+		every(ctx, o.cfg.StatusInterval, func() {
+			for _, c := range components() {
+				p := look(ctx, c)
+				if ctx.Err() != nil {
+					return
+				}
+				looked[c] = p.Asked
+				old, known := last[c]
+				if !known || changed(old, p) {
+					_ = o.w.Append(record.KindProcess, p)
+				}
+				last[c] = p
+			}
+		})
+		// Stop has ended ctx; the last look must not depend on it.
+		final, cancel := context.WithTimeout(context.WithoutCancel(ctx), processTimeout)
+		defer cancel()
+		for _, c := range components() {
+			_ = o.w.Append(record.KindProcess, look(final, c))
+		}
+	}
 }
 
 func processState(ctx context.Context, node string, r framework.ProcessReporter, c framework.Component) record.ProcessState {

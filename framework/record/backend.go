@@ -12,4 +12,6 @@ type Backend struct {
 	Check string `json:"check,omitempty"`
 	// Error says why the balancer did not tell; the rest is then empty.
 	Error string `json:"error,omitempty"`
+	// Missing says why the balancer never tells; the rest is then empty.
+	Missing string `json:"missing,omitempty"`
 }

@@ -85,6 +85,8 @@ func (f *Filter) client(v any) string {
 		return v.Client
 	case Event:
 		return f.watches[v.Watch].Client
+	case Session:
+		return v.Client
 	}
 	return ""
 }

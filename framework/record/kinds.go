@@ -10,7 +10,7 @@ import (
 // Kinds returns every kind of entry, in the order of the documentation.
 func Kinds() []Kind {
 	return []Kind{KindMeta, KindPhase, KindOp, KindProbe, KindEndpoints, KindLease, KindEtcd, KindProcess, KindFault,
-		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindAction, KindBackend, KindNode, KindObject, KindEnd}
+		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindAction, KindBackend, KindNode, KindObject, KindSession, KindEnd}
 }
 
 // kindOf returns the kind of entry that holds a value of v's type.
@@ -50,6 +50,8 @@ func kindOf(v any) (Kind, bool) {
 		return KindNode, true
 	case Object, *Object:
 		return KindObject, true
+	case Session, *Session:
+		return KindSession, true
 	}
 	return "", false
 }
@@ -94,6 +96,8 @@ func (e Entry) Value() (any, error) {
 		return valueOf[NodeChange](e)
 	case KindObject:
 		return valueOf[Object](e)
+	case KindSession:
+		return valueOf[Session](e)
 	case KindEnd:
 		return valueOf[End](e)
 	}

@@ -48,6 +48,7 @@ func writeAll(t *testing.T, dir string) {
 		{KindAction, Action{Component: "kube-scheduler", Node: "node-1", Verb: "create"}},
 		{KindBackend, &Backend{Name: "node-1", Up: true}},
 		{KindNode, NodeChange{Name: "fourth", Phase: NodeAdded, Node: Node{Name: "node-4"}}},
+		{KindSession, &Session{Client: "harness", Member: "8e9e05c52164694d"}},
 	} {
 		if err := w.Append(e.kind, e.v); err != nil {
 			t.Fatal(err)
@@ -263,7 +264,7 @@ func TestKindsAreComplete(t *testing.T) {
 			n++
 		}
 	}
-	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}, Action{}, Backend{}, NodeChange{}, Object{}} {
+	for _, v := range []any{Op{}, Probe{}, Endpoints{}, Lease{}, EtcdStatus{}, ProcessState{}, Fault{}, Steady{}, Phase{}, Harness{}, List{}, Watch{}, Event{}, Action{}, Backend{}, NodeChange{}, Object{}, Session{}} {
 		kind, ok := kindOf(v)
 		if !ok {
 			t.Errorf("no kind for %T", v)

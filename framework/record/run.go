@@ -32,6 +32,7 @@ type Run struct {
 	Backends  []Timed[Backend]
 	Nodes     []Timed[NodeChange]
 	Objects   []Timed[Object]
+	Sessions  []Timed[Session]
 	// Complete tells whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
@@ -132,6 +133,8 @@ func (run *Run) add(e Entry) error {
 		run.Nodes = append(run.Nodes, Timed[NodeChange]{e.At, v})
 	case Object:
 		run.Objects = append(run.Objects, Timed[Object]{e.At, v})
+	case Session:
+		run.Sessions = append(run.Sessions, Timed[Session]{e.At, v})
 	case End:
 		run.End = v
 	}

@@ -30,6 +30,7 @@ const (
 	KindBackend   Kind = "backend"   // Backend
 	KindNode      Kind = "node"      // NodeChange
 	KindObject    Kind = "object"    // Object
+	KindSession   Kind = "session"   // Session
 	KindEnd       Kind = "end"       // End; the last entry of a complete record
 )
 

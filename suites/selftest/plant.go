@@ -149,6 +149,7 @@ func kinds() map[string]kind {
 	}
 	maps.Copy(all, nodeKinds())
 	maps.Copy(all, leaseKinds(elections))
+	maps.Copy(all, balancingKinds())
 	return all
 }
 

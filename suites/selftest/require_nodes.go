@@ -10,8 +10,8 @@ import (
 const (
 	// growing is healthy.
 	growing = "growing"
-	// fixed has API servers that count on three of them.
-	fixed = "fixed-count"
+	// numbered has API servers that count on three of them.
+	numbered = "numbered"
 	// unlearnt has API servers that do not list themselves.
 	unlearnt = "unlearnt"
 )
@@ -22,7 +22,7 @@ func nodeKinds() map[string]kind {
 	}
 	return map[string]kind{
 		growing:  {with(nil), false},
-		fixed:    reconciler(map[string]string{"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}),
+		numbered: reconciler(map[string]string{"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}),
 		unlearnt: reconciler(map[string]string{"endpoint-reconciler-type": "none"}),
 	}
 }
@@ -38,7 +38,7 @@ func nodePlants() []Plant {
 	}
 	return []Plant{
 		{Name: "count-configured", Violation: "kube-apiserver --endpoint-reconciler-type=master-count --apiserver-count=3",
-			Cluster: fixed, Twin: growing, Scenario: "catalogue/nodes-scaled", Catches: follow("must hold exactly the API servers")},
+			Cluster: numbered, Twin: growing, Scenario: "catalogue/nodes-scaled", Catches: follow("must hold exactly the API servers")},
 		{Name: "nodes-not-listed", Violation: "kube-apiserver --endpoint-reconciler-type=none, nodes that change",
 			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/nodes-scaled", Catches: follow("still held []")},
 		{Name: "nothing-to-learn", Violation: "kube-apiserver --endpoint-reconciler-type=none, a client that knows the first addresses",

@@ -90,7 +90,7 @@ func Plants() []Plant {
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.ClaimedLeader})},
 			Catches: []Catch{{Judge: "one-leader-per-term", Says: "one leader per term"}}},
 	}
-	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants(), nodePlants(), leasePlants(), applicationPlants(), quorumPlants(), endpointPlants(), watchRequirementPlants(), topologyPlants(), supervisedPlants())
+	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants(), nodePlants(), leasePlants(), applicationPlants(), quorumPlants(), endpointPlants(), watchRequirementPlants(), topologyPlants(), supervisedPlants(), balancingPlants())
 }
 
 // unplantable returns why nothing can be planted for a requirement, by ID.

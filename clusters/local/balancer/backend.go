@@ -3,9 +3,12 @@ package balancer
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +19,10 @@ import (
 type backend struct {
 	Backend
 	health clusters.HealthCheck
-	done   context.Context
-	stop   context.CancelFunc
+	// connectOnly is as in Config.
+	connectOnly bool
+	done        context.Context
+	stop        context.CancelFunc
 
 	mu        sync.Mutex
 	closed    bool
@@ -48,15 +53,7 @@ func newBackend(b Backend, health clusters.HealthCheck) *backend {
 // check asks for the state again and again, on a fixed beat, so that a failure
 // is known fall × interval + timeout after it began at the latest.
 func (b *backend) check() {
-	transport := &http.Transport{
-		// The address and the API server's word for its own state are
-		// asked for here, not its identity, as HAProxy is told as well.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-		// A check on a kept connection would not notice that no new one
-		// can be made.
-		DisableKeepAlives: true,
-	}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := CheckClient()
 	beat := time.NewTicker(b.health.Interval)
 	defer beat.Stop()
 	for {
@@ -76,7 +73,32 @@ func (b *backend) check() {
 func (b *backend) ask(client *http.Client) error {
 	ctx, cancel := context.WithTimeout(b.done, b.health.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+b.Address+"/readyz", nil)
+	if !b.connectOnly {
+		return Ready(ctx, client, "https://"+b.Address+"/readyz")
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", b.Address)
+	if err == nil {
+		err = conn.Close()
+	}
+	return err
+}
+
+// CheckClient returns a client for Ready.
+func CheckClient() *http.Client {
+	transport := &http.Transport{
+		// The address and the API server's word for its own state are
+		// asked for here, not its identity, as HAProxy is told as well.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		// A check on a kept connection would not notice that no new one
+		// can be made.
+		DisableKeepAlives: true,
+	}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// Ready asks an API server's /readyz, and returns why it is not ready.
+func Ready(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -84,11 +106,30 @@ func (b *backend) ask(client *http.Client) error {
 	if err != nil {
 		return err
 	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz answered %s", response.Status)
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK {
+		return nil
 	}
-	return nil
+	failed := fmt.Errorf("/readyz answered %s", response.Status)
+	// A break here leaves the word that it is not ready, without the reasons.
+	if body, _ := io.ReadAll(io.LimitReader(response.Body, maxReasons)); shutsDown(string(body)) {
+		return draining{failed}
+	}
+	return failed
+}
+
+// maxReasons is how much is read of what /readyz says is wrong.
+const maxReasons = 16 << 10
+
+// draining is the state of an API server that is being shut down and still serves
+// those who are connected, by its own word.
+type draining struct{ error }
+
+// shutsDown tells whether a failed /readyz names the shutdown as its only reason
+// ("[-]shutdown failed: reason withheld"; k8s.io/apiserver/pkg/server/healthz).
+func shutsDown(reasons string) bool {
+	failed := strings.Count("\n"+reasons, "\n[-]")
+	return failed == 1 && strings.Contains("\n"+reasons, "\n[-]shutdown ")
 }
 
 // judge takes one check's outcome. A backend's very first good check counts as
@@ -109,8 +150,9 @@ func (b *backend) judge(err error) {
 	} else if b.streak++; b.streak >= need || first {
 		b.healthy, b.streak, b.since = !b.healthy, 0, time.Now()
 	}
+	// One that shuts down ends its connections itself, each when it is idle.
 	var reset []*net.TCPConn
-	if !b.healthy {
+	if !b.healthy && !errors.As(err, new(draining)) {
 		reset = b.take()
 	}
 	b.mu.Unlock()

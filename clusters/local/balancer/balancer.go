@@ -4,9 +4,10 @@
 //
 // The built-in one runs as a role of holdfast's own binary (Main). It asks each
 // API server for /readyz over TLS. Clients go to the healthy ones in turn; when
-// one is declared down, its connections are reset, so that clients notice. With
+// one is declared down, its connections are reset, so that clients notice, unless it
+// says that it is being shut down: then it ends them itself as they fall idle. With
 // health checks disabled it sends clients on blindly, which is how a violation
-// is planted.
+// is planted. It can also serve names instead of connections (round-robin DNS).
 package balancer
 
 import (
@@ -15,6 +16,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +32,10 @@ const dialTimeout = 5 * time.Second
 type Config struct {
 	// Listen is the address that clients connect to, such as 10.77.0.10:6443.
 	Listen string `json:"listen"`
+	// Names makes the balancer a name server instead: it listens for questions,
+	// and answers those for one of these names with the addresses of the backends
+	// that are healthy. Clients connect to these themselves.
+	Names []string `json:"names,omitempty"`
 	// Status is the address of the status page, which serves Status as JSON
 	// for any path; empty for none.
 	Status   string    `json:"status,omitempty"`
@@ -37,6 +44,8 @@ type Config struct {
 	HealthCheck clusters.HealthCheck `json:"healthCheck"`
 	// Algorithm chooses among healthy backends; RoundRobin if empty.
 	Algorithm Algorithm `json:"algorithm,omitempty"`
+	// ConnectOnly makes a check ask for a connection alone, not for /readyz.
+	ConnectOnly bool `json:"connectOnly,omitempty"`
 }
 
 // Backend is an API server.
@@ -53,6 +62,9 @@ type Algorithm string
 const (
 	RoundRobin       Algorithm = "round-robin"
 	LeastConnections Algorithm = "least-connections"
+	// Affinity keeps a client, by its address, on one backend until that is down;
+	// new clients and those who lost theirs are spread as by RoundRobin.
+	Affinity Algorithm = "affinity"
 )
 
 // Status is the document of the status page.
@@ -88,9 +100,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("the balancer cannot listen on %q: %w", c.Listen, err)
 	}
 	switch c.Algorithm {
-	case "", RoundRobin, LeastConnections:
+	case "", RoundRobin, LeastConnections, Affinity:
 	default:
-		return fmt.Errorf("no algorithm of the balancer is called %q: want %s or %s", c.Algorithm, RoundRobin, LeastConnections)
+		return fmt.Errorf("no algorithm of the balancer is called %q: want %s, %s or %s", c.Algorithm, RoundRobin, LeastConnections, Affinity)
 	}
 	seen := map[string]bool{}
 	for _, b := range c.Backends {
@@ -101,6 +113,9 @@ func (c Config) Validate() error {
 			return fmt.Errorf("the balancer's backends need names of their own: %q is none", b.Name)
 		}
 		seen[b.Name] = true
+		if _, err := netip.ParseAddrPort(b.Address); len(c.Names) > 0 && err != nil {
+			return fmt.Errorf("the balancer's backend %q has no address for names: %w", b.Name, err)
+		}
 	}
 	h := c.HealthCheck
 	if !h.Disabled && (h.Interval <= 0 || h.Timeout <= 0 || h.Timeout > h.Interval || h.Fall < 1 || h.Rise < 1) {
@@ -112,15 +127,18 @@ func (c Config) Validate() error {
 
 // Balancer is a running built-in balancer.
 type Balancer struct {
-	listener net.Listener
-	status   *http.Server
-	statusAt net.Addr
-	work     sync.WaitGroup
+	listener  net.Listener // nil where it serves names
+	questions *names       // nil where it does not
+	addr      net.Addr
+	status    *http.Server
+	statusAt  net.Addr
+	work      sync.WaitGroup
 
 	mu       sync.Mutex
 	config   Config
 	backends []*backend
-	next     uint64 // counts choices, for round robin
+	next     uint64                  // counts choices, for round robin
+	kept     map[netip.Addr]*backend // of clients, for affinity
 	refused  uint64
 	closed   bool
 }
@@ -130,24 +148,34 @@ func Start(c Config) (*Balancer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("the balancer failed to listen for clients: %w", err)
+	b := &Balancer{config: c, kept: map[netip.Addr]*backend{}}
+	if err := b.serveClients(c); err != nil {
+		return nil, err
 	}
-	b := &Balancer{listener: listener, config: c}
 	if c.Status != "" {
 		if err := b.serveStatus(c.Status); err != nil {
-			listener.Close()
-			return nil, err
+			return nil, errors.Join(err, b.Close())
 		}
 	}
 	b.setBackends(c)
-	b.work.Go(b.accept)
 	return b, nil
 }
 
+func (b *Balancer) serveClients(c Config) error {
+	if len(c.Names) > 0 {
+		return b.serveNames(c)
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("the balancer failed to listen for clients: %w", err)
+	}
+	b.listener, b.addr = listener, listener.Addr()
+	b.work.Go(b.accept)
+	return nil
+}
+
 // Addr is where clients connect to.
-func (b *Balancer) Addr() net.Addr { return b.listener.Addr() }
+func (b *Balancer) Addr() net.Addr { return b.addr }
 
 // StatusAddr is where the status page is, nil if there is none.
 func (b *Balancer) StatusAddr() net.Addr { return b.statusAt }
@@ -163,7 +191,7 @@ func (b *Balancer) Reconfigure(c Config) error {
 	b.mu.Lock()
 	was := b.config
 	b.mu.Unlock()
-	if c.Listen != was.Listen || c.Status != was.Status {
+	if c.Listen != was.Listen || c.Status != was.Status || !slices.Equal(c.Names, was.Names) {
 		return fmt.Errorf("the balancer cannot move from %s (status %q) to %s (status %q) while it runs: restart it", was.Listen, was.Status, c.Listen, c.Status)
 	}
 	b.setBackends(c)
@@ -176,7 +204,7 @@ func (b *Balancer) setBackends(c Config) {
 	if b.closed {
 		return
 	}
-	sameCheck := b.config.HealthCheck == c.HealthCheck
+	sameCheck := b.config.HealthCheck == c.HealthCheck && b.config.ConnectOnly == c.ConnectOnly
 	old := b.backends
 	b.config, b.backends = c, nil
 	for _, want := range c.Backends {
@@ -188,6 +216,7 @@ func (b *Balancer) setBackends(c Config) {
 		}
 		if kept == nil {
 			kept = newBackend(want, c.HealthCheck)
+			kept.connectOnly = c.ConnectOnly
 			if !c.HealthCheck.Disabled {
 				b.work.Go(kept.check)
 			}
@@ -205,7 +234,7 @@ func (b *Balancer) setBackends(c Config) {
 func (b *Balancer) Status() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Status{Listen: b.listener.Addr().String(), HealthChecks: !b.config.HealthCheck.Disabled, Refused: b.refused, Backends: []BackendStatus{}}
+	s := Status{Listen: b.addr.String(), HealthChecks: !b.config.HealthCheck.Disabled, Refused: b.refused, Backends: []BackendStatus{}}
 	for _, backend := range b.backends {
 		s.Backends = append(s.Backends, backend.status())
 	}
@@ -222,7 +251,12 @@ func (b *Balancer) Close() error {
 	if already {
 		return nil
 	}
-	err := b.listener.Close()
+	var err error
+	if b.listener != nil {
+		err = b.listener.Close()
+	} else {
+		b.questions.close()
+	}
 	if b.status != nil {
 		err = errors.Join(err, b.status.Close())
 	}

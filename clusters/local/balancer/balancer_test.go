@@ -22,6 +22,7 @@ type server struct {
 	*httptest.Server
 	name  string
 	ready atomic.Bool
+	says  atomic.Value // a string: what is wrong, while it is not ready
 	asked atomic.Int64 // health checks
 }
 
@@ -35,6 +36,9 @@ func startServer(t *testing.T, name string) *server {
 			s.asked.Add(1)
 			if !s.ready.Load() {
 				w.WriteHeader(http.StatusInternalServerError)
+				if text, ok := s.says.Load().(string); ok {
+					fmt.Fprint(w, text)
+				}
 			}
 		case r.URL.Path == "/hold":
 			w.WriteHeader(http.StatusOK)
@@ -225,6 +229,41 @@ func TestDownAndUp(t *testing.T) {
 	b.waitHealthy(t, 2)
 	if got := askMany(b.Addr().String(), 6); got[name] == 0 {
 		t.Errorf("%s is up again, and 6 requests went to %v", name, got)
+	}
+}
+
+// TestDrain: an API server that is being shut down keeps its clients, as long as
+// nothing else is wrong with it, and gets no new ones.
+func TestDrain(t *testing.T) {
+	one, two := startServer(t, "one"), startServer(t, "two")
+	servers := map[string]*server{"one": one, "two": two}
+	check := clusters.HealthCheck{Interval: 200 * time.Millisecond, Timeout: 200 * time.Millisecond, Fall: 3, Rise: 1}
+	b := start(t, Config{Backends: []Backend{one.backend(), two.backend()}, HealthCheck: check})
+	b.waitHealthy(t, 2)
+	name, body := hold(t, b.Addr().String())
+	defer body.Close()
+	broken := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(body)
+		broken <- err
+	}()
+
+	servers[name].says.Store("[+]ping ok\n[+]etcd ok\n[-]shutdown failed: reason withheld\nreadyz check failed")
+	servers[name].ready.Store(false)
+	b.waitHealthy(t, 1)
+	if got := askMany(b.Addr().String(), 6); got[name] != 0 || got[""] != 0 {
+		t.Errorf("%s shuts down, and 6 requests went to %v", name, got)
+	}
+	select {
+	case err := <-broken:
+		t.Fatalf("the connection to the backend that shuts down ended: %v", err)
+	case <-time.After(5 * check.Interval):
+	}
+	servers[name].says.Store("[+]ping ok\n[-]etcd failed: reason withheld\n[-]shutdown failed: reason withheld\nreadyz check failed")
+	select {
+	case <-broken:
+	case <-time.After(5 * time.Second):
+		t.Error("the connection to a backend with another fault goes on")
 	}
 }
 

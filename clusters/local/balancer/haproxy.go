@@ -16,15 +16,25 @@ import (
 //
 // The error says what to do when HAProxy is not installed.
 func HAProxy(c Config, configFile, statsSocket string) (path string, args []string, config []byte, err error) {
-	path, err = exec.LookPath("haproxy")
-	if err != nil {
-		return "", nil, nil, fmt.Errorf("failed to find HAProxy: %w: install haproxy (its package has that name on most systems), or set spec.loadBalancer.kind to %s", err, clusters.BalancerBuiltin)
+	if err := HAProxyInstalled(); err != nil {
+		return "", nil, nil, err
+	}
+	if path, err = exec.LookPath("haproxy"); err != nil {
+		return "", nil, nil, err
 	}
 	config, err = HAProxyConfig(c, statsSocket)
 	if err != nil {
 		return "", nil, nil, err
 	}
 	return path, []string{"-db", "-f", configFile}, config, nil
+}
+
+// HAProxyInstalled tells what is missing to run HAProxy, and what to do.
+func HAProxyInstalled() error {
+	if _, err := exec.LookPath("haproxy"); err != nil {
+		return fmt.Errorf("failed to find HAProxy: %w: install haproxy (its package has that name on most systems), or set spec.loadBalancer.kind to %s", err, clusters.BalancerBuiltin)
+	}
+	return nil
 }
 
 // HAProxyConfig returns the content of haproxy.cfg for HAProxy 2.2 or later.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -36,8 +37,9 @@ func (b *Balancer) accept() {
 // passed over; without, the client is out of luck.
 func (b *Balancer) serve(client *net.TCPConn) {
 	var tried []*backend
+	from := addressOf(client)
 	for {
-		chosen, again := b.choose(tried)
+		chosen, again := b.choose(from, tried)
 		if chosen == nil {
 			b.mu.Lock()
 			b.refused++
@@ -62,15 +64,31 @@ func (b *Balancer) serve(client *net.TCPConn) {
 	}
 }
 
-// choose returns the backend for the next connection, nil if there is none,
-// and whether the next may be tried if this one fails.
-func (b *Balancer) choose(tried []*backend) (chosen *backend, again bool) {
+func addressOf(conn *net.TCPConn) netip.Addr {
+	addr, ok := conn.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return addr.AddrPort().Addr().Unmap()
+}
+
+// choose returns the backend for the next connection of a client, nil if there is
+// none, and whether the next may be tried if this one fails.
+func (b *Balancer) choose(from netip.Addr, tried []*backend) (chosen *backend, again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || len(b.backends) == 0 {
 		return nil, false
 	}
 	blind := b.config.HealthCheck.Disabled
+	if b.config.Algorithm == Affinity {
+		if kept := b.kept[from]; kept != nil && !slices.Contains(tried, kept) {
+			if _, healthy := kept.load(); healthy {
+				return kept, !blind
+			}
+		}
+		defer func() { b.kept[from] = chosen }()
+	}
 	start := int(b.next % uint64(len(b.backends)))
 	least := 0
 	at := 0

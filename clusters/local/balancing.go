@@ -1,0 +1,102 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/local/vip"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Missing tells what a machine like this one lacks for the cluster's way of
+// balancing, and how to get it; empty where it lacks nothing.
+func Missing(spec *clusters.Cluster) string {
+	var err error
+	switch spec.Spec.LoadBalancer.Kind {
+	case clusters.BalancerHAProxy:
+		err = balancer.HAProxyInstalled()
+	case clusters.BalancerNGINX:
+		err = balancer.NGINXInstalled()
+	case clusters.BalancerDNS:
+		if !hasNames() {
+			err = errNoNames
+		}
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// addBalancer makes what the cluster's way of balancing needs, and the entrance that
+// leads through it.
+func (c *Cluster) addBalancer() error {
+	url := component.APIServerURL(host(balancerHost).Addr())
+	switch c.spec.Spec.LoadBalancer.Kind {
+	case clusters.BalancerNone:
+		return nil
+	case clusters.BalancerVIP:
+		// The nodes have it all.
+	case clusters.BalancerDNS:
+		url = "https://" + net.JoinHostPort(pki.BalancerName(c.Name()), strconv.Itoa(component.APIServerPort))
+		fallthrough
+	default:
+		if err := c.makeBalancer(); err != nil {
+			return err
+		}
+	}
+	e, err := c.entrance(framework.BalancerHost, framework.EntranceBalancer, "", url)
+	if err != nil {
+		return err
+	}
+	if c.spec.Spec.LoadBalancer.Kind == clusters.BalancerDNS {
+		e.Config.Dial = c.dialer().DialContext
+	}
+	c.entrances = append(c.entrances, e)
+	return nil
+}
+
+// dialer returns what connects clients on the harness, with names from the cluster's
+// own name service, looked up for each connection. Addresses are tried in the order
+// of the answer until one accepts. Keep-alives notice a server that fell silent.
+func (c *Cluster) dialer() *net.Dialer {
+	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
+	if c.names != nil {
+		server := hostPort(host(harnessHost).Addr(), dnsPort)
+		d.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, server)
+		}}
+	}
+	return d
+}
+
+// addVIP puts what holds the address that moves on a node's machine.
+func (c *Cluster) addVIP(m *machine, members []component.Member) error {
+	config := vip.Config{Name: m.name, Device: machineDevice, Address: host(balancerHost).Addr(),
+		Status: hostPort(m.addr.Addr(), balancerStatusPort), Check: "https://" + hostPort(m.addr.Addr(), component.APIServerPort) + "/readyz",
+		HealthCheck: c.spec.Spec.LoadBalancer.HealthCheck}
+	for _, other := range members {
+		config.Nodes = append(config.Nodes, vip.Node{Name: other.Name, Address: other.Address})
+	}
+	file := filepath.Join(m.dir, "vip.json")
+	b, err := json.Marshal(config)
+	if err == nil {
+		err = os.WriteFile(file, b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the configuration of the address that moves, for %s: %w", m.name, err)
+	}
+	m.config.Components = append(m.config.Components, componentSpec{Name: framework.VirtualIP, Path: "/proc/self/exe",
+		Args: []string{roleVIP, file}, Dir: m.dir, Log: filepath.Join(m.logs, string(framework.VirtualIP)+".log")})
+	return nil
+}

@@ -1,0 +1,52 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// addEtcdBalancer puts a balancer of the etcd members on the balancer's machine. It has
+// no certificate for them, and so asks for connections alone.
+func (c *Cluster) addEtcdBalancer(m *machine) error {
+	config := balancer.Config{Listen: hostPort(m.addr.Addr(), component.EtcdClientPort), ConnectOnly: true,
+		HealthCheck: c.spec.Spec.LoadBalancer.HealthCheck, Algorithm: balancer.RoundRobin}
+	if c.spec.Spec.EtcdBalancer == clusters.EtcdBalancerAffinity {
+		config.Algorithm = balancer.Affinity
+	}
+	for _, n := range c.nodes {
+		config.Backends = append(config.Backends, balancer.Backend{Name: n.Name(), Address: hostPort(n.Address(), component.EtcdClientPort)})
+	}
+	file := filepath.Join(m.dir, "etcd-balancer.json")
+	b, err := json.Marshal(config)
+	if err == nil {
+		err = os.WriteFile(file, b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the configuration of the balancer of etcd: %w", err)
+	}
+	m.config.Components = append(m.config.Components, componentSpec{Name: framework.EtcdBalancer, Path: "/proc/self/exe",
+		Args: []string{roleBalancer, "--config", file}, Dir: m.dir, Log: filepath.Join(m.logs, string(framework.EtcdBalancer)+".log")})
+	return nil
+}
+
+// EtcdBalancerConfig implements framework.EtcdBalanced.
+func (c *Cluster) EtcdBalancerConfig() (clientv3.Config, bool) {
+	if c.spec.Spec.EtcdBalancer == "" || c.balancer == nil {
+		return clientv3.Config{}, false
+	}
+	config := c.etcdTLS
+	config.TLS = config.TLS.Clone()
+	// Members' certificates are for their own addresses, and for this name.
+	config.TLS.ServerName = "localhost"
+	config.Endpoints = []string{component.EtcdURL(c.balancer.addr.Addr())}
+	return config, true
+}

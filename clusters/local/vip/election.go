@@ -1,0 +1,56 @@
+package vip
+
+import "time"
+
+// election decides who holds the address, from what it is told and the time alone.
+type election struct {
+	rank, nodes int // this node's place in the order, from 0, and how many there are
+	interval    time.Duration
+	fall        int
+
+	ready  bool
+	holder bool
+	// heard is when a holder was last heard of.
+	heard time.Time
+}
+
+// patience is how long a holder may be silent.
+func (e *election) patience() time.Duration { return time.Duration(e.fall) * e.interval }
+
+// due is when this node takes the address unless a holder is heard of.
+func (e *election) due() time.Time {
+	return e.heard.Add(e.patience() + e.interval*time.Duration(e.rank)/time.Duration(e.nodes))
+}
+
+// check takes the state of the API server.
+func (e *election) check(ready bool, now time.Time) {
+	if ready && !e.ready {
+		// Others may become ready at the same time: let the order decide.
+		if late := now.Add(-e.patience()); e.heard.Before(late) {
+			e.heard = late
+		}
+	}
+	e.ready = ready
+	if !ready {
+		e.holder = false
+	}
+}
+
+// hear takes the word of another node, that it holds the address or has given it up.
+func (e *election) hear(rank int, holds bool, now time.Time) {
+	if !holds {
+		e.heard = now.Add(-e.patience())
+		return
+	}
+	e.heard = now
+	if rank < e.rank {
+		e.holder = false
+	}
+}
+
+// pass lets time pass.
+func (e *election) pass(now time.Time) {
+	if e.ready && !e.holder && !now.Before(e.due()) {
+		e.holder = true
+	}
+}

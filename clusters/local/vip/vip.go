@@ -1,0 +1,273 @@
+package vip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
+)
+
+// port is where nodes hear each other, with UDP.
+const port = 8405
+
+// Config describes one node's part. Its JSON form is the file that Main reads.
+type Config struct {
+	// Name is this node's, Nodes are all of them in the order in which they take
+	// the address.
+	Name  string `json:"name"`
+	Nodes []Node `json:"nodes"`
+	// Device is the network device that takes Address.
+	Device  string     `json:"device"`
+	Address netip.Addr `json:"address"`
+	// Status is the address of the status page, which serves Status as JSON.
+	Status string `json:"status"`
+	// Check is the URL that answers 200 when this node may hold the address.
+	Check string `json:"check"`
+	// HealthCheck says how often that is asked; durations in nanoseconds. Where it
+	// is disabled, this node is always taken to be ready.
+	HealthCheck clusters.HealthCheck `json:"healthCheck"`
+}
+
+// Node is one that may hold the address.
+type Node struct {
+	Name    string     `json:"name"`
+	Address netip.Addr `json:"address"`
+}
+
+// Status is the document of the status page.
+type Status struct {
+	// Holder tells whether this node holds the address, Since when that changed.
+	Holder bool      `json:"holder"`
+	Since  time.Time `json:"since"`
+	// Ready is what the checks say, LastCheck the outcome of the last one.
+	Ready     bool   `json:"ready"`
+	LastCheck string `json:"lastCheck,omitempty"`
+}
+
+// message is what nodes tell each other.
+type message struct {
+	From string `json:"from"`
+	// Holds is false where the address was given up.
+	Holds bool `json:"holds"`
+}
+
+// place is where the address is kept.
+type place interface {
+	take() error
+	drop() error
+	announce() error
+}
+
+// keeper is one node's part at work.
+type keeper struct {
+	config Config
+	place  place
+	socket *net.UDPConn
+
+	mu       sync.Mutex
+	election election
+	status   Status
+	streak   int // checks in a row that contradict election.ready
+}
+
+// Main is one node's part as a program, with its configuration file as the only
+// argument. SIGTERM and SIGINT end it, and make it give the address up.
+func Main(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: holdfast-vip CONFIG")
+	}
+	b, err := os.ReadFile(args[0])
+	var config Config
+	if err == nil {
+		err = json.Unmarshal(b, &config)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the configuration of the address that moves: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	card, err := newCard(config.Device, config.Address)
+	if err != nil {
+		return err
+	}
+	defer card.close()
+	return run(ctx, config, card)
+}
+
+// run keeps the address until ctx ends, and gives it up then.
+func run(ctx context.Context, c Config, p place) error {
+	rank := slices.IndexFunc(c.Nodes, func(n Node) bool { return n.Name == c.Name })
+	if rank < 0 {
+		return fmt.Errorf("the address that moves: no node is called %q", c.Name)
+	}
+	// One that was killed may have left it.
+	if err := p.drop(); err != nil {
+		return err
+	}
+	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.Nodes[rank].Address, port)))
+	if err != nil {
+		return fmt.Errorf("listening for the other nodes: %w", err)
+	}
+	page, err := net.Listen("tcp", c.Status)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listening for the status page: %w", err), socket.Close())
+	}
+	now := time.Now()
+	k := &keeper{config: c, place: p, socket: socket, status: Status{Since: now},
+		election: election{rank: rank, nodes: len(c.Nodes), interval: c.HealthCheck.Interval, fall: c.HealthCheck.Fall, heard: now}}
+	if c.HealthCheck.Disabled {
+		k.election.check(true, now)
+	}
+	var work sync.WaitGroup
+	server := &http.Server{Handler: http.HandlerFunc(k.serveStatus), ReadHeaderTimeout: 5 * time.Second}
+	work.Go(func() { _ = server.Serve(page) })
+	work.Go(k.hear)
+	if !c.HealthCheck.Disabled {
+		work.Go(func() { k.check(ctx) })
+	}
+	err = k.hold(ctx)
+	err = errors.Join(err, socket.Close(), server.Close())
+	work.Wait()
+	return err
+}
+
+// hold takes the address and gives it up as the election has it.
+func (k *keeper) hold(ctx context.Context) error {
+	beat := time.NewTicker(max(k.config.HealthCheck.Interval/20, 5*time.Millisecond))
+	defer beat.Stop()
+	var told time.Time
+	for holds := false; ; {
+		k.mu.Lock()
+		k.election.pass(time.Now())
+		should := k.election.holder && ctx.Err() == nil
+		if should != k.status.Holder {
+			k.status.Holder, k.status.Since = should, time.Now()
+		}
+		k.mu.Unlock()
+		var err error
+		switch {
+		case should && !holds:
+			err = k.place.take()
+			told = time.Time{}
+		case !should && holds:
+			if err = k.place.drop(); err == nil {
+				k.tell(false)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if holds = should; holds && time.Since(told) >= k.config.HealthCheck.Interval {
+			told = time.Now()
+			k.tell(true)
+			// Again and again, as a host that did not hear the first one would ask
+			// the old holder for ever.
+			if err := k.place.announce(); err != nil {
+				fmt.Fprintf(os.Stderr, "vip: %v\n", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			if !holds {
+				return nil
+			}
+		case <-beat.C:
+		}
+	}
+}
+
+// tell tells all other nodes. What gets lost is told again at the next interval.
+func (k *keeper) tell(holds bool) {
+	b, err := json.Marshal(message{From: k.config.Name, Holds: holds})
+	if err != nil {
+		return
+	}
+	for _, n := range k.config.Nodes {
+		if n.Name != k.config.Name {
+			_, _ = k.socket.WriteToUDPAddrPort(b, netip.AddrPortFrom(n.Address, port))
+		}
+	}
+}
+
+// hear listens to the other nodes until the socket is closed.
+func (k *keeper) hear() {
+	b := make([]byte, 512)
+	for {
+		n, _, err := k.socket.ReadFromUDPAddrPort(b)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		var m message
+		if err != nil || json.Unmarshal(b[:n], &m) != nil {
+			continue
+		}
+		if rank := slices.IndexFunc(k.config.Nodes, func(n Node) bool { return n.Name == m.From }); rank >= 0 {
+			k.mu.Lock()
+			k.election.hear(rank, m.Holds, time.Now())
+			k.mu.Unlock()
+		}
+	}
+}
+
+// check asks for the state of the API server on a fixed beat.
+func (k *keeper) check(ctx context.Context) {
+	client := balancer.CheckClient()
+	beat := time.NewTicker(k.config.HealthCheck.Interval)
+	defer beat.Stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, k.config.HealthCheck.Timeout)
+		err := balancer.Ready(asking, client, k.config.Check)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		k.judge(err, time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		}
+	}
+}
+
+// judge takes one check's outcome. The very first good one is enough.
+func (k *keeper) judge(err error, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	first := k.status.LastCheck == ""
+	k.status.LastCheck = "ok"
+	if err != nil {
+		k.status.LastCheck = err.Error()
+	}
+	need := k.config.HealthCheck.Rise
+	if k.election.ready {
+		need = k.config.HealthCheck.Fall
+	}
+	if (err == nil) == k.election.ready {
+		k.streak = 0
+	} else if k.streak++; k.streak >= need || first {
+		k.streak = 0
+		k.election.check(err == nil, now)
+	}
+}
+
+func (k *keeper) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	k.mu.Lock()
+	status := k.status
+	status.Ready = k.election.ready
+	k.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(status)
+}

@@ -1,0 +1,200 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// drained stops the API server of node-2 from 10 s to 30 s, under probes through
+// the balancer all the while.
+func drained() *story {
+	return newStory().fault("stop", "stop", "node-2", "kube-apiserver", 10, 30).probes("balancer", true, 1, 58)
+}
+
+func TestNoFailedRequest(t *testing.T) {
+	check := record.Check{Requirement: "HA-CL-004", Judge: "no-failed-request", Fault: "stop"}
+	servers := check
+	servers.Params = map[string]string{"entrance": "apiservers"}
+	through := func(s *story) *story { s.run.Meta.Checks = []record.Check{servers}; return s }
+	failed := func(start, end float64) record.Probe {
+		return record.Probe{Entrance: "balancer", Kind: record.ProbeWrite, Start: sec(start), End: sec(end), Error: "EOF"}
+	}
+	rule(t, check, []ruling{
+		{name: "as it should be", story: drained, want: Pass, took: "0 of 1200", says: "None of the 1200 requests through balancer failed during the stop of kube-apiserver on node-2"},
+		{name: "a probe failed", want: Fail, took: "1 of 1201", says: "1 of 1201 failed, the first one 5s after the call for it (balancer: write on a new connection, 15.000s to 15.010s: EOF)",
+			story: func() *story { return drained().probe(failed(15, 15.01)) }},
+		{name: "told to try again", want: Pass, took: "0 of 1201", story: func() *story {
+			p := failed(15, 15.01)
+			p.Error, p.Status = "status 503 (ServiceUnavailable): apiserver is shutting down", 503
+			return drained().probe(p)
+		}},
+		{name: "a write crossed the end of its connection", want: Inconclusive, says: "crossed with the end", story: func() *story {
+			p := failed(15, 15.01)
+			p.Reused = true
+			return drained().probe(p)
+		}},
+		{name: "a client's write did", want: Inconclusive, says: "crossed with the end", story: func() *story {
+			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown).change(func(r *record.Run) { r.Ops[0].V.Error = "unexpected EOF" })
+		}},
+		{name: "two did", want: Fail, says: "2 of 1202", story: func() *story {
+			p := failed(15, 15.01)
+			p.Reused = true
+			return drained().probe(p).probe(p)
+		}},
+		{name: "a read on a kept connection", want: Fail, story: func() *story {
+			p := failed(15, 15.01)
+			p.Reused, p.Kind = true, record.ProbeRead
+			return drained().probe(p)
+		}},
+		{name: "under way when it began", want: Fail, says: "the first one 0s after", story: func() *story { return drained().probe(failed(9.9, 10.1)) }},
+		{name: "before it began", want: Inconclusive, says: "failed before the fault already", story: func() *story { return drained().probe(failed(9, 9.1)) }},
+		{name: "after it was healed", want: Pass, story: func() *story { return drained().probe(failed(30.1, 30.2)) }},
+		{name: "through another entrance", want: Pass, story: func() *story {
+			p := failed(15, 15.1)
+			p.Entrance = "node-2"
+			return drained().probe(p)
+		}},
+		{name: "a client's request failed", want: Fail, says: "update of k through balancer", story: func() *story {
+			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown)
+		}},
+		{name: "a conflict", want: Pass, story: func() *story {
+			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Refused)
+		}},
+		{name: "a starved harness", want: Inconclusive, says: "starved", story: func() *story {
+			return drained().probe(failed(15, 15.01)).change(func(r *record.Run) { r.Harness[15].V.Late = 2 * time.Second })
+		}},
+		{name: "nobody looked", want: Inconclusive, says: "nothing probed balancer for", story: func() *story {
+			return newStory().fault("stop", "stop", "node-2", "kube-apiserver", 10, 30).probes("balancer", true, 1, 12).probes("balancer", true, 20, 58)
+		}},
+		{name: "too few probes", want: Inconclusive, says: "too few probes through balancer", story: func() *story {
+			return newStory().fault("stop", "stop", "node-2", "kube-apiserver", 10, 30).probes("balancer", true, 1, 9)
+		}},
+		{name: "no balancer", want: NotApplicable, says: `no entrance "balancer"`, story: func() *story {
+			return drained().change(func(r *record.Run) { r.Meta.Entrances = r.Meta.Entrances[1:] })
+		}},
+		{name: "each API server that is not hit", want: Pass, says: "through node-1 and node-3", story: func() *story {
+			return through(drained().probes("node-1", true, 1, 58).probes("node-2", false, 10, 30).probes("node-3", true, 1, 58))
+		}},
+		{name: "one of them failed", want: Fail, says: "A client of node-1 and node-3 must see no failed request", story: func() *story {
+			p := failed(15, 15.1)
+			p.Entrance = "node-3"
+			return through(drained().probes("node-1", true, 1, 58).probes("node-3", true, 1, 58).probe(p))
+		}},
+	})
+}
+
+// backend is what the balancer says of one.
+func (s *story) backend(name string, up bool, since float64) *story {
+	return add(s, &s.run.Backends, record.Backend{Name: name, Up: up, Since: sec(since)})
+}
+
+func TestBackendReturned(t *testing.T) {
+	// It is down from 12 s on, and back at 31 s.
+	killed := func() *story {
+		return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 30).
+			at(1).backend("node-1", true, 0).backend("node-2", true, 0).at(12.2).backend("node-2", false, 12)
+	}
+	rule(t, record.Check{Requirement: "HA-CL-005", Judge: "backend-returned", Fault: "kill", Bound: "H + M"}, []ruling{
+		{name: "as it should be", want: Pass, took: "1.5s", says: "used node-2 1.5s after it was back, within 4s", story: func() *story { return killed().at(33).backend("node-2", true, 32.5) }},
+		{name: "a balancer that does not know when", want: Pass, took: "2s", story: func() *story { return killed().at(33).backend("node-2", true, 0) }},
+		{name: "before the proof", want: Pass, took: "0s", story: func() *story { return killed().at(30.9).backend("node-2", true, 30.5) }},
+		{name: "too late", want: Fail, took: "9s", says: "it used node-2 after 9s", story: func() *story { return killed().at(40.2).backend("node-2", true, 40) }},
+		{name: "never", want: Fail, took: "29s", says: "it did not use node-2 for 29s", story: killed},
+		{name: "another one is no help", want: Fail, says: "did not use node-2", story: func() *story { return killed().at(33).backend("node-1", true, 32.5) }},
+		{name: "not for long", want: Fail, says: "and gave it up at 40.000s", story: func() *story {
+			return killed().at(33).backend("node-2", true, 32.5).at(40).backend("node-2", false, 40)
+		}},
+		{name: "given up for another fault", want: Pass, story: func() *story {
+			return killed().at(33).backend("node-2", true, 32.5).fault("again", "kill", "node-2", "kube-apiserver", 38, 45).at(40).backend("node-2", false, 40)
+		}},
+		{name: "watched too short", want: Inconclusive, says: "which is less than the bound", story: func() *story {
+			return killed().change(func(r *record.Run) { r.EndAt = sec(33) })
+		}},
+		{name: "never given up", want: Inconclusive, says: "was not seen to have given node-2 up", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Backends = r.Backends[:2] })
+		}},
+		{name: "nothing told", want: Inconclusive, says: "told nothing", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Backends = nil })
+		}},
+		{name: "one that cannot tell", want: NotApplicable, says: "does not tell which API servers it uses: it has no state page.", story: func() *story {
+			return killed().change(func(r *record.Run) {
+				r.Backends = r.Backends[:1]
+				r.Backends[0].V = record.Backend{Missing: "it has no state page"}
+			})
+		}},
+		{name: "no balancer", want: NotApplicable, says: "has no load balancer", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Backends, r.Meta.Entrances = nil, r.Meta.Entrances[1:] })
+		}},
+		{name: "a balancer that fell silent", want: Pass, took: "2s", story: func() *story {
+			s := killed().at(32)
+			return add(s, &s.run.Backends, record.Backend{Error: "refused"}).at(33).backend("node-2", true, 0)
+		}},
+		{name: "another backend", want: Inconclusive, says: `told nothing of a backend "node-2"`, story: func() *story {
+			return killed().change(func(r *record.Run) { r.Backends = r.Backends[:1] })
+		}},
+		{name: "a starved harness", want: Inconclusive, says: "starved", story: func() *story {
+			return killed().at(40.2).backend("node-2", true, 40).change(func(r *record.Run) { r.Harness[35].V.Late = 2 * time.Second })
+		}},
+	})
+}
+
+// TestBalancerRestarted: the balancer's process is known under its host's name.
+func TestBalancerRestarted(t *testing.T) {
+	killed := func() *story {
+		return newStory().fault("kill", "kill", "", "load-balancer", 10, 30).change(func(r *record.Run) {
+			for i := range r.Faults {
+				r.Faults[i].V.Params, r.Faults[i].V.Host = map[string]string{"restart": "true"}, "balancer"
+			}
+		}).at(1).process("balancer", "load-balancer", 7).at(10.2).process("balancer", "load-balancer", 0)
+	}
+	rule(t, record.Check{Requirement: "HA-CL-007", Judge: "restarted", Fault: "kill", Bound: "10s"}, []ruling{
+		{name: "as it should be", want: Pass, took: "1s", says: "load-balancer on balancer was started again 1s after the kill of load-balancer", story: func() *story {
+			return killed().at(11).process("balancer", "load-balancer", 9)
+		}},
+		{name: "never", want: Fail, says: "load-balancer on balancer must be started again within 10s", story: killed},
+	})
+}
+
+func (s *story) session(member string, start, end float64) *story {
+	s.now = sec(end)
+	return add(s, &s.run.Sessions, record.Session{Client: "harness", Member: member, Start: sec(start), End: sec(end)})
+}
+
+func TestSessionAffinity(t *testing.T) {
+	// The client is on node-2's member, which is killed at 10 s, and on node-3's then.
+	killed := func() *story {
+		return leaders(newStory()).fault("second", "kill", "node-2", "etcd", 10, 20).
+			session("m2", 5, 5.1).session("m2", 9, 9.1).session("", 10.2, 10.3).session("m3", 11, 11.1)
+	}
+	rule(t, record.Check{Requirement: "HA-CL-011", Judge: "session-affinity", Params: map[string]string{"faults": "second"}}, []ruling{
+		{name: "as it should be", want: Pass, took: "1.1s", says: "In 4 requests", story: func() *story { return killed().session("m3", 30, 30.1) }},
+		{name: "under way when it was killed", want: Pass, story: func() *story { return killed().session("m3", 9.5, 10.2) }},
+		{name: "back to one that lives again", want: Fail, says: "harness was on the member on node-3 at 11.000s and got to that on node-2 at 30.000s", story: func() *story {
+			return killed().session("m2", 30, 30.1)
+		}},
+		{name: "left one that lives", want: Fail, says: "was on the member on node-2 at 5.000s and got to that on node-1 at 7.000s", story: func() *story {
+			return killed().session("m1", 7, 7.1)
+		}},
+		{name: "another client has another member", want: Pass, story: func() *story {
+			s := killed().session("m1", 7, 7.1)
+			s.run.Sessions[len(s.run.Sessions)-1].V.Client = "workers"
+			return s
+		}},
+		{name: "its own was not killed", want: Inconclusive, says: "no member died that a client was on", story: func() *story {
+			return leaders(newStory()).fault("second", "kill", "node-2", "etcd", 10, 20).session("m1", 5, 5.1).session("m1", 30, 30.1)
+		}},
+		{name: "no answer", want: Inconclusive, says: "was answered", story: func() *story {
+			return leaders(newStory()).fault("second", "kill", "node-2", "etcd", 10, 20).session("", 5, 5.1)
+		}},
+		{name: "another component's death", want: Fail, says: "nothing had ended the first one", story: func() *story {
+			return killed().change(func(r *record.Run) {
+				r.Faults[0].V.Component, r.Faults[1].V.Component = "kube-apiserver", "kube-apiserver"
+			})
+		}},
+		{name: "an unknown member", want: Inconclusive, says: "does not tell on which node member m9 is", story: func() *story {
+			return killed().session("m9", 1, 1.1)
+		}},
+	})
+}

@@ -1,0 +1,135 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func noFailedRequest() definition {
+	return definition{Doc{
+		Name:       "no-failed-request",
+		Guarantee:  "No request of a client of one entrance fails while the fault lasts, from the call for it to the call to heal it.",
+		Source:     "Automated HA master deployment",
+		NeedsFault: true,
+		Params: map[string]string{
+			"entrance": "the entrance to look at, or apiservers for each API server that the fault does not hit (default balancer)",
+			"kinds":    "kinds of probes, as for availability (default " + defaultKinds + ")",
+		},
+	}, judgeNoFailedRequest}
+}
+
+// eachAPIServer stands for the entrances of all API servers that are not hit.
+const eachAPIServer = "apiservers"
+
+func judgeNoFailedRequest(m *matter) finding {
+	entrances := []string{m.param("entrance", "balancer")}
+	if entrances[0] == eachAPIServer {
+		entrances = m.apiServers(m.fault.node())
+	} else if !slices.Contains(m.run.Meta.Entrances, entrances[0]) {
+		return notApplicable("The cluster has no entrance %q.", entrances[0])
+	}
+	if len(entrances) == 0 {
+		return inconclusive("the record names no API server that the fault did not hit")
+	}
+	kinds, problem := m.probeKinds()
+	if problem != nil {
+		return *problem
+	}
+	called, healed := m.fault.injected.Called, m.fault.healed.Called
+	var failures []string
+	var first, last record.Nanos
+	asked, crossed, repeat := 0, 0, 0
+	fails := func(from, to record.Nanos, what string, crosses bool) {
+		if crosses {
+			crossed++
+		}
+		if len(failures) == 0 || from < first {
+			first = from
+		}
+		last = max(last, to)
+		failures = append(failures, what)
+	}
+	for _, e := range entrances {
+		var during []record.Probe
+		for _, p := range m.run.Probes {
+			switch pr := p.V; {
+			case pr.Entrance != e || !slices.Contains(kinds, pr.Kind):
+			case pr.Start >= called-record.Nanos(calm) && pr.End < called && !pr.OK:
+				return inconclusive("probes through %s failed before the fault already: %s", e, describeProbe(pr))
+			case pr.End >= called && pr.Start < healed:
+				during = append(during, pr)
+				if toldToRepeat(pr.Error) {
+					repeat++
+				} else if !pr.OK {
+					fails(pr.Start, pr.End, e+": "+describeProbe(pr), pr.Reused && pr.Kind == record.ProbeWrite && brokeOff(pr.Error))
+				}
+			}
+		}
+		if missing := missingProbes(during, kinds, called); missing != "" {
+			return inconclusive("too few probes through %s while the fault lasted: %s", e, missing)
+		}
+		slices.SortStableFunc(during, func(a, b record.Probe) int { return int(a.Start - b.Start) })
+		if hole, from := longestHole(during, called, healed); hole > time.Second {
+			return inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", e, short(hole), when(from))
+		}
+		asked += len(during)
+		for _, o := range m.run.Ops {
+			// What was refused may have been a client's own doing, such as a conflict.
+			op := o.V
+			if op.Entrance != e || op.API != "kubernetes" || op.Return < called || op.Call >= healed {
+				continue
+			}
+			asked++
+			if toldToRepeat(op.Error) {
+				repeat++
+			} else if op.Outcome == record.Unknown {
+				fails(op.Call, op.Return, describe(op), isWrite(op.Type) && brokeOff(op.Error))
+			}
+		}
+	}
+	if len(failures) == 1 && crossed == 1 {
+		return inconclusive("one write crossed with the end of the connection that it was sent on, which a server that closes an idle one cannot avoid: %s", failures[0])
+	}
+	if len(failures) > 0 {
+		return failed("A client of %s must see no failed request during the %s: %d of %d failed, the first one %s after the call for it (%s).",
+			and(entrances), m.fault.what(), len(failures), asked, short(time.Duration(max(0, first-called))), failures[0]).
+			counted("%d of %d", len(failures), asked).rests(called, last).shows(failures...)
+	}
+	f := passed("None of the %d requests through %s failed during the %s.", asked, and(entrances), m.fault.what()).counted("0 of %d", asked)
+	if repeat > 0 {
+		f = f.shows(fmt.Sprintf("%d were answered to try again, as the API server is shutting down", repeat))
+	}
+	return f
+}
+
+// toldToRepeat tells whether a request was turned away by an API server that is shutting
+// down, before anything was done, and with the word when to try again: Kubernetes
+// clients do that by themselves (k8s.io/apiserver/pkg/server/filters/waitgroup.go and
+// with_retry_after.go).
+func toldToRepeat(problem string) bool {
+	return strings.Contains(problem, "apiserver is shutting down")
+}
+
+// brokeOff tells whether a request failed because its connection ended. A server may
+// close one that is idle while a request is on its way to it (RFC 9112, section 9.5);
+// clients repeat reads then, but no writes.
+func brokeOff(problem string) bool {
+	return strings.Contains(problem, "EOF") || strings.Contains(problem, "connection reset") || strings.Contains(problem, "server closed idle connection")
+}
+
+// probeKinds returns the kinds of probes that the check is about.
+func (m *matter) probeKinds() (kinds []record.ProbeKind, problem *finding) {
+	for _, name := range splitList(m.param("kinds", defaultKinds)) {
+		kind := record.ProbeKind(name)
+		if !slices.Contains(record.ProbeKinds(), kind) {
+			f := inconclusive("the check cannot be judged: parameter kinds = %q, and no probe is of kind %q", m.param("kinds", ""), name)
+			return nil, &f
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds, nil
+}

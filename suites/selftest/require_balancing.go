@@ -1,0 +1,95 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// The kinds of clusters for requirements about clients and balancing.
+const (
+	// drains has API servers that serve on until the balancer has noticed that
+	// they are being stopped.
+	drains = "drains"
+	// blind has a balancer that does not look whether API servers live.
+	blind = "blind"
+	// unforgiving has one that wants a hundred good checks of an API server that
+	// is back.
+	unforgiving = "unforgiving"
+	// moving has an address that moves to a node whose API server is ready, fixed
+	// one that never does.
+	moving, fixed = "moving-address", "fixed-address"
+	// faithful has a balancer in front of etcd that keeps clients on their member,
+	// fickle one that does not.
+	faithful, fickle = "etcd-affinity", "etcd-round-robin"
+)
+
+func balancingKinds() map[string]kind {
+	drain := clusters.ExtraArgs{framework.APIServer: {"shutdown-delay-duration": "5s"}}
+	unseeing, slow := with(drain), with(drain)
+	unseeing.Spec.LoadBalancer.HealthCheck.Disabled = true
+	slow.Spec.LoadBalancer.HealthCheck.Rise = 100
+	moves, stays := with(nil), with(nil)
+	moves.Spec.LoadBalancer.Kind, stays.Spec.LoadBalancer.Kind = clusters.BalancerVIP, clusters.BalancerVIP
+	stays.Spec.LoadBalancer.HealthCheck.Disabled = true
+	keeps, turns := with(nil), with(nil)
+	keeps.Spec.EtcdBalancer, turns.Spec.EtcdBalancer = clusters.EtcdBalancerAffinity, clusters.EtcdBalancerRoundRobin
+	return map[string]kind{
+		faithful:    {keeps, false},
+		fickle:      {turns, false},
+		moving:      {moves, false},
+		fixed:       {stays, false},
+		drains:      {with(drain), false},
+		blind:       {unseeing, false},
+		unforgiving: {slow, false},
+	}
+}
+
+// balancingPlants are those about clients and balancing.
+func balancingPlants() []Plant {
+	return []Plant{
+		{Name: "unseen-death", Violation: "a balancer without health checks, and an API server that is killed",
+			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-killed",
+			Catches: []Catch{{Requirement: "HA-CL-003", Says: "must see errors for no longer than"}}},
+		{Name: "no-drain", Violation: "a balancer that goes on to send clients to an API server that is being stopped",
+			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-drained",
+			Catches: []Catch{
+				{Requirement: "HA-CL-004", Says: "must see no failed request"},
+				{Judge: "no-failed-request", Says: "must see no failed request"},
+			}},
+		{Name: "never-taken-back", Violation: "a balancer that wants a hundred good checks of an API server that is back",
+			Cluster: unforgiving, Twin: drains, Scenario: "catalogue/apiserver-killed",
+			Catches: []Catch{
+				{Requirement: "HA-CL-005", Says: "it did not use"},
+				{Judge: "backend-returned", Says: "it did not use"},
+			}},
+		{Name: "unseen-silence", Violation: "a balancer without health checks, and an API server that falls silent",
+			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-black-holed",
+			Catches: []Catch{{Requirement: "HA-CL-006", Says: "must see errors for no longer than"}}},
+		{Name: "balancer-does-not-stay-up", Violation: "a balancer that ends again and again once it was killed",
+			Cluster: drains, Twin: drains, Scenario: "catalogue/balancer-killed", From: 2, Do: loopBalancer,
+			Catches: []Catch{{Requirement: "HA-CL-007", Says: "must stay up once it is started again"}}},
+		{Name: "fickle-balancer", Violation: "a balancer in front of etcd that sends each connection to another member",
+			Cluster: fickle, Twin: faithful, Scenario: "catalogue/etcd-balanced",
+			Catches: []Catch{
+				{Requirement: "HA-CL-011", Says: "must stay on its etcd member"},
+				{Judge: "session-affinity", Says: "must stay on its etcd member"},
+			}},
+		{Name: "address-stays", Violation: "nodes that hold on to the address of the cluster without looking whether their API server lives",
+			Cluster: fixed, Twin: moving, Scenario: "catalogue/balanced-by-vip",
+			Catches: []Catch{{Requirement: "HA-CL-010", Says: "must see errors for no longer than"}}},
+	}
+}
+
+// loopBalancer makes the balancer end soon after each start, for longer than the
+// restart limit.
+func loopBalancer(ctx context.Context, c framework.Cluster) error {
+	l, ok := c.(framework.CrashLooper)
+	if !ok {
+		return errors.New("the balancer cannot be made to end again and again")
+	}
+	return l.CrashLoop(ctx, framework.LoadBalancer, 500*time.Millisecond, 11*time.Second)
+}
