@@ -249,25 +249,25 @@ type objectEvents struct {
 // openWatch watches an object of the probes. Where it is not accepted within
 // limit it is given up.
 func openWatch(ctx context.Context, api *client.API, name string, from uint64, limit time.Duration) (objectEvents, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	query := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + name}, "timeoutSeconds": {strconv.Itoa(watchSeconds)}}
 	if from > 0 {
 		query.Set("resourceVersion", strconv.FormatUint(from, 10))
 	}
-	late := fmt.Errorf("the watch was not accepted in %s", limit)
-	tooLong := time.AfterFunc(limit, func() { cancel(late) })
+	tooLong := time.AfterFunc(limit, cancel)
 	body, err := api.Stream(ctx, client.Request{Method: http.MethodGet, Path: configMaps, Query: query})
 	if !tooLong.Stop() {
 		if err == nil {
 			body.Close()
 		}
-		err = late // the cause of ctx may yet be to come
+		// Not the context's cause: the timer may not have come to that yet.
+		err = fmt.Errorf("the watch was not accepted in %s", limit)
 	}
 	if err != nil {
-		cancel(nil)
+		cancel()
 		return objectEvents{}, watchError(err)
 	}
-	return objectEvents{name, closers{body, func() { cancel(nil) }}, json.NewDecoder(body)}, nil
+	return objectEvents{name, closers{body, cancel}, json.NewDecoder(body)}, nil
 }
 
 // next returns the version of the object's next state.
