@@ -36,6 +36,10 @@ func judgeCommitLatency(m *matter) finding {
 		if min(n, k) < enoughLatencies {
 			return inconclusive("too few writes through %s were acknowledged to compare: %d before the faults and %d while they lasted, and it takes %d each", e, n, k, enoughLatencies)
 		}
+		// Writes that are slow by themselves hide what a distance adds.
+		if before > m.bound.Limit/2 {
+			return inconclusive("the median write through %s took %s before the faults already, more than half of the bound of %s, so by how much it grew cannot be told", e, short(before), m.bound)
+		}
 		seen = append(seen, e+": "+short(before)+" before, "+short(during)+" while the faults lasted")
 		if d := during - before; d > worst {
 			worst, through = d, e
