@@ -62,6 +62,7 @@ func definitions() []definition {
 		throughput(),
 		endpointsFollow(),
 		learnsAddresses(),
+		failsOver(),
 		applicationConverges(), podsUntouched(), nodesReady(), workGoesOn(), podsBound(),
 		handover(),
 		noStaleRead(),

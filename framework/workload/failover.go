@@ -24,22 +24,43 @@ const (
 	failoverKey = "/api/v1/namespaces/default"
 	// failoverPause is between two of its requests, learnEach between two
 	// questions for addresses.
-	failoverPause = 200 * time.Millisecond
+	failoverPause = 400 * time.Millisecond
 	learnEach     = time.Second
 	// failoverTimeout is how long one of its requests may take: several addresses
 	// may have to be tried for as long as a client waits for each.
 	failoverTimeout = 20 * time.Second
+	// failoverClients is how many there are: where each of them begins is left to
+	// chance.
+	failoverClients = 4
 )
 
-// StartFailover starts a client that knows the addresses of the API servers that
-// there are now, learns others from the kubernetes service and moves on by itself
-// when one fails (see package failover). It reads all the while (purpose "failover");
-// each operation has the address that the client had in the end. stop ends it.
+// StartFailover starts clients that know the addresses of the API servers that there
+// are now, learn others from the kubernetes service and move on by themselves when one
+// fails (see package failover). They read all the while (purpose "failover"); each
+// operation has the address that the client had in the end. stop ends them.
 func StartFailover(ctx context.Context, c framework.Cluster, w *record.Writer, seed uint64) (stop func(), err error) {
 	entrances := apiServers(c.Entrances())
 	if len(entrances) == 0 {
 		return nil, fmt.Errorf("failover client: cluster %s has no API server that clients reach", c.Name())
 	}
+	var stops []func()
+	stop = func() {
+		for _, s := range stops {
+			s()
+		}
+	}
+	for i := range failoverClients {
+		one, err := startFailover(ctx, entrances, w, fmt.Sprintf("%s/%d", PurposeFailover, i+1), seed+uint64(i))
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		stops = append(stops, one)
+	}
+	return stop, nil
+}
+
+func startFailover(ctx context.Context, entrances []framework.Entrance, w *record.Writer, name string, seed uint64) (stop func(), err error) {
 	config := failover.Config{Seed: seed}
 	for _, e := range entrances {
 		u, err := url.Parse(e.Config.Host)
@@ -69,7 +90,7 @@ func StartFailover(ctx context.Context, c framework.Cluster, w *record.Writer, s
 	all.Go(func() { servers.Learn(ctx, learner, learnEach) })
 	all.Go(func() {
 		for client.Pause(ctx, failoverPause) {
-			failoverRead(ctx, api, servers, w)
+			failoverRead(ctx, name, api, servers, w)
 		}
 	})
 	return func() {
@@ -80,8 +101,8 @@ func StartFailover(ctx context.Context, c framework.Cluster, w *record.Writer, s
 	}, nil
 }
 
-func failoverRead(ctx context.Context, api *client.API, servers *failover.Servers, w *record.Writer) {
-	op := record.Op{Client: "failover", Entrance: "failover", API: apiKubernetes, Type: record.OpGet, Consistency: "quorum",
+func failoverRead(ctx context.Context, name string, api *client.API, servers *failover.Servers, w *record.Writer) {
+	op := record.Op{Client: name, Entrance: PurposeFailover, API: apiKubernetes, Type: record.OpGet, Consistency: "quorum",
 		Key: failoverKey, Purpose: PurposeFailover, Call: w.Now()}
 	limited, cancel := context.WithTimeout(ctx, failoverTimeout)
 	defer cancel()

@@ -90,7 +90,9 @@ func Plants() []Plant {
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.ClaimedLeader})},
 			Catches: []Catch{{Judge: "one-leader-per-term", Says: "one leader per term"}}},
 	}
-	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants(), nodePlants(), leasePlants(), applicationPlants(), quorumPlants(), endpointPlants(), watchRequirementPlants(), topologyPlants(), supervisedPlants(), balancingPlants())
+	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants(), nodePlants(),
+		leasePlants(), applicationPlants(), quorumPlants(), endpointPlants(), watchRequirementPlants(),
+		topologyPlants(), supervisedPlants(), balancingPlants(), failoverPlants())
 }
 
 // unplantable returns why nothing can be planted for a requirement, by ID.

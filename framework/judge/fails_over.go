@@ -1,0 +1,97 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func failsOver() definition {
+	return definition{Doc{
+		Name:       "fails-over",
+		Guarantee:  "A client with a list of addresses starts at a random one and moves on when a request fails: a request fails only if every address fails.",
+		Source:     "API server HA proposal, section 4.1",
+		NeedsFault: true,
+		Params: map[string]string{
+			"faults": "all injections that such clients are to get over, separated by commas (default: the check's fault)",
+		},
+	}, judgeFailsOver}
+}
+
+func judgeFailsOver(m *matter) finding {
+	hit := []string{m.address(m.fault.node())}
+	for _, id := range splitList(m.check.Params["faults"]) {
+		hit = append(hit, m.address(m.faults[id].node()))
+	}
+	made := 0
+	at := map[string]string{}    // where each client was last
+	began := map[string]string{} // and first
+	left := map[string]int{}     // how often an address that was hit was left
+	var excused []string
+	for i := range m.run.Ops {
+		op := m.run.Ops[i].V
+		if op.Purpose != purposeFailover {
+			continue
+		}
+		made++
+		if op.Outcome != record.OK {
+			server := m.answeredThroughout(op.Call, op.Return)
+			if server != "" {
+				return failed("A client with a list of addresses must get on as long as one of them answers: a request of %s failed (%s to %s), though the API server on %s answered others all the while.",
+					op.Client, when(op.Call), when(op.Return), server).shows(describe(op))
+			}
+			excused = append(excused, describe(op))
+			continue
+		}
+		address, _, _ := strings.Cut(op.Address, ":")
+		if began[op.Client] == "" {
+			began[op.Client] = address
+		}
+		if before := at[op.Client]; before != "" && before != address && slices.Contains(hit, before) {
+			left[before]++
+		}
+		at[op.Client] = address
+	}
+	starts := map[string]bool{}
+	for _, address := range began {
+		starts[address] = true
+	}
+	switch {
+	case made == 0:
+		return inconclusive("no client with a list of addresses made a request")
+	case len(excused) > 0:
+		return inconclusive("%d requests of clients with a list of addresses failed while no API server was seen to answer all the while", len(excused)).shows(excused...)
+	case len(left) == 0:
+		return inconclusive("no client was at an API server that was hit: %d requests show nothing", made)
+	case len(began) > 2 && len(starts) == 1:
+		return inconclusive("all %d clients began at the same address: nothing shows that they choose one at random", len(began))
+	}
+	moves := 0
+	for _, n := range left {
+		moves += n
+	}
+	return passed("None of %d requests of %d clients with a list of addresses failed: they began at %d of them and left one that was hit %d times.",
+		made, len(began), len(starts), moves).counted("%d of %d requests", made, made)
+}
+
+// answeredThroughout returns a node whose API server answered every probe on new
+// connections, one at least, that began in some time; empty for none.
+func (m *matter) answeredThroughout(from, to record.Nanos) string {
+	good, bad := map[string]int{}, map[string]bool{}
+	for _, p := range m.run.Probes {
+		switch pr := p.V; {
+		case pr.Reused || pr.End < from || pr.Start > to:
+		case !pr.OK:
+			bad[pr.Entrance] = true
+		case pr.Start >= from && pr.End <= to:
+			good[pr.Entrance]++
+		}
+	}
+	for _, name := range m.apiServers() {
+		if good[name] > 0 && !bad[name] {
+			return name
+		}
+	}
+	return ""
+}

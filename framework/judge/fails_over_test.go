@@ -1,0 +1,68 @@
+package judge
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// turned is a record of three clients with a list of addresses: two begin on node-1,
+// which is killed at 20 s, one on node-2. A request that begins at failedAt fails.
+func turned(failedAt float64, others string) *story {
+	s := newStory().fault("first", "kill", "node-1", "kube-apiserver", 20, 26)
+	for t := 10.0; t < 40; t++ {
+		for client, address := range map[int]string{1: "10.77.0.11", 2: "10.77.0.11", 3: "10.77.0.12"} {
+			if t >= 20 && client < 3 {
+				address = "10.77.0.13"
+			}
+			op := during(t, t+0.5)
+			op.Type, op.Entrance, op.Purpose = record.OpGet, "failover", "failover"
+			op.Client, op.Address = fmt.Sprintf("failover/%d", client), address+":6443"
+			if t == failedAt && client == 1 {
+				op.Outcome, op.Error = record.Refused, "503"
+			}
+			s.op(op)
+		}
+		for _, node := range []string{"node-1", "node-2", "node-3"} {
+			ok := node != "node-1" || t < 20 || t >= 26
+			if node != "node-1" && others == "down" {
+				ok = false
+			}
+			if others == "unseen" {
+				continue
+			}
+			add(s, &s.run.Probes, record.Probe{Entrance: node, Kind: record.ProbeRead, OK: ok, Start: sec(t + 0.1), End: sec(t + 0.2)})
+		}
+	}
+	return s
+}
+
+func TestFailsOver(t *testing.T) {
+	check := record.Check{Requirement: "HA-CL-001", Judge: "fails-over", Fault: "first", Params: map[string]string{"faults": "first"}}
+	rule(t, check, []ruling{
+		{name: "moved on", want: Pass, says: "None of 90 requests of 3 clients", story: func() *story { return turned(0, "") }},
+		{name: "failed though another one answered", want: Fail, says: "though the API server on node-2 answered others", story: func() *story { return turned(22, "") }},
+		{name: "failed while none answered", want: Inconclusive, says: "while no API server was seen to answer", story: func() *story { return turned(22, "down") }},
+		{name: "failed while nobody looked", want: Inconclusive, says: "while no API server was seen to answer", story: func() *story { return turned(22, "unseen") }},
+		{name: "nobody asked", want: Inconclusive, says: "no client with a list", story: func() *story {
+			return newStory().fault("first", "kill", "node-1", "kube-apiserver", 20, 26)
+		}},
+		{name: "nobody was there", want: Inconclusive, says: "no client was at an API server that was hit", story: func() *story {
+			return turned(0, "").change(func(r *record.Run) {
+				for i := range r.Ops {
+					r.Ops[i].V.Address = "10.77.0.12:6443"
+				}
+			})
+		}},
+		{name: "all began at one", want: Inconclusive, says: "began at the same address", story: func() *story {
+			return turned(0, "").change(func(r *record.Run) {
+				for i := range r.Ops {
+					if r.Ops[i].V.Address == "10.77.0.12:6443" {
+						r.Ops[i].V.Address = "10.77.0.11:6443"
+					}
+				}
+			})
+		}},
+	})
+}
