@@ -70,10 +70,16 @@ func (c *operator) wanted(replicas int) string {
 	return fmt.Sprintf("%d replicas (%s)", replicas, value)
 }
 
+// scaledAnnotation names the scaling that a Deployment had last.
+const scaledAnnotation = "holdfast.dev/scaled"
+
+// scaleTo sets how many pods a Deployment is to have. The annotation makes it a change
+// also where that is so already: a patch that changes nothing is answered with the
+// version that there was.
 func (c *operator) scaleTo(ctx context.Context, name string, replicas int) record.Op {
 	op := record.Op{Type: record.OpPatch, Key: deploymentKind.resource + "/" + name, Value: c.wanted(replicas)}
 	return c.change(ctx, deploymentKind, op, http.MethodPatch, deploymentKind.path(c.namespace)+"/"+name,
-		map[string]any{"spec": map[string]any{"replicas": replicas}})
+		map[string]any{"metadata": map[string]any{"annotations": map[string]string{scaledAnnotation: op.Value}}, "spec": map[string]any{"replicas": replicas}})
 }
 
 // remove deletes an object, at once where it is a pod: there is nothing to wait for
