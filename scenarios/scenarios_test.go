@@ -3,6 +3,7 @@ package scenarios
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,23 +29,28 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// The requirements that the first scenarios must settle.
+// Every requirement of these areas is settled, and what a cluster MUST keep by the
+// profile core already.
 func TestSettled(t *testing.T) {
-	settled := map[string]bool{}
+	settled, core := map[string]bool{}, map[string]bool{}
 	for _, s := range All() {
 		for _, r := range s.Spec.Requirements {
 			if _, ok := RequirementByID(r.ID); !ok {
 				t.Errorf("%s settles %s, which the catalogue does not have", s.Metadata.Name, r.ID)
 			}
-			if s.In("core") {
-				settled[r.ID] = true
-			}
+			settled[r.ID] = settled[r.ID] || s.In("full")
+			core[r.ID] = core[r.ID] || s.In("core")
 		}
 	}
-	for _, id := range strings.Fields(`HA-TOP-001 HA-TOP-002 HA-QR-001 HA-QR-002 HA-QR-003 HA-QR-005 HA-QR-009
-		HA-EP-001 HA-EP-003 HA-EP-006 HA-LE-001 HA-LE-002 HA-CL-003`) {
-		if !settled[id] {
-			t.Errorf("no scenario of profile core settles %s", id)
+	for _, r := range Requirements() {
+		if !slices.Contains([]string{"TOP", "QR", "WCH", "EP", "LE", "CL", "WL"}, r.Area) {
+			continue
+		}
+		if !settled[r.ID] || r.Level == "MUST" && !core[r.ID] {
+			t.Errorf("%s is not settled, or only by the profile full", r.ID)
+		}
+		if r.Why == "" || r.ByHand == "" || r.Breaks == "" {
+			t.Errorf("%s is not explained", r.ID)
 		}
 	}
 }
