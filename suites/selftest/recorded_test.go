@@ -1,0 +1,59 @@
+package selftest
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// TestRecorded judges records of real clusters once more, those of planted violations
+// and of their healthy twins: what was caught once is caught without a cluster.
+//
+// testdata/recorded/NAME has a short record of the plant NAME, or of the healthy twin
+// healthy-SCENARIO, as `holdfast selftest --out` leaves it.
+func TestRecorded(t *testing.T) {
+	const dir = "testdata/recorded"
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, e := range entries {
+		t.Run(e.Name(), func(t *testing.T) {
+			run, err := record.Read(filepath.Join(dir, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			results := judge.Evaluate(run)
+			if strings.HasPrefix(e.Name(), "healthy-") {
+				for _, r := range results {
+					if r.Verdict == judge.Fail {
+						t.Errorf("%s: %s", r.Requirement, r.Sentence)
+					}
+				}
+				return
+			}
+			plants := Plants()
+			i := slices.IndexFunc(plants, func(p Plant) bool { return p.Name == e.Name() })
+			if i < 0 {
+				t.Fatal("there is no such plant")
+			}
+			for _, c := range plants[i].Catches {
+				shown[c.subject()] = true
+				if !slices.ContainsFunc(results, func(r judge.Result) bool {
+					return (r.Judge == c.Judge || r.Requirement == c.Requirement) && r.Verdict == c.verdict() && strings.Contains(r.Sentence, c.Says)
+				}) {
+					t.Errorf("%s is not %s, saying %q", c.subject(), c.verdict(), c.Says)
+				}
+			}
+		})
+	}
+	if len(shown) < 20 {
+		t.Errorf("records show of %d judges only that they find fault", len(shown))
+	}
+}
