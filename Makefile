@@ -21,7 +21,7 @@ ARGS     ?=
 # What the tests run clusters of; see `holdfast fetch --help`.
 FETCH       ?= kubernetes default kwok default etcd v3.5.12
 # Packages whose tests start whole clusters: one at a time, for their timings.
-INTEGRATION := ./clusters/local/... ./suites/...
+INTEGRATION := ./clusters/local/... ./suites/... ./docs/library
 TEST_ARGS   ?=
 
 ##@ Use
