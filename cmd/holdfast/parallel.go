@@ -1,20 +1,21 @@
 package main
 
-import "math"
-
 // What a cluster takes while it has traffic.
 const (
 	nodeMemory   = 550 << 20 // bytes, each control-plane node with its share of the rest
 	clusterCores = 1.2
+	// coresToSpare keeps clusters out of each other's way: on two cores, two of them
+	// leave no time idle, and what is measured then proves nothing.
+	coresToSpare = 0.3
 	// spareMemory is left to holdfast itself and to others.
 	spareMemory = 1 << 30
 )
 
 // defaultParallel is how many clusters of so many nodes at a time a machine with so many
 // cores and so much memory to spare, in bytes, can be expected to bear; 0 bytes stand for
-// not known. Cores are rounded up or down, since scenarios wait most of the time.
+// not known.
 func defaultParallel(cores int, memory uint64, nodes int) int {
-	n := int(math.Round(float64(cores) / clusterCores))
+	n := int((float64(cores) - coresToSpare) / clusterCores)
 	if memory > 0 {
 		n = min(n, int(int64(memory-min(memory, spareMemory))/int64(nodes*nodeMemory)))
 	}

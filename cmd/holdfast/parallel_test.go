@@ -11,10 +11,10 @@ func TestDefaultParallel(t *testing.T) {
 		want   int
 	}{
 		{1, 8 * gib, 3, 1},
-		{2, 8 * gib, 3, 2},
+		{2, 8 * gib, 3, 1},
 		{2, 4 * gib, 3, 1},
 		{2, gib / 2, 3, 1},
-		{2, 0, 3, 2},
+		{2, 0, 3, 1},
 		{4, 16 * gib, 3, 3},
 		{16, 16 * gib, 3, 9},
 		{16, 16 * gib, 5, 5},
