@@ -52,6 +52,7 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 	if err != nil {
 		return nil, err
 	}
+	spec.ExtraArgs = c.unelected(spec.ExtraArgs)
 	n := &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m}
 	if err := c.equip(n, members, existing); err != nil {
 		return nil, errors.Join(err, c.discard(n))
@@ -79,7 +80,6 @@ func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err
 		}
 		spec.ExtraArgs = throughTamper(spec.ExtraArgs)
 	}
-	spec.ExtraArgs = c.unelected(spec.ExtraArgs)
 	commands := component.Commands(component.Node{
 		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: files,
 		Config: filepath.Join(m.dir, "config"), Data: data, Logs: m.logs,
