@@ -240,7 +240,7 @@ func (balanced) Entrances() []framework.Entrance {
 func TestProcessOfBalancer(t *testing.T) {
 	w, read := recording(t)
 	o := &Observers{cfg: Config{Cluster: balanced{reporter: &reporter{process: framework.Process{PID: 7, State: "S"}}}, StatusInterval: time.Hour}, w: w}
-	loops, err := o.processes(t.Context())
+	loops, err := o.balancerProcess(t.Context())
 	if err != nil || len(loops) != 1 {
 		t.Fatal(loops, err)
 	}
