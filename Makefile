@@ -55,7 +55,7 @@ test-unit: ## The tests that start no cluster and need no fetch
 	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
 
 .PHONY: selftest
-selftest: fetch ## Plant a violation of every guarantee and see it caught (a quarter of an hour; ARGS)
+selftest: fetch ## Plant a violation of every guarantee and see it caught (an hour or more; ARGS)
 	$(BIN) selftest $(ARGS)
 
 .PHONY: verify
