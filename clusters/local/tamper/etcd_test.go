@@ -159,14 +159,6 @@ func TestEtcdProxy(t *testing.T) {
 		expect(t, "third", values(t, through, "old/a"), []string{"2"})
 		acted(t, 1)
 	})
-	t.Run("missing key", func(t *testing.T) {
-		rules(t, Rule{Mode: MissingKey, Prefix: "many/"})
-		put(t, through, "many/a", "1")
-		put(t, through, "many/b", "2")
-		expect(t, "range", values(t, through, "many/", clientv3.WithPrefix()), []string{"2"})
-		expect(t, "single", values(t, through, "many/a"), []string{"1"})
-		acted(t, 1)
-	})
 	t.Run("consistency", func(t *testing.T) {
 		rules(t, Rule{Mode: Serializable}, Rule{Mode: Linearizable})
 		values(t, through, "plain/a")

@@ -24,14 +24,7 @@ func (p *etcdProxy) ranged(_ context.Context, q *pb.RangeRequest, ask func(*pb.R
 			q.Revision = max(1, last.Revision-r.By)
 		}
 	}
-	a, err := ask(q)
-	if err != nil || len(a.Kvs) < 2 {
-		return a, err
-	}
-	if _, ok := p.desk.act(MissingKey, string(a.Kvs[0].Key)); ok {
-		a.Kvs, a.Count = a.Kvs[1:], a.Count-1
-	}
-	return a, nil
+	return ask(q)
 }
 
 // write does what is common to all writes. Its answer is the header of one that

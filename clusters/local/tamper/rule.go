@@ -19,8 +19,6 @@ const (
 	Linearizable Mode = "linearizable"
 	// OldRange serves a range as it was Rule.By revisions ago.
 	OldRange Mode = "old-range"
-	// MissingKey leaves a key out of a range of several.
-	MissingKey Mode = "missing-key"
 	// LostWrite answers a put, or a transaction that writes, as done, and does
 	// nothing.
 	LostWrite Mode = "lost-write"
@@ -114,7 +112,7 @@ const (
 	OldStream Mode = "old-stream"
 )
 
-var etcdModes = []Mode{Serializable, Linearizable, OldRange, MissingKey, LostWrite, LostUpdate, RefusedWrite, LateWrite, NoCompare, LowRevision,
+var etcdModes = []Mode{Serializable, Linearizable, OldRange, LostWrite, LostUpdate, RefusedWrite, LateWrite, NoCompare, LowRevision,
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
 	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
 
