@@ -84,11 +84,11 @@ func TestClusterThatCannotBeMade(t *testing.T) {
 	c := newCommandLine(t)
 	t.Setenv("PATH", t.TempDir()) // no HAProxy is found
 	file := filepath.Join(t.TempDir(), "plain.yaml")
-	if err := os.WriteFile(file, []byte(strings.NewReplacer("NAME", "plain", "CLUSTER", "{loadBalancer: haproxy}").Replace(tinyScenario)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.NewReplacer("NAME", "plain", "CLUSTER", "{}").Replace(tinyScenario)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	stdout, stderr := c.do(exitInconclusive, "run", "--out", out, "-f", file)
+	stdout, stderr := c.do(exitInconclusive, "run", "--lb", "haproxy", "--out", out, "-f", file)
 	c.contains(stdout, "the scenario was not run: creating cluster holdfast: failed to find HAProxy")
 	c.contains(stderr, "the run ended early: cluster-1: creating cluster holdfast")
 	if _, err := reports.Load(out); err != nil {
