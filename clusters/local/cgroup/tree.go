@@ -171,8 +171,9 @@ func Move(dir string, pid int) error {
 // Home moves a process back to the group of this one.
 func (t *Tree) Home(pid int) error { return Move(t.home, pid) }
 
-// dyingLimit is how long a sweep waits for the processes of a tree without an owner.
-const dyingLimit = time.Second
+// dyingLimit is how long a sweep waits for the processes of a tree without an owner:
+// with a quota of computing time, ending takes them seconds on a busy machine.
+const dyingLimit = 5 * time.Second
 
 // Sweep removes the trees that dead processes left. It disturbs none that is in use:
 // that is locked, and a group that has processes cannot be removed.
