@@ -43,10 +43,5 @@ func (c *Cluster) EtcdBalancerConfig() (clientv3.Config, bool) {
 	if c.spec.Spec.EtcdBalancer == "" || c.balancer == nil {
 		return clientv3.Config{}, false
 	}
-	config := c.etcdTLS
-	config.TLS = config.TLS.Clone()
-	// Members' certificates are for their own addresses, and for this name.
-	config.TLS.ServerName = "localhost"
-	config.Endpoints = []string{component.EtcdURL(c.balancer.addr.Addr())}
-	return config, true
+	return c.etcdAt(component.EtcdURL(c.balancer.addr.Addr())), true
 }

@@ -71,7 +71,11 @@ func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err
 	}
 	files := filepath.Join(m.dir, pkiDir)
 	server := component.APIServerURL(addr.Addr())
-	if err := c.pki.WriteNode(files, spec.Name, server, []netip.Addr{addr.Addr()}, nil); err != nil {
+	addrs := []netip.Addr{addr.Addr()}
+	if c.spec.Spec.EtcdBalancer != "" {
+		addrs = append(addrs, host(balancerHost).Addr())
+	}
+	if err := c.pki.WriteNode(files, spec.Name, server, addrs, nil); err != nil {
 		return err
 	}
 	if c.o.Tamper {
