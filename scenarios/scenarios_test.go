@@ -60,13 +60,22 @@ func TestScenarios(t *testing.T) {
 		if _, err := os.Stat(s.Metadata.Name + ".yaml"); err != nil {
 			t.Errorf("scenario %s is in a file of another name", s.Metadata.Name)
 		}
-		if s.In("smoke") && !s.In("core") || s.In("core") && !s.In("full") {
-			t.Errorf("%s: profiles %v: each profile holds the smaller ones", s.Metadata.Name, s.Spec.Profiles)
+		for _, r := range s.Spec.Requirements {
+			if s.In("smoke") && !settles("core", r.ID) || s.In("core") && !settles("full", r.ID) {
+				t.Errorf("%s: profiles %v: a larger profile does not settle %s", s.Metadata.Name, s.Spec.Profiles, r.ID)
+			}
 		}
 	}
 	if first := All()[0].Metadata.Name; first != "steady" {
 		t.Errorf("the first scenario is %s", first)
 	}
+}
+
+// settles tells whether a profile settles a requirement.
+func settles(profile, id string) bool {
+	return slices.ContainsFunc(All(), func(s *Scenario) bool {
+		return s.In(profile) && slices.ContainsFunc(s.Spec.Requirements, func(r Settles) bool { return r.ID == id })
+	})
 }
 
 func TestBadFiles(t *testing.T) {

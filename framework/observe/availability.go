@@ -42,16 +42,16 @@ type prober struct {
 
 // paces are how often each kind of probe is made, in ProbeIntervals, on a kept and
 // on a new connection, which costs a TLS handshake on both sides. All of them make
-// 2.5 probes an interval through each entrance. How often a watch on a kept
+// 1.7 probes an interval through each entrance. How often a watch on a kept
 // connection is probed is up to watchProbes.
 var paces = []struct {
 	kind      record.ProbeKind
 	kept, new float64
 }{
-	{record.ProbeQuorumRead, 1, 5},
-	{record.ProbeRead, 2.5, 10},
-	{record.ProbeWrite, 2.5, 10},
-	{record.ProbeWatch, 0, 10},
+	{record.ProbeQuorumRead, 1, 10},
+	{record.ProbeRead, 5, 15},
+	{record.ProbeWrite, 5, 15},
+	{record.ProbeWatch, 0, 15},
 }
 
 // availability probes each entrance on new and on kept connections. A read is a

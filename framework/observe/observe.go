@@ -18,10 +18,10 @@ type Config struct {
 	Cluster framework.Cluster
 	// ProbeInterval is the time between two quorum reads of an entrance on a kept
 	// connection, 100 ms where 0. All others follow from it: cached reads and
-	// writes every 2.5 intervals, watches every 5; on new connections, which cost a
-	// TLS handshake on both sides, quorum reads every 5 intervals, the rest every
-	// 10. That is 2.5 probes an interval for each entrance: 100 a second for three
-	// nodes and a balancer.
+	// writes every 5 intervals, watches too; on new connections, which cost a TLS
+	// handshake on both sides, quorum reads every 10 intervals, the rest every 15.
+	// That is 1.7 probes an interval for each entrance: 68 a second for three nodes
+	// and a balancer.
 	ProbeInterval time.Duration
 	// ReadTimeout and WriteTimeout are how long a probe waits for its answer,
 	// 3 s and 10 s where 0.

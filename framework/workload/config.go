@@ -28,7 +28,8 @@ func ProfileNames() []string {
 }
 
 // DefaultProfiles returns those of a Config that names none. On three nodes they
-// make up to 150 requests per second, which leaves two processors room.
+// make about 50 requests per second, which leaves two processors room for three
+// clusters.
 func DefaultProfiles() []string {
 	return []string{ProfileRegisters, ProfileLists, ProfileWatches}
 }
@@ -64,7 +65,7 @@ type RegisterSettings struct {
 	ClientsPerEntrance int `yaml:"clientsPerEntrance"` // 2 where 0
 	// Keys is the number of registers that all clients share, 5 where 0.
 	Keys     int           `yaml:"keys"`
-	Interval time.Duration `yaml:"interval"` // 100 ms where 0
+	Interval time.Duration `yaml:"interval"` // 250 ms where 0
 	// ValueSize is the size of every tenth value in bytes; 0 for short ones only.
 	ValueSize int `yaml:"valueSize"`
 }
@@ -199,7 +200,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Namespace, DefaultNamespace)
 	or(&c.Registers.ClientsPerEntrance, 2)
 	or(&c.Registers.Keys, 5)
-	or(&c.Registers.Interval, 100*time.Millisecond)
+	or(&c.Registers.Interval, 250*time.Millisecond)
 	or(&c.Lists.ClientsPerEntrance, 1)
 	or(&c.Lists.Interval, 500*time.Millisecond)
 	or(&c.Lists.Limit, 2)
