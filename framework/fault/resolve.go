@@ -27,6 +27,8 @@ var ErrNobody = errors.New("nobody is in that role at the moment")
 //	etcd/node-2      the member on that node
 //	etcd/any         the first member that runs
 //	apiserver/...    as for etcd: apiserver/leader is on the etcd leader's node
+//	apiserver/serving the one that the load balancer sends clients to, where it is one:
+//	                 on the node that holds the address that moves (vip); likewise node/serving
 //	kcm/active       the controller manager that holds the lease
 //	kcm/standby      the first running one that does not; likewise scheduler/...
 //	node/...         a whole node, as for etcd
@@ -115,6 +117,8 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 		name = r.node
 	case r.role == anyOne:
 		name, err = c.running(ctx, r.kind, "")
+	case r.role == serving:
+		name, err = c.serving(ctx)
 	case r.role == leader || r.role == follower:
 		if name, err = c.etcdLeader(ctx); err == nil && r.role == follower {
 			name, err = c.running(ctx, kind{names: []string{"etcd"}, component: framework.Etcd}, name)
@@ -132,6 +136,36 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 			return "", fmt.Errorf("there is no control-plane node %q: there are %s", name, strings.Join(nodeNames(c.Nodes()), ", "))
 		}
 		return "", fmt.Errorf("node %s does not run %s, which runs on %s", name, r.kind.component, strings.Join(nodeNames(candidates), ", "))
+	}
+	return name, nil
+}
+
+// serving returns the only node that the load balancer sends clients to.
+func (c resolver) serving(ctx context.Context) (string, error) {
+	reporter, err := ability[framework.BackendReporter](c.Cluster, "cluster "+c.Name(), "finding the node that the load balancer sends clients to")
+	if err != nil {
+		return "", err
+	}
+	var name string
+	_, held, seen := await(ctx, resolveLimit, func(ctx context.Context) (bool, string) {
+		backends, err := reporter.Backends(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		var up []string
+		for _, b := range backends {
+			if b.Up {
+				up = append(up, b.Name)
+			}
+		}
+		if len(up) != 1 {
+			return false, fmt.Sprintf("the load balancer of cluster %s sends clients to %d nodes (%s), not to a single one", c.Name(), len(up), strings.Join(up, ", "))
+		}
+		name = up[0]
+		return true, ""
+	})
+	if !held {
+		return "", fmt.Errorf("%w: %s", ErrNobody, seen)
 	}
 	return name, nil
 }

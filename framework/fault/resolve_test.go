@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,6 +73,40 @@ func TestResolve(t *testing.T) {
 		c.nodes[2].processes[framework.APIServer].PID = 0
 		if _, err := Resolve(t.Context(), c, "apiserver/any"); err == nil || !strings.Contains(err.Error(), "nobody is in that role") {
 			t.Errorf("none runs: %v", err)
+		}
+	})
+}
+
+// balanced has a load balancer that tells how it sees its backends.
+type balanced struct {
+	*fakeCluster
+	up []string
+}
+
+func (b *balanced) Backends(context.Context) ([]framework.Backend, error) {
+	var all []framework.Backend
+	for _, n := range b.nodes {
+		all = append(all, framework.Backend{Name: n.name, Up: slices.Contains(b.up, n.name)})
+	}
+	return all, nil
+}
+
+func TestResolveServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &balanced{newFake(framework.APIServer), []string{"node-2"}}
+		for _, target := range []string{"apiserver/serving", "node/serving"} {
+			if got, err := Resolve(t.Context(), c, target); err != nil || got.Node != "node-2" {
+				t.Errorf("%s: %+v, %v", target, got, err)
+			}
+		}
+		for _, up := range [][]string{nil, {"node-1", "node-3"}} {
+			c.up = up
+			if got, err := Resolve(t.Context(), c, "node/serving"); !errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), "not to a single one") {
+				t.Errorf("%v: %+v, %v", up, got, err)
+			}
+		}
+		if _, err := Resolve(t.Context(), c.fakeCluster, "node/serving"); err == nil || !strings.Contains(err.Error(), "BackendReporter") {
+			t.Errorf("no reporter: %v", err)
 		}
 	})
 }

@@ -18,6 +18,7 @@ const (
 	active   role = "active"   // holder of the component's lease
 	standby  role = "standby"  // first node whose instance does not hold it
 	anyOne   role = "any"      // first node that runs it
+	serving  role = "serving"  // the only node that the load balancer sends clients to
 )
 
 // kind is the first part of a target.
@@ -31,13 +32,14 @@ type kind struct {
 // kinds returns what the first part of a target may be.
 func kinds() []kind {
 	etcdRoles := []role{leader, follower, anyOne}
+	servingRoles := append(slices.Clone(etcdRoles), serving)
 	leaseRoles := []role{active, standby, anyOne}
 	return []kind{
 		{names: []string{"etcd"}, component: framework.Etcd, roles: etcdRoles},
-		{names: []string{"apiserver", "kube-apiserver"}, component: framework.APIServer, roles: etcdRoles},
+		{names: []string{"apiserver", "kube-apiserver"}, component: framework.APIServer, roles: servingRoles},
 		{names: []string{"kcm", "kube-controller-manager"}, component: framework.ControllerManager, roles: leaseRoles, lease: "kube-controller-manager"},
 		{names: []string{"scheduler", "kube-scheduler"}, component: framework.Scheduler, roles: leaseRoles, lease: "kube-scheduler"},
-		{names: []string{"node"}, roles: etcdRoles},
+		{names: []string{"node"}, roles: servingRoles},
 		{names: []string{"agent", string(framework.NodeAgent)}, component: framework.NodeAgent, roles: etcdRoles},
 	}
 }
@@ -147,7 +149,7 @@ func parseOnNode(s string) (reference, error) {
 		r.role = role(which)
 		return r, nil
 	}
-	if slices.Contains([]role{leader, follower, active, standby, anyOne}, role(which)) {
+	if slices.Contains([]role{leader, follower, active, standby, anyOne, serving}, role(which)) {
 		return reference{}, fmt.Errorf("%q does not fit %q, which takes %s", which, first, rolesOf(k))
 	}
 	if n, err := strconv.ParseUint(which, 10, 16); err == nil {

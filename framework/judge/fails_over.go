@@ -3,6 +3,7 @@ package judge
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -75,21 +76,27 @@ func judgeFailsOver(m *matter) finding {
 		made, len(began), len(starts), moves).counted("%d of %d requests", made, made)
 }
 
+// probesAround is how long before and after a request the probes are looked at that
+// tell which API servers answered meanwhile: each is probed more than once in it.
+const probesAround = record.Nanos(time.Second)
+
 // answeredThroughout returns a node whose API server answered every probe on new
-// connections, one at least, that began in some time; empty for none.
+// connections around some time, one before or in it and one after its start at least;
+// empty for none.
 func (m *matter) answeredThroughout(from, to record.Nanos) string {
-	good, bad := map[string]int{}, map[string]bool{}
+	before, after, bad := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, p := range m.run.Probes {
 		switch pr := p.V; {
-		case pr.Reused || pr.End < from || pr.Start > to:
+		case pr.Reused || pr.End < from-probesAround || pr.Start > to+probesAround:
 		case !pr.OK:
 			bad[pr.Entrance] = true
-		case pr.Start >= from && pr.End <= to:
-			good[pr.Entrance]++
+		default:
+			before[pr.Entrance] = before[pr.Entrance] || pr.Start <= to
+			after[pr.Entrance] = after[pr.Entrance] || pr.End >= from
 		}
 	}
 	for _, name := range m.apiServers() {
-		if good[name] > 0 && !bad[name] {
+		if before[name] && after[name] && !bad[name] {
 			return name
 		}
 	}

@@ -24,14 +24,14 @@ const (
 	failoverKey = "/api/v1/namespaces/default"
 	// failoverPause is between two of its requests, learnEach between two
 	// questions for addresses.
-	failoverPause = 400 * time.Millisecond
+	failoverPause = 800 * time.Millisecond
 	learnEach     = time.Second
 	// failoverTimeout is how long one of its requests may take: several addresses
 	// may have to be tried for as long as a client waits for each.
 	failoverTimeout = 20 * time.Second
 	// failoverClients is how many there are: where each of them begins is left to
-	// chance.
-	failoverClients = 4
+	// chance, and not at one and the same, or nothing shows that it is.
+	failoverClients = 8
 )
 
 // StartFailover starts clients that know the addresses of the API servers that there

@@ -40,7 +40,8 @@ func nodePlants() []Plant {
 		{Name: "count-configured", Violation: "kube-apiserver --endpoint-reconciler-type=master-count --apiserver-count=3",
 			Cluster: numbered, Twin: growing, Scenario: "catalogue/nodes-scaled", Catches: follow("must hold exactly the API servers")},
 		{Name: "nodes-not-listed", Violation: "kube-apiserver --endpoint-reconciler-type=none, nodes that change",
-			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/nodes-scaled", Catches: follow("still held []")},
+			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/nodes-scaled",
+			Catches: append(follow("still held []"), Catch{Requirement: "HA-CL-002", Says: "must learn new ones from the kubernetes service"})},
 		{Name: "nothing-to-learn", Violation: "kube-apiserver --endpoint-reconciler-type=none, a client that knows the first addresses",
 			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/addresses-learnt", Catches: []Catch{
 				{Judge: "learns-addresses", Says: "must learn new ones from the kubernetes service"},
