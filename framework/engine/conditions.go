@@ -28,6 +28,8 @@ const (
 	active            = "active"
 	apiWritable       = "api-writable"
 	steady            = "steady"
+	// applicationConverged needs what earlier looks saw: see convergence.
+	applicationConverged = "application-converged"
 )
 
 // conditions tells of each condition whether it is about an injection.
@@ -35,6 +37,7 @@ func conditions() map[string]bool {
 	return map[string]bool{
 		endpointGone: true, endpointBack: true, endpointsComplete: false, endpointsExact: false,
 		takeover: true, active: true, lockTaken: true, apiWritable: false, steady: false,
+		applicationConverged: false,
 	}
 }
 
@@ -54,6 +57,9 @@ func conditions() map[string]bool {
 //	                    node, which holds its lock
 //	api-writable        every API server that is not hit acknowledges a write
 //	steady              the control plane is healthy (see observe.SteadyState)
+//	application-converged
+//	                    each Deployment of the traffic's application was seen as it is
+//	                    wanted since the wait began
 //
 // An API server is hit where a fault is in force on its node.
 func Conditions() []string { return sortedKeys(conditions()) }
@@ -89,8 +95,12 @@ func (r *run) await(ctx context.Context, u *Until, limit time.Duration) (held bo
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	look := func(ctx context.Context) error { return r.condition(ctx, u) }
+	if u.Condition == applicationConverged {
+		look = r.convergence()
+	}
 	for {
-		err := r.condition(ctx, u)
+		err := look(ctx)
 		if err == nil {
 			return true, ""
 		}

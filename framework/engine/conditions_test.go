@@ -1,11 +1,46 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
+
+func TestApplicationConverged(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	r := &run{cluster: c, apis: map[string]*client.API{}}
+	defer r.close()
+	set := func(name string, generation, observed, ready int) {
+		c.Set("/apis/apps/v1/namespaces/holdfast-app/deployments/"+name, fmt.Sprintf(
+			`{"metadata":{"name":%q,"generation":%d},"spec":{"replicas":3},"status":{"observedGeneration":%d,"replicas":3,"updatedReplicas":3,"readyReplicas":%d}}`,
+			name, generation, observed, ready))
+	}
+	look := r.convergence()
+	missing := func(want string) {
+		t.Helper()
+		if err := look(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	missing("there is no application")
+	set("backend", 2, 2, 3)
+	set("frontend", 2, 1, 3)
+	missing("Deployment frontend has not been as it is wanted yet: its controller has not looked at generation 2")
+	// What was right once may be scaled again meanwhile.
+	set("backend", 3, 2, 3)
+	set("frontend", 2, 2, 2)
+	missing("3 pods, 2 of them ready, and 3 are wanted")
+	set("frontend", 2, 2, 3)
+	if err := look(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// Another wait begins anew.
+	look = r.convergence()
+	missing("Deployment backend")
+}
 
 func TestEndpointsComplete(t *testing.T) {
 	t.Parallel()

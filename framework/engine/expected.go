@@ -37,6 +37,8 @@ func typical() map[string]string {
 		// An election, and requests that wait for it.
 		apiWritable: "2E",
 		steady:      "E",
+		// Controllers carry a change out in a second or two.
+		applicationConverged: "2E",
 	}
 }
 

@@ -36,7 +36,7 @@ func scaledTime(kwok map[string]string) *clusters.Cluster {
 
 // applicationPlants are those about what controllers, schedulers and nodes do with an
 // application. The steps are those of the scenario: at 1 the first fault is injected, at
-// 10 and 11 the controller manager and the scheduler, at 15 and 16 they are healed.
+// 12 and 13 the controller manager and the scheduler, at 17 and 18 they are healed.
 func applicationPlants() []Plant {
 	const scenario, pods = catalogue + "application", "/registry/pods/holdfast-app/"
 	return []Plant{
@@ -48,7 +48,7 @@ func applicationPlants() []Plant {
 				{Judge: "application-converges", Says: "must be as it is wanted within"},
 			}},
 		{Name: "work-stands-still", Violation: "standby controller managers cannot write the lease while work is waiting",
-			Cluster: proxied, Scenario: scenario, From: 11, Until: 17,
+			Cluster: proxied, Scenario: scenario, From: 13, Until: 19,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/leases/kube-system/kube-controller-manager"})},
 			Catches: []Catch{
 				{Requirement: "HA-LE-008", Says: "What is created while kube-controller-manager has no active instance must be reconciled"},
@@ -56,7 +56,7 @@ func applicationPlants() []Plant {
 				{Judge: "work-goes-on", Says: "created by"},
 			}},
 		{Name: "lost-bindings", Violation: "a store that acknowledges the bindings of some pods and loses them",
-			Cluster: proxied, Scenario: scenario, From: 11, Until: 15,
+			Cluster: proxied, Scenario: scenario, From: 13, Until: 17,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.LostUpdate, Prefix: pods + "pod-"})},
 			Catches: []Catch{
 				{Requirement: "HA-LE-009", Says: "No pod may be forgotten"},
