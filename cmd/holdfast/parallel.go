@@ -2,9 +2,9 @@ package main
 
 // What a cluster takes while it has traffic.
 const (
-	nodeMemory   = 550 << 20 // bytes, each control-plane node with its share of the rest
-	clusterCores = 1.2
-	// coresToSpare keeps clusters out of each other's way: on two cores, two of them
+	nodeMemory = 550 << 20 // bytes, each control-plane node with its share of the rest
+	nodeCores  = 0.28      // likewise
+	// coresToSpare keeps clusters out of each other's way: three of them on two cores
 	// leave no time idle, and what is measured then proves nothing.
 	coresToSpare = 0.3
 	// spareMemory is left to holdfast itself and to others.
@@ -15,7 +15,7 @@ const (
 // cores and so much memory to spare, in bytes, can be expected to bear; 0 bytes stand for
 // not known.
 func defaultParallel(cores int, memory uint64, nodes int) int {
-	n := int((float64(cores) - coresToSpare) / clusterCores)
+	n := int((float64(cores) - coresToSpare) / (float64(nodes) * nodeCores))
 	if memory > 0 {
 		n = min(n, int(int64(memory-min(memory, spareMemory))/int64(nodes*nodeMemory)))
 	}
