@@ -62,7 +62,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 	flags.StringSliceVar(&judges, "judge", nil, "only these judges; * and ? are wild (default all)")
 	flags.StringSliceVar(&ids, "requirement", nil, "only these requirements; * and ? are wild (default all)")
 	flags.BoolVar(&list, "list", false, "list what would be planted, and do nothing")
-	flags.IntVar(&parallel, "parallel", min(2, runtime.NumCPU()), "how many clusters at a time; each takes about 1.6 GiB and most of a core")
+	flags.IntVar(&parallel, "parallel", max(1, runtime.NumCPU()/2), "how many clusters at a time; each takes about 1.6 GiB, and two cores if no timed failure is to be doubted")
 	flags.StringVar(&out, "out", "", "directory for records and logs; it must be new or empty (default none is kept)")
 	flags.VarP(&format, "output", "o", "output format")
 

@@ -91,5 +91,5 @@ func loopBalancer(ctx context.Context, c framework.Cluster) error {
 	if !ok {
 		return errors.New("the balancer cannot be made to end again and again")
 	}
-	return l.CrashLoop(ctx, framework.LoadBalancer, 500*time.Millisecond, 11*time.Second)
+	return crashLoop(ctx, l, framework.LoadBalancer, 11*time.Second)
 }

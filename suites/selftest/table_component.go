@@ -2,7 +2,6 @@ package selftest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -58,8 +57,7 @@ func killScheduler(ctx context.Context, c framework.Cluster) error {
 }
 
 // loopScheduler makes the scheduler of the last node end soon after each start,
-// for longer than a scenario takes to see it. It waits until the scheduler, which
-// was killed just before, runs again: what does not run cannot be made to end.
+// for longer than a scenario takes to see it.
 func loopScheduler(ctx context.Context, c framework.Cluster) error {
 	nodes := c.Nodes()
 	last := nodes[len(nodes)-1]
@@ -67,19 +65,18 @@ func loopScheduler(ctx context.Context, c framework.Cluster) error {
 	if !ok {
 		return fmt.Errorf("no component of %s can be made to end again and again", last.Name())
 	}
-	reporter, ok := last.(framework.ProcessReporter)
-	if !ok {
-		return fmt.Errorf("no component of %s tells whether it runs", last.Name())
-	}
+	return crashLoop(ctx, l, framework.Scheduler, 10*time.Second)
+}
+
+// crashLoop makes a component end soon after each start, from when it runs: it was
+// killed just before, and what does not run cannot be made to end.
+func crashLoop(ctx context.Context, l framework.CrashLooper, c framework.Component, lasting time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		p, err := reporter.Process(ctx, framework.Scheduler)
-		if err == nil && p.PID != 0 {
-			return l.CrashLoop(ctx, framework.Scheduler, 500*time.Millisecond, 10*time.Second)
-		}
-		if !client.Pause(ctx, 20*time.Millisecond) {
-			return fmt.Errorf("waiting for the scheduler of %s to run: %w", last.Name(), errors.Join(ctx.Err(), err))
+		err := l.CrashLoop(ctx, c, 500*time.Millisecond, lasting)
+		if err == nil || !client.Pause(ctx, 20*time.Millisecond) {
+			return err
 		}
 	}
 }
