@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -113,24 +114,61 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-func TestLeftSteady(t *testing.T) {
-	run := &record.Run{}
-	for _, tc := range []struct {
-		steady record.Steady
+// having is a cluster of which nothing is known but its nodes.
+type having struct {
+	framework.Cluster
+	nodes []string
+}
+
+type named struct {
+	framework.Node
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
+func (h having) Nodes() (all []framework.Node) {
+	for _, n := range h.nodes {
+		all = append(all, named{name: n})
+	}
+	return all
+}
+
+func TestLeftAsFound(t *testing.T) {
+	steady := record.Steady{Phase: "after", OK: true}
+	injected := record.Fault{ID: "a", Phase: record.FaultInjected, Proven: true}
+	healed := record.Fault{ID: "a", Phase: record.FaultHealed, Proven: true}
+	failed := record.Fault{ID: "a", Phase: record.FaultFailed}
+	for name, tc := range map[string]struct {
+		steady []record.Steady
+		faults []record.Fault
+		nodes  []string
 		want   bool
 	}{
-		{record.Steady{Phase: "before"}, false},
-		{record.Steady{Phase: "before", OK: true}, false}, // cut short
-		{record.Steady{Phase: "after", OK: true}, true},
-		{record.Steady{Phase: "after"}, false},
-		{record.Steady{Phase: "after", OK: true}, true},
+		"nothing is said":     {nil, nil, []string{"node-1"}, false},
+		"unhealthy before":    {[]record.Steady{{Phase: "before"}}, nil, []string{"node-1"}, false},
+		"cut short":           {[]record.Steady{{Phase: "before", OK: true}}, nil, []string{"node-1"}, false},
+		"steady":              {[]record.Steady{{Phase: "after"}, steady}, nil, []string{"node-1"}, true},
+		"not steady at last":  {[]record.Steady{steady, {Phase: "after"}}, nil, []string{"node-1"}, false},
+		"healed":              {[]record.Steady{steady}, []record.Fault{injected, healed}, []string{"node-1"}, true},
+		"not healed":          {[]record.Steady{steady}, []record.Fault{injected}, []string{"node-1"}, false},
+		"healed unproven":     {[]record.Steady{steady}, []record.Fault{injected, {ID: "a", Phase: record.FaultHealed}}, []string{"node-1"}, false},
+		"healing failed":      {[]record.Steady{steady}, []record.Fault{injected, failed}, []string{"node-1"}, false},
+		"healed when retried": {[]record.Steady{steady}, []record.Fault{injected, failed, healed}, []string{"node-1"}, true},
+		"injection failed":    {[]record.Steady{steady}, []record.Fault{failed}, []string{"node-1"}, false},
+		"fault not possible":  {[]record.Steady{steady}, []record.Fault{{ID: "a", Phase: record.FaultFailed, Missing: "Killer"}}, []string{"node-1"}, true},
+		"a node too many":     {[]record.Steady{steady}, nil, []string{"node-1", "node-2"}, false},
+		"another node":        {[]record.Steady{steady}, nil, []string{"node-2"}, false},
 	} {
-		run.Steadies = append(run.Steadies, record.Timed[record.Steady]{V: tc.steady})
-		if got := leftSteady(run); got != tc.want {
-			t.Errorf("after %+v: %t", tc.steady, got)
+		run := &record.Run{Meta: record.Meta{Nodes: []record.Node{{Name: "node-1"}}}}
+		for _, s := range tc.steady {
+			run.Steadies = append(run.Steadies, record.Timed[record.Steady]{V: s})
 		}
-	}
-	if leftSteady(&record.Run{}) {
-		t.Error("a record that says nothing")
+		for _, f := range tc.faults {
+			run.Faults = append(run.Faults, record.Timed[record.Fault]{V: f})
+		}
+		if got := LeftAsFound(run, having{nodes: tc.nodes}); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

@@ -167,14 +167,36 @@ func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Sc
 			problems = append(problems, fmt.Errorf("%s: %s: %s", r.Verdict, r.Requirement, r.Sentence))
 		}
 	}
-	return leftSteady(run), errors.Join(problems...)
+	return LeftAsFound(run, c), errors.Join(problems...)
 }
 
-// leftSteady tells whether the last that a record says of the cluster is that its
-// steady state held after the scenario.
-func leftSteady(run *record.Run) bool {
+// LeftAsFound tells whether a scenario left a cluster as it found it, so that others may
+// follow: by its record the steady state held at last and every fault is proven to be
+// healed, and the cluster has the nodes that it had.
+func LeftAsFound(run *record.Run, c framework.Cluster) bool {
 	n := len(run.Steadies)
-	return n > 0 && run.Steadies[n-1].V.OK && run.Steadies[n-1].V.Phase == "after"
+	if n == 0 || !run.Steadies[n-1].V.OK || run.Steadies[n-1].V.Phase != "after" {
+		return false
+	}
+	open := map[string]bool{} // injections that something may be left of
+	for _, f := range run.Faults {
+		open[f.V.ID] = f.V.Missing == "" && (f.V.Phase != record.FaultHealed || !f.V.Proven)
+	}
+	for _, left := range open {
+		if left {
+			return false
+		}
+	}
+	var found, has []string
+	for _, n := range run.Meta.Nodes {
+		found = append(found, n.Name)
+	}
+	for _, n := range c.Nodes() {
+		has = append(has, n.Name())
+	}
+	slices.Sort(found)
+	slices.Sort(has)
+	return slices.Equal(found, has)
 }
 
 // Run runs the registered specs outside of go test, with Ginkgo's own report on

@@ -124,8 +124,7 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out strin
 	shown.Line("%d runs on %d clusters, %d at a time", total, len(work), parallel)
 	defer shown.Done()
 
-	ctx, cancel := context.WithCancelCause(cmd.Context())
-	defer cancel(nil)
+	ctx := cmd.Context()
 	var (
 		mu       sync.Mutex
 		outcomes []selftest.Outcome
@@ -139,22 +138,29 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out strin
 		}
 		all.Go(func() {
 			defer func() { <-free }()
-			err := plantIn(ctx, filepath.Join(out, fmt.Sprintf("%d-%s", i+1, b.Cluster)), b, shown, func(o selftest.Outcome) {
+			settled := 0
+			add := func(o selftest.Outcome) {
 				mu.Lock()
 				defer mu.Unlock()
+				settled++
 				outcomes = append(outcomes, o)
 				shown.Line("%5s  [%d/%d] %s: %s", shown.Elapsed(), len(outcomes), total, o.Unit, o)
-			})
-			if err != nil {
-				cancel(err)
+			}
+			err := plantIn(ctx, filepath.Join(out, fmt.Sprintf("%d-%s", i+1, b.Cluster)), b, shown, add)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			// The other clusters go on; what this one was to show stays open.
+			for _, u := range b.Units[settled:] {
+				add(selftest.Outcome{Unit: u, Problem: err.Error()})
 			}
 		})
 	}
 	all.Wait()
-	if cmd.Context().Err() != nil {
-		return nil, fmt.Errorf("after %d of %d runs: %w", len(outcomes), total, context.Cause(cmd.Context()))
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("after %d of %d runs: %w", len(outcomes), total, context.Cause(ctx))
 	}
-	return outcomes, context.Cause(ctx)
+	return outcomes, nil
 }
 
 // printRows prints the table.

@@ -120,12 +120,12 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 	defer cancel()
 	switch u.Condition {
 	case endpointGone, endpointBack:
-		node, err := r.faulted(u.Fault)
+		addresses, err := r.faulted(u.Fault)
 		if err != nil {
 			return err
 		}
 		return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
-			return checkListed(ctx, api, []string{node.Address().String()}, u.Condition == endpointBack)
+			return checkListed(ctx, api, addresses, u.Condition == endpointBack)
 		})
 	case endpointsComplete:
 		want := r.unhitAddresses()
@@ -158,23 +158,27 @@ func (r *run) injection(id string) (*inForce, error) {
 	return nil, fmt.Errorf("nothing is injected as %q", id)
 }
 
-func (r *run) faulted(id string) (framework.Node, error) {
+// faulted returns the addresses of the nodes that an injection hit.
+func (r *run) faulted(id string) (addresses []string, err error) {
 	i, err := r.injection(id)
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range r.cluster.Nodes() {
-		if n.Name() == i.node() {
-			return n, nil
+		if slices.Contains(i.nodes(), n.Name()) {
+			addresses = append(addresses, n.Address().String())
 		}
 	}
-	return nil, fmt.Errorf("injection %s hit no node", id)
+	if len(addresses) == 0 {
+		return nil, fmt.Errorf("injection %s hit no node", id)
+	}
+	return addresses, nil
 }
 
 // hit returns the nodes on which a fault is in force.
 func (r *run) hit() (nodes []string) {
 	for _, i := range r.unhealed() {
-		nodes = append(nodes, i.node())
+		nodes = append(nodes, i.nodes()...)
 	}
 	return nodes
 }

@@ -26,20 +26,20 @@ func TestApplicationConverged(t *testing.T) {
 		}
 	}
 	missing("there is no application")
-	set("backend", 2, 2, 3)
-	set("frontend", 2, 1, 3)
-	missing("Deployment frontend has not been as it is wanted yet: its controller has not looked at generation 2")
-	// What was right once may be scaled again meanwhile.
-	set("backend", 3, 2, 3)
-	set("frontend", 2, 2, 2)
-	missing("3 pods, 2 of them ready, and 3 are wanted")
+	set("backend", 2, 1, 3)
 	set("frontend", 2, 2, 3)
+	missing("Deployment backend has not been as it is wanted yet: its controller has not looked at generation 2")
+	// What was right once may be scaled again meanwhile.
+	set("frontend", 3, 2, 3)
+	set("backend", 2, 2, 2)
+	missing("3 pods, 2 of them ready, and 3 are wanted")
+	set("backend", 2, 2, 3)
 	if err := look(t.Context()); err != nil {
 		t.Error(err)
 	}
 	// Another wait begins anew.
 	look = r.convergence()
-	missing("Deployment backend")
+	missing("Deployment frontend")
 }
 
 func TestEndpointsComplete(t *testing.T) {

@@ -29,13 +29,14 @@ func (r *run) convergence() func(context.Context) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			var missing error
 			for _, d := range all.Items {
 				name, lack := d.Metadata.Name, d.lack()
-				if seen[name] = seen[name] || lack == ""; !seen[name] {
-					return fmt.Errorf("Deployment %s has not been as it is wanted yet: %s", name, lack)
+				if seen[name] = seen[name] || lack == ""; !seen[name] && missing == nil {
+					missing = fmt.Errorf("Deployment %s has not been as it is wanted yet: %s", name, lack)
 				}
 			}
-			return nil
+			return missing
 		})
 	}
 }

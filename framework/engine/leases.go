@@ -36,7 +36,7 @@ func (r *run) held(ctx context.Context, id string, elsewhere bool) error {
 			}
 			holder := observe.HolderNode(lease.Spec.HolderIdentity)
 			known := slices.ContainsFunc(r.cluster.Nodes(), func(n framework.Node) bool { return n.Name() == holder })
-			if !known || elsewhere && holder == i.node() {
+			if !known || elsewhere && slices.Contains(i.nodes(), holder) {
 				return fmt.Errorf("the lease of %s is held by %q", c, lease.Spec.HolderIdentity)
 			}
 		}

@@ -28,7 +28,7 @@ func (r *run) locksTaken(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if t.Node == i.node() || slices.Contains(hit, t.Node) {
+		if slices.Contains(i.nodes(), t.Node) || slices.Contains(hit, t.Node) {
 			return fmt.Errorf("the lock of %s is held by %s", c, t.Node)
 		}
 	}

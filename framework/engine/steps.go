@@ -23,7 +23,8 @@ type inForce struct {
 	ttl    time.Duration
 }
 
-func (i *inForce) node() string { return i.inj.Target().Node }
+// nodes are those that it hit; none where it hit another host.
+func (i *inForce) nodes() []string { return i.inj.Target().AllNodes() }
 
 // errUnproven ends a timeline whose fault did not come about: going on would
 // only take time. The record tells why.
@@ -206,7 +207,7 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 	aim(&entry, t)
 	called := time.Now()
 	proof, err := i.inj.Heal(ctx)
-	i.healed = true
+	i.healed = err == nil // or it is tried again at the end
 	if !proof.Called.IsZero() {
 		called = proof.Called
 	}
@@ -266,7 +267,7 @@ func (r *run) act(ctx context.Context, a *Action) {
 	node := ""
 	for _, i := range r.injections {
 		if i.step.ID == a.Fault {
-			node = i.node()
+			node = i.inj.Target().Node
 		}
 	}
 	var err error

@@ -66,8 +66,6 @@ func applicationPlants() []Plant {
 			Cluster: rogue, Scenario: scenario,
 			Catches: []Catch{
 				{Requirement: "HA-LE-008", Says: "were wanted at most"},
-				// Two controllers give each Service slices of their own.
-				{Requirement: "HA-WL-001"},
 				{Judge: "one-actor", Says: "kube-controller-manager"},
 			}},
 		{Name: "pinned-workers", Violation: "worker nodes that know one API server, and not the balancer",

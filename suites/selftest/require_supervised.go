@@ -12,7 +12,7 @@ func supervisedPlants() []Plant {
 		// or be seen by the checks of every run that look at components.
 		{Name: "keeps-running", Violation: "a supervisor that leaves the scheduler running when it can no longer renew its lock",
 			Cluster: careless, Twin: supervised, Scenario: "catalogue/supervised-components",
-			Catches: []Catch{{Requirement: "HA-LE-011", Says: "must"}, {Judge: "supervised", Says: "must"}}},
+			Catches: []Catch{{Requirement: "HA-LE-011", Says: "that supervisors elect must"}, {Judge: "supervised", Says: "that supervisors elect must"}}},
 	}
 }
 

@@ -104,6 +104,8 @@ func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
 		set(Unclear, "the plant never acted: no proxy tampered with anything")
 	case len(planted.surplus) > 0:
 		set(Missed, "%s failed as well, which nothing was planted for: %s", planted.surplus[0].Requirement, planted.surplus[0].Sentence)
+	case planted.Verdict == judge.Fail && planted.Overruled != "":
+		set(Missed, "it failed only because %s did: %s", planted.Overruled, planted.Sentence)
 	case planted.Verdict == c.verdict() && strings.Contains(planted.Sentence, c.Says):
 		switch {
 		case healthy == nil:
@@ -129,8 +131,8 @@ type ruling struct {
 }
 
 // verdictOf returns what was said of a unit by a judge or on a requirement, or why
-// nothing was. Of
-// several verdicts, as on several checks, the worst counts.
+// nothing was. Of several verdicts, as on several checks, the worst counts; a failure that
+// a check of every run brought about comes after one of its own.
 func verdictOf(outcomes []Outcome, plant, scenario, name string) (*ruling, string) {
 	why := "it was not run"
 	for _, o := range outcomes {
@@ -143,8 +145,14 @@ func verdictOf(outcomes []Outcome, plant, scenario, name string) (*ruling, strin
 		why = "there is no verdict on " + name
 		var worst *ruling
 		order := []judge.Verdict{judge.NotApplicable, judge.Pass, judge.Inconclusive, judge.Fail}
+		rank := func(r judge.Result) int {
+			if r.Verdict == judge.Fail && r.Overruled == "" {
+				return len(order)
+			}
+			return slices.Index(order, r.Verdict)
+		}
 		for _, r := range o.Results {
-			if (r.Judge == name || r.Requirement == name) && (worst == nil || slices.Index(order, r.Verdict) > slices.Index(order, worst.Verdict)) {
+			if (r.Judge == name || r.Requirement == name) && (worst == nil || rank(r) > rank(worst.Result)) {
 				worst = &ruling{r, o.Took, o.Tries, o.Acted, o.Surplus}
 			}
 		}

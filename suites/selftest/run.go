@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/suites"
 )
 
 // tries is how often a unit is run before it is believed that it ends early, or
@@ -63,12 +64,8 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	if !ok {
 		return fmt.Errorf("there is no kind of cluster %q", b.Cluster)
 	}
-	c, err := local.Create(ctx, kind.spec, local.Options{Dir: env.Dir, Tamper: kind.tamper})
-	if err != nil {
-		return err
-	}
-	defer c.Close(context.WithoutCancel(ctx))
-	r := &runner{env: env, cluster: c}
+	r := &runner{env: env, kind: kind}
+	defer r.close(ctx)
 	for i, u := range b.Units {
 		env.Progress(fmt.Sprintf("%s: %s (%d of %d)", b.Cluster, u, i+1, len(b.Units)))
 		o := r.unit(ctx, u)
@@ -89,8 +86,24 @@ var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer)
 
 type runner struct {
 	env     Env
-	cluster *local.Cluster
+	kind    kind
+	cluster *local.Cluster // nil before the first run, and where the last one left it changed
 	runs    int
+}
+
+// ready makes a cluster where there is none.
+func (r *runner) ready(ctx context.Context) (err error) {
+	if r.cluster == nil {
+		r.cluster, err = local.Create(ctx, r.kind.spec, local.Options{Dir: r.env.Dir, Tamper: r.kind.tamper})
+	}
+	return err
+}
+
+func (r *runner) close(ctx context.Context) {
+	if r.cluster != nil {
+		r.cluster.Close(context.WithoutCancel(ctx))
+		r.cluster = nil
+	}
 }
 
 // unit runs a unit, again where a verdict is inconclusive and should not be.
@@ -163,6 +176,9 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := r.ready(ctx); err != nil {
+		return nil, 0, err
+	}
 	r.runs++
 	dir := filepath.Join(r.env.Dir, "record", fmt.Sprintf("%d-%s", r.runs, Unit{Plant: p.Name, Scenario: p.Scenario}.file()))
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
@@ -202,11 +218,17 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 	n, err := r.uproot(context.WithoutCancel(ctx))
 	acted += n
 	if err := errors.Join(runErr, err); err != nil {
+		r.close(ctx)
 		return nil, acted, err
 	}
 	run, err := record.Read(dir)
 	if err != nil {
+		r.close(ctx)
 		return nil, acted, err
+	}
+	// Whoever comes next must not find what was planted, or broken, before.
+	if !suites.LeftAsFound(run, r.cluster) {
+		r.close(ctx)
 	}
 	return judge.Evaluate(run), acted, nil
 }
