@@ -68,9 +68,10 @@ func (c *Cluster) addBalancer() error {
 
 // dialer returns what connects clients on the harness, with names from the cluster's
 // own name service, looked up for each connection. Addresses are tried in the order
-// of the answer until one accepts. Keep-alives notice a server that fell silent.
+// of the answer until one accepts, all within the time-out. Keep-alives notice a server
+// that fell silent.
 func (c *Cluster) dialer() *net.Dialer {
-	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
+	d := &net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
 	if c.names != nil {
 		server := hostPort(host(harnessHost).Addr(), dnsPort)
 		d.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {

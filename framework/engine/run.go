@@ -163,6 +163,14 @@ func (r *run) whole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer func() {
+		// Whoever recovers may go on with the cluster.
+		if p := recover(); p != nil {
+			r.healAll(ctx)
+			stop(false)
+			panic(p)
+		}
+	}()
 
 	err = r.timeline(ctx)
 	r.stopBackground()

@@ -65,6 +65,10 @@ type Answer struct {
 	Err error
 }
 
+// dialTimeout leaves time for a first packet that is lost, and is sent again after 1 s
+// and 3 s.
+const dialTimeout = 5 * time.Second
+
 // NewAPI returns a client for a configuration, which is left as it is. Rate
 // limits, timeouts and the environment's proxies do not apply; a proxy, dialer
 // or wrapper that the configuration names does.
@@ -84,8 +88,9 @@ func NewAPI(cfg *rest.Config, opts Options) (*API, error) {
 	dial := cfg.Dial
 	if dial == nil {
 		// Keep-alives notice a machine that lost power, where nobody sends
-		// anything on the connection, such as that of a watch.
-		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
+		// anything on the connection, such as that of a watch. A dial outlives its
+		// request: without a limit they would pile up while packets get lost.
+		d := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
 		dial = d.DialContext
 	}
 	protocols := new(http.Protocols)
