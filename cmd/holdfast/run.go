@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites"
@@ -132,6 +134,10 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if problem != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the run ended early: %v\n", problem)
 		}
+		if names := starved(d.results); len(names) > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the machine was overloaded during %s, so that what took too long there counts for nothing: run that again with --parallel 1, with nothing beside it\n",
+				strings.Join(names, ", "))
+		}
 		return d.announce(cmd, out, *output)
 	}
 	return cmd
@@ -171,6 +177,16 @@ func chooseScenarios(profile string, globs, files []string) ([]*scenarios.Scenar
 		}
 	}
 	return append(chosen, selected...), nil
+}
+
+// starved returns the scenarios that lost verdicts since the machine was overloaded.
+func starved(results []judge.Result) (names []string) {
+	for _, r := range results {
+		if r.Judge == "harness" && r.Verdict == judge.Inconclusive && !slices.Contains(names, r.Scenario) {
+			names = append(names, r.Scenario)
+		}
+	}
+	return names
 }
 
 // randomSeed returns a seed that a person can type again.

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+func TestStarved(t *testing.T) {
+	results := []judge.Result{
+		{Scenario: "calm", Judge: "harness", Verdict: judge.Pass},
+		{Scenario: "busy", Judge: "harness", Verdict: judge.Inconclusive},
+		{Scenario: "unclear", Judge: "takeover", Verdict: judge.Inconclusive},
+		{Scenario: "busy too", Judge: "harness", Verdict: judge.Inconclusive},
+	}
+	if got, want := starved(results), []string{"busy", "busy too"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
