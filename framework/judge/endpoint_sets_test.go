@@ -191,6 +191,29 @@ func TestEndpointsConverge(t *testing.T) {
 		{name: "the address of one that is kept down stays", want: Fail, took: "19s", says: "still held [10.77.0.11 10.77.0.12 10.77.0.13] after 19s", story: func() *story {
 			return gone(0).fault("other", "kill", "node-3", "kube-apiserver", 9, 50)
 		}},
+		{name: "an API server's fault could not be healed", want: Inconclusive, says: "may still be in force", story: func() *story {
+			return gone(36).fault("other", "kill", "node-3", "kube-apiserver", 9, 50).change(func(r *record.Run) {
+				r.Faults[3].V.Phase = record.FaultFailed
+				for i, e := range r.Endpoints {
+					if e.At >= sec(45) {
+						r.Endpoints[i].V.Addresses = []string{"10.77.0.11", "10.77.0.12"}
+					}
+				}
+			})
+		}},
+		{name: "another component is kept down", want: Pass, took: "5s", says: "[10.77.0.11 10.77.0.12] (and perhaps 10.77.0.13)", story: func() *story {
+			return gone(36).fault("other", "kill", "node-3", "kube-controller-manager", 9, 50)
+		}},
+		{name: "its API server is not listed", want: Pass, took: "5s", story: func() *story {
+			return gone(36).fault("other", "kill", "node-3", "etcd", 9, 50).change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					r.Endpoints[i].V.Addresses = slices.DeleteFunc(slices.Clone(r.Endpoints[i].V.Addresses), func(a string) bool { return a == "10.77.0.13" })
+				}
+			})
+		}},
+		{name: "not back while another component is kept down", want: Fail, took: "19s", story: func() *story {
+			return gone(99).fault("other", "kill", "node-3", "kube-controller-manager", 9, 50)
+		}},
 		{name: "watched too short", want: Inconclusive, says: "less than 12s", story: func() *story {
 			return gone(99).change(func(r *record.Run) { r.EndAt = sec(40) })
 		}},
