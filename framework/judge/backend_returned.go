@@ -19,6 +19,7 @@ func backendReturned() definition {
 func judgeBackendReturned(m *matter) finding {
 	node := m.fault.node()
 	called, back, end := m.fault.healed.Called, m.fault.healEffect(), m.run.EndAt
+	end = min(end, nextChange(m.run, back))
 	for _, other := range m.faults {
 		if other.injected != nil && other.injected.Called > back {
 			end = min(end, other.injected.Called)

@@ -77,6 +77,10 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "each API server that is not hit", want: Pass, says: "through node-1 and node-3", story: func() *story {
 			return through(drained().probes("node-1", true, 1, 58).probes("node-2", false, 10, 30).probes("node-3", true, 1, 58))
 		}},
+		{name: "a zone was hit", want: Pass, says: "requests through node-3 failed", story: func() *story {
+			return through(drained().probes("node-1", false, 10, 30).probes("node-3", true, 1, 58)).
+				change(func(r *record.Run) { r.Faults[0].V.Node, r.Faults[0].V.Nodes = "", []string{"node-1", "node-2"} })
+		}},
 		{name: "one of them failed", want: Fail, says: "A client of node-1 and node-3 must see no failed request", story: func() *story {
 			p := failed(15, 15.1)
 			p.Entrance = "node-3"
@@ -108,6 +112,9 @@ func TestBackendReturned(t *testing.T) {
 		}},
 		{name: "given up for another fault", want: Pass, story: func() *story {
 			return killed().at(33).backend("node-2", true, 32.5).fault("again", "kill", "node-2", "kube-apiserver", 38, 45).at(40).backend("node-2", false, 40)
+		}},
+		{name: "given up as its node leaves", want: Pass, story: func() *story {
+			return killed().at(33).backend("node-2", true, 32.5).changed("", record.NodeRemoved, "node-2", "10.77.0.12", 38, 45).at(40).backend("node-2", false, 40)
 		}},
 		{name: "watched too short", want: Inconclusive, says: "which is less than the bound", story: func() *story {
 			return killed().change(func(r *record.Run) { r.EndAt = sec(33) })

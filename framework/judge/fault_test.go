@@ -56,6 +56,11 @@ func TestIsolatedMember(t *testing.T) {
 			return isolated().write(record.OpCreate, "node-1", "k", "old", 151, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 251, 15, 21).
 				read("node-2", "k", "old", 151, 20, 21)
 		}},
+		{name: "another fault hits one meanwhile", want: Pass, says: "; through node-3 the longest time", story: func() *story {
+			return isolated().fault("other", "kill", "node-1", "kube-apiserver", 15, 25).change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Entrance != "node-1" || o.Call < sec(15) })
+			})
+		}},
 		{name: "the others stopped too", want: Fail, took: "10s", says: "must resume within 4s (2E + M, E = 1s, M = 2s) of the isolation of node-2: through node-1, no write was acknowledged for 10s (10.000s to 20.000s)", story: func() *story {
 			s := leaders(newStory()).fault("cut", "isolate", "node-2", "", 10, 30).failing("node-2", 10.1, 29).failing("node-1", 10.1, 20).failing("node-3", 10.1, 20)
 			return s.traffic("node-1", 19.99, 40).traffic("node-3", 15, 40)
@@ -147,6 +152,18 @@ func TestWriteGap(t *testing.T) {
 		{name: "with a new leader", story: func() *story { return with(leaderKilled()) }, want: Pass, says: "; node-3 leads etcd"},
 		{name: "a probe's write counts", want: Pass, took: "1.2s", story: func() *story {
 			return leaderKilled().probe(record.Probe{Entrance: "node-2", Kind: record.ProbeWrite, Start: sec(10.1), End: sec(10.2), OK: true})
+		}},
+		{name: "a zone was hit", want: Pass, says: "through node-3 was", story: func() *story {
+			return leaders(newStory()).fault("kill", "power-off", "", "", 10, 30).traffic("node-3", 1, 40).failing("node-1", 10, 30).failing("node-2", 10, 30).
+				change(func(r *record.Run) { r.Faults[0].V.Nodes = []string{"node-1", "node-2"} })
+		}},
+		{name: "the leader was in the zone", want: Pass, says: "; node-3 leads etcd", story: func() *story {
+			return with(leaderKilled().change(func(r *record.Run) { r.Faults[0].V.Node, r.Faults[0].V.Nodes = "", []string{"node-1"} }))
+		}},
+		{name: "another fault hits one meanwhile", want: Pass, says: "through node-2 was", story: func() *story {
+			return leaderKilled().fault("other", "kill", "node-3", "kube-apiserver", 20, 35).change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Entrance != "node-3" || o.Call < sec(20) })
+			}).failing("node-3", 20, 35)
 		}},
 		{name: "no new leader", want: Fail, says: "etcd must have a new leader after the kill of etcd on node-1", story: func() *story {
 			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader, e.Term = "m1", 2 })))

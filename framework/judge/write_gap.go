@@ -21,7 +21,7 @@ func writeGap() definition {
 
 func judgeWriteGap(m *matter) finding {
 	from, to := m.fault.effect(), m.fault.healed.Called
-	entrances := m.apiServers(m.fault.node())
+	entrances := m.apiServers(m.hitBetween(from, to)...)
 	if m.param("balancer", "false") == "true" && slices.Contains(m.run.Meta.Entrances, "balancer") {
 		entrances = append(entrances, "balancer")
 	}
@@ -61,13 +61,13 @@ func newLeader(m *matter, from, to record.Nanos) (node string, problem *finding)
 		f := inconclusive("the record does not show which etcd member led before the fault")
 		return "", &f
 	}
-	if hit := nodes[old.Leader]; hit != m.fault.node() {
-		f := inconclusive("the fault (%s) did not hit the etcd leader, which was member %s on %s", m.fault.what(), old.Leader, hit)
+	if on := nodes[old.Leader]; !slices.Contains(m.fault.nodes(), on) {
+		f := inconclusive("the fault (%s) did not hit the etcd leader, which was member %s on %s", m.fault.what(), old.Leader, on)
 		return "", &f
 	}
 	asked := 0
 	for _, e := range m.run.Etcd {
-		if e.At < from || e.At > to || e.V.Node == m.fault.node() || !e.V.OK {
+		if e.At < from || e.At > to || slices.Contains(m.fault.nodes(), e.V.Node) || !e.V.OK {
 			continue
 		}
 		asked++
@@ -83,6 +83,6 @@ func newLeader(m *matter, from, to record.Nanos) (node string, problem *finding)
 		return "", &f
 	}
 	f := failed("etcd must have a new leader after the %s: until the fault was healed, no surviving member named another than member %s on %s (term %d).",
-		m.fault.what(), old.Leader, m.fault.node(), old.Term).rests(from, to)
+		m.fault.what(), old.Leader, nodes[old.Leader], old.Term).rests(from, to)
 	return "", &f
 }
