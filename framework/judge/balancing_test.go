@@ -94,6 +94,11 @@ func (s *story) backend(name string, up bool, since float64) *story {
 	return add(s, &s.run.Backends, record.Backend{Name: name, Up: up, Since: sec(since)})
 }
 
+// silence is a balancer that tells nothing from now on.
+func silence(s *story) *story {
+	return add(s, &s.run.Backends, record.Backend{Error: "no answer"})
+}
+
 func TestBackendReturned(t *testing.T) {
 	// It is down from 12 s on, and back at 31 s.
 	killed := func() *story {
@@ -118,6 +123,19 @@ func TestBackendReturned(t *testing.T) {
 		}},
 		{name: "watched too short", want: Inconclusive, says: "which is less than the bound", story: func() *story {
 			return killed().change(func(r *record.Run) { r.EndAt = sec(33) })
+		}},
+		{name: "silent when it would be used again", want: Inconclusive, says: "when it last told, 1s after it was back, which is less than the bound", story: func() *story {
+			return silence(killed().at(32))
+		}},
+		{name: "silent after the bound", want: Fail, took: "9s", says: "did not use node-2 for 9s", story: func() *story { return silence(killed().at(40)) }},
+		{name: "told again after the bound", want: Inconclusive, says: "told nothing since a failed look at 32.000s", story: func() *story {
+			return silence(killed().at(32)).at(40).backend("node-2", true, 0)
+		}},
+		{name: "told again, by the balancer's word in time", want: Pass, took: "1.5s", story: func() *story {
+			return silence(killed().at(32)).at(40).backend("node-2", true, 32.5)
+		}},
+		{name: "told again, and not used yet", want: Fail, took: "14s", story: func() *story {
+			return silence(killed().at(32)).at(40).backend("node-2", false, 12).at(45).backend("node-2", true, 0)
 		}},
 		{name: "never given up", want: Inconclusive, says: "was not seen to have given node-2 up", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Backends = r.Backends[:2] })

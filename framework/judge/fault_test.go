@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -168,6 +169,11 @@ func TestWriteGap(t *testing.T) {
 		{name: "no new leader", want: Fail, says: "etcd must have a new leader after the kill of etcd on node-1", story: func() *story {
 			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader, e.Term = "m1", 2 })))
 		}},
+		{name: "nobody asked long enough", want: Inconclusive, says: "none gave its status later than 4s after the kill of etcd on node-1", story: func() *story {
+			return with(leaderKilled().change(func(r *record.Run) {
+				r.Etcd = slices.DeleteFunc(r.Etcd, func(e record.Timed[record.EtcdStatus]) bool { return e.At > sec(12) })
+			}).change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader, e.Term = "m1", 2 })))
+		}},
 		{name: "new leader in the old term", want: Fail, says: "etcd must have a new leader", story: func() *story {
 			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Term = 2 })))
 		}},
@@ -212,6 +218,11 @@ func lost() *story {
 	return s.failing("node-3", 12.1, 25).failing("balancer", 12.1, 25).traffic("node-3", 31, 50)
 }
 
+// without has no operations since quorum is back.
+func without() *story {
+	return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) })
+}
+
 func TestQuorumLoss(t *testing.T) {
 	check := record.Check{Requirement: "HA-QR-009", Level: "MUST", Judge: "quorum-loss", Fault: "b", Bound: "2E + M", Params: map[string]string{"faults": "a, b"}}
 	rule(t, check, []ruling{
@@ -231,16 +242,17 @@ func TestQuorumLoss(t *testing.T) {
 			return lost().write(record.OpCreate, "node-1", "n", "x", 356, 25.5, 25.7)
 		}},
 		{name: "back too late", want: Fail, took: "16.01s", says: "must be back within 14s", story: func() *story {
-			return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) }).traffic("node-3", 42, 50)
+			return without().failing("node-3", 26, 41).traffic("node-3", 42, 50)
 		}},
-		{name: "never back", want: Fail, took: "34s", story: func() *story {
-			return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) })
+		{name: "never back", want: Fail, took: "23.7s", says: "some were tried until 23.7s after it", story: func() *story { return without().failing("node-3", 26, 50) }},
+		{name: "one write took too long", want: Fail, took: "16s", story: func() *story {
+			return without().write(record.OpCreate, "node-3", "n", "x", 500, 30, 42).read("node-3", "n", "x", 500, 43, 43.1)
 		}},
-		{name: "record ends too early", want: Inconclusive, says: "the record ends before the bound", story: func() *story {
-			return lost().change(func(r *record.Run) {
-				keep(r, func(o record.Op) bool { return o.Call < sec(25) })
-				r.EndAt = sec(35)
-			})
+		{name: "late, but not tried before", want: Inconclusive, says: "none was tried around the bound", story: func() *story { return without().traffic("node-3", 42, 50) }},
+		{name: "not tried for long enough", want: Inconclusive, says: "none was tried beyond the bound", story: func() *story { return without().failing("node-3", 26, 35) }},
+		{name: "not tried", want: Inconclusive, says: "none was tried beyond the bound", story: without},
+		{name: "record ends too early", want: Inconclusive, says: "or the record ends before", story: func() *story {
+			return without().failing("node-3", 26, 34).change(func(r *record.Run) { r.EndAt = sec(35) })
 		}},
 		{name: "an acknowledged write lost", want: Fail, says: "must be linearizable: that of n is not", story: func() *story {
 			return lost().write(record.OpCreate, "node-3", "n", "x", 211, 11, 11.1).read("node-1", "n", "", 0, 50, 50.1).purpose("final-read")
