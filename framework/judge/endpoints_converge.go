@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,10 +17,14 @@ func endpointsConverge() definition {
 	}, judgeEndpointsConverge}
 }
 
+// seenToStay is for how long a list must be seen after the healing at least. It is read
+// once a second, and scenarios go on two seconds after they saw what they waited for.
+const seenToStay = time.Second
+
 func judgeEndpointsConverge(m *matter) finding {
 	healed := m.fault.healEffect()
 	e := m.expectedAt(healed)
-	worst, how := time.Duration(0), "still"
+	worst, changed := time.Duration(0), false // since the injection
 	var brief, seen []string
 	for _, c := range chains(m.run, e.hit...) {
 		var wrong, last *record.Timed[record.Endpoints]
@@ -33,9 +38,7 @@ func judgeEndpointsConverge(m *matter) finding {
 			switch {
 			case !e.met(s.V.Addresses):
 				wrong, settled = s, -1
-				if s.At >= m.fault.injected.Called {
-					how = "again"
-				}
+				changed = changed || s.At >= m.fault.injected.Called
 			case settled < 0:
 				settled = max(s.At, healed)
 			}
@@ -53,7 +56,7 @@ func judgeEndpointsConverge(m *matter) finding {
 		case took > m.bound.Limit:
 			return failed("default/kubernetes must hold exactly the API servers %s within %s after the %s was healed: %s did after %s.",
 				e, m.bound, m.fault.what(), c, short(took)).took(took).rests(healed, settled)
-		case watched >= m.run.Meta.Settings["M"]:
+		case watched >= seenToStay:
 			seen = append(seen, c.String())
 			worst = max(worst, took)
 		}
@@ -66,15 +69,18 @@ func judgeEndpointsConverge(m *matter) finding {
 	for _, source := range sources {
 		through := func(entrance string) bool { return slices.Contains(seen, source+" through "+entrance) }
 		if !slices.ContainsFunc(m.run.Meta.Entrances, through) {
-			return inconclusive("nothing was read of the %s of default/kubernetes for %s after the %s was healed", source, short(m.run.Meta.Settings["M"]), m.fault.what())
+			return inconclusive("nothing was read of the %s of default/kubernetes for %s after the %s was healed", source, short(seenToStay), m.fault.what())
 		}
 		for _, entrance := range ask {
 			if !through(entrance) {
 				return inconclusive("nothing was read of the %s of default/kubernetes through %s later than %s after the %s was healed",
-					source, entrance, short(m.run.Meta.Settings["M"]), m.fault.what())
+					source, entrance, short(seenToStay), m.fault.what())
 			}
 		}
 	}
-	return passed("Endpoints and EndpointSlice of default/kubernetes held exactly the API servers %s %s %s after the %s was healed, within %s, and from then on, by %s.",
-		e, how, short(worst), m.fault.what(), m.bound, and(seen)).took(worst)
+	how := fmt.Sprintf("held exactly the API servers %s again %s after the %s was healed, within %s", e, short(worst), m.fault.what(), m.bound)
+	if !changed {
+		how = fmt.Sprintf("still held exactly the API servers %s when the %s was healed", e, m.fault.what())
+	}
+	return passed("Endpoints and EndpointSlice of default/kubernetes %s, and from then on, by %s.", how, and(seen)).took(worst)
 }
