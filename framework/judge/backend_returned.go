@@ -19,17 +19,23 @@ func backendReturned() definition {
 func judgeBackendReturned(m *matter) finding {
 	node := m.fault.node()
 	called, back, end := m.fault.healed.Called, m.fault.healEffect(), m.run.EndAt
+	end = min(end, nextChange(m.run, back))
 	for _, other := range m.faults {
 		if other.injected != nil && other.injected.Called > back {
 			end = min(end, other.injected.Called)
 		}
 	}
 	told := false
+	silent := endless        // since when the balancer does not tell
+	var unknown record.Nanos // the same when it told that the API server is used
 	var before, up, lost *record.Timed[record.Backend]
 	for i := range m.run.Backends {
 		b := &m.run.Backends[i]
 		if b.V.Missing != "" {
 			return notApplicable("The load balancer does not tell which API servers it uses: %s.", b.V.Missing)
+		}
+		if b.V.Error != "" && b.At <= end {
+			silent = min(silent, b.At)
 		}
 		if b.V.Name != node || b.V.Error != "" || b.At > end {
 			continue
@@ -39,10 +45,11 @@ func judgeBackendReturned(m *matter) finding {
 		case b.At < called:
 			before = b
 		case up == nil && b.V.Up:
-			up = b
+			up, unknown = b, silent
 		case up != nil && lost == nil && !b.V.Up:
 			lost = b
 		}
+		silent = endless
 	}
 	switch {
 	case !slices.Contains(m.run.Meta.Entrances, "balancer"):
@@ -53,9 +60,10 @@ func judgeBackendReturned(m *matter) finding {
 		return inconclusive("the load balancer was not seen to have given %s up before it came back, so its return cannot be judged", node)
 	}
 	if up == nil {
+		end = min(end, max(silent, back))
 		waited := span(back, end)
 		if waited <= m.bound.Limit {
-			return inconclusive("the load balancer did not use %s again when the record ended, %s after it was back, which is less than the bound of %s",
+			return inconclusive("the load balancer did not use %s again when it last told, %s after it was back, which is less than the bound of %s",
 				node, short(waited), m.bound)
 		}
 		return failed("The load balancer must use an API server that is back within %s: it did not use %s for %s.", m.bound, node, short(waited)).
@@ -65,6 +73,8 @@ func judgeBackendReturned(m *matter) finding {
 	when := up.At
 	if up.V.Since > before.At && up.V.Since < up.At {
 		when = up.V.Since
+	} else if span(back, up.At) > m.bound.Limit && span(back, unknown) <= m.bound.Limit {
+		return inconclusive("the load balancer used %s when it told again %s, but told nothing since a failed look %s, so that it may have been in time", node, at(up.At), at(unknown))
 	}
 	// It may be used before the proof that it is back is there.
 	took := max(0, time.Duration(when-back))

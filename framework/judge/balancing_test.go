@@ -77,6 +77,10 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "each API server that is not hit", want: Pass, says: "through node-1 and node-3", story: func() *story {
 			return through(drained().probes("node-1", true, 1, 58).probes("node-2", false, 10, 30).probes("node-3", true, 1, 58))
 		}},
+		{name: "a zone was hit", want: Pass, says: "requests through node-3 failed", story: func() *story {
+			return through(drained().probes("node-1", false, 10, 30).probes("node-3", true, 1, 58)).
+				change(func(r *record.Run) { r.Faults[0].V.Node, r.Faults[0].V.Nodes = "", []string{"node-1", "node-2"} })
+		}},
 		{name: "one of them failed", want: Fail, says: "A client of node-1 and node-3 must see no failed request", story: func() *story {
 			p := failed(15, 15.1)
 			p.Entrance = "node-3"
@@ -88,6 +92,11 @@ func TestNoFailedRequest(t *testing.T) {
 // backend is what the balancer says of one.
 func (s *story) backend(name string, up bool, since float64) *story {
 	return add(s, &s.run.Backends, record.Backend{Name: name, Up: up, Since: sec(since)})
+}
+
+// silence is a balancer that tells nothing from now on.
+func silence(s *story) *story {
+	return add(s, &s.run.Backends, record.Backend{Error: "no answer"})
 }
 
 func TestBackendReturned(t *testing.T) {
@@ -109,8 +118,24 @@ func TestBackendReturned(t *testing.T) {
 		{name: "given up for another fault", want: Pass, story: func() *story {
 			return killed().at(33).backend("node-2", true, 32.5).fault("again", "kill", "node-2", "kube-apiserver", 38, 45).at(40).backend("node-2", false, 40)
 		}},
+		{name: "given up as its node leaves", want: Pass, story: func() *story {
+			return killed().at(33).backend("node-2", true, 32.5).changed("", record.NodeRemoved, "node-2", "10.77.0.12", 38, 45).at(40).backend("node-2", false, 40)
+		}},
 		{name: "watched too short", want: Inconclusive, says: "which is less than the bound", story: func() *story {
 			return killed().change(func(r *record.Run) { r.EndAt = sec(33) })
+		}},
+		{name: "silent when it would be used again", want: Inconclusive, says: "when it last told, 1s after it was back, which is less than the bound", story: func() *story {
+			return silence(killed().at(32))
+		}},
+		{name: "silent after the bound", want: Fail, took: "9s", says: "did not use node-2 for 9s", story: func() *story { return silence(killed().at(40)) }},
+		{name: "told again after the bound", want: Inconclusive, says: "told nothing since a failed look at 32.000s", story: func() *story {
+			return silence(killed().at(32)).at(40).backend("node-2", true, 0)
+		}},
+		{name: "told again, by the balancer's word in time", want: Pass, took: "1.5s", story: func() *story {
+			return silence(killed().at(32)).at(40).backend("node-2", true, 32.5)
+		}},
+		{name: "told again, and not used yet", want: Fail, took: "14s", story: func() *story {
+			return silence(killed().at(32)).at(40).backend("node-2", false, 12).at(45).backend("node-2", true, 0)
 		}},
 		{name: "never given up", want: Inconclusive, says: "was not seen to have given node-2 up", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Backends = r.Backends[:2] })

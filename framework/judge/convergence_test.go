@@ -130,6 +130,9 @@ func TestEndpointReturned(t *testing.T) {
 		{name: "leaves again by another fault", want: Pass, story: func() *story {
 			return watched(28, 53).fault("again", "kill", "node-2", "kube-apiserver", 57, 58).at(60).endpoints("node-1", without2...)
 		}},
+		{name: "leaves again with its node", want: Pass, story: func() *story {
+			return watched(28, 53).changed("", record.NodeRemoved, "node-2", "10.77.0.12", 57, 58).at(60).endpoints("node-1", without2...)
+		}},
 		{name: "never left", story: func() *story { return watched(99, 99) }, want: Inconclusive, says: "was not seen to have dropped node-2"},
 		{name: "record ends too early", want: Inconclusive, says: "the record ends after 2s", story: func() *story {
 			return watched(28, 99).change(func(r *record.Run) { r.EndAt = sec(53) })

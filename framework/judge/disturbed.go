@@ -21,7 +21,18 @@ func (m *matter) disturbed(from, to record.Nanos) (nodes []string) {
 			until = min(to, other.healEffect())
 		}
 		if time.Duration(until-max(from, other.injected.Called)) > margin {
-			nodes = append(append(nodes, other.injected.Node), other.injected.Nodes...)
+			nodes = append(nodes, other.nodes()...)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// hitBetween returns the nodes that any fault in force between two moments hits.
+func (m *matter) hitBetween(from, to record.Nanos) (nodes []string) {
+	for _, inj := range m.faults {
+		if inj.injected != nil && inj.injected.Called <= to && (inj.healed == nil || inj.healEffect() >= from) {
+			nodes = append(nodes, inj.nodes()...)
 		}
 	}
 	slices.Sort(nodes)

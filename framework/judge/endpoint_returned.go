@@ -22,6 +22,7 @@ func judgeEndpointReturned(m *matter) finding {
 		return inconclusive("the fault hit no control-plane node, but %q", m.fault.injected.Target)
 	}
 	called, back, end := m.fault.healed.Called, m.fault.healEffect(), m.run.EndAt+1
+	end = min(end, nextChange(m.run, back))
 	for _, other := range m.faults {
 		if other.injected != nil && other.injected.Called > back {
 			end = min(end, other.injected.Called)

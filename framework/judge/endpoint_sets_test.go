@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,6 +38,11 @@ func (s *story) set(t float64, version int, addresses ...string) *story {
 func flapped(s *story, t float64, addresses ...string) *story {
 	s.at(t)
 	return add(s, &s.run.Endpoints, record.Endpoints{Source: "endpoints", Via: "node-3", Addresses: addresses, Revision: fmt.Sprint(100 + 10*int(t) - 5)})
+}
+
+// forget takes states out of a record.
+func forget(which func(record.Timed[record.Endpoints]) bool) func(*record.Run) {
+	return func(r *record.Run) { r.Endpoints = slices.DeleteFunc(r.Endpoints, which) }
 }
 
 func TestEndpointsStable(t *testing.T) {
@@ -91,6 +97,16 @@ func TestEndpointsNeverEmpty(t *testing.T) {
 			return newStory().set(1, 7).set(2, 8)
 		}},
 		{name: "nothing read", want: Inconclusive, says: "no reading of the endpoints and endpointslice", story: func() *story { return newStory() }},
+		{name: "not read for a while", want: Inconclusive, says: "nothing was read of the endpoints of default/kubernetes through balancer, node-1, node-2 and node-3 from 19.000s for more than 3s", story: func() *story {
+			return steadily().change(forget(func(e record.Timed[record.Endpoints]) bool { return e.At > sec(19) && e.At < sec(30) }))
+		}},
+		{name: "not read for a while after a fault", want: Pass, story: func() *story {
+			return steadily().fault("kill", "kill", "node-1", "kube-apiserver", 18, 40).
+				change(forget(func(e record.Timed[record.Endpoints]) bool { return e.At > sec(19) && e.At < sec(30) }))
+		}},
+		{name: "slices read at first only", want: Inconclusive, says: "nothing was read of the endpointslice", story: func() *story {
+			return steadily().change(forget(func(e record.Timed[record.Endpoints]) bool { return e.V.Source == "endpointslice" && e.At > sec(19) }))
+		}},
 	})
 	down := func() *story {
 		return steadily().fault("a", "kill", "node-1", "kube-apiserver", 10, 50).fault("b", "kill", "node-2", "kube-apiserver", 12, 52)
@@ -108,6 +124,18 @@ func TestEndpointsNeverEmpty(t *testing.T) {
 		}},
 		{name: "the survivor leaves", want: Fail, says: "endpoints through node-1 did not list node-3 (10.77.0.13) at 30.500s", story: func() *story { return down().set(30.5, 405, "10.77.0.11") }},
 		{name: "the survivor leaves afterwards", want: Pass, story: func() *story { return down().set(55.5, 655, "10.77.0.11") }},
+		{name: "nobody looked meanwhile", want: Inconclusive, says: "through node-3 from 10.000s for more than 3s, so that it may have gone unseen", story: func() *story {
+			return down().change(forget(func(e record.Timed[record.Endpoints]) bool { return e.At > sec(10) && e.At < sec(50) }))
+		}},
+		{name: "nobody looked through the survivor", want: Inconclusive, says: "through node-3", story: func() *story {
+			return down().change(forget(func(e record.Timed[record.Endpoints]) bool { return e.V.Via == "node-3" && e.At > sec(9) }))
+		}},
+		{name: "nobody looked at its end", want: Inconclusive, says: "from 49.000s", story: func() *story {
+			return down().change(forget(func(e record.Timed[record.Endpoints]) bool { return e.At > sec(49) }))
+		}},
+		{name: "another fault hits the survivor", want: Inconclusive, says: "hit every API server", story: func() *story {
+			return down().fault("c", "power-off", "node-3", "", 20, 30).set(25.5, 355, "10.77.0.11")
+		}},
 		{name: "none survives", want: Inconclusive, says: "hit every API server", story: func() *story {
 			return down().change(func(r *record.Run) { r.Faults[0].V.Nodes = []string{"node-1", "node-3"} })
 		}},
@@ -129,7 +157,17 @@ func TestEndpointsConverge(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-EP-012", Judge: "endpoints-converge", Fault: "kill", Bound: "I + M"}, []ruling{
 		{name: "as it should be", story: func() *story { return gone(36) }, want: Pass, took: "5s", says: "again 5s after the kill of kube-apiserver on node-2 was healed, within 12s"},
-		{name: "at once", story: func() *story { return gone(25) }, want: Pass, took: "0s"},
+		{name: "at once", story: func() *story { return gone(25) }, want: Pass, took: "0s", says: "again 0s after"},
+		{name: "never gone", story: func() *story { return gone(0) }, want: Pass, took: "0s",
+			says: "still held exactly the API servers [10.77.0.11 10.77.0.12 10.77.0.13] when the kill of kube-apiserver on node-2 was healed, and from then on"},
+		{name: "judged by what was seen", story: func() *story { return gone(36) }, want: Pass,
+			says: "by endpoints through node-1, endpoints through node-3, endpointslice through node-1 and endpointslice through node-3."},
+		{name: "not read through one that is not hit", want: Inconclusive, says: "nothing was read of the endpoints of default/kubernetes through node-3 later than 1s after", story: func() *story {
+			return gone(25).change(forget(func(e record.Timed[record.Endpoints]) bool { return e.V.Via == "node-3" && e.At > sec(30) }))
+		}},
+		{name: "not seen to stay", want: Inconclusive, says: "nothing was read of the endpoints", story: func() *story {
+			return gone(25).change(forget(func(e record.Timed[record.Endpoints]) bool { return e.At > sec(31.5) }))
+		}},
 		{name: "too late", story: func() *story { return gone(50) }, want: Fail, took: "19s", says: "endpoints through node-1 did after 19s"},
 		{name: "never", story: func() *story { return gone(99) }, want: Fail, took: "28s", says: "still held [10.77.0.11 10.77.0.13] after 28s"},
 		{name: "leaves again", want: Fail, took: "26s", story: func() *story {
@@ -162,6 +200,29 @@ func TestEndpointsConverge(t *testing.T) {
 		}},
 		{name: "the address of one that is kept down stays", want: Fail, took: "19s", says: "still held [10.77.0.11 10.77.0.12 10.77.0.13] after 19s", story: func() *story {
 			return gone(0).fault("other", "kill", "node-3", "kube-apiserver", 9, 50)
+		}},
+		{name: "an API server's fault could not be healed", want: Inconclusive, says: "may still be in force", story: func() *story {
+			return gone(36).fault("other", "kill", "node-3", "kube-apiserver", 9, 50).change(func(r *record.Run) {
+				r.Faults[3].V.Phase = record.FaultFailed
+				for i, e := range r.Endpoints {
+					if e.At >= sec(45) {
+						r.Endpoints[i].V.Addresses = []string{"10.77.0.11", "10.77.0.12"}
+					}
+				}
+			})
+		}},
+		{name: "another component is kept down", want: Pass, took: "5s", says: "[10.77.0.11 10.77.0.12] (and perhaps 10.77.0.13)", story: func() *story {
+			return gone(36).fault("other", "kill", "node-3", "kube-controller-manager", 9, 50)
+		}},
+		{name: "its API server is not listed", want: Pass, took: "5s", story: func() *story {
+			return gone(36).fault("other", "kill", "node-3", "etcd", 9, 50).change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					r.Endpoints[i].V.Addresses = slices.DeleteFunc(slices.Clone(r.Endpoints[i].V.Addresses), func(a string) bool { return a == "10.77.0.13" })
+				}
+			})
+		}},
+		{name: "not back while another component is kept down", want: Fail, took: "19s", story: func() *story {
+			return gone(99).fault("other", "kill", "node-3", "kube-controller-manager", 9, 50)
 		}},
 		{name: "watched too short", want: Inconclusive, says: "less than 12s", story: func() *story {
 			return gone(99).change(func(r *record.Run) { r.EndAt = sec(40) })

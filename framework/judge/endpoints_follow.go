@@ -24,7 +24,7 @@ func endpointsFollow() definition {
 // following is what came of the list of addresses after a change.
 type following struct {
 	change record.NodeChange
-	want   []string
+	want   expected
 	took   time.Duration // until every entrance showed it
 	broken *finding
 	// open says of what it cannot be told; superseded that the next change came
@@ -51,7 +51,7 @@ func judgeEndpointsFollow(m *matter) finding {
 			return inconclusive("after %s, %s", changeWords(c), strings.Join(f.open, "; "))
 		default:
 			settled = append(settled, c.Node.Name)
-			evidence = append(evidence, fmt.Sprintf("%s %s: %s after %s", changeWords(c), at(c.Effect), bracketed(f.want), short(f.took)))
+			evidence = append(evidence, fmt.Sprintf("%s %s: %s after %s", changeWords(c), at(c.Effect), f.want, short(f.took)))
 			if f.took >= worst.took {
 				worst = f
 			}
@@ -69,16 +69,11 @@ func judgeEndpointsFollow(m *matter) finding {
 
 // following looks at the time from a change to the next one, or to the next fault.
 func (m *matter) following(c record.NodeChange) following {
-	f := following{change: c, want: m.apiServersAt(c.Effect)}
-	end := min(m.run.EndAt, nextChange(m.run, c.Called))
-	for _, inj := range m.faults {
-		if inj.injected != nil && inj.injected.Called > c.Called {
-			end = min(end, inj.injected.Called)
-		}
-	}
+	f := following{change: c, want: m.expectedAt(c.Effect)}
+	end := min(f.want.end, nextChange(m.run, c.Called))
 	var seen []string
 	unsettled := false
-	for _, h := range chains(m.run) {
+	for _, h := range chains(m.run, f.want.hit...) {
 		if !m.watchesThroughout(h.via, c.Effect, end) {
 			continue
 		}
@@ -91,7 +86,7 @@ func (m *matter) following(c record.NodeChange) following {
 			}
 			last = s
 			switch {
-			case !sameSet(s.V.Addresses, f.want):
+			case !f.want.met(s.V.Addresses):
 				wrong, right = s, -1
 			case right < 0:
 				right = max(s.At, c.Effect)
@@ -107,7 +102,7 @@ func (m *matter) following(c record.NodeChange) following {
 		switch {
 		case right < 0 && span(c.Effect, last.At) > m.bound.Limit:
 			broken := failed("default/kubernetes must hold exactly the API servers %s within %s after %s: %s still held %s after %s.",
-				bracketed(f.want), m.bound, changeWords(c), h, bracketed(wrong.V.Addresses), short(span(c.Effect, last.At))).
+				f.want, m.bound, changeWords(c), h, bracketed(wrong.V.Addresses), short(span(c.Effect, last.At))).
 				took(span(c.Effect, last.At)).rests(c.Effect, last.At)
 			f.broken = &broken
 			return f
@@ -116,7 +111,7 @@ func (m *matter) following(c record.NodeChange) following {
 			f.open = append(f.open, fmt.Sprintf("%s held %s when it was last read, %s later, less than %s", h, bracketed(wrong.V.Addresses), short(span(c.Effect, last.At)), m.bound))
 		case took > m.bound.Limit:
 			broken := failed("default/kubernetes must hold exactly the API servers %s within %s after %s: %s did after %s.",
-				bracketed(f.want), m.bound, changeWords(c), h, short(took)).took(took).rests(c.Effect, right)
+				f.want, m.bound, changeWords(c), h, short(took)).took(took).rests(c.Effect, right)
 			f.broken = &broken
 			return f
 		default:

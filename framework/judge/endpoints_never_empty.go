@@ -1,8 +1,10 @@
 package judge
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -43,42 +45,73 @@ func judgeEndpointsNeverEmpty(m *matter) finding {
 		}
 	}
 	f := passed("default/kubernetes held an address at every moment, %d at least, as %d states show.", smallest, states).counted("%d addresses", smallest)
-	faults, survivors := m.survivors()
+	faults := splitList(m.check.Params["faults"])
+	if len(faults) == 0 && m.fault != nil {
+		faults = []string{m.fault.id}
+	}
 	if len(faults) == 0 {
+		from, to := m.quiet()
+		if hole := unwatched(all, m.run.Meta.Entrances, from, to); hole != "" {
+			return inconclusive("%s, so that an empty list may have gone unseen", hole)
+		}
 		return f
 	}
-	if len(survivors) == 0 {
-		return inconclusive("the faults %s hit every API server, so that none had to stay listed", and(faults))
-	}
 	from, to := m.together(faults)
-	for _, h := range all {
-		for _, n := range survivors {
+	survivors := m.survivors(from, to)
+	if len(survivors) == 0 {
+		return inconclusive("the faults in force during %s hit every API server, so that none had to stay listed", and(faults))
+	}
+	var names []string
+	for _, n := range survivors {
+		names = append(names, n.Name)
+		for _, h := range all {
 			if missed := h.misses(n.Address, from, to); missed != nil {
 				return failed("An API server that no fault hits must stay in default/kubernetes: %s did not list %s (%s) %s (version %s).",
 					h, n.Name, n.Address, at(missed.At), missed.V.Revision)
 			}
 		}
 	}
+	// What is read once the first fault is to be healed tells of the time up to that.
+	if hole := unwatched(all, names, from, to+record.Nanos(blind)); hole != "" {
+		return inconclusive("%s, so that it may have gone unseen what became of the list while the faults lasted", hole)
+	}
 	f.sentence = f.sentence[:len(f.sentence)-1] + ", and no API server that was up left it."
 	return f
 }
 
-// survivors returns the faults that the check names, and the API servers' nodes
-// that none of them hit.
-func (m *matter) survivors() (faults []string, nodes []record.Node) {
-	faults = splitList(m.check.Params["faults"])
-	if len(faults) == 0 && m.fault != nil {
-		faults = []string{m.fault.id}
-	}
-	hit := map[string]bool{}
-	for _, id := range faults {
-		f := m.faults[id].injected
-		hit[f.Node] = true
-		for _, n := range f.Nodes {
-			hit[n] = true
+// blind is for how long a source may go unread for its states to count as all that
+// there were: it is read once a second through each API server.
+const blind = 3 * time.Second
+
+// unwatched says of which source nothing was read through any of the entrances for
+// too long between two moments; empty where each was read often enough.
+func unwatched(all []history, entrances []string, from, to record.Nanos) string {
+	for _, source := range sources {
+		var seen []record.Nanos
+		for _, h := range all {
+			for _, s := range h.states {
+				if h.source == source && slices.Contains(entrances, h.via) && s.At >= from && s.At <= to {
+					seen = append(seen, s.At)
+				}
+			}
+		}
+		slices.Sort(seen)
+		last := from
+		for _, t := range append(seen, to) {
+			if span(last, t) > blind {
+				return fmt.Sprintf("nothing was read of the %s of default/kubernetes through %s from %s for more than %s", source, and(entrances), when(last), short(blind))
+			}
+			last = t
 		}
 	}
-	return faults, slices.DeleteFunc(m.nodesWith("kube-apiserver"), func(n record.Node) bool { return hit[n.Name] || !m.stays(n.Name) })
+	return ""
+}
+
+// survivors returns the API servers' nodes that no fault in force between two
+// moments hits.
+func (m *matter) survivors(from, to record.Nanos) []record.Node {
+	hit := m.hitBetween(from, to)
+	return slices.DeleteFunc(m.nodesWith("kube-apiserver"), func(n record.Node) bool { return slices.Contains(hit, n.Name) || !m.stays(n.Name) })
 }
 
 // together returns when the first of some faults was called for and when the first

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +56,11 @@ func TestIsolatedMember(t *testing.T) {
 		{name: "concurrent with the write", want: Pass, story: func() *story {
 			return isolated().write(record.OpCreate, "node-1", "k", "old", 151, 5, 6).write(record.OpUpdate, "node-1", "k", "new", 251, 15, 21).
 				read("node-2", "k", "old", 151, 20, 21)
+		}},
+		{name: "another fault hits one meanwhile", want: Pass, says: "; through node-3 the longest time", story: func() *story {
+			return isolated().fault("other", "kill", "node-1", "kube-apiserver", 15, 25).change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Entrance != "node-1" || o.Call < sec(15) })
+			})
 		}},
 		{name: "the others stopped too", want: Fail, took: "10s", says: "must resume within 4s (2E + M, E = 1s, M = 2s) of the isolation of node-2: through node-1, no write was acknowledged for 10s (10.000s to 20.000s)", story: func() *story {
 			s := leaders(newStory()).fault("cut", "isolate", "node-2", "", 10, 30).failing("node-2", 10.1, 29).failing("node-1", 10.1, 20).failing("node-3", 10.1, 20)
@@ -148,8 +154,25 @@ func TestWriteGap(t *testing.T) {
 		{name: "a probe's write counts", want: Pass, took: "1.2s", story: func() *story {
 			return leaderKilled().probe(record.Probe{Entrance: "node-2", Kind: record.ProbeWrite, Start: sec(10.1), End: sec(10.2), OK: true})
 		}},
+		{name: "a zone was hit", want: Pass, says: "through node-3 was", story: func() *story {
+			return leaders(newStory()).fault("kill", "power-off", "", "", 10, 30).traffic("node-3", 1, 40).failing("node-1", 10, 30).failing("node-2", 10, 30).
+				change(func(r *record.Run) { r.Faults[0].V.Nodes = []string{"node-1", "node-2"} })
+		}},
+		{name: "the leader was in the zone", want: Pass, says: "; node-3 leads etcd", story: func() *story {
+			return with(leaderKilled().change(func(r *record.Run) { r.Faults[0].V.Node, r.Faults[0].V.Nodes = "", []string{"node-1"} }))
+		}},
+		{name: "another fault hits one meanwhile", want: Pass, says: "through node-2 was", story: func() *story {
+			return leaderKilled().fault("other", "kill", "node-3", "kube-apiserver", 20, 35).change(func(r *record.Run) {
+				keep(r, func(o record.Op) bool { return o.Entrance != "node-3" || o.Call < sec(20) })
+			}).failing("node-3", 20, 35)
+		}},
 		{name: "no new leader", want: Fail, says: "etcd must have a new leader after the kill of etcd on node-1", story: func() *story {
 			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader, e.Term = "m1", 2 })))
+		}},
+		{name: "nobody asked long enough", want: Inconclusive, says: "none gave its status later than 4s after the kill of etcd on node-1", story: func() *story {
+			return with(leaderKilled().change(func(r *record.Run) {
+				r.Etcd = slices.DeleteFunc(r.Etcd, func(e record.Timed[record.EtcdStatus]) bool { return e.At > sec(12) })
+			}).change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader, e.Term = "m1", 2 })))
 		}},
 		{name: "new leader in the old term", want: Fail, says: "etcd must have a new leader", story: func() *story {
 			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Term = 2 })))
@@ -195,6 +218,11 @@ func lost() *story {
 	return s.failing("node-3", 12.1, 25).failing("balancer", 12.1, 25).traffic("node-3", 31, 50)
 }
 
+// without has no operations since quorum is back.
+func without() *story {
+	return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) })
+}
+
 func TestQuorumLoss(t *testing.T) {
 	check := record.Check{Requirement: "HA-QR-009", Level: "MUST", Judge: "quorum-loss", Fault: "b", Bound: "2E + M", Params: map[string]string{"faults": "a, b"}}
 	rule(t, check, []ruling{
@@ -214,16 +242,17 @@ func TestQuorumLoss(t *testing.T) {
 			return lost().write(record.OpCreate, "node-1", "n", "x", 356, 25.5, 25.7)
 		}},
 		{name: "back too late", want: Fail, took: "16.01s", says: "must be back within 14s", story: func() *story {
-			return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) }).traffic("node-3", 42, 50)
+			return without().failing("node-3", 26, 41).traffic("node-3", 42, 50)
 		}},
-		{name: "never back", want: Fail, took: "34s", story: func() *story {
-			return lost().change(func(r *record.Run) { keep(r, func(o record.Op) bool { return o.Call < sec(25) }) })
+		{name: "never back", want: Fail, took: "23.7s", says: "some were tried until 23.7s after it", story: func() *story { return without().failing("node-3", 26, 50) }},
+		{name: "one write took too long", want: Fail, took: "16s", story: func() *story {
+			return without().write(record.OpCreate, "node-3", "n", "x", 500, 30, 42).read("node-3", "n", "x", 500, 43, 43.1)
 		}},
-		{name: "record ends too early", want: Inconclusive, says: "the record ends before the bound", story: func() *story {
-			return lost().change(func(r *record.Run) {
-				keep(r, func(o record.Op) bool { return o.Call < sec(25) })
-				r.EndAt = sec(35)
-			})
+		{name: "late, but not tried before", want: Inconclusive, says: "none was tried around the bound", story: func() *story { return without().traffic("node-3", 42, 50) }},
+		{name: "not tried for long enough", want: Inconclusive, says: "none was tried beyond the bound", story: func() *story { return without().failing("node-3", 26, 35) }},
+		{name: "not tried", want: Inconclusive, says: "none was tried beyond the bound", story: without},
+		{name: "record ends too early", want: Inconclusive, says: "or the record ends before", story: func() *story {
+			return without().failing("node-3", 26, 34).change(func(r *record.Run) { r.EndAt = sec(35) })
 		}},
 		{name: "an acknowledged write lost", want: Fail, says: "must be linearizable: that of n is not", story: func() *story {
 			return lost().write(record.OpCreate, "node-3", "n", "x", 211, 11, 11.1).read("node-1", "n", "", 0, 50, 50.1).purpose("final-read")

@@ -37,7 +37,7 @@ func judgeIsolatedMember(m *matter) finding {
 		return inconclusive("no quorum read was tried through %s while it was isolated", node)
 	}
 
-	others := m.apiServers(node)
+	others := m.apiServers(m.hitBetween(from, to)...)
 	if len(others) == 0 {
 		return inconclusive("the record names no API server on the majority side")
 	}

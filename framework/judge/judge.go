@@ -225,6 +225,11 @@ func (i *injection) healEffect() record.Nanos { return max(i.healed.Effect, i.he
 
 func (i *injection) node() string { return i.injected.Node }
 
+// nodes returns all nodes that the fault hits, those of a zone too.
+func (i *injection) nodes() []string {
+	return slices.DeleteFunc(append([]string{i.injected.Node}, i.injected.Nodes...), func(n string) bool { return n == "" })
+}
+
 // what names the fault for people: "kill of etcd on node-2".
 func (i *injection) what() string {
 	f := i.injected

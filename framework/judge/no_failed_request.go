@@ -26,9 +26,10 @@ func noFailedRequest() definition {
 const eachAPIServer = "apiservers"
 
 func judgeNoFailedRequest(m *matter) finding {
+	called, healed := m.fault.injected.Called, m.fault.healed.Called
 	entrances := []string{m.param("entrance", "balancer")}
 	if entrances[0] == eachAPIServer {
-		entrances = m.apiServers(m.fault.node())
+		entrances = m.apiServers(m.hitBetween(called, healed)...)
 	} else if !slices.Contains(m.run.Meta.Entrances, entrances[0]) {
 		return notApplicable("The cluster has no entrance %q.", entrances[0])
 	}
@@ -39,7 +40,6 @@ func judgeNoFailedRequest(m *matter) finding {
 	if problem != nil {
 		return *problem
 	}
-	called, healed := m.fault.injected.Called, m.fault.healed.Called
 	var failures []string
 	var first, last record.Nanos
 	asked, crossed, repeat := 0, 0, 0

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -103,6 +104,13 @@ func TestEndpointsFollow(t *testing.T) {
 		}},
 		{name: "a fault came before the bound", want: Inconclusive, story: func() *story {
 			return grown(100).fault("kill", "kill", "node-1", "kube-apiserver", 20, 50)
+		}},
+		{name: "an API server is down at the change", want: Pass, says: "held exactly the API servers", story: func() *story {
+			return grown(30).fault("kill", "kill", "node-2", "kube-apiserver", 1, 55).change(func(r *record.Run) {
+				for i := range r.Endpoints {
+					r.Endpoints[i].V.Addresses = slices.DeleteFunc(slices.Clone(r.Endpoints[i].V.Addresses), func(a string) bool { return a == "10.77.0.12" })
+				}
+			})
 		}},
 		{name: "could not be changed", want: Inconclusive, says: "no quorum", story: func() *story {
 			return newStory().change(func(r *record.Run) {

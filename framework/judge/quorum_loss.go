@@ -73,20 +73,26 @@ func (m *matter) quorumLost(bound Bound) finding {
 // called and took effect at back.
 func (m *matter) quorumBack(bound Bound, called, back record.Nanos, nodes []string, writes, reads int) finding {
 	var first *attempt
+	vain := back // until when writes were tried in vain
 	for _, e := range m.run.Meta.Entrances {
 		for _, w := range writesThrough(m.run, e) {
 			if w.ok && w.ret >= called && (first == nil || w.ret < first.ret) {
 				first = &w
 			}
+			if !w.ok && w.call >= called {
+				vain = max(vain, w.ret)
+			}
 		}
 	}
 	limit := back + record.Nanos(bound.Limit)
 	switch {
-	case first == nil && m.run.EndAt <= limit:
-		return inconclusive("no write was acknowledged after the first healing, but the record ends before the bound of %s", bound)
+	case first == nil && vain <= limit:
+		return inconclusive("no write was acknowledged after the first healing, but none was tried beyond the bound of %s, or the record ends before", bound)
 	case first == nil:
-		return failed("Service must be back within %s of the first member's return: no write was acknowledged until the record ends, %s after it.",
-			bound, short(time.Duration(m.run.EndAt-back))).took(time.Duration(m.run.EndAt-back)).rests(back, m.run.EndAt)
+		return failed("Service must be back within %s of the first member's return: no write was acknowledged, though some were tried until %s after it.",
+			bound, short(span(back, vain))).took(span(back, vain)).rests(back, vain)
+	case first.ret > limit && first.call > limit && vain <= limit:
+		return inconclusive("the first write was acknowledged %s after the first member's return, but none was tried around the bound of %s", short(span(back, first.ret)), bound)
 	case first.ret > limit:
 		return failed("Service must be back within %s of the first member's return: the first write was acknowledged after %s.",
 			bound, short(time.Duration(first.ret-back))).took(time.Duration(first.ret-back)).rests(back, first.ret).shows(first.what)

@@ -31,20 +31,30 @@ func judgeRestarted(m *matter) finding {
 			end = min(end, other.injected.Called)
 		}
 	}
+	silent := endless        // since when the machine does not tell
+	var unknown record.Nanos // the same when it told of the new process
 	var old, started, lost *record.Timed[record.ProcessState]
 	for i := range m.run.Processes {
 		p := &m.run.Processes[i]
-		if p.V.Node != host || p.V.Component != f.Component || p.V.Error != "" || p.At > end {
+		if p.V.Node != host || p.V.Component != f.Component || p.At > end {
+			continue
+		}
+		if p.V.Error != "" {
+			silent = min(silent, p.At)
 			continue
 		}
 		switch {
 		case p.At < f.Called:
 			old = p
 		case started == nil && old != nil && p.V.PID > 0 && !sameLife(old.V, p.V):
-			started = p
+			started, unknown = p, silent
 		case started != nil && lost == nil && !sameLife(started.V, p.V):
 			lost = p
 		}
+		silent = endless
+	}
+	if started == nil {
+		end = min(end, max(silent, effect))
 	}
 	switch waited := span(effect, end); {
 	case old == nil || old.V.PID == 0:
@@ -58,6 +68,9 @@ func judgeRestarted(m *matter) finding {
 	}
 	took := max(0, span(effect, started.At))
 	switch {
+	case took > m.bound.Limit && span(effect, unknown) <= m.bound.Limit:
+		return inconclusive("%s on %s had been started again when its machine told again %s, but that told nothing since a failed look %s, so that it may have been in time",
+			f.Component, host, at(started.At), at(unknown))
 	case took > m.bound.Limit:
 		return failed("%s on %s must be started again within %s of the %s: it was after %s.", f.Component, host, m.bound, m.fault.what(), short(took)).
 			took(took).rests(effect, started.At)

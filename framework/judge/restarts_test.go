@@ -53,6 +53,12 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
+// mute is a machine that tells nothing of the scheduler from a time on.
+func mute(s *story, t float64) *story {
+	s.at(t)
+	return add(s, &s.run.Processes, record.ProcessState{Node: "node-2", Component: "kube-scheduler", Error: "no answer"})
+}
+
 func TestRestarted(t *testing.T) {
 	killed := func() *story {
 		return newStory().fault("kill", "kill", "node-2", "kube-scheduler", 10, 30).ran(1, 7, 0).ran(10.3, 0, 0).
@@ -70,6 +76,9 @@ func TestRestarted(t *testing.T) {
 		}},
 		{name: "too late", want: Fail, took: "15s", says: "it was after 15s", story: func() *story { return killed().ran(25, 9, 1) }},
 		{name: "never", want: Fail, took: "50s", says: "it was not for 50s", story: killed},
+		{name: "its machine does not tell", want: Inconclusive, says: "2s after the kill of kube-scheduler on node-2, which is less", story: func() *story { return mute(killed(), 12) }},
+		{name: "its machine tells nothing from the bound on", want: Fail, took: "15s", story: func() *story { return mute(killed(), 25) }},
+		{name: "its machine tells again after the bound", want: Inconclusive, says: "told nothing since a failed look at 12.000s", story: func() *story { return mute(killed(), 12).ran(25, 9, 1) }},
 		{name: "not for long", want: Fail, says: "it was 2s after the kill", story: func() *story { return killed().ran(12, 9, 1).ran(20, 0, 1) }},
 		{name: "ended by another fault", want: Pass, story: func() *story {
 			return killed().fault("again", "kill", "node-2", "kube-scheduler", 20, 40).ran(12, 9, 1).ran(20.5, 0, 1)

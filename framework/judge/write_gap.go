@@ -21,7 +21,7 @@ func writeGap() definition {
 
 func judgeWriteGap(m *matter) finding {
 	from, to := m.fault.effect(), m.fault.healed.Called
-	entrances := m.apiServers(m.fault.node())
+	entrances := m.apiServers(m.hitBetween(from, to)...)
 	if m.param("balancer", "false") == "true" && slices.Contains(m.run.Meta.Entrances, "balancer") {
 		entrances = append(entrances, "balancer")
 	}
@@ -61,16 +61,16 @@ func newLeader(m *matter, from, to record.Nanos) (node string, problem *finding)
 		f := inconclusive("the record does not show which etcd member led before the fault")
 		return "", &f
 	}
-	if hit := nodes[old.Leader]; hit != m.fault.node() {
-		f := inconclusive("the fault (%s) did not hit the etcd leader, which was member %s on %s", m.fault.what(), old.Leader, hit)
+	if on := nodes[old.Leader]; !slices.Contains(m.fault.nodes(), on) {
+		f := inconclusive("the fault (%s) did not hit the etcd leader, which was member %s on %s", m.fault.what(), old.Leader, on)
 		return "", &f
 	}
-	asked := 0
+	last := from // answer
 	for _, e := range m.run.Etcd {
-		if e.At < from || e.At > to || e.V.Node == m.fault.node() || !e.V.OK {
+		if e.At < from || e.At > to || slices.Contains(m.fault.nodes(), e.V.Node) || !e.V.OK {
 			continue
 		}
-		asked++
+		last = e.At
 		if e.V.Leader != "" && e.V.Leader != old.Leader && e.V.Term > old.Term {
 			if n := nodes[e.V.Leader]; n != "" {
 				return n, nil
@@ -78,11 +78,11 @@ func newLeader(m *matter, from, to record.Nanos) (node string, problem *finding)
 			return "member " + e.V.Leader, nil
 		}
 	}
-	if asked == 0 {
-		f := inconclusive("no surviving etcd member gave its status while the fault lasted")
+	if span(from, last) <= m.bound.Limit {
+		f := inconclusive("no surviving etcd member named a new leader, but none gave its status later than %s after the %s", short(m.bound.Limit), m.fault.what())
 		return "", &f
 	}
-	f := failed("etcd must have a new leader after the %s: until the fault was healed, no surviving member named another than member %s on %s (term %d).",
-		m.fault.what(), old.Leader, m.fault.node(), old.Term).rests(from, to)
+	f := failed("etcd must have a new leader after the %s: until %s after it, no surviving member named another than member %s on %s (term %d).",
+		m.fault.what(), short(span(from, last)), old.Leader, nodes[old.Leader], old.Term).rests(from, last)
 	return "", &f
 }
