@@ -193,6 +193,22 @@ func TestSessionAffinity(t *testing.T) {
 				r.Faults[0].V.Component, r.Faults[1].V.Component = "kube-apiserver", "kube-apiserver"
 			})
 		}},
+		{name: "a fault of the node that ends nothing", want: Fail, says: "nothing had ended the first one", story: func() *story {
+			return killed().change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Name, r.Faults[i].V.Component = "latency", ""
+				}
+			})
+		}},
+		{name: "a death that the check does not name", want: Fail, says: "nothing had ended the first one", story: func() *story {
+			return killed().session("m3", 25, 25.1).fault("other", "kill", "node-3", "etcd", 30, 40).session("m1", 31, 31.1)
+		}},
+		{name: "no answer any more", want: Fail, says: "harness was on the member on node-2, and after the kill of etcd on node-2, 2 requests from 4s", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Sessions = r.Sessions[:3] }).session("", 15, 17).session("", 17, 19).session("m3", 21, 21.1)
+		}},
+		{name: "no answer before the balancer could know", want: Inconclusive, says: "with too few requests", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Sessions = r.Sessions[:3] }).session("", 12, 13.9).session("", 17, 19).session("m3", 21, 21.1)
+		}},
 		{name: "an unknown member", want: Inconclusive, says: "does not tell on which node member m9 is", story: func() *story {
 			return killed().session("m9", 1, 1.1)
 		}},
