@@ -18,6 +18,11 @@ func TestNoFailedRequest(t *testing.T) {
 	servers := check
 	servers.Params = map[string]string{"entrance": "apiservers"}
 	through := func(s *story) *story { s.run.Meta.Checks = []record.Check{servers}; return s }
+	refused := func(problem string) *story {
+		s := drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Refused)
+		s.last().Error = problem
+		return s
+	}
 	failed := func(start, end float64) record.Probe {
 		return record.Probe{Entrance: "balancer", Kind: record.ProbeWrite, Start: sec(start), End: sec(end), Error: "EOF"}
 	}
@@ -60,7 +65,17 @@ func TestNoFailedRequest(t *testing.T) {
 			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown)
 		}},
 		{name: "a conflict", want: Pass, story: func() *story {
-			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Refused)
+			return refused("status 409 (Conflict): the object has been modified")
+		}},
+		{name: "an object that is none", want: Pass, story: func() *story { return refused("status 422 (Invalid): too long") }},
+		{name: "told to try again with 429", want: Pass, story: func() *story {
+			return refused("status 429 (TooManyRequests): apiserver is shutting down")
+		}},
+		{name: "too many requests", want: Fail, took: "1 of 1201", says: "update of k through balancer", story: func() *story {
+			return refused("status 429 (TooManyRequests): too many requests")
+		}},
+		{name: "nobody took the connection", want: Fail, took: "1 of 1201", says: "connection refused", story: func() *story {
+			return refused("dial tcp 10.77.0.10:6443: connect: connection refused")
 		}},
 		{name: "a starved harness", want: Inconclusive, says: "starved", story: func() *story {
 			return drained().probe(failed(15, 15.01)).change(func(r *record.Run) { r.Harness[15].V.Late = 2 * time.Second })
