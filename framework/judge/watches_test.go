@@ -315,6 +315,11 @@ func TestWatchBookmark(t *testing.T) {
 			added w k2 v2@b 102
 			added w k1 v1@a 101
 			bookmark w 102 end`, Fail, "from version 103, began with the state of version 102"},
+		{"etcd has no streaming lists", apiEtcd, `
+			put k1 v1 101
+			put k2 v2 102
+			watch w initial
+			bookmark w 101`, Pass, ""},
 		{"no bookmark", "", twoKeys + "watch w from=102\nmodified w k1 v3@b 103", NotApplicable, ""},
 	})
 }
