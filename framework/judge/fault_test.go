@@ -172,6 +172,16 @@ func TestWriteGap(t *testing.T) {
 			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).failing("node-2", 10, 16).failing("node-3", 10, 11).
 				traffic("node-2", 17.01, 40).traffic("node-3", 11, 40).change(func(r *record.Run) { r.Harness[12].V.Late = 500 * time.Millisecond })
 		}},
+		{name: "asked for too late to tell", want: Inconclusive, says: "no write was tried through node-2 from 15.010s until 19.200s, and none was acknowledged until 19.210s", story: func() *story {
+			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).traffic("node-2", 10, 15.1).traffic("node-2", 19.2, 40).traffic("node-3", 10, 40)
+		}},
+		{name: "one not asked for, another in vain", want: Fail, took: "20s", says: "through node-3", story: func() *story {
+			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).failing("node-3", 10, 30)
+		}},
+		{name: "a longer time in which nobody asked", want: Fail, took: "5.2s", says: "(10.010s to 15.210s)", story: func() *story {
+			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).traffic("node-3", 10, 40).
+				traffic("node-2", 10, 10.1).failing("node-2", 10.2, 15).traffic("node-2", 15.2, 15.3).traffic("node-2", 25, 40)
+		}},
 		{name: "never again", want: Fail, took: "20s", story: func() *story {
 			return leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30).failing("node-2", 10, 30).traffic("node-3", 10, 40).
 				traffic("node-2", 1, 9.9)
