@@ -18,6 +18,11 @@ func TestNoFailedRequest(t *testing.T) {
 	servers := check
 	servers.Params = map[string]string{"entrance": "apiservers"}
 	through := func(s *story) *story { s.run.Meta.Checks = []record.Check{servers}; return s }
+	refused := func(problem string) *story {
+		s := drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Refused)
+		s.last().Error = problem
+		return s
+	}
 	failed := func(start, end float64) record.Probe {
 		return record.Probe{Entrance: "balancer", Kind: record.ProbeWrite, Start: sec(start), End: sec(end), Error: "EOF"}
 	}
@@ -60,7 +65,17 @@ func TestNoFailedRequest(t *testing.T) {
 			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown)
 		}},
 		{name: "a conflict", want: Pass, story: func() *story {
-			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Refused)
+			return refused("status 409 (Conflict): the object has been modified")
+		}},
+		{name: "an object that is none", want: Pass, story: func() *story { return refused("status 422 (Invalid): too long") }},
+		{name: "told to try again with 429", want: Pass, story: func() *story {
+			return refused("status 429 (TooManyRequests): apiserver is shutting down")
+		}},
+		{name: "too many requests", want: Fail, took: "1 of 1201", says: "update of k through balancer", story: func() *story {
+			return refused("status 429 (TooManyRequests): too many requests")
+		}},
+		{name: "nobody took the connection", want: Fail, took: "1 of 1201", says: "connection refused", story: func() *story {
+			return refused("dial tcp 10.77.0.10:6443: connect: connection refused")
 		}},
 		{name: "a starved harness", want: Inconclusive, says: "starved", story: func() *story {
 			return drained().probe(failed(15, 15.01)).change(func(r *record.Run) { r.Harness[15].V.Late = 2 * time.Second })
@@ -217,6 +232,22 @@ func TestSessionAffinity(t *testing.T) {
 			return killed().change(func(r *record.Run) {
 				r.Faults[0].V.Component, r.Faults[1].V.Component = "kube-apiserver", "kube-apiserver"
 			})
+		}},
+		{name: "a fault of the node that ends nothing", want: Fail, says: "nothing had ended the first one", story: func() *story {
+			return killed().change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Name, r.Faults[i].V.Component = "latency", ""
+				}
+			})
+		}},
+		{name: "a death that the check does not name", want: Fail, says: "nothing had ended the first one", story: func() *story {
+			return killed().session("m3", 25, 25.1).fault("other", "kill", "node-3", "etcd", 30, 40).session("m1", 31, 31.1)
+		}},
+		{name: "no answer any more", want: Fail, says: "harness was on the member on node-2, and after the kill of etcd on node-2, 2 requests from 4s", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Sessions = r.Sessions[:3] }).session("", 15, 17).session("", 17, 19).session("m3", 21, 21.1)
+		}},
+		{name: "no answer before the balancer could know", want: Inconclusive, says: "with too few requests", story: func() *story {
+			return killed().change(func(r *record.Run) { r.Sessions = r.Sessions[:3] }).session("", 12, 13.9).session("", 17, 19).session("m3", 21, 21.1)
 		}},
 		{name: "an unknown member", want: Inconclusive, says: "does not tell on which node member m9 is", story: func() *story {
 			return killed().session("m9", 1, 1.1)

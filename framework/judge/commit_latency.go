@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// enoughLatencies is how many acknowledged writes through an API server make a median.
+// enoughLatencies is how many writes through an API server make a median.
 const enoughLatencies = 10
 
 func commitLatency() definition {
@@ -34,7 +34,7 @@ func judgeCommitLatency(m *matter) finding {
 		before, n := m.medianWrite(e, quietFrom, quietTo)
 		during, k := m.medianWrite(e, from, to)
 		if min(n, k) < enoughLatencies {
-			return inconclusive("too few writes through %s were acknowledged to compare: %d before the faults and %d while they lasted, and it takes %d each", e, n, k, enoughLatencies)
+			return inconclusive("too few writes through %s to compare: %d before the faults and %d while they lasted, and it takes %d each", e, n, k, enoughLatencies)
 		}
 		// Writes that are slow by themselves hide what a distance adds.
 		if before > m.bound.Limit/2 {
@@ -66,13 +66,14 @@ func (m *matter) inForce() (from, to record.Nanos) {
 	return from, to
 }
 
-// medianWrite returns the median time of the acknowledged writes of clients through
-// an entrance that were called between two moments, and how many there were.
+// medianWrite returns the median time of the writes of clients through an entrance that
+// were called between two moments, and how many there were. One whose client gave up
+// took at least as long as that.
 func (m *matter) medianWrite(entrance string, from, to record.Nanos) (time.Duration, int) {
 	var took []time.Duration
 	for _, o := range m.run.Ops {
 		op := o.V
-		if isRegister(op) && op.Purpose == "" && op.Entrance == entrance && isWrite(op.Type) && op.Outcome == record.OK && op.Call >= from && op.Call < to {
+		if isRegister(op) && op.Purpose == "" && op.Entrance == entrance && isWrite(op.Type) && op.Outcome != record.Refused && op.Call >= from && op.Call < to {
 			took = append(took, time.Duration(op.Return-op.Call))
 		}
 	}

@@ -21,14 +21,14 @@ func failsOver() definition {
 }
 
 func judgeFailsOver(m *matter) finding {
-	hit := []string{m.address(m.fault.node())}
+	faults := []*injection{m.fault}
 	for _, id := range splitList(m.check.Params["faults"]) {
-		hit = append(hit, m.address(m.faults[id].node()))
+		faults = append(faults, m.faults[id])
 	}
 	made := 0
-	at := map[string]string{}    // where each client was last
-	began := map[string]string{} // and first
-	left := map[string]int{}     // how often an address that was hit was left
+	last := map[string]record.Op{} // of each client
+	began := map[string]string{}   // where it was first
+	left := map[string]int{}       // how often an address was left as it was hit
 	var excused []string
 	for i := range m.run.Ops {
 		op := m.run.Ops[i].V
@@ -45,14 +45,16 @@ func judgeFailsOver(m *matter) finding {
 			excused = append(excused, describe(op))
 			continue
 		}
-		address, _, _ := strings.Cut(op.Address, ":")
+		address := hostOf(op)
 		if began[op.Client] == "" {
 			began[op.Client] = address
 		}
-		if before := at[op.Client]; before != "" && before != address && slices.Contains(hit, before) {
-			left[before]++
+		if before, known := last[op.Client]; known && hostOf(before) != address && slices.ContainsFunc(faults, func(inj *injection) bool {
+			return hostOf(before) == m.address(inj.node()) && op.Return >= inj.injected.Called && before.Call < inj.healed.Called
+		}) {
+			left[hostOf(before)]++
 		}
-		at[op.Client] = address
+		last[op.Client] = op
 	}
 	starts := map[string]bool{}
 	for _, address := range began {
@@ -74,6 +76,12 @@ func judgeFailsOver(m *matter) finding {
 	}
 	return passed("None of %d requests of %d clients with a list of addresses failed: they began at %d of them and left one that was hit %d times.",
 		made, len(began), len(starts), moves).counted("%d of %d requests", made, made)
+}
+
+// hostOf returns the address, without its port, of the server that a client had.
+func hostOf(op record.Op) string {
+	host, _, _ := strings.Cut(op.Address, ":")
+	return host
 }
 
 // probesAround is how long before and after a request the probes are looked at that

@@ -55,6 +55,27 @@ func TestFailsOver(t *testing.T) {
 				}
 			})
 		}},
+		{name: "left before it was hit", want: Inconclusive, says: "no client was at an API server that was hit", story: func() *story {
+			return turned(0, "").change(func(r *record.Run) {
+				for i := range r.Ops {
+					if r.Ops[i].V.Call >= sec(15) {
+						r.Ops[i].V.Address = "10.77.0.13:6443"
+					}
+				}
+			})
+		}},
+		{name: "left after it was healed", want: Inconclusive, says: "no client was at an API server that was hit", story: func() *story {
+			return turned(0, "").change(func(r *record.Run) {
+				for i := range r.Ops {
+					if o := &r.Ops[i].V; o.Call < sec(30) {
+						o.Address = "10.77.0.12:6443"
+						if o.Call >= sec(27) && o.Client == "failover/1" {
+							o.Address = "10.77.0.11:6443"
+						}
+					}
+				}
+			})
+		}},
 		{name: "all began at one", want: Inconclusive, says: "began at the same address", story: func() *story {
 			return turned(0, "").change(func(r *record.Run) {
 				for i := range r.Ops {

@@ -1,86 +1,100 @@
 package judge
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// gap is the longest time without an acknowledged write through an entrance.
+// gap is a time without an acknowledged write through an entrance.
 type gap struct {
 	entrance string
 	from, to record.Nanos
-	// tried tells whether a write was begun in the gap: without one, the gap
-	// says nothing about the cluster.
-	tried bool
-	// open tells that no write was acknowledged between the gap and the end of
-	// the time looked at.
-	open bool
-	acks int
+	// asked is when the first write of the gap was called, its end where there is none:
+	// before that, nothing is known of the cluster.
+	asked record.Nanos
 }
 
 func (g gap) length() time.Duration { return time.Duration(g.to - g.from) }
 
-// longestGap returns the longest time between from and to in which no write
-// through the entrance was acknowledged. Writes that were called before from do
-// not count: their acknowledgement may be of before.
-func longestGap(run *record.Run, entrance string, from, to record.Nanos) gap {
-	var calls, acks []record.Nanos
+// proven is how long writes were asked for in vain.
+func (g gap) proven() time.Duration { return time.Duration(g.to - g.asked) }
+
+// longestGap returns the longest time between from and to in which no write through the
+// entrance was acknowledged, the one in which writes were asked for in vain for longest,
+// and how many were acknowledged. Writes that were called before from do not count:
+// their acknowledgement may be of before.
+func longestGap(run *record.Run, entrance string, from, to record.Nanos) (longest, proven gap, acks int) {
+	var calls, ends []record.Nanos
 	for _, w := range writesThrough(run, entrance) {
 		if w.call < from || w.call >= to {
 			continue
 		}
 		calls = append(calls, w.call)
 		if w.ok && w.ret <= to {
-			acks = append(acks, w.ret)
+			ends = append(ends, w.ret)
 		}
 	}
-	slices.Sort(acks)
-	worst := gap{entrance: entrance, from: from, to: from, acks: len(acks)}
+	slices.Sort(ends)
+	longest = gap{entrance, from, from, from}
+	proven = longest
 	begin := from
-	for _, ack := range append(acks, to) {
-		if ack-begin > worst.to-worst.from {
-			worst.from, worst.to = begin, ack
+	for _, end := range append(ends, to) {
+		g := gap{entrance, begin, end, end}
+		if i, _ := slices.BinarySearch(calls, begin); i < len(calls) {
+			g.asked = min(calls[i], end)
 		}
-		begin = ack
+		if g.length() > longest.length() {
+			longest = g
+		}
+		if g.proven() > proven.proven() {
+			proven = g
+		}
+		begin = end
 	}
-	worst.open = worst.to == to && (len(acks) == 0 || acks[len(acks)-1] == worst.from)
-	i, _ := slices.BinarySearchFunc(calls, worst.from, cmp.Compare)
-	worst.tried = i < len(calls) && calls[i] < worst.to
-	return worst
+	return longest, proven, len(ends)
 }
 
-// judgeGaps holds the longest gap of every entrance between from and to
-// against the bound. It returns nil where none is longer, with the worst.
+// judgeGaps holds the gaps of every entrance between from and to against the bound. It
+// returns the longest, and no problem where none is longer than that. An entrance that
+// fails is found before one of which nothing can be said.
 func judgeGaps(m *matter, entrances []string, from, to record.Nanos) (worst gap, problem *finding) {
 	limit := m.bound.Limit
+	var vain gap
+	var open *finding
 	for _, e := range entrances {
-		g := longestGap(m.run, e, from, to)
-		if g.length() > worst.length() || worst.entrance == "" {
-			worst = g
+		longest, proven, acks := longestGap(m.run, e, from, to)
+		if longest.length() > worst.length() || worst.entrance == "" {
+			worst = longest
 		}
-	}
-	for _, e := range entrances {
-		g := longestGap(m.run, e, from, to)
+		if proven.proven() > limit && proven.length() > vain.length() {
+			vain = proven
+		}
+		var f finding
 		switch {
-		case g.length() > limit && !g.tried:
-			f := inconclusive("no write was tried through %s from %s for %s, so nothing can be said of it", e, when(g.from), short(g.length()))
-			return g, &f
-		case g.acks == 0 && g.length() <= limit:
-			f := inconclusive("no write through %s was acknowledged before the fault was healed after %s, which is less than the bound of %s",
+		case open != nil:
+			continue
+		case longest.asked == longest.to && longest.length() > limit:
+			f = inconclusive("no write was tried through %s from %s for %s, so nothing can be said of it", e, when(longest.from), short(longest.length()))
+		case longest.length() > limit:
+			f = inconclusive("no write was tried through %s from %s until %s, and none was acknowledged until %s, so nothing can be said of the time before",
+				e, when(longest.from), when(longest.asked), when(longest.to))
+		case acks == 0:
+			f = inconclusive("no write through %s was acknowledged before the fault was healed after %s, which is less than the bound of %s",
 				e, short(time.Duration(to-from)), m.bound)
-			return g, &f
+		default:
+			continue
 		}
+		open = &f
 	}
-	if worst.length() > limit {
+	if vain.entrance != "" {
 		f := failed("Writes through surviving API servers must resume within %s of the %s: through %s, no write was acknowledged for %s (%s to %s).",
-			m.bound, m.fault.what(), worst.entrance, short(worst.length()), when(worst.from), when(worst.to)).
-			took(worst.length()).rests(from, worst.to)
-		return worst, &f
+			m.bound, m.fault.what(), vain.entrance, short(vain.length()), when(vain.from), when(vain.to)).
+			took(vain.length()).rests(from, vain.to)
+		return vain, &f
 	}
-	return worst, nil
+	return worst, open
 }
 
 // acknowledgedWithin returns the first write through any of the entrances that

@@ -83,8 +83,11 @@ func writeSeries(run *record.Run) map[string][]try {
 	return series
 }
 
-// turnedAway tells whether an API server refused a write for what it asked for: a
-// version that is not the newest, a key that is there already or is not there.
+// turnedAway tells whether an API server refused a request for what it asked for: a
+// version that is not the newest or is no longer to be had, a key that is there already
+// or is not there, an object that is none.
 func turnedAway(op record.Op) bool {
-	return op.Outcome == record.Refused && (strings.HasPrefix(op.Error, "status 404 (NotFound)") || strings.HasPrefix(op.Error, "status 409 ("))
+	return op.Outcome == record.Refused && slices.ContainsFunc(turnedAwayWith, func(status string) bool { return strings.HasPrefix(op.Error, status) })
 }
+
+var turnedAwayWith = []string{"status 404 (NotFound)", "status 409 (", "status 410 (", "status 422 ("}

@@ -9,23 +9,28 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// leaseStates returns the states of one component's lease that were seen
-// between from and to, oldest first. Where all carry a resourceVersion that
-// tells the order; a reading through one entrance may come later than a newer
-// one through another.
+// leaseStates returns the states of one component's lease that were seen between from
+// and to, oldest first. The resourceVersion tells the order: a reading through one
+// entrance may come later than a newer one through another. A lease that was absent has
+// none, and stays in its place.
 func leaseStates(run *record.Run, component string, from, to record.Nanos) []record.Timed[record.Lease] {
-	var states []record.Timed[record.Lease]
-	versioned := true
+	var states, versioned []record.Timed[record.Lease]
+	var places []int // of the versioned ones
 	for _, l := range run.Leases {
-		if l.V.Name == component && l.At >= from && l.At <= to {
-			states = append(states, l)
-			versioned = versioned && leaseVersion(l.V) > 0
+		if l.V.Name != component || l.At < from || l.At > to {
+			continue
 		}
+		if leaseVersion(l.V) > 0 {
+			places = append(places, len(states))
+			versioned = append(versioned, l)
+		}
+		states = append(states, l)
 	}
-	if versioned {
-		slices.SortStableFunc(states, func(a, b record.Timed[record.Lease]) int {
-			return cmp.Compare(leaseVersion(a.V), leaseVersion(b.V))
-		})
+	slices.SortStableFunc(versioned, func(a, b record.Timed[record.Lease]) int {
+		return cmp.Compare(leaseVersion(a.V), leaseVersion(b.V))
+	})
+	for i, place := range places {
+		states[place] = versioned[i]
 	}
 	return states
 }
@@ -38,10 +43,14 @@ func leaseVersion(l record.Lease) uint64 {
 // twoHolders returns two states of the same version with different holders, or
 // nil: a lease is one object, so that would be two leases.
 func twoHolders(states []record.Timed[record.Lease]) []record.Lease {
-	for i := 1; i < len(states); i++ {
-		a, b := states[i-1].V, states[i].V
-		if a.Revision == b.Revision && a.Revision != "" && a.Holder != b.Holder {
-			return []record.Lease{a, b}
+	first := map[string]record.Lease{} // by version
+	for _, s := range states {
+		a, known := first[s.V.Revision]
+		if known && a.Holder != s.V.Holder {
+			return []record.Lease{a, s.V}
+		}
+		if s.V.Revision != "" && !known {
+			first[s.V.Revision] = s.V
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func judgeWithin(m *matter, limit time.Duration, room int64) finding {
 	bounds := search{time: newAllowance(limit), room: room}
 	defer bounds.time.timer.Stop()
 	histories := map[string][]record.Op{}
-	writes, reads := 0, 0
+	writes, reads, after := 0, 0, 0
 	for _, op := range ownOps(m.run) {
 		if !isRegister(op) || !(isWrite(op.Type) || isQuorumRead(op)) {
 			continue
@@ -43,6 +43,9 @@ func judgeWithin(m *matter, limit time.Duration, room int64) finding {
 			writes++
 		} else if op.Outcome == record.OK {
 			reads++
+		}
+		if m.fault != nil && op.Outcome == record.OK && op.Call >= m.fault.effect() {
+			after++
 		}
 	}
 	if writes == 0 || reads == 0 {
@@ -78,8 +81,8 @@ func judgeWithin(m *matter, limit time.Duration, room int64) finding {
 			return counts(f.exhibits(t.lost()))
 		}
 	}
-	return counts(passed("The history of %d acknowledged writes and %d quorum reads on %d keys is linearizable; no acknowledged write is lost.",
-		writes, reads, len(keys)))
+	return counts(m.exposed(passed("The history of %d acknowledged writes and %d quorum reads on %d keys is linearizable; no acknowledged write is lost.",
+		writes, reads, len(keys)), after, "answered operation"))
 }
 
 // trial is the judgement on one key: first replay, which finds an order for nearly

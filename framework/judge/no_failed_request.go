@@ -78,7 +78,8 @@ func judgeNoFailedRequest(m *matter) finding {
 		}
 		asked += len(during)
 		for _, o := range m.run.Ops {
-			// What was refused may have been a client's own doing, such as a conflict.
+			// An answer to what was asked, such as a conflict, is no failure; a connection
+			// that nobody took is one.
 			op := o.V
 			if op.Entrance != e || op.API != "kubernetes" || op.Return < called || op.Call >= healed {
 				continue
@@ -86,7 +87,7 @@ func judgeNoFailedRequest(m *matter) finding {
 			asked++
 			if toldToRepeat(op.Error) {
 				repeat++
-			} else if op.Outcome == record.Unknown {
+			} else if op.Outcome != record.OK && !turnedAway(op) {
 				fails(op.Call, op.Return, describe(op), isWrite(op.Type) && brokeOff(op.Error))
 			}
 		}

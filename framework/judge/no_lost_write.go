@@ -66,7 +66,7 @@ func judgeNoLostWrite(m *matter) finding {
 	if writes == 0 {
 		return notApplicable("no write on a key that was read at the end was acknowledged")
 	}
-	return passed("Nothing of %s on %s was lost (%s at the end of the run).",
-		plural(writes, "acknowledged write"), plural(len(answered), "key"), plural(reads, "read")).
+	return passed("At the end of the run, every key had its last acknowledged write, or what may have come after it (%s, %s, %s in all).",
+		plural(len(answered), "key"), plural(reads, "read"), plural(writes, "acknowledged write")).
 		counted("%d writes, %d reads", writes, reads)
 }

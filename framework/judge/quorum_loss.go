@@ -66,12 +66,15 @@ func (m *matter) quorumLost(bound Bound) finding {
 	case reads == 0:
 		return inconclusive("no quorum read was tried through a surviving API server (%s) while quorum was lost", and(survivors))
 	}
-	return m.quorumBack(bound, to, back, nodes, writes, reads)
+	return m.quorumBack(bound, from, to, back, nodes, writes, reads)
 }
 
+// enoughFinal is how many reads it takes to say that nothing was lost with the quorum.
+const enoughFinal = 5
+
 // quorumBack judges the time after the first healing, which was called at
-// called and took effect at back.
-func (m *matter) quorumBack(bound Bound, called, back record.Nanos, nodes []string, writes, reads int) finding {
+// called and took effect at back; the quorum was lost at lost.
+func (m *matter) quorumBack(bound Bound, lost, called, back record.Nanos, nodes []string, writes, reads int) finding {
 	var first *attempt
 	vain := back // until when writes were tried in vain
 	for _, e := range m.run.Meta.Entrances {
@@ -98,15 +101,25 @@ func (m *matter) quorumBack(bound Bound, called, back record.Nanos, nodes []stri
 			bound, short(time.Duration(first.ret-back))).took(time.Duration(first.ret-back)).rests(back, first.ret).shows(first.what)
 	}
 	took := time.Duration(max(0, first.ret-back))
+	known := newLedger(m.run)
 	final := 0
 	for _, o := range m.run.Ops {
-		if op := o.V; isRegister(op) && isQuorumRead(op) && op.Outcome == record.OK && op.Call >= back {
+		read := o.V
+		if !isRegister(read) || !isQuorumRead(read) || read.Outcome != record.OK || read.Call < back {
+			continue
+		}
+		if w := known.staleAgainst(read); w != nil {
+			return failed("Nothing may be lost with the quorum: through %s, %s was read as %s %s, when a quorum was back, although %s had been acknowledged %s.",
+				read.Entrance, read.Key, quoted(read.Value, read.Found), at(read.Call), writtenAs(w), at(w.Return)).
+				took(took).shows(describe(*w), describe(read))
+		}
+		if slices.ContainsFunc(known.of(read).writes, func(w record.Op) bool { return w.Outcome == record.OK && w.Return < lost }) {
 			final++
 		}
 	}
-	if final == 0 {
-		return inconclusive("nothing was read after the quorum was back, so nothing shows that no write was lost").took(took)
+	if final < enoughFinal {
+		return inconclusive("after the quorum was back, %s of keys that had been written before it was lost had an answer, and it takes %d to show that nothing was lost", plural(final, "read"), enoughFinal).took(took)
 	}
-	return passed("While %s were down, none of %d writes was acknowledged and no stale read among %d quorum reads; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards show nothing lost.",
+	return passed("While %s were down, none of %d writes was acknowledged and no stale read among %d quorum reads; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards, of keys that had been written before, show nothing lost.",
 		and(nodes), writes, reads, short(took), bound, final).took(took)
 }

@@ -127,6 +127,15 @@ func TestCommitLatency(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-QR-011", Judge: "commit-latency", Fault: "f", Bound: "240ms", Params: map[string]string{"faults": "g"}}, []ruling{
 		{name: "two round trips", want: Pass, took: "200ms", says: "at most 200ms longer than before", story: func() *story { return distant(0.01, 0.21) }},
 		{name: "more", want: Fail, took: "300ms", says: "longer than before by more than 240ms", story: func() *story { return distant(0.01, 0.31) }},
+		{name: "most timed out", want: Fail, took: "4.99s", story: func() *story {
+			return distant(0.01, 0.21).change(func(r *record.Run) {
+				for i := range r.Ops {
+					if o := &r.Ops[i].V; o.Call > sec(11) && i%3 > 0 {
+						o.Outcome, o.Return = record.Unknown, o.Call+sec(5)
+					}
+				}
+			})
+		}},
 		{name: "no longer than before", want: Pass, took: "-10ms", story: func() *story { return distant(0.1, 0.09) }},
 		{name: "slow before", want: Inconclusive, says: "took 300ms before the faults already", story: func() *story { return distant(0.3, 0.31) }},
 		{name: "a slow one", want: Pass, story: func() *story {

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -52,10 +53,15 @@ func judgeSessionAffinity(m *matter) finding {
 		moves++
 		slowest = max(slowest, time.Duration(s.End-died.effect()))
 	}
-	switch {
-	case answered == 0:
+	if answered == 0 {
 		return inconclusive("no request through a balancer in front of the etcd members was answered")
-	case moves == 0:
+	}
+	for _, inj := range m.endings() {
+		if problem := m.stranded(inj, sessions, nodes); problem != nil {
+			return *problem
+		}
+	}
+	if moves == 0 {
 		return inconclusive("no member died that a client was on, in %d requests", answered)
 	}
 	return passed("In %d requests through the balancer, each client stayed on its etcd member until that died (%d times), and got to another one within %s.",
@@ -65,13 +71,89 @@ func judgeSessionAffinity(m *matter) finding {
 // diedBetween returns the injection that ended etcd on a node and was in force at any
 // time between from and to, nil if there is none.
 func (m *matter) diedBetween(node string, from, to record.Nanos) *injection {
-	for _, inj := range m.faults {
-		f := inj.injected
-		if f == nil || f.Called > to || inj.healed != nil && inj.healEffect() < from {
+	for _, inj := range m.endings() {
+		if hits(inj.injected, node) && inj.injected.Called <= to && (inj.healed == nil || inj.healEffect() >= from) {
+			return inj
+		}
+	}
+	return nil
+}
+
+// endings returns the injections that end an etcd member, or cut its node off or out:
+// of those that the check names, of all where it names none.
+func (m *matter) endings() []*injection {
+	ids := splitList(m.check.Params["faults"])
+	if len(ids) == 0 {
+		ids = slices.Sorted(maps.Keys(m.faults))
+	}
+	var all []*injection
+	for _, id := range ids {
+		inj := m.faults[id]
+		if inj == nil || inj.injected == nil {
 			continue
 		}
-		if (f.Node == node || slices.Contains(f.Nodes, node)) && (f.Component == "" || f.Component == "etcd") {
-			return inj
+		if f := inj.injected; (f.Component == "" || f.Component == "etcd") && slices.Contains(deadly, f.Name) {
+			all = append(all, inj)
+		}
+	}
+	return all
+}
+
+// deadly are the faults of etcd, or of a whole node, during which the member there
+// serves nobody.
+var deadly = []string{"kill", "stop", "restart", "crash-loop", "freeze", "remove-member", "isolate", "isolate-etcd", "split", "black-hole", "power-off", "power-loss", "reboot"}
+
+func hits(f *record.Fault, node string) bool { return f.Node == node || slices.Contains(f.Nodes, node) }
+
+// fewRequests is how many requests in vain show that a client does not get to another
+// member.
+const fewRequests = 2
+
+// stranded says which client did not get from a member to another one while the fault
+// that ended it lasted; nil for none. sessions are in the order of their starts.
+func (m *matter) stranded(inj *injection, sessions []record.Timed[record.Session], nodes map[string]string) *finding {
+	limit, err := ParseBound("H + M", m.run.Meta.Settings)
+	if err != nil || inj.healed == nil {
+		return nil
+	}
+	effect, healed := inj.effect(), inj.healed.Called
+	type state struct {
+		on       string // the member before the fault
+		moved    bool
+		answered bool
+		vain     int // requests that the balancer had had the time for
+	}
+	clients := map[string]*state{}
+	for _, timed := range sessions {
+		s := timed.V
+		c := clients[s.Client]
+		if c == nil {
+			c = &state{}
+			clients[s.Client] = c
+		}
+		switch late := s.Start >= effect+record.Nanos(limit.Limit); {
+		case s.Start >= healed:
+		case s.End < inj.injected.Called:
+			c.on = cmp.Or(s.Member, c.on)
+		case s.Member != "" && s.Member != c.on:
+			c.moved = true
+		case late && s.Member != "":
+			c.answered = true
+		case late && s.End < healed:
+			c.vain++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(clients)) {
+		c := clients[name]
+		switch {
+		case c.moved || c.on == "" || !hits(inj.injected, nodes[c.on]):
+		case c.vain >= fewRequests && !c.answered:
+			f := failed("A client must get to another etcd member when its own dies: %s was on the member on %s, and after the %s, %d requests from %s later on had no answer until that was healed.",
+				name, nodes[c.on], inj.what(), c.vain, limit).rests(effect, healed)
+			return &f
+		default:
+			f := inconclusive("%s was on the member on %s, and was not seen to get to another one during the %s, with too few requests from %s after it to say that it cannot", name, nodes[c.on], inj.what(), limit)
+			return &f
 		}
 	}
 	return nil

@@ -74,8 +74,8 @@ func (s *stream) notCovered(i int, after uint64) []breach {
 // staleBegin finds a streaming list that is older than what was asked for: the newest
 // state where no version was.
 func (s *stream) staleBegin() []breach {
-	if s.base == 0 {
-		return nil
+	if s.base == 0 || s.begin == 0 {
+		return nil // etcd has no streaming lists
 	}
 	i := s.begin - 1
 	if from := number(s.watch.From); s.base < from {

@@ -15,20 +15,37 @@ const (
 // guarantee; what says what the applicable watches are, where there are none.
 func (m *matter) watches(must, what string, applies func(*stream) bool, inspect func(*stream) []breach) finding {
 	var breaches []breach
-	watches, messages := 0, 0
+	watches, messages, after := 0, 0, 0
 	for _, s := range m.collections().streams {
 		if !s.opened || s.unreadable || !applies(s) {
 			continue
 		}
 		watches++
 		messages += len(s.messages)
+		for _, e := range s.messages {
+			if m.fault != nil && e.Seen >= m.fault.effect() {
+				after++
+			}
+		}
 		breaches = append(breaches, inspect(s)...)
 	}
 	if watches == 0 {
 		return notApplicable("the record has no %s", what)
 	}
 	of := fmt.Sprintf("%d watches, %d messages", watches, messages)
-	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
+	return m.exposed(conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches), after, "message")
+}
+
+// enoughExposed is how many messages or operations must have come after the effect of
+// the fault that a check is about.
+const enoughExposed = 10
+
+// exposed takes the pass from a check about a fault that too little came after.
+func (m *matter) exposed(f finding, n int, what string) finding {
+	if f.verdict != Pass || m.fault == nil || n >= enoughExposed {
+		return f
+	}
+	return inconclusive("%s came after the %s took effect, and it takes %d to say anything", plural(n, what), m.fault.what(), enoughExposed)
 }
 
 func every(*stream) bool { return true }

@@ -3,7 +3,6 @@ package judge
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -112,7 +111,7 @@ func (m *matter) reestablished(node, address string) (b breakage, f *finding) {
 			if through[w.ID] = w.Entrance == node || slices.Contains(w.Server, address); waiting[w.Client] && !had {
 				again[w.Client] = w.Seen
 			}
-		case w.Phase == record.WatchEnded && through[w.ID] && w.Seen >= from && w.Seen < to && w.Error != "" && !strings.HasPrefix(w.Error, clientsOwn):
+		case w.Phase == record.WatchEnded && through[w.ID] && w.Seen >= from && w.Seen < to && brokeDown(w):
 			waiting[w.Client] = true
 		}
 	}

@@ -1,6 +1,11 @@
 package judge
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
 
 // Three writes of two keys, which most histories of watches begin with.
 const twoKeys = `
@@ -198,6 +203,55 @@ func TestWatchResumable(t *testing.T) {
 	})
 }
 
+// TestWatchesUnderFault: node-2's API server is killed at 4 s and healed at 9 s, and
+// what is watched must have been under it.
+func TestWatchesUnderFault(t *testing.T) {
+	resumable := record.Check{Requirement: "HA-WCH-002", Judge: "watch-resumable", Fault: "fault"}
+	ordered := record.Check{Requirement: "HA-WCH-001", Judge: "watch-ordered", Fault: "fault"}
+	// A watch of node-2 ends with an error at 6.1 s, another one goes on.
+	broken := func(entrance, problem string, events int) func() *story {
+		return func() *story {
+			history := twoKeys + "watch w from=100 through=node-2\nadded w k1 v1@a 101\nended w through=node-2\nwatch x from=101 resumes=w through=" + entrance + "\n"
+			if events > 0 {
+				history += "added x k2 v2@b 102\nmodified x k1 v3@b 103\n"
+			}
+			for i := range max(0, events-2) {
+				history += fmt.Sprintf("bookmark x %d\n", 104+i)
+			}
+			return told(t, "kill", "kube-apiserver", history)().change(func(r *record.Run) { r.Watches[1].V.Error = problem })
+		}
+	}
+	rule(t, resumable, []ruling{
+		{name: "broke and went on", want: Pass, story: broken("node-1", "unexpected EOF", 12)},
+		{name: "ended in due time", want: Inconclusive, says: "no watch that broke", story: broken("node-1", "", 12)},
+		{name: "ended in due time and refused then", want: Pass, story: func() *story {
+			return broken("node-1", "", 12)().change(func(r *record.Run) {
+				refused := r.Watches[2]
+				refused.V.ID, refused.V.Entrance, refused.V.Phase = "y", "node-2", record.WatchRefused
+				r.Watches = append(r.Watches, refused)
+			})
+		}},
+		{name: "its client ended it", want: Inconclusive, says: "no watch that broke", story: broken("node-1", clientsOwn, 12)},
+		{name: "went on where it was", want: Inconclusive, says: "no watch that broke", story: broken("node-2", "unexpected EOF", 12)},
+		{name: "showed nothing then", want: Inconclusive, says: "1 message came after the kill of kube-apiserver on node-2 took effect", story: broken("node-1", "unexpected EOF", 0)},
+		{name: "left something out", want: Fail, says: "left out k2", story: func() *story {
+			return told(t, "kill", "kube-apiserver", twoKeys+"watch w from=100 through=node-2\nadded w k1 v1@a 101\nended w\nwatch x from=101 resumes=w\nmodified x k1 v3@b 103")()
+		}},
+	})
+	rule(t, ordered, []ruling{
+		{name: "enough", want: Pass, story: broken("node-1", "", 9)},
+		{name: "too little", want: Inconclusive, says: "9 messages came after", story: broken("node-1", "", 8)},
+	})
+	rule(t, record.Check{Requirement: "HA-QR-012", Judge: "linearizable", Fault: "loss"}, []ruling{
+		{name: "traffic under the fault", want: Pass, story: func() *story {
+			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 1, 12)
+		}},
+		{name: "traffic only before it", want: Inconclusive, says: "0 answered operations came after the loss of node-1 took effect", story: func() *story {
+			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 1, 9)
+		}},
+	})
+}
+
 func TestWatchBookmark(t *testing.T) {
 	tell(t, watchBookmark(), []telling{
 		{"after all", "", twoKeys + `
@@ -261,6 +315,11 @@ func TestWatchBookmark(t *testing.T) {
 			added w k2 v2@b 102
 			added w k1 v1@a 101
 			bookmark w 102 end`, Fail, "from version 103, began with the state of version 102"},
+		{"etcd has no streaming lists", apiEtcd, `
+			put k1 v1 101
+			put k2 v2 102
+			watch w initial
+			bookmark w 101`, Pass, ""},
 		{"no bookmark", "", twoKeys + "watch w from=102\nmodified w k1 v3@b 103", NotApplicable, ""},
 	})
 }

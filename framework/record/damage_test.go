@@ -116,6 +116,8 @@ func TestDamage(t *testing.T) {
 		{"time goes back", resum("r1", metaText, `{"t":5,"k":"op","d":{}}`, `{"t":4,"k":"op","d":{}}`), 1, "line 3: time goes back from 5 to 4"},
 		{"no data", resum("r1", metaText, `{"t":5,"k":"op"}`), 0, "line 2: the entry holds no data"},
 		{"wrong data", resum("r1", metaText, `{"t":5,"k":"op","d":{"call":"soon"}}`), 0, "line 2: the entry's data does not fit its kind"},
+		{"an object without its state", resum("r1", metaText, `{"t":5,"k":"op","d":{}}`, `{"t":5,"k":"object","d":{"kind":"Pod","name":"pod-1","uid":"u","node":{"ready":"True"}}}`), 1,
+			`line 3: the Pod "pod-1" has no state`},
 		{"not JSON", resum("r1", metaText, `{"t":5,`), 0, "line 2: not an entry"},
 		{"wrong end", resum("r1", metaText, `{"t":5,"k":"end","d":7}`), 0, "line 2: the entry's data does not fit its kind"},
 	} {

@@ -34,6 +34,7 @@ func FuzzLines(f *testing.F) {
 	f.Add(unpack(f, sample(f)))
 	f.Add(resum("r1", metaText, `{"t":5,"k":"lease","d":{"renew":"2026-01-01T00:00:00Z"}}`))
 	f.Add(resum("r1", metaText, `{"t":5,"k":"end","d":{}}`))
+	f.Add(resum("r1", metaText, `{"t":5,"k":"object","d":{"kind":"Pod","name":"pod-1","uid":"u"}}`, `{"t":5,"k":"end","d":{}}`))
 	f.Add([]byte("00000000 {}\n"))
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		run, err := gatherBytes(pack(t, plain))

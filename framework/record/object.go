@@ -38,6 +38,24 @@ type Object struct {
 	Heartbeat  *HeartbeatState  `json:"heartbeat,omitempty"`
 }
 
+// hasState tells whether the state that belongs to the object's kind is set; judges
+// rely on it.
+func (o Object) hasState() bool {
+	switch o.Kind {
+	case ObjectDeployment:
+		return o.Deployment != nil
+	case ObjectPod:
+		return o.Pod != nil
+	case ObjectSlice:
+		return o.Slice != nil
+	case ObjectNode:
+		return o.Node != nil
+	case ObjectHeartbeat:
+		return o.Heartbeat != nil
+	}
+	return true
+}
+
 // DeploymentState is what a Deployment asks for and what its controller says of it.
 type DeploymentState struct {
 	Wanted     int   `json:"wanted"` // spec.replicas

@@ -132,6 +132,9 @@ func (run *Run) add(e Entry) error {
 	case NodeChange:
 		run.Nodes = append(run.Nodes, Timed[NodeChange]{e.At, v})
 	case Object:
+		if !v.hasState() {
+			return fmt.Errorf("the %s %q has no state", v.Kind, v.Name)
+		}
 		run.Objects = append(run.Objects, Timed[Object]{e.At, v})
 	case Session:
 		run.Sessions = append(run.Sessions, Timed[Session]{e.At, v})
