@@ -211,9 +211,13 @@ func (c *court) excuse(f finding, bound *Bound) finding {
 	if f.verdict != Fail || !f.timed {
 		return f
 	}
-	s := c.strain(f.from, f.to)
-	starved := s.starves(lateLimit(bound))
-	if starved == "" || max(s.late, s.jump) <= lateLimit(bound) && s.outweighed(f.value, bound) {
+	s, limit := c.strain(f.from, f.to), c.lateLimit(bound)
+	off := max(s.late, s.jump)
+	starved := s.starves(limit)
+	switch {
+	case starved == "" && f.missedBy(bound) > 0 && f.missedBy(bound) <= off:
+		starved = fmt.Sprintf("the bound was missed by %s, and the harness's timers or its clock were off by up to %s", short(f.missedBy(bound)), short(off))
+	case starved == "" || off <= limit && s.outweighed(f.value, bound):
 		return f
 	}
 	held := f
@@ -271,12 +275,12 @@ func (s strain) outweighed(measured *time.Duration, bound *Bound) bool {
 }
 
 // lateLimit is how late the harness's timers may be for a time measured against
-// a bound to count.
-func lateLimit(bound *Bound) time.Duration {
+// a bound to count. A bound has room for the measuring margin and no more.
+func (c *court) lateLimit(bound *Bound) time.Duration {
 	if bound == nil {
 		return starvedFloor
 	}
-	return max(starvedFloor, bound.Limit/10)
+	return max(starvedFloor, min(bound.Limit/10, c.run.Meta.Settings["M"]))
 }
 
 // starves says why a time measured under the strain proves nothing; empty means

@@ -40,6 +40,14 @@ func tooLate() *story {
 	return s
 }
 
+// lateBy drops the address of the lost API server, 27 s after the fault and some more.
+func lateBy(more float64) *story {
+	s := tooLate()
+	return s.at(37 + more).endpoints("node-1", "10.77.0.11", "10.77.0.13").change(func(r *record.Run) {
+		r.Endpoints = slices.Concat(r.Endpoints[:4], r.Endpoints[6:])
+	})
+}
+
 func TestRulesForAll(t *testing.T) {
 	rule(t, removal, []ruling{
 		{name: "pass", story: removed, want: Pass, took: "15s", says: "within 27s (T + I + M, I = 10s, M = 2s, T = 15s)"},
@@ -130,11 +138,20 @@ func TestRulesForAll(t *testing.T) {
 			}
 			return s
 		}},
-		{name: "too late, harness starved", want: Inconclusive, says: "its timers fired up to 3s late, more than 2.7s", story: func() *story {
+		{name: "too late, harness starved", want: Inconclusive, says: "its timers fired up to 3s late, more than 2s", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Late = 3 * time.Second })
 		}},
 		{name: "too late, harness starved less than a tenth", want: Fail, says: "still listed", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Late = 2 * time.Second })
+		}},
+		{name: "too late by less than the harness was late", want: Inconclusive, says: "the bound was missed by 500ms, and the harness's timers or its clock were off by up to 600ms", story: func() *story {
+			return lateBy(0.5).change(func(r *record.Run) { r.Harness[30].V.Late = 600 * time.Millisecond })
+		}},
+		{name: "too late by more than the harness was late", want: Fail, took: "27.5s", says: "only after 27.5s", story: func() *story {
+			return lateBy(0.5).change(func(r *record.Run) { r.Harness[30].V.Late = 400 * time.Millisecond })
+		}},
+		{name: "too late, harness starved by more than the margin", want: Inconclusive, says: "up to 2.1s late, more than 2s", story: func() *story {
+			return lateBy(9).change(func(r *record.Run) { r.Harness[30].V.Late = 2100 * time.Millisecond })
 		}},
 		{name: "too late, machine overloaded", want: Inconclusive, says: "the machine was overloaded: 5.0 tasks shared each processor on average, more than 3", story: func() *story {
 			return tooLate().change(func(r *record.Run) {
@@ -160,7 +177,7 @@ func TestRulesForAll(t *testing.T) {
 				}
 			})
 		}},
-		{name: "too late, harness slept", want: Inconclusive, says: "wall and monotonic clock went apart by 30s, more than 2.7s", story: func() *story {
+		{name: "too late, harness slept", want: Inconclusive, says: "wall and monotonic clock went apart by 30s, more than 2s", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Jump = -30 * time.Second })
 		}},
 		{name: "too late, harness's clock set by a little", want: Fail, says: "still listed", story: func() *story {
