@@ -43,9 +43,17 @@ func tooLate() *story {
 // lateBy drops the address of the lost API server, 27 s after the fault and some more.
 func lateBy(more float64) *story {
 	s := tooLate()
-	return s.at(37 + more).endpoints("node-1", "10.77.0.11", "10.77.0.13").change(func(r *record.Run) {
+	return s.at(37+more).endpoints("node-1", "10.77.0.11", "10.77.0.13").change(func(r *record.Run) {
 		r.Endpoints = slices.Concat(r.Endpoints[:4], r.Endpoints[6:])
 	})
+}
+
+// overloaded has nine tasks share each processor in some seconds.
+func overloaded(s *story, seconds ...int) *story {
+	for _, i := range seconds {
+		s.run.Harness[i].V.Queue = 9
+	}
+	return s
 }
 
 func TestRulesForAll(t *testing.T) {
@@ -160,6 +168,11 @@ func TestRulesForAll(t *testing.T) {
 				}
 			})
 		}},
+		{name: "too late, machine overloaded for some seconds", want: Inconclusive, says: "the machine was overloaded for 5s: more than 3 tasks shared each processor", story: func() *story {
+			return overloaded(lateBy(3), 30, 31, 32, 33, 34)
+		}},
+		{name: "too late, machine overloaded now and then", want: Fail, took: "30s", story: func() *story { return overloaded(lateBy(3), 28, 29, 30, 31, 33, 34) }},
+		{name: "too late by more than some seconds of overload", want: Fail, took: "32s", story: func() *story { return overloaded(lateBy(5), 30, 31, 32, 33, 34) }},
 		{name: "too late, many tasks and computing time left", want: Fail, says: "still listed", story: func() *story {
 			return tooLate().change(func(r *record.Run) {
 				for i := range r.Harness {
@@ -355,11 +368,11 @@ func TestOutweighed(t *testing.T) {
 		{10, true, 16 * time.Second, false},
 		{3.5, false, 16 * time.Second, false},
 	} {
-		if got := (strain{known: c.known, queue: c.queue}).outweighed(&c.measured, bound); got != c.want {
+		if got := (strain{known: c.known, queue: c.queue}).outweighed(c.measured, bound); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	if (strain{known: true}).outweighed(nil, bound) || (strain{known: true}).outweighed(&bound.Limit, nil) {
-		t.Error("nothing measured, or against nothing, outweighs")
+	if (strain{known: true}).outweighed(bound.Limit, nil) {
+		t.Error("what is measured against nothing outweighs")
 	}
 }

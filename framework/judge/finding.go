@@ -54,6 +54,9 @@ func (f finding) missedBy(bound *Bound) time.Duration {
 	return max(0, *f.value-bound.Limit)
 }
 
+// lasted returns as much of a measured time as a failure rests on.
+func (f finding) lasted() time.Duration { return min(*f.value, span(f.from, f.to)) }
+
 func (f finding) shows(evidence ...string) finding {
 	for _, e := range evidence {
 		if len(f.evidence) == evidenceLimit {
