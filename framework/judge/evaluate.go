@@ -228,10 +228,10 @@ func (c *court) excuse(f finding, bound *Bound) finding {
 		return f
 	}
 	held := f
-	f = inconclusive("%s, so a measured time proves nothing", starved).shows(held.evidence...)
+	f = inconclusive("%s, so a measured time proves nothing", starved)
 	c.excused++
 	f.binding, f.bound = held.binding, held.bound
-	return f.shows("what was measured all the same: " + held.sentence)
+	return f.shows("what was measured all the same: " + held.sentence).shows(held.evidence...)
 }
 
 // strain is how much harness and machine had to do in some time.
@@ -323,8 +323,8 @@ func (c *court) overrule(f finding) finding {
 		}
 		return finding{
 			verdict: Fail, overruled: common.judge, measured: f.measured, value: f.value, bound: f.bound,
-			sentence: common.sentence, evidence: common.evidence, exhibit: common.exhibit,
-		}.shows("on its own it holds: " + f.sentence)
+			sentence: common.sentence, exhibit: common.exhibit,
+		}.shows("on its own it holds: " + f.sentence).shows(common.evidence...)
 	}
 	for _, common := range c.common {
 		if common.verdict == Inconclusive && common.binding {

@@ -278,6 +278,34 @@ func TestOrderAndDeterminism(t *testing.T) {
 	}
 }
 
+// However much a check of every run shows, what it overrules is told as well, to each
+// of the checks its own.
+func TestOverruledIsTold(t *testing.T) {
+	for n := range evidenceLimit + 2 {
+		shown := failed("broken")
+		for i := range n {
+			shown = shown.shows(strconv.Itoa(i))
+		}
+		c := &court{common: []common{{"linearizable", shown}}}
+		first, second := c.overrule(passed("one")), c.overrule(passed("two"))
+		for f, own := range map[*finding]string{&first: "on its own it holds: one", &second: "on its own it holds: two"} {
+			if f.evidence[0] != own || n > 0 && f.evidence[1] != "0" {
+				t.Errorf("%d shown: %q", n, f.evidence)
+			}
+		}
+	}
+	shown := tooLate().run
+	c := &court{run: shown}
+	f := failed("late").took(40*time.Second).rests(sec(10), sec(40))
+	shown.Harness[30].V.Late = time.Minute
+	for i := range evidenceLimit + 2 {
+		f = f.shows(strconv.Itoa(i))
+	}
+	if f = c.excuse(f, nil); f.verdict != Inconclusive || f.evidence[0] != "what was measured all the same: late" {
+		t.Errorf("%s: %q", f.verdict, f.evidence)
+	}
+}
+
 func TestEmptyRecord(t *testing.T) {
 	// Nothing in it, all judges named: none passes, none fails, none panics.
 	for _, complete := range []bool{false, true} {
