@@ -135,6 +135,21 @@ func TestOneActor(t *testing.T) {
 		{name: "the old one, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return succession().action("node-2", 42).change(func(r *record.Run) { r.Harness[40].V.Late = time.Second })
 		}},
+		{name: "a holder's log is missing", want: Inconclusive, says: "does not tell what kube-scheduler on node-1 did: it was seen to renew its lease", story: func() *story {
+			return succession().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
+		}},
+		{name: "the log of another component is missing", want: Inconclusive, says: "does not tell what kube-controller-manager on node-1 did", story: func() *story {
+			return succession().at(11).lease("kube-controller-manager", "node-1_x", 7, 11).at(16).lease("kube-controller-manager", "node-1_x", 9, 16)
+		}},
+		{name: "a holder that does not renew", want: Pass, story: func() *story {
+			return succession().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 7, 11)
+		}},
+		{name: "a holder that is no instance", want: Pass, story: func() *story {
+			return succession().at(11).lease("kube-scheduler", "stranger", 7, 11).at(16).lease("kube-scheduler", "stranger", 9, 16)
+		}},
+		{name: "a holder's log is missing, another one acts", want: Fail, says: "acted at 42.000s", story: func() *story {
+			return succession().action("node-2", 42).at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
+		}},
 		{name: "no election, by turns", story: unelected, want: Fail, says: "nobody was elected, and the ones on node-1 and node-2 acted by turns (10.000s, 20.000s and 30.000s)"},
 		{name: "no election, one after another", want: Pass, story: func() *story { return newStory().action("node-1", 10).action("node-1", 15).action("node-2", 20) }},
 		{name: "no election seen, but a holder", want: Pass, story: func() *story { return unelected().at(5).lease("kube-scheduler", "node-1_x", 7, 5) }},

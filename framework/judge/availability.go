@@ -101,7 +101,7 @@ func judgeAvailability(m *matter) finding {
 	switch {
 	case took > m.bound.Limit:
 		return failed("A client of %s must see errors for no longer than %s after the %s: the last of %d failed probes ended %s after it (%s).",
-			entrance, m.bound, m.fault.what(), failures, short(took), describeProbe(*last)).took(took).rests(effect, last.End).shows(describeProbe(*last)).shows(describeOutages(slices.Concat(before, during))...)
+			entrance, m.bound, m.fault.what(), failures, short(took), describeProbe(*last)).took(took).rests(max(effect, spell(during, *last, m.bound.Limit)), last.End).shows(describeProbe(*last)).shows(describeOutages(slices.Concat(before, during))...)
 	case last != nil && (lastOK == nil || lastOK.Start < last.Start):
 		return inconclusive("probes through %s still failed when the fault was healed after %s, which is less than the bound of %s",
 			entrance, short(time.Duration(heal-effect)), m.bound)
@@ -111,6 +111,19 @@ func judgeAvailability(m *matter) finding {
 	}
 	return passed("Clients of %s saw errors for %s after the %s (%d of %d probes failed), within %s.",
 		entrance, short(took), m.fault.what(), failures, len(during), m.bound).took(took).shows(describeOutages(slices.Concat(before, during))...)
+}
+
+// spell is from when on an overload may have caused the last error: from a bound before
+// the first of the errors that follow on each other within the bound. Probes are in the
+// order of their starts.
+func spell(probes []record.Probe, last record.Probe, bound time.Duration) record.Nanos {
+	begin := last.Start
+	for _, p := range slices.Backward(probes) {
+		if !p.OK && p.End >= begin-record.Nanos(bound) {
+			begin = min(begin, p.Start)
+		}
+	}
+	return begin - record.Nanos(bound)
 }
 
 // missingProbes names the kinds of which there are too few, or is empty.

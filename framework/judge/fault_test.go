@@ -306,6 +306,9 @@ func TestAvailability(t *testing.T) {
 	good := func() *story {
 		return base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 11.4).probes("balancer", true, 11.5, 35)
 	}
+	late := func() *story {
+		return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(29.9), End: sec(30.05)})
+	}
 	rule(t, record.Check{Requirement: "HA-CL-003", Judge: "availability", Fault: "kill", Bound: "H + M"}, []ruling{
 		{name: "as it should be", story: good, want: Pass, took: "1.35s", says: "(84 of 1194 probes failed), within 4s (H + M, H = 2s, M = 2s)"},
 		{name: "no error at all", want: Pass, took: "0s", story: func() *story { return base().probes("balancer", true, 5, 35) }},
@@ -330,9 +333,7 @@ func TestAvailability(t *testing.T) {
 		{name: "errors for too long", want: Fail, took: "7.35s", says: "A client of balancer must see errors for no longer than 4s", story: func() *story {
 			return base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 17.4).probes("balancer", true, 17.5, 35)
 		}},
-		{name: "a single late error", want: Fail, took: "20.05s", story: func() *story {
-			return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(29.9), End: sec(30.05)})
-		}},
+		{name: "a single late error", want: Fail, took: "20.05s", story: late},
 		{name: "now and then to the end", want: Fail, took: "19.95s", story: func() *story {
 			s := good()
 			for i := 12; i < 30; i++ {
@@ -342,6 +343,15 @@ func TestAvailability(t *testing.T) {
 		}},
 		{name: "errors for too long, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(14.9), End: sec(15)}).change(func(r *record.Run) { r.Harness[13].V.Late = time.Second })
+		}},
+		{name: "a single late error, machine overloaded for some seconds", want: Inconclusive, says: "the machine was overloaded", story: func() *story {
+			return overloaded(late(), 26, 27, 28, 29, 30)
+		}},
+		{name: "a single late error, machine overloaded long before", want: Fail, took: "20.05s", story: func() *story {
+			return overloaded(late(), 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25)
+		}},
+		{name: "errors to the end, machine overloaded for some seconds", want: Fail, story: func() *story {
+			return overloaded(base().probes("balancer", true, 5, 9.9).probes("balancer", false, 10, 29).probes("balancer", true, 29, 35), 24, 25, 26, 27, 28, 29)
 		}},
 		{name: "errors after healing", want: Pass, took: "1.35s", story: func() *story {
 			return good().probe(record.Probe{Entrance: "balancer", Kind: record.ProbeQuorumRead, Start: sec(31), End: sec(31.1)})

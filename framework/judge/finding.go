@@ -45,6 +45,18 @@ func (f finding) rests(from, to record.Nanos) finding {
 	return f
 }
 
+// missedBy returns by how much a measured time is longer than the bound; 0 where it is
+// not, or where no time was measured.
+func (f finding) missedBy(bound *Bound) time.Duration {
+	if f.value == nil || bound == nil {
+		return 0
+	}
+	return max(0, *f.value-bound.Limit)
+}
+
+// lasted returns as much of a measured time as a failure rests on.
+func (f finding) lasted() time.Duration { return min(*f.value, span(f.from, f.to)) }
+
 func (f finding) shows(evidence ...string) finding {
 	for _, e := range evidence {
 		if len(f.evidence) == evidenceLimit {

@@ -52,6 +52,7 @@ func judgeOneActor(m *matter) finding {
 	}
 	var told []string
 	acts, doubtful := 0, 0
+	unrecorded := "" // a holder of whose actions nothing is known
 	for _, component := range electedComponents(m.run) {
 		d := deedsOf(m.run, component, s["M"])
 		doubtful += d.doubtful
@@ -61,11 +62,16 @@ func judgeOneActor(m *matter) finding {
 		if f := d.withoutElection(m); f != nil {
 			return *f
 		}
+		if node := d.unrecorded(m); node != "" {
+			unrecorded = component + " on " + node
+		}
 		if acts += len(d.acts); len(d.acts) > 0 {
 			told = append(told, component+" on "+d.turns())
 		}
 	}
 	switch {
+	case unrecorded != "":
+		return inconclusive("the record does not tell what %s did: it was seen to renew its lease, and no audit log has that", unrecorded)
 	case acts == 0 && doubtful > 0:
 		return inconclusive("the clocks of the API servers do not agree with the harness's: none of %d actions of elected components can be held against the others", doubtful)
 	case acts == 0:
@@ -78,15 +84,20 @@ func judgeOneActor(m *matter) finding {
 	return f
 }
 
+// electedComponents returns those that acted and, where the record has audit logs, those
+// that have a lease.
 func electedComponents(run *record.Run) []string {
 	var names []string
 	for _, a := range run.Actions {
-		if !slices.Contains(names, a.V.Component) {
-			names = append(names, a.V.Component)
+		names = append(names, a.V.Component)
+	}
+	if len(names) > 0 {
+		for _, l := range run.Leases {
+			names = append(names, l.V.Name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // deedsOf sorts out the actions of a component. An audit entry is in the log right
@@ -117,6 +128,26 @@ func deedsOf(run *record.Run, component string, margin time.Duration) deeds {
 
 func isEvent(a record.Action) bool {
 	return a.Resource == "events" || a.Resource == "events.k8s.io/events"
+}
+
+// unrecorded returns the node of an instance that was seen to renew its lease for longer
+// than it may miss to, while no audit log has any write of the lease by it: then none
+// has what else it did.
+func (d deeds) unrecorded(m *matter) string {
+	first := map[string]time.Time{}
+	for _, l := range m.run.Leases {
+		node := holderNode(l.V)
+		if l.V.Name != d.component || d.doubtful > 0 || !m.isNode(node) ||
+			slices.ContainsFunc(d.elections, func(e deed) bool { return e.Node == node }) {
+			continue
+		}
+		if since, seen := first[node]; !seen {
+			first[node] = l.V.Renew
+		} else if l.V.Renew.Sub(since) > 2*m.run.Meta.Settings["P"] {
+			return node
+		}
+	}
+	return ""
 }
 
 // afterTakeover finds an action of an instance that another had taken over from.

@@ -99,7 +99,21 @@ func (m *matter) soleHolder(component string) (string, *finding) {
 			component, first.V.Holder, act.Node, at(act.Received), describeAction(act.Action)).rests(first.At, act.Received)
 		return "", &f
 	}
+	if watched > 2*m.run.Meta.Settings["P"] && !m.recorded(component, holderNode(first.V), first.At, last.At) {
+		f := inconclusive("whether the other instances of %s stand by is not known: no audit log has what %s itself did while it held the lease for %s",
+			component, first.V.Holder, short(watched))
+		return "", &f
+	}
 	return first.V.Holder, nil
+}
+
+// recorded tells whether an audit log has anything that an instance did between two
+// moments, or none can tell: there are no logs, or their clock is another.
+func (m *matter) recorded(component, node string, from, to record.Nanos) bool {
+	d := deedsOf(m.run, component, m.run.Meta.Settings["M"])
+	return len(m.run.Actions) == 0 || d.doubtful > 0 || slices.ContainsFunc(slices.Concat(d.acts, d.elections), func(a deed) bool {
+		return a.Node == node && a.Completed >= from && a.Received <= to
+	})
 }
 
 // standbyActs returns an action of another instance than the holder, between two

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -259,12 +260,13 @@ func TestEndpointsMatch(t *testing.T) {
 	})
 }
 
-// elected holds both leases throughout.
+// elected holds both leases throughout, and the audit log has it.
 func elected(components ...string) *story {
 	s := newStory()
 	for i := range 8 {
 		for _, c := range components {
 			s.at(float64(4*i)).lease(c, "node-1_a", 100+i, float64(4*i))
+			s.action("node-1", float64(4*i)).lastAction(func(a *record.Timed[record.Action]) { a.V.Component, a.V.Election = c, true })
 		}
 	}
 	for _, n := range threeNodes {
@@ -308,6 +310,14 @@ func TestSingleHolder(t *testing.T) {
 		}},
 		{name: "the holder acts", want: Pass, story: func() *story { return elected(both...).probes("node-1", true, 1, 50).action("node-1", 25) }},
 		{name: "a standby acts, what it asked had waited", want: Pass, story: func() *story { return elected(both...).action("node-2", 25) }},
+		{name: "the holder's log is missing", want: Inconclusive, says: "no audit log has what node-1_a itself did while it held the lease for 28s", story: func() *story {
+			return elected(both...).action("node-2", 10).change(func(r *record.Run) {
+				r.Actions = slices.DeleteFunc(r.Actions, func(a record.Timed[record.Action]) bool { return a.V.Node == "node-1" })
+			})
+		}},
+		{name: "no logs at all", want: Pass, story: func() *story {
+			return elected(both...).change(func(r *record.Run) { r.Actions = nil })
+		}},
 		{name: "handed over and back", want: Fail, says: "transitions 0, then 2", story: func() *story {
 			s := elected(both...).at(33).lease("kube-scheduler", "node-1_a", 130, 33)
 			s.run.Leases[len(s.run.Leases)-1].V.Transitions = 2
