@@ -36,6 +36,9 @@ func TestEndpointRemoved(t *testing.T) {
 		{name: "too late", story: func() *story { return watched(40, 53) }, want: Fail, took: "30s", says: "within 27s"},
 		{name: "never", story: func() *story { return watched(99, 99) }, want: Fail, took: "39s", says: "was still listed in endpoints through node-1 after 39s"},
 		{name: "back before it was healed", story: func() *story { return watched(28, 45) }, want: Fail, says: "left endpoints through node-1 18s after the kill of kube-apiserver on node-2, and was listed again at 45.000s"},
+		{name: "back before it was healed, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return watched(28, 45).change(func(r *record.Run) { r.Harness[40].V.Late = 5 * time.Second })
+		}},
 		{name: "slice too late", want: Fail, took: "39s", says: "endpointslice through node-3", story: func() *story {
 			return watched(28, 53).change(func(r *record.Run) {
 				for i := range r.Endpoints {
@@ -126,6 +129,9 @@ func TestEndpointReturned(t *testing.T) {
 		}},
 		{name: "leaves again", want: Fail, says: "came into endpoints through node-1 at 53.000s, and left it again at 60.000s", story: func() *story {
 			return watched(28, 53).at(60).endpoints("node-1", without2...)
+		}},
+		{name: "leaves again, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return watched(28, 53).at(60).endpoints("node-1", without2...).change(func(r *record.Run) { r.Harness[50].V.Late = 5 * time.Second })
 		}},
 		{name: "leaves again by another fault", want: Pass, story: func() *story {
 			return watched(28, 53).fault("again", "kill", "node-2", "kube-apiserver", 57, 58).at(60).endpoints("node-1", without2...)

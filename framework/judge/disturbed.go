@@ -7,6 +7,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
+// lapse returns the time in which an API server must have been held up to lose its lease
+// in default/kubernetes, and its address with it, between two moments.
+func (m *matter) lapse(from, to record.Nanos) (begin, end record.Nanos) {
+	return from - record.Nanos(m.run.Meta.Settings["T"]), to
+}
+
 // disturbed returns the nodes that other faults hit for longer than the measuring
 // margin between two moments: what is seen through them may come late, which is no
 // fault of the cluster's.

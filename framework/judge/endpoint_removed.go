@@ -53,7 +53,7 @@ func judgeEndpointRemoved(m *matter) finding {
 			m.bound, m.fault.what(), node, address, s.late.chain, short(s.worst)).took(s.worst).rests(from, s.late.last)
 	case s.undone != nil:
 		return failed("The address of a lost API server must stay out of default/kubernetes: %s (%s) left %s %s after the %s, and was listed again %s, before the fault was healed.",
-			node, address, s.undone.chain, short(time.Duration(s.undone.at-from)), m.fault.what(), at(s.undone.undoneAt))
+			node, address, s.undone.chain, short(time.Duration(s.undone.at-from)), m.fault.what(), at(s.undone.undoneAt)).rests(m.lapse(s.undone.undoneAt, s.undone.undoneAt))
 	case len(s.missing) > 0:
 		return inconclusive("%s was not seen to drop %s (%s), but was not watched for the whole bound of %s before the fault was healed after %s",
 			and(s.missing), node, address, m.bound, short(time.Duration(to-from)))

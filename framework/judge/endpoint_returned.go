@@ -60,7 +60,7 @@ func judgeEndpointReturned(m *matter) finding {
 			m.bound, node, address, s.late.chain, short(s.worst)).took(s.worst).rests(called, s.late.last)
 	case s.undone != nil:
 		return failed("The address of an API server that is back must be listed in default/kubernetes once: %s (%s) came into %s %s, and left it again %s.",
-			node, address, s.undone.chain, at(s.undone.at), at(s.undone.undoneAt))
+			node, address, s.undone.chain, at(s.undone.at), at(s.undone.undoneAt)).rests(m.lapse(s.undone.undoneAt, s.undone.undoneAt))
 	case len(s.missing) > 0:
 		return inconclusive("%s was not seen to list %s (%s) again, but was not watched for the whole bound of %s after it was back (the record ends after %s)",
 			and(s.missing), node, address, m.bound, short(span(back, end)))

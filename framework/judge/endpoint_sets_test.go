@@ -91,6 +91,12 @@ func TestEndpointsNeverEmpty(t *testing.T) {
 		{name: "as it should be", story: steadily, want: Pass, took: "3 addresses", says: "held an address at every moment, 3 at least"},
 		{name: "one at least", want: Pass, took: "1 addresses", story: func() *story { return steadily().set(30.5, 405, "10.77.0.11") }},
 		{name: "empty", want: Fail, says: "endpoints through node-1 was empty at 30.500s (version 405), after 3 were listed", story: func() *story { return steadily().set(30.5, 405) }},
+		{name: "empty, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return steadily().set(30.5, 405).change(func(r *record.Run) { r.Harness[20].V.Late = 5 * time.Second })
+		}},
+		{name: "empty, harness starved long before", want: Fail, story: func() *story {
+			return steadily().set(30.5, 405).change(func(r *record.Run) { r.Harness[10].V.Late = 5 * time.Second })
+		}},
 		{name: "empty, overtaken by a sample", want: Fail, says: "endpoints through node-3 was empty", story: func() *story { return flapped(steadily(), 30) }},
 		{name: "empty at first", want: Pass, story: func() *story { return steadily().set(0, 50) }},
 		{name: "always empty", want: Inconclusive, says: "never held an address", story: func() *story {
@@ -123,6 +129,9 @@ func TestEndpointsNeverEmpty(t *testing.T) {
 			})
 		}},
 		{name: "the survivor leaves", want: Fail, says: "endpoints through node-1 did not list node-3 (10.77.0.13) at 30.500s", story: func() *story { return down().set(30.5, 405, "10.77.0.11") }},
+		{name: "the survivor leaves, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return down().set(30.5, 405, "10.77.0.11").change(func(r *record.Run) { r.Harness[20].V.Late = 5 * time.Second })
+		}},
 		{name: "the survivor leaves afterwards", want: Pass, story: func() *story { return down().set(55.5, 655, "10.77.0.11") }},
 		{name: "nobody looked meanwhile", want: Inconclusive, says: "through node-3 from 10.000s for more than 3s, so that it may have gone unseen", story: func() *story {
 			return down().change(forget(func(e record.Timed[record.Endpoints]) bool { return e.At > sec(10) && e.At < sec(50) }))

@@ -75,7 +75,7 @@ func judgeEndpointsMatch(m *matter) finding {
 	case len(broken) > 0:
 		return failed("Endpoints and EndpointSlice of default/kubernetes must hold exactly the live API servers [%s]%s: for %s and to the end, %s; %d of %d states match.",
 			strings.Join(want, " "), within, short(time.Duration(until-since)), and(broken), matching, total).
-			counted("%d of %d states", matching, total).shows(evidence...)
+			counted("%d of %d states", matching, total).rests(m.lapse(since, until)).shows(evidence...)
 	case len(brief) > 0:
 		return inconclusive("%s did not hold exactly the live API servers at the end, but too short a time to tell%s", and(brief), within).
 			counted("%d of %d states", matching, total).shows(evidence...)

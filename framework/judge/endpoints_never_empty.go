@@ -32,7 +32,7 @@ func judgeEndpointsNeverEmpty(m *matter) finding {
 			n := len(s.V.Addresses)
 			if n == 0 && held > 0 {
 				return failed("default/kubernetes must never be without an address: %s was empty %s (version %s), after %d were listed.",
-					h, at(s.At), s.V.Revision, held)
+					h, at(s.At), s.V.Revision, held).rests(m.lapse(s.At, s.At))
 			}
 			if n > 0 && (smallest < 0 || n < smallest) {
 				smallest = n
@@ -67,7 +67,7 @@ func judgeEndpointsNeverEmpty(m *matter) finding {
 		for _, h := range all {
 			if missed := h.misses(n.Address, from, to); missed != nil {
 				return failed("An API server that no fault hits must stay in default/kubernetes: %s did not list %s (%s) %s (version %s).",
-					h, n.Name, n.Address, at(missed.At), missed.V.Revision)
+					h, n.Name, n.Address, at(missed.At), missed.V.Revision).rests(m.lapse(missed.At, missed.At))
 			}
 		}
 	}

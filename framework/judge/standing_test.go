@@ -239,6 +239,11 @@ func TestEndpointsMatch(t *testing.T) {
 			s.run.Meta.Checks = []record.Check{bounded}
 			return s
 		}},
+		{name: "longer than the bound, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			s := listed().at(30).endpoints("node-1", "10.77.0.11").at(50).endpoints("node-1", "10.77.0.11")
+			s.run.Meta.Checks = []record.Check{bounded}
+			return s.change(func(r *record.Run) { r.Harness[20].V.Late = 5 * time.Second })
+		}},
 		{name: "longer than the bound", want: Fail, says: "within 12s (I + M, I = 10s, M = 2s): for 13s and to the end", story: func() *story {
 			s := listed().at(7).endpoints("node-1", "10.77.0.11").at(20).endpoints("node-1", "10.77.0.11")
 			s.run.Meta.Checks = []record.Check{bounded}

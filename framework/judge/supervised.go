@@ -23,7 +23,8 @@ func supervised() definition {
 // when it was first seen until it was asked for the last time before it was gone; a lock
 // was held by a node at some moment between the call and the return of a read that says
 // so. The harness's one clock stamps both, so that no margin is due, and a machine that
-// is late only leaves less of it certain.
+// is late only leaves less of it certain. A supervisor that was held up may end its
+// process late, though: what only that shows is said last, and rests on the time.
 func judgeSupervised(m *matter) finding {
 	reads := lockReads(m.run)
 	components := locked(reads)
@@ -34,20 +35,28 @@ func judgeSupervised(m *matter) finding {
 	var told []string
 	var longest time.Duration
 	moved, witnesses := 0, 0
+	var doubtful *finding // the first failure that a supervisor that was held up explains
 	for _, c := range components {
 		lives := livesOf(m.run, c)
-		if f := twoAtOnce(c, lives); f != nil {
-			return *f
+		if f := m.twoAtOnce(c, lives); f != nil {
+			if !f.timed {
+				return *f
+			}
+			doubtful = cmp.Or(doubtful, f)
 		}
 		for _, read := range reads[c] {
 			if read.Outcome != record.OK {
 				continue
 			}
 			witnesses++
-			if f := withoutLock(c, lives, read); f != nil {
-				return *f
-			}
+			doubtful = cmp.Or(doubtful, m.withoutLock(c, lives, read))
 		}
+	}
+	if doubtful != nil {
+		return *doubtful
+	}
+	for _, c := range components {
+		lives := livesOf(m.run, c)
 		before, known := holderBefore(reads[c], m.fault.injected.Called)
 		if !known || before != m.fault.node() {
 			continue
@@ -135,13 +144,21 @@ func livesOf(run *record.Run, component string) []life {
 	return lives
 }
 
+// lockLife is how long a lock lives that nobody renews. A supervisor that is held up
+// that long leaves its process running by no fault of its own, though not for as long
+// again.
+func (m *matter) lockLife() record.Nanos { return record.Nanos(m.run.Meta.Settings["L"]) }
+
 // twoAtOnce finds two nodes on which a component ran at the same time.
-func twoAtOnce(component string, lives []life) *finding {
+func (m *matter) twoAtOnce(component string, lives []life) *finding {
 	for i, b := range lives {
 		for _, a := range lives[:i] {
 			if from, to := max(a.from, b.from), min(a.to, b.to); a.node != b.node && from < to {
 				f := failed("A component that supervisors elect must never run on two nodes: %s ran on %s and on %s, both from %s to %s.",
 					component, a.node, b.node, when(from), when(to)).took(time.Duration(to-from)).shows(a.String(), b.String())
+				if to-from <= m.lockLife() {
+					f = f.rests(from-m.lockLife(), to)
+				}
 				return &f
 			}
 		}
@@ -151,11 +168,11 @@ func twoAtOnce(component string, lives []life) *finding {
 
 // withoutLock finds a process that was there throughout a reading by which its node did
 // not hold the lock.
-func withoutLock(component string, lives []life, read record.Op) *finding {
+func (m *matter) withoutLock(component string, lives []life, read record.Op) *finding {
 	for _, l := range lives {
 		if l.from <= read.Call && l.to >= read.Return && l.node != read.Value {
 			f := failed("A component that supervisors elect must run only where its lock is held: %s ran on %s while its lock was held by %s, as read from %s to %s.",
-				component, l.node, cmp.Or(read.Value, "nobody"), when(read.Call), when(read.Return)).shows(l.String(), describe(read))
+				component, l.node, cmp.Or(read.Value, "nobody"), when(read.Call), when(read.Return)).rests(read.Call-m.lockLife(), read.Return).shows(l.String(), describe(read))
 			return &f
 		}
 	}

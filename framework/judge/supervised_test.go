@@ -53,6 +53,15 @@ func TestSupervised(t *testing.T) {
 		{name: "stopped after its lock was free", want: Fail,
 			says:  "ran on node-1 while its lock was held by nobody, as read from 16.000s to 16.010s",
 			story: func() *story { return cutOffUntil(17) }},
+		{name: "stopped late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return cutOffUntil(20).change(func(r *record.Run) { r.Harness[12].V.Late = 3 * time.Second })
+		}},
+		{name: "stopped after its lock was free, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return cutOffUntil(17).change(func(r *record.Run) { r.Harness[12].V.Late = 3 * time.Second })
+		}},
+		{name: "never stopped, harness starved", want: Fail, says: "both from 18.000s to 39.490s", story: func() *story {
+			return cutOffUntil(40).change(func(r *record.Run) { r.Harness[12].V.Late = 3 * time.Second })
+		}},
 		{name: "may have stopped in time", story: func() *story { return cutOffUntil(16.4) }, want: Pass},
 		{name: "its node did not tell in between", want: Pass, story: func() *story {
 			s := cutOffUntil(30)

@@ -19,9 +19,9 @@ func watchesReturn() definition {
 }
 
 // spreadTries is how many watches for each API server must have been opened through
-// the balancer before it can be said that none reaches one of them: of 18 that choose
-// among three at random, all miss one of them in one case of 1500.
-const spreadTries = 6
+// the balancer before it can be said that none reaches one of them: of 30 that choose
+// among three at random, all miss one of them in one case of 190 000.
+const spreadTries = 10
 
 // clientsOwn is what the client says of a watch that it ended itself.
 const clientsOwn = "closed by the client"
@@ -38,7 +38,7 @@ func judgeWatchesReturn(m *matter) finding {
 	}
 	back := m.fault.healEffect()
 	opened, told, reached := 0, 0, 0
-	first := time.Duration(-1)
+	first, until := time.Duration(-1), back
 	for i := range m.run.Watches {
 		w := &m.run.Watches[i].V
 		if w.API != apiKubernetes || w.Phase != record.WatchOpened || m.isNode(w.Entrance) || w.Called < back {
@@ -51,7 +51,7 @@ func judgeWatchesReturn(m *matter) finding {
 		if w.Called < back+record.Nanos(m.bound.Limit) && !here {
 			continue // the balancer may still be finding out
 		}
-		opened++
+		opened, until = opened+1, max(until, w.Seen)
 		if m.names(w.Server) {
 			told++
 		}
@@ -73,7 +73,7 @@ func judgeWatchesReturn(m *matter) finding {
 			again, opened, node, spreadTries*servers)
 	}
 	return failed("Watches must be spread again once an API server is back: none of %d that were opened through the balancer more than %s after the healing of the %s reached %s (%s).",
-		opened, m.bound, m.fault.what(), node, address).counted("0 of %d watches", opened)
+		opened, m.bound, m.fault.what(), node, address).counted("0 of %d watches", opened).rests(back, until)
 }
 
 // names tells whether the addresses on a certificate are those of one node.

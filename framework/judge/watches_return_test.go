@@ -63,9 +63,12 @@ func TestWatchesReturn(t *testing.T) {
 				}
 			})
 		}},
-		{name: "not spread again", story: func() *story { return watchesBreak(1, 18, "10.77.0.11") }, want: Fail, took: "0 of 18 watches", says: "none of 18"},
-		{name: "too few to tell", story: func() *story { return watchesBreak(1, 17, "10.77.0.11") }, want: Inconclusive, says: "which is too few to tell"},
-		{name: "the balancer speaks for itself", story: func() *story { return watchesBreak(1, 18, "10.77.0.99") }, want: Inconclusive, says: "is not known"},
+		{name: "not spread again", story: func() *story { return watchesBreak(1, 30, "10.77.0.11") }, want: Fail, took: "0 of 30 watches", says: "none of 30"},
+		{name: "not spread again, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return watchesBreak(1, 30, "10.77.0.11").change(func(r *record.Run) { r.Harness[44].V.Late = time.Second })
+		}},
+		{name: "too few to tell", story: func() *story { return watchesBreak(1, 29, "10.77.0.11") }, want: Inconclusive, says: "which is too few to tell"},
+		{name: "the balancer speaks for itself", story: func() *story { return watchesBreak(1, 30, "10.77.0.99") }, want: Inconclusive, says: "is not known"},
 		{name: "none through the balancer", story: func() *story { return watchesBreak(1, 0, "") }, want: Inconclusive, says: "0 of 0 watches"},
 	})
 }
