@@ -28,7 +28,7 @@ func TestApplicationConverged(t *testing.T) {
 	missing("there is no application")
 	set("backend", 2, 1, 3)
 	set("frontend", 2, 2, 3)
-	missing("Deployment backend has not been as it is wanted yet: its controller has not looked at generation 2")
+	missing("the Deployment backend has not been as it is wanted yet: its controller has not looked at generation 2")
 	// What was right once may be scaled again meanwhile.
 	set("frontend", 3, 2, 3)
 	set("backend", 2, 2, 2)
@@ -39,7 +39,7 @@ func TestApplicationConverged(t *testing.T) {
 	}
 	// Another wait begins anew.
 	look = r.convergence()
-	missing("Deployment frontend")
+	missing("the Deployment frontend")
 }
 
 func TestEndpointsComplete(t *testing.T) {

@@ -33,7 +33,7 @@ func (r *run) convergence() func(context.Context) error {
 			for _, d := range all.Items {
 				name, lack := d.Metadata.Name, d.lack()
 				if seen[name] = seen[name] || lack == ""; !seen[name] && missing == nil {
-					missing = fmt.Errorf("Deployment %s has not been as it is wanted yet: %s", name, lack)
+					missing = fmt.Errorf("the Deployment %s has not been as it is wanted yet: %s", name, lack)
 				}
 			}
 			return missing
