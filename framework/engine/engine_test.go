@@ -199,8 +199,18 @@ func TestHealFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := faults(run); !contains(got, "a failed") || !contains(got, "b healed proven") {
+	got := faults(run)
+	if !contains(got, "a failed") || !contains(got, "b healed proven") {
 		t.Errorf("%q", got)
+	}
+	tried := 0
+	for _, f := range got {
+		if strings.HasPrefix(f, "a failed") {
+			tried++
+		}
+	}
+	if tried != 2 {
+		t.Errorf("%d attempts to heal, want a second one at the end: %q", tried, got)
 	}
 }
 

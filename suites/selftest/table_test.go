@@ -95,6 +95,11 @@ func TestRows(t *testing.T) {
 	healthy := func(v judge.Verdict) Outcome {
 		return Outcome{Unit: Unit{Scenario: "controller-manager-killed"}, Results: result(v, "It held."), Tries: 1}
 	}
+	overruled := func(also ...judge.Result) Outcome {
+		o := planted("", "", 1)
+		o.Results = append([]judge.Result{{Judge: name, Verdict: judge.Fail, Overruled: "one-actor", Sentence: says}}, also...)
+		return o
+	}
 	for what, test := range map[string]struct {
 		outcomes []Outcome
 		want     State
@@ -103,6 +108,8 @@ func TestRows(t *testing.T) {
 		"two checks, one fails":      {[]Outcome{{Unit: healthy("").Unit, Results: append(result(judge.Pass, ""), result(judge.Fail, "")...)}, planted(judge.Fail, says, 1)}, Accused},
 		"missed":                     {[]Outcome{healthy(judge.Pass), planted(judge.Pass, "It held.", 1)}, Missed},
 		"failed for another reason":  {[]Outcome{healthy(judge.Pass), planted(judge.Fail, "There were two holders.", 1)}, Missed},
+		"failed with all others":     {[]Outcome{healthy(judge.Pass), overruled()}, Missed},
+		"failed by itself as well":   {[]Outcome{healthy(judge.Pass), overruled(result(judge.Fail, says)...)}, Caught},
 		"accused":                    {[]Outcome{healthy(judge.Fail), planted(judge.Fail, says, 1)}, Accused},
 		"accused, and plant broken":  {[]Outcome{healthy(judge.Fail), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, Accused},
 		"never acted":                {[]Outcome{healthy(judge.Pass), planted(judge.Fail, says, 0)}, Unclear},
