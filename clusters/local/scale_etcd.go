@@ -20,10 +20,14 @@ import (
 const (
 	// memberCall is how long one etcd member may take for an answer.
 	memberCall = 2 * time.Second
-	// memberChange is how long a change of the list of members may take. etcd
-	// refuses one while a member has been connected to the others for less than 5 s
-	// (HealthInterval in go.etcd.io/etcd/server/v3/etcdserver).
-	memberChange = 12 * time.Second
+	// memberChange is how long a change of the list of members may take, and how long
+	// the members may be busy with the one before. etcd refuses one while a member has
+	// been connected to the others for less than 5 s (HealthInterval in
+	// go.etcd.io/etcd/server/v3/etcdserver). A leader that lets go of a member without
+	// power sends nothing to the others while its two streams to that member hang in a
+	// write, 5 s each (Transport.RemovePeer and ConnWriteTimeout in
+	// etcdserver/api/rafthttp). An election may follow.
+	memberChange = 20 * time.Second
 	// catchUp is how long a new member may take until it has all data.
 	catchUp = 2 * time.Minute
 	// memberPause is the time between two attempts.
@@ -98,7 +102,13 @@ func (c *Cluster) memberAt(ctx context.Context, url string) (*pb.Member, error) 
 // membersAreNodes looks whether etcd has the members that the nodes make: a new one
 // must be told of exactly those.
 func (c *Cluster) membersAreNodes(ctx context.Context) error {
-	list, err := c.listMembers(ctx)
+	var list []*pb.Member
+	ctx, cancel := within(ctx, memberChange)
+	defer cancel()
+	err := poll(ctx, memberPause, func(ctx context.Context) (err error) {
+		list, err = c.listMembers(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}

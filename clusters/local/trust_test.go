@@ -133,6 +133,7 @@ func testClocks(t *testing.T, c *Cluster) {
 			provenHealing(t, provenInjection(t, c, x.fault, x.target, time.Hour, x.values))
 			if after := processIDs(t, n); after != before {
 				t.Errorf("processes were %s, and now are %s", before, after)
+				showLogs(t, n)
 			}
 		})
 	}
@@ -196,6 +197,16 @@ func processIDs(t testing.TB, n *node) string {
 		fmt.Fprintf(&all, "%s %d/%d ", c, p.PID, p.StartTicks)
 	}
 	return all.String()
+}
+
+// showLogs prints how the logs of a node end.
+func showLogs(t *testing.T, n *node) {
+	t.Helper()
+	const end = 8 << 10
+	for _, c := range n.Components() {
+		b, err := os.ReadFile(filepath.Join(n.machine.logs, string(c)+".log"))
+		t.Logf("%s, %v:\n%s", c, err, b[max(0, len(b)-end):])
+	}
 }
 
 // killAgent kills a node's agent and returns when its successor answers.
