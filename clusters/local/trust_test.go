@@ -129,12 +129,9 @@ func testClocks(t *testing.T, c *Cluster) {
 		{fault.ClockDrift, "apiserver/3", map[string]string{"rate": "-20%"}},
 	} {
 		t.Run(fmt.Sprintf("%s of %s %v", x.fault.Name(), x.target, x.values), func(t *testing.T) {
-			before := processIDs(t, n)
+			before := identities(t, n)
 			provenHealing(t, provenInjection(t, c, x.fault, x.target, time.Hour, x.values))
-			if after := processIDs(t, n); after != before {
-				t.Errorf("processes were %s, and now are %s", before, after)
-				showLogs(t, n)
-			}
+			sameProcesses(t, n, before)
 		})
 	}
 
@@ -188,24 +185,26 @@ func testClocks(t *testing.T, c *Cluster) {
 	})
 }
 
-// processIDs names all processes of a node for good.
-func processIDs(t testing.TB, n *node) string {
+// identities returns the processes of a node.
+func identities(t testing.TB, n *node) map[framework.Component]framework.Process {
 	t.Helper()
-	var all strings.Builder
+	all := map[framework.Component]framework.Process{}
 	for _, c := range n.Components() {
-		p := process(t, n, c)
-		fmt.Fprintf(&all, "%s %d/%d ", c, p.PID, p.StartTicks)
+		all[c] = process(t, n, c)
 	}
-	return all.String()
+	return all
 }
 
-// showLogs prints how the logs of a node end.
-func showLogs(t *testing.T, n *node) {
+// sameProcesses wants a node to have the processes that it had, and shows how the log
+// of one ends that is another now.
+func sameProcesses(t testing.TB, n *node, before map[framework.Component]framework.Process) {
 	t.Helper()
-	const end = 8 << 10
-	for _, c := range n.Components() {
-		b, err := os.ReadFile(filepath.Join(n.machine.logs, string(c)+".log"))
-		t.Logf("%s, %v:\n%s", c, err, b[max(0, len(b)-end):])
+	for c, now := range identities(t, n) {
+		if was := before[c]; now.PID != was.PID || now.StartTicks != was.StartTicks {
+			b, err := os.ReadFile(filepath.Join(n.machine.logs, string(c)+".log"))
+			t.Errorf("%s on %s was process %d, begun at %d, and is %d, begun at %d; its log (%v):\n%s",
+				c, n.Name(), was.PID, was.StartTicks, now.PID, now.StartTicks, err, b[max(0, len(b)-3<<10):])
+		}
 	}
 }
 
