@@ -98,7 +98,7 @@ func details() map[string]object {
 		"spec.timeline[].inject.target":   about("What is broken, such as etcd/leader, apiserver/2 or kcm/active."),
 		"spec.timeline[].inject.as":       about("The name by which later steps and requirements call it."),
 		"spec.timeline[].inject.ttl":      about("When the provider heals it by itself; a formula such as 2L."),
-		"spec.timeline[].heal":            about("The name of the injection to heal."),
+		"spec.timeline[].heal":            about("The injection to heal, or several with commas between: they are healed at the same time."),
 		"spec.timeline[].wait":            about("How long to do nothing; a formula such as 2E + M, or a duration."),
 		"spec.timeline[].until":           {"description": "Waits for a condition.", "required": []string{"condition", "atMost"}},
 		"spec.timeline[].until.condition": {"enum": engine.Conditions()},

@@ -124,6 +124,9 @@ func (c *Cluster) addNode(ctx context.Context, back *undo) (*node, error) {
 	if err := c.promote(ctx, n.peerURL()); err != nil {
 		return nil, err
 	}
+	if err := c.announce(ctx, n); err != nil {
+		return nil, fmt.Errorf("etcd on %s does not serve clients: %w", n.Name(), err)
+	}
 	ready, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
 	defer cancel()
 	if _, err := c.await(ready, entrance, "/readyz", nothingMore); err != nil {

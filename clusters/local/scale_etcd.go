@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 const (
@@ -30,6 +31,8 @@ const (
 	memberChange = 20 * time.Second
 	// catchUp is how long a new member may take until it has all data.
 	catchUp = 2 * time.Minute
+	// announceLimit is how long a new member may take to serve clients.
+	announceLimit = 500 * time.Millisecond
 	// memberPause is the time between two attempts.
 	memberPause = 100 * time.Millisecond
 )
@@ -40,6 +43,9 @@ func (n *node) peerURL() string {
 
 // onMember asks the etcd member of a node.
 func (c *Cluster) onMember(ctx context.Context, n *node, ask func(context.Context, *clientv3.Client) error) error {
+	if !n.machine.powered() {
+		return fmt.Errorf("etcd on %s: the machine has no power", n.Name())
+	}
 	client, err := clientv3.New(c.etcdAt(component.EtcdURL(n.Address())))
 	if err == nil {
 		defer client.Close()
@@ -53,19 +59,10 @@ func (c *Cluster) onMember(ctx context.Context, n *node, ask func(context.Contex
 	return nil
 }
 
-// onAnyMember asks one member after the other until one does what is asked; those
-// without power, which take their time not to answer, come last.
+// onAnyMember asks one member after the other until one does what is asked.
 func (c *Cluster) onAnyMember(ctx context.Context, ask func(context.Context, *clientv3.Client) error) error {
-	nodes := slices.Clone(c.controlPlane())
-	last := func(n *node) int {
-		if n.machine.powered() {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(nodes, func(a, b *node) int { return last(a) - last(b) })
 	var errs []error
-	for _, n := range nodes {
+	for _, n := range c.controlPlane() {
 		err := c.onMember(ctx, n, ask)
 		if err == nil {
 			return nil
@@ -172,6 +169,26 @@ func (c *Cluster) promote(ctx context.Context, url string) error {
 		}
 		return nil
 	})
+}
+
+// announce sees to it that a member that has just been promoted serves clients. etcd
+// waits until its announcement of itself is applied, which it misses where that is part
+// of the snapshot that it began from; then it tries again after 5 s + 2E (publishV3 and
+// ReqTimeout in go.etcd.io/etcd/server/v3). Started anew it tries at once.
+func (c *Cluster) announce(ctx context.Context, n *node) error {
+	soon, cancel := context.WithTimeout(ctx, announceLimit)
+	defer cancel()
+	err := c.onMember(soon, n, func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.Status(ctx, component.EtcdURL(n.Address()))
+		return err
+	})
+	if err == nil {
+		return nil
+	}
+	if err := n.Kill(ctx, framework.Etcd, memberCall); err != nil && !errors.Is(err, framework.ErrNothingDone) {
+		return err
+	}
+	return n.Start(ctx, framework.Etcd)
 }
 
 // removeMember removes the member with a peer URL, if there is one.

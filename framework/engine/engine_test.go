@@ -119,6 +119,37 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// A step that heals two does so at the same time: each of them waits for the other one.
+func TestHealTogether(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	met := make(chan struct{})
+	for i, n := range c.nodes[:2] {
+		n.starts = func() {
+			mine, other := met, (<-chan struct{})(nil)
+			if i == 0 {
+				mine, other = nil, met
+			}
+			select {
+			case mine <- struct{}{}:
+			case <-other:
+			case <-time.After(10 * time.Second):
+				t.Errorf("nothing else is healed while %s is", n.Name())
+			}
+		}
+	}
+	run, err := carryOut(t.Context(), t, c, Options{}, kill("a", "node-1"), kill("b", "node-2"), Step{Heal: "a, b"})
+	if err != nil || len(c.down()) > 0 {
+		t.Fatal(err, c.down())
+	}
+	if got := faults(run); !contains(got, "a healed proven") || !contains(got, "b healed proven") || len(got) != 4 {
+		t.Errorf("faults: %q", got)
+	}
+	if got := phases(run); !contains(got, "heal a, b") || !contains(got, "recovery, limit 14s") {
+		t.Errorf("phases: %q", got)
+	}
+}
+
 // What a timeline leaves broken is healed at the end.
 func TestHealAll(t *testing.T) {
 	t.Parallel()

@@ -61,14 +61,19 @@ func (e Experiment) Expected(s framework.Settings) time.Duration {
 			began[id], changed[id] = now, now
 			inForce++
 		case step.Heal != "":
-			lasted := now - began[step.Heal]
-			now += expectedHealing
-			if network[step.Heal] {
-				// TCP's retransmission backs off for about as long as the cut lasted.
-				now += lasted / 2
+			takes := expectedHealing
+			for _, id := range step.heals() {
+				if network[id] {
+					// TCP's retransmission backs off for about as long as the cut lasted.
+					takes = max(takes, expectedHealing+(now-began[id])/2)
+				}
 			}
-			changed[step.Heal] = now
-			if inForce--; inForce == 0 {
+			now += takes
+			for _, id := range step.heals() {
+				changed[id] = now
+				inForce--
+			}
+			if inForce == 0 {
 				now += expectedRecovery
 			}
 		case step.Wait != "":

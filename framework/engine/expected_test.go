@@ -31,6 +31,7 @@ func TestExpected(t *testing.T) {
 		{"two at once", []Step{kill, second, until(takeover, "a"), until(takeover, "b"), {Heal: "a"}, {Heal: "b"}},
 			around + 17*time.Second + expectedHealing + healed},
 		{"healed at the end", []Step{kill, {Wait: "5s"}}, around + 5*time.Second + healed},
+		{"both at once", []Step{kill, {Inject: &Inject{Fault: "cut", ID: "b"}}, {Wait: "10s"}, {Heal: "a, b"}}, around + 15*time.Second + healed},
 		{"a cut", []Step{cut, {Wait: "10s"}, {Heal: "a"}}, around + 15*time.Second + healed},
 		{"a condition that nothing is known of", []Step{until("moon-full", "")}, around + 10*time.Second},
 	} {

@@ -51,12 +51,21 @@ func (t Traffic) config() workload.Config {
 // Step is one step of a timeline. Exactly one field is set.
 type Step struct {
 	Inject *Inject
-	// Heal names the injection to heal.
+	// Heal names the injections to heal, all at once; a comma separates them.
 	Heal string
 	// Wait is how long to do nothing, a formula.
 	Wait   string
 	Until  *Until
 	Action *Action
+}
+
+// heals are the injections that the step heals.
+func (s Step) heals() []string {
+	ids := strings.Split(s.Heal, ",")
+	for i := range ids {
+		ids[i] = strings.TrimSpace(ids[i])
+	}
+	return ids
 }
 
 // Inject is a step that breaks something.

@@ -67,6 +67,7 @@ type fakeNode struct {
 	// starts, refuse is what kills answer.
 	inert, stubborn bool
 	refuse          error
+	starts          func() // called by Start
 }
 
 func (n *fakeNode) Components() []framework.Component {
@@ -87,6 +88,9 @@ func (n *fakeNode) Kill(_ context.Context, _ framework.Component, hold time.Dura
 }
 
 func (n *fakeNode) Start(ctx context.Context, _ framework.Component) error {
+	if n.starts != nil {
+		n.starts()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.stubborn {

@@ -37,10 +37,14 @@ type recovery struct {
 // first, which takes what it takes on a busy machine, so its time counts from
 // the proof.
 func (r *recovery) add(s framework.Settings, i *inForce, called, effect time.Time) {
-	r.from, r.checked = called, false
+	from := called
 	if !effect.IsZero() && !isNetwork(i.fault) {
-		r.from = effect
+		from = effect
 	}
+	if from.After(r.from) {
+		r.from = from
+	}
+	r.checked = false
 	r.limit = max(r.limit, recoveryLimit(s, i, called))
 }
 

@@ -137,7 +137,7 @@ type run struct {
 	added      []addedNode // in the order of joining
 	background []func()    // ends what goes on beside the timeline
 
-	mu   sync.Mutex
+	mu   sync.Mutex             // held by heal as well
 	apis map[string]*client.API // by entrance, made when first used
 }
 

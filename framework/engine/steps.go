@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/fault"
@@ -59,7 +60,7 @@ func (r *run) step(ctx context.Context, i int, s Step) error {
 	case s.Inject != nil:
 		return r.inject(ctx, i, s.Inject)
 	case s.Heal != "":
-		return r.healStep(ctx, s.Heal)
+		return r.healStep(ctx, s.heals())
 	case s.Wait != "":
 		d, err := duration(s.Wait, r.cluster.Settings())
 		if err != nil {
@@ -179,13 +180,19 @@ func (r *run) ttl(i int, in *Inject) (time.Duration, error) {
 	return total, nil
 }
 
-// healStep heals one injection and, where none is left, measures the recovery.
-func (r *run) healStep(ctx context.Context, id string) error {
-	i := slices.IndexFunc(r.injections, func(i *inForce) bool { return i.step.ID == id })
-	if i < 0 {
-		return nil // it was never injected, which the record tells
+// healStep heals injections and, where none is left, measures the recovery.
+func (r *run) healStep(ctx context.Context, ids []string) error {
+	errs := make([]error, len(ids))
+	var all sync.WaitGroup
+	for n, id := range ids {
+		i := slices.IndexFunc(r.injections, func(i *inForce) bool { return i.step.ID == id })
+		if i < 0 {
+			continue // it was never injected, which the record tells
+		}
+		all.Go(func() { errs[n] = r.heal(ctx, r.injections[i]) })
 	}
-	if err := r.heal(ctx, r.injections[i]); err != nil {
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	if len(r.unhealed()) > 0 {
@@ -207,6 +214,8 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 	aim(&entry, t)
 	called := time.Now()
 	proof, err := i.inj.Heal(ctx)
+	r.mu.Lock() // others may be healed at the same time
+	defer r.mu.Unlock()
 	i.healed = err == nil // or it is tried again at the end
 	if !proof.Called.IsZero() {
 		called = proof.Called

@@ -89,14 +89,16 @@ func (v *validator) step(path string, s Step) {
 	case s.Inject != nil:
 		v.inject(path+".inject", s.Inject)
 	case s.Heal != "":
-		in, known := v.injected[s.Heal]
-		switch {
-		case !known:
-			v.add(path+".heal", "nothing is injected as %q before this step%s", s.Heal, v.known())
-		case !in:
-			v.add(path+".heal", "%q is healed already", s.Heal)
-		default:
-			v.injected[s.Heal] = false
+		for _, id := range s.heals() {
+			in, known := v.injected[id]
+			switch {
+			case !known:
+				v.add(path+".heal", "nothing is injected as %q before this step%s", id, v.known())
+			case !in:
+				v.add(path+".heal", "%q is healed already", id)
+			default:
+				v.injected[id] = false
+			}
 		}
 	case s.Wait != "":
 		v.formula(path+".wait", s.Wait, true)

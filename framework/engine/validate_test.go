@@ -58,6 +58,7 @@ func TestValidate(t *testing.T) {
 		"unknown param":    {inject(func(i *Inject) { i.Params = map[string]string{"x": "y"} }), "timeline[0].inject.params.x", "restart"},
 		"bad TTL":          {inject(func(i *Inject) { i.TTL = "-1s" }), "timeline[0].inject.ttl", "negative"},
 		"heal nothing":     {steps(Step{Heal: "a"}), "timeline[0].heal", "nothing is injected"},
+		"heal one of two":  {steps(a, Step{Heal: "a, b"}), "timeline[1].heal", `"b"`},
 		"heal twice":       {steps(a, Step{Heal: "a"}, Step{Heal: "a"}), "timeline[2].heal", "healed already"},
 		"heal too early":   {steps(Step{Heal: "a"}, a), "timeline[0].heal", "before this step"},
 		"unknown until":    {steps(a, until("peace", "a", "E")), "timeline[1].until.condition", "endpoint-back, endpoint-gone"},
