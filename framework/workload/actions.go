@@ -98,13 +98,13 @@ func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 }
 
 // minorityTime is how long MinorityProbe goes on.
-const minorityTime = 8 * time.Second
+const minorityTime = 5 * time.Second
 
 // MinorityProbe reads and writes a register through the API server of node
 // (purposes "minority-read" and "minority-write", 2 s for an answer), while the
 // other API servers write and read the same register (purposes "majority-write"
 // and "majority-read"), so that a stale read on the node can be told. It takes
-// about 8 s, also where no majority answers. The register is in DefaultNamespace.
+// about 5 s, also where no majority answers. The register is in DefaultNamespace.
 func MinorityProbe(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
 	return minorityProbe(ctx, c, node, w, minorityTime)
 }
