@@ -70,10 +70,11 @@ func (p *plan) divide(parallel int) error {
 	return err
 }
 
-// part returns the part with a scenario. One that applies to no cluster of this size is
-// in none, nor is any in the plan of a holdfast that ran all on one cluster.
+// part returns the part with a scenario, the last one where it was repeated. One that
+// applies to no cluster of this size is in none, nor is any in the plan of a holdfast
+// that ran all on one cluster.
 func (p *plan) part(s *scenarios.Scenario) part {
-	for _, one := range p.Parts {
+	for _, one := range slices.Backward(p.Parts) {
 		if slices.Contains(one.Scenarios, s.Metadata.Name) {
 			return one
 		}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/release"
-	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites"
@@ -45,7 +43,8 @@ end with the run, however it ends.
 
 Scenarios share clusters; those that ask for another one than the rest get it. Up
 to --parallel clusters run side by side, each with about 1.6 GiB for three nodes
-and a core while it has traffic.
+and a core while it has traffic. Where that overloads the machine, so that a verdict
+is lost, the scenario is repeated at the end with nothing beside it.
 
 Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		Example: `  holdfast run                             # profile core
@@ -118,13 +117,18 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			return err
 		}
 		problem := p.carryOut(cmd.Context(), out, shown)
-		shown.Done()
 		p.Ended = time.Now()
+		d, err := deriveFrom(p, out)
+		if err == nil && problem == nil && p.Parallel > 1 && len(starved(d.results)) > 0 {
+			problem = p.repeat(cmd.Context(), out, starved(d.results), shown)
+			p.Ended = time.Now()
+			d, err = deriveFrom(p, out)
+		}
+		shown.Done()
 		if problem != nil {
 			p.Problem = problem.Error()
 		}
 		saved := savePlan(out, p)
-		d, err := deriveFrom(p, out)
 		if err == nil {
 			err = d.write(out)
 		}
@@ -135,7 +139,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the run ended early: %v\n", problem)
 		}
 		if names := starved(d.results); len(names) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the machine was overloaded during %s, so that what took too long there counts for nothing: run that again with --parallel 1, with nothing beside it\n",
+			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the machine was overloaded during %s, so that what took too long there counts for nothing: run that again, with nothing beside it\n",
 				strings.Join(names, ", "))
 		}
 		return d.announce(cmd, out, *output)
@@ -177,16 +181,6 @@ func chooseScenarios(profile string, globs, files []string) ([]*scenarios.Scenar
 		}
 	}
 	return append(chosen, selected...), nil
-}
-
-// starved returns the scenarios that lost verdicts since the machine was overloaded.
-func starved(results []judge.Result) (names []string) {
-	for _, r := range results {
-		if r.Judge == "harness" && r.Verdict == judge.Inconclusive && !slices.Contains(names, r.Scenario) {
-			names = append(names, r.Scenario)
-		}
-	}
-	return names
 }
 
 // randomSeed returns a seed that a person can type again.

@@ -13,6 +13,8 @@ func TestStarved(t *testing.T) {
 		{Scenario: "busy", Judge: "harness", Verdict: judge.Inconclusive},
 		{Scenario: "unclear", Judge: "takeover", Verdict: judge.Inconclusive},
 		{Scenario: "busy too", Judge: "harness", Verdict: judge.Inconclusive},
+		{Scenario: "busy and wrong", Judge: "harness", Verdict: judge.Inconclusive},
+		{Scenario: "busy and wrong", Judge: "linearizable", Verdict: judge.Fail},
 	}
 	if got, want := starved(results), []string{"busy", "busy too"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
