@@ -18,6 +18,9 @@ const (
 	// movingRounds is how often MovingReads goes round all API servers.
 	movingRounds = 8
 	movingPause  = 150 * time.Millisecond
+	// movingTimeout is how long one of its requests may take, movingLimit all of it.
+	movingTimeout = time.Second
+	movingLimit   = 5 * time.Second
 )
 
 // PrepareMoving writes the register that MovingReads reads, and reads it through each
@@ -55,7 +58,8 @@ func PrepareMoving(ctx context.Context, c framework.Cluster, w *record.Writer) e
 // MovingReads is for the time in which the etcd member on node is isolated. One client
 // reads a register with resourceVersion=0 (purpose "moving-read") through the other API
 // servers and then through that of node, 8 times over. The register is written through
-// one of the others before each round (purpose "moving-write"). It takes about 2 s.
+// one of the others before each round (purpose "moving-write"). It takes about 2 s, and
+// movingLimit at most: an API server whose cache has lost its watch may not answer.
 func MovingReads(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
 	all, err := movingClients(c, w)
 	if err != nil {
@@ -73,6 +77,8 @@ func MovingReads(ctx context.Context, c framework.Cluster, node string, w *recor
 	if len(isolated) == 0 || len(others) == 0 {
 		return fmt.Errorf("moving reads: it takes an API server on node %q, and another one", node)
 	}
+	ctx, cancel := context.WithTimeout(ctx, movingLimit)
+	defer cancel()
 	for n := range movingRounds {
 		others[n%len(others)].patch(ctx, movingKey, content{value: "round-" + fresh()})
 		for _, r := range append(others, isolated...) {
@@ -90,7 +96,7 @@ func MovingReads(ctx context.Context, c framework.Cluster, node string, w *recor
 func movingClients(c framework.Cluster, w *record.Writer) ([]*registers, error) {
 	var all []*registers
 	for _, e := range apiServers(c.Entrances()) {
-		r, err := newRegisters(e, w, "moving", DefaultNamespace, "moving-write", stepTimeout)
+		r, err := newRegisters(e, w, "moving", DefaultNamespace, "moving-write", movingTimeout)
 		if err != nil {
 			closeRegisters(all)
 			return nil, fmt.Errorf("moving reads: %w", err)

@@ -43,7 +43,7 @@ func quorumPlants() []Plant {
 			Catches: []Catch{{Requirement: "HA-QR-002", Says: "No quorum read may be stale"},
 				{Judge: "linearizable"}}},
 		{Name: "no-moving-reads", Violation: "API servers that answer no client that moves, so that the hazard is not shown",
-			Cluster: proxied, Scenario: "catalogue/etcd-member-isolated", From: 5, Until: 6,
+			Cluster: proxied, Scenario: "catalogue/etcd-member-isolated", From: 4, Until: 5,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: configs + "/moving"})},
 			Catches: []Catch{{Judge: "time-travel", Says: "of a client that moves", Verdict: "inconclusive"}}},
 		{Name: "no-writes-without-follower", Violation: "no write gets through while an etcd follower is down",
