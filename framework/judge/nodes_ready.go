@@ -67,14 +67,15 @@ type gapOf struct {
 }
 
 // heartbeatGap returns the longest one of those that touch the time of the fault, and
-// how long the longest between two heartbeats before that was, 0 where there is none.
+// how long the longest between two heartbeats before any fault was, 0 where there is none.
 func (m *matter) heartbeatGap(node string, from, healed, to record.Nanos) (worst gapOf, before time.Duration) {
-	last := record.Nanos(-1)
+	first, last := m.nextFault(0), record.Nanos(-1)
 	add := func(at record.Nanos) {
 		switch {
 		case last < 0 || last >= healed:
-		case at <= from:
+		case at <= first:
 			before = max(before, since(last, at))
+		case at <= from:
 		case since(last, at) > since(worst.from, worst.to):
 			worst = gapOf{node, last, at}
 		}

@@ -112,6 +112,14 @@ func TestNodesReady(t *testing.T) {
 			}
 			return a.sorted()
 		}},
+		{name: "silent under another fault before", want: Pass, story: func() *story {
+			a := petstore()
+			a.node(1, "worker-3", "True")
+			a.heartbeats("worker-3", 1, 4)
+			a.heartbeats("worker-3", 9, 58)
+			a.fault("early", "kill", "node-1", "etcd", 3.5, 8)
+			return a.sorted()
+		}},
 		{name: "no nodes", want: Inconclusive, says: "no worker node", story: func() *story { return newStory().fault("lost", "kill", "node-2", "", 10, 40) }},
 	})
 }
