@@ -76,9 +76,10 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 			return exitWith(exitUsage, err)
 		}
 		var outcomes []selftest.Outcome
+		var early error // why it ended before all was run
 		if !list {
-			if outcomes, err = plantAll(cmd, work, parallel, out); err != nil {
-				return err
+			if outcomes, early = plantAll(cmd, work, parallel, out); len(outcomes) == 0 && early != nil {
+				return early
 			}
 		}
 		rows, err := selftest.Rows(subjects, outcomes)
@@ -88,15 +89,16 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 		if err := printRows(cmd, rows, format, list); err != nil {
 			return err
 		}
-		if list {
-			return nil
+		if list || early != nil {
+			return early
 		}
 		return selftestExit(rows)
 	}
 	return cmd
 }
 
-// plantAll runs the work in sandboxes, so many at a time.
+// plantAll runs the work in sandboxes, so many at a time. With an error it returns what
+// came of the runs before.
 func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out string) ([]selftest.Outcome, error) {
 	if out != "" {
 		if err := checkResultsDir(out); err != nil {
@@ -158,7 +160,7 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out strin
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("after %d of %d runs: %w", len(outcomes), total, context.Cause(ctx))
+		return outcomes, fmt.Errorf("after %d of %d runs: %w", len(outcomes), total, context.Cause(ctx))
 	}
 	return outcomes, nil
 }
