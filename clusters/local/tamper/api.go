@@ -137,13 +137,13 @@ func (p *apiProxy) pass(r *http.Request) (*http.Response, error) {
 	return p.known.RoundTrip(r)
 }
 
-// answerWith returns a response with a body of JSON, like another one but for that.
+// answerWith returns a response with a body of JSON, like another one but for that. The
+// other's type stays: its parameters tell which kind of discovery it is.
 func answerWith(r *http.Request, like *http.Response, a answer) *http.Response {
-	h := http.Header{}
+	h := http.Header{"Content-Type": {"application/json"}}
 	if like != nil {
 		h = like.Header.Clone()
 	}
-	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(a.body)))
 	return &http.Response{Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: h, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: r}

@@ -49,6 +49,9 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case strings.HasSuffix(r.URL.Path, "/endpoints/kubernetes"):
 		fmt.Fprint(w, `{"kind":"Endpoints","subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}`)
+	case r.URL.Path == "/apis":
+		w.Header().Set("Content-Type", discoveryType)
+		fmt.Fprint(w, `{"kind":"APIGroupDiscoveryList","items":[]}`)
 	case r.URL.Path == "/version":
 		fmt.Fprint(w, `{"major":"1","minor":"37","gitVersion":"v1.37.1","compiler":"gc"}`)
 	case strings.HasSuffix(r.URL.Path, "/endpointslices"):
@@ -56,6 +59,23 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		u.answers++
 		fmt.Fprintf(w, `{"kind":"ConfigMapList","metadata":{"resourceVersion":"%d"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`, 100+u.answers)
+	}
+}
+
+// discoveryType is how an API server marks aggregated discovery. Clients take an answer
+// without it for discovery of the older kind, and find nothing in it.
+const discoveryType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// The type of an answer goes through as it is.
+func TestDiscoveryType(t *testing.T) {
+	_, _, client, base := server(t)
+	res, err := client.Get(base + "/apis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got := res.Header.Get("Content-Type"); got != discoveryType {
+		t.Errorf("type %q", got)
 	}
 }
 
