@@ -65,6 +65,21 @@ type lack struct {
 	from, to record.Nanos
 	open     bool   // it lasts until the end of what was seen
 	why      string // what was missing last
+	// handed is when the control plane had done its share, for good; 0 for never.
+	handed record.Nanos
+}
+
+// upToWorkers tells whether a lack from some time on lasts longer than a limit only
+// because of the nodes. The simulated ones do not try again what an API server answered
+// with an error, such as that etcd had no leader.
+func (l *lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
+	return l.handed > 0 && since(from, l.to) > limit && since(from, l.handed) <= limit
+}
+
+// says puts such a lack in words.
+func (l *lack) says(from record.Nanos) finding {
+	return inconclusive("%s was not as it is wanted for %s, but the control plane had done its share %s after it was asked to: the pods were bound, and what was missing was up to their nodes: %s",
+		l.part, short(since(from, l.to)), short(max(0, since(from, l.handed))), l.why)
 }
 
 // lacksOf returns every lack, in the order of their begins. A part begins to lack with
@@ -97,11 +112,19 @@ func lacksOf(run *record.Run) []*lack {
 		case why == "" && l != nil:
 			l.to = mo.at
 			delete(open, part)
+			continue
 		case why != "" && l != nil:
 			l.why = why
 		case why != "":
 			open[part] = &lack{part: part, from: mo.at, why: why}
 			all = append(all, open[part])
+		default:
+			continue
+		}
+		if l := open[part]; !now.UpToWorkers(part, acknowledged[part]) {
+			l.handed = 0
+		} else if l.handed == 0 {
+			l.handed = mo.at
 		}
 	}
 	for _, l := range open {

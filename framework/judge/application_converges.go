@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -19,6 +20,7 @@ func applicationConverges() definition {
 // judgeApplicationConverges measures for how long a part of the application stays
 // without a moment at which all of it is as wanted. Changes come a few seconds apart, and
 // each is carried out in a second or two, so that there is such a moment soon after each.
+// What lasts longer only because a node does not do its share is no breach, and no pass.
 func judgeApplicationConverges(m *matter) finding {
 	from, to := m.lastEffect(), m.fault.healEffect()
 	until := m.nextFault(to)
@@ -35,7 +37,7 @@ func judgeApplicationConverges(m *matter) finding {
 	if changes == 0 {
 		return inconclusive("no change of the application was acknowledged during the %s", m.fault.what())
 	}
-	var worst, unfinished *lack
+	var worst, unfinished, held *lack
 	for _, l := range lacksOf(m.run) {
 		if l.to <= from || l.from >= to {
 			continue
@@ -44,6 +46,10 @@ func judgeApplicationConverges(m *matter) finding {
 		if l.to > until {
 			l.to, l.open = until, true // what comes then is the next fault's
 		}
+		if l.upToWorkers(l.from, m.bound.Limit) {
+			held = l
+			continue
+		}
 		if worst == nil || since(l.from, l.to) > since(worst.from, worst.to) {
 			worst = l
 		}
@@ -51,14 +57,19 @@ func judgeApplicationConverges(m *matter) finding {
 			unfinished = l
 		}
 	}
-	if worst == nil {
+	if worst == nil && held == nil {
 		return inconclusive("nothing that was asked for during the %s was seen to be carried out", m.fault.what())
 	}
-	took := since(worst.from, worst.to)
+	took := time.Duration(0)
+	if worst != nil {
+		took = since(worst.from, worst.to)
+	}
 	switch {
 	case took > m.bound.Limit:
 		return failed("The application must be as it is wanted within %s of the %s and of each change: %s was not for %s (%s to %s): %s.",
 			m.bound, m.fault.what(), worst.part, short(took), when(worst.from), when(worst.to), worst.why).took(took).rests(worst.from, worst.to)
+	case held != nil:
+		return held.says(held.from)
 	case unfinished != nil:
 		return inconclusive("%s was not yet as it is wanted when it was last looked at, %s after the %s or the change, which is less than the bound of %s: %s",
 			unfinished.part, short(since(unfinished.from, unfinished.to)), m.fault.what(), m.bound, unfinished.why)

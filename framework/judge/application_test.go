@@ -124,6 +124,22 @@ func converging() *application {
 	return a
 }
 
+// unready is the application with a pod more from 12 s on, which is bound to its node
+// some time later, and never becomes ready there.
+func unready(bound float64) *application {
+	a := petstore()
+	a.change(12, record.OpPatch, "store", 4)
+	waits := func(node string) func(*record.Object) {
+		return func(o *record.Object) { o.Pod.Node, o.Pod.Phase, o.Pod.Ready = node, "Pending", false }
+	}
+	a.object(12.1, record.Object{Kind: record.ObjectDeployment, Name: "store", Part: "store", Deployment: &record.DeploymentState{
+		Wanted: 4, Generation: 11, Observed: 11, Replicas: 4, Updated: 4, Ready: 3, Served: true}})
+	a.pod(12.2, "store", 3, waits(""))
+	a.pod(bound, "store", 3, waits("worker-1"))
+	a.node(58, "worker-1", "True")
+	return a
+}
+
 func TestApplicationConverges(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-WL-001", Judge: "application-converges", Fault: "lost", Bound: "L + 4.4P + 2M"}, []ruling{
 		{name: "as it should be", want: Pass, took: "19s", says: "2 Deployments, changed 3 times during the kill", story: func() *story { return converging().sorted() }},
@@ -137,6 +153,14 @@ func TestApplicationConverges(t *testing.T) {
 			a := petstore()
 			a.scaled(12, record.OpPatch, "store", 3, 2, 29)
 			return a.sorted().change(func(r *record.Run) { r.Harness[30].V.Late = 4e9 })
+		}},
+		{name: "up to a node", want: Inconclusive, says: "store was not as it is wanted for 46s, but the control plane had done its share 1s after it was asked to",
+			story: func() *story { return unready(13).sorted() }},
+		{name: "up to a node too late", want: Fail, says: "store was not for 46s", story: func() *story { return unready(41).sorted() }},
+		{name: "up to a node, and something else too late", want: Fail, says: "batch was not for 30s", story: func() *story {
+			a := unready(13)
+			a.scaled(12, record.OpCreate, "batch", 0, 2, 30)
+			return a.sorted()
 		}},
 		{name: "never", want: Fail, says: "store was not for 46s (12.000s to 58.000s)", story: func() *story {
 			a := petstore()

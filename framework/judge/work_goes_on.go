@@ -24,7 +24,7 @@ func judgeWorkGoesOn(m *matter) finding {
 	gap := m.takeover()
 	lacks := lacksOf(m.run)
 	made := 0
-	var longest, unfinished *lack
+	var longest, unfinished, held *lack
 	for i := range m.run.Ops {
 		op := &m.run.Ops[i].V
 		if deploymentOf(op) == "" || op.Type != record.OpCreate || op.Outcome != record.OK || op.Call < m.fault.effect() || op.Return > gap {
@@ -38,14 +38,20 @@ func judgeWorkGoesOn(m *matter) finding {
 			if l.to > until {
 				l.to, l.open = until, true
 			}
-			if longest == nil || l.to > longest.to {
+			switch {
+			case l.upToWorkers(from, m.bound.Limit):
+				held = l
+			case longest == nil || l.to > longest.to:
 				longest = l
 			}
-			if l.open {
+			if l.open && l != held {
 				unfinished = l
 			}
 			break // the first one is its creation's
 		}
+	}
+	if held != nil && (longest == nil || since(from, longest.to) <= m.bound.Limit) {
+		return held.says(from)
 	}
 	if made == 0 || longest == nil {
 		return inconclusive("no Deployment was created between the %s and %s, when another instance had taken over or the fault was healed", m.fault.what(), when(gap))

@@ -20,6 +20,17 @@ func TestWorkGoesOn(t *testing.T) {
 			a.change(20, record.OpCreate, "batch", 2)
 			return a.sorted()
 		}},
+		{name: "up to the nodes", want: Inconclusive, says: "batch was not as it is wanted for 48s, but the control plane had done its share 21s", story: func() *story {
+			a := petstore()
+			a.change(20, record.OpCreate, "batch", 2)
+			a.object(31, record.Object{Kind: record.ObjectDeployment, Name: "batch", Part: "batch", Deployment: &record.DeploymentState{
+				Wanted: 2, Generation: 10, Observed: 10, Replicas: 2, Updated: 2}})
+			for i := range 2 {
+				a.pod(31, "batch", i, func(o *record.Object) { o.Pod.Phase, o.Pod.Ready = "Pending", false })
+			}
+			a.node(58, "worker-1", "True")
+			return a.sorted()
+		}},
 		{name: "a pod too many", want: Fail, took: "4 of 3 pods", says: "store got pod store-3 at 31.000s, its 4th one, and 3 were wanted at most", story: func() *story {
 			a := petstore()
 			a.scaled(20, record.OpCreate, "batch", 0, 2, 11)

@@ -118,3 +118,41 @@ func (s *Standing) Lacks(part, since string) string {
 	}
 	return ""
 }
+
+// UpToWorkers tells of a part that lacks something whether the control plane has done its
+// share: the last change is looked at, there are as many pods as wanted besides those on
+// their way out, each of them is controlled by somebody and bound to a node, and the
+// Service lists the ready ones. What is left is for the nodes to do.
+func (s *Standing) UpToWorkers(part, since string) bool {
+	wanted, served := 0, false
+	ds := s.Of(ObjectDeployment, part)
+	if len(ds) == 0 && since != "" {
+		return false
+	}
+	if len(ds) > 0 {
+		d := ds[0].Deployment
+		wanted, served = d.Wanted, d.Served
+		if version(ds[0].Revision) < version(since) || d.Observed < d.Generation || d.Replicas != wanted || d.Updated != wanted {
+			return false
+		}
+	}
+	live, ready := 0, []string{}
+	for _, p := range s.Of(ObjectPod, part) {
+		if p.Pod.Deleting {
+			continue
+		}
+		if p.Pod.Controller == "" || p.Pod.Node == "" {
+			return false
+		}
+		if live++; p.Pod.Ready {
+			ready = append(ready, p.UID)
+		}
+	}
+	listed := []string{}
+	for _, slice := range s.Of(ObjectSlice, part) {
+		listed = append(listed, slice.Slice.Ready...)
+	}
+	slices.Sort(ready)
+	slices.Sort(listed)
+	return live == wanted && (!served || slices.Equal(ready, listed))
+}
