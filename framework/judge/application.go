@@ -65,21 +65,49 @@ type lack struct {
 	from, to record.Nanos
 	open     bool   // it lasts until the end of what was seen
 	why      string // what was missing last
-	// handed is when the control plane had done its share, for good; 0 for never.
-	handed record.Nanos
+	// nodes are the times in which only nodes had something to do for it.
+	nodes []interval
+}
+
+// interval is a time from one moment to another, which is 0 while it lasts.
+type interval struct{ from, to record.Nanos }
+
+// hand notes at a moment whether only nodes have something to do.
+func (l *lack) hand(at record.Nanos, nodes bool) {
+	n := len(l.nodes)
+	lasts := n > 0 && l.nodes[n-1].to == 0
+	switch {
+	case nodes && !lasts:
+		l.nodes = append(l.nodes, interval{from: at})
+	case !nodes && lasts:
+		l.nodes[n-1].to = at
+	}
+}
+
+// own is how long the control plane had something to do, from some time on.
+func (l *lack) own(from record.Nanos) time.Duration {
+	left := since(from, l.to)
+	for _, i := range l.nodes {
+		end := l.to
+		if i.to != 0 {
+			end = min(end, i.to)
+		}
+		left -= max(0, since(max(from, i.from), end))
+	}
+	return left
 }
 
 // upToWorkers tells whether a lack from some time on lasts longer than a limit only
 // because of the nodes. The simulated ones do not try again what an API server answered
 // with an error, such as that etcd had no leader.
 func (l *lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
-	return l.handed > 0 && since(from, l.to) > limit && since(from, l.handed) <= limit
+	return since(from, l.to) > limit && l.own(from) <= limit
 }
 
 // says puts such a lack in words.
 func (l *lack) says(from record.Nanos) finding {
-	return inconclusive("%s was not as it is wanted for %s, but the control plane had done its share %s after it was asked to: the pods were bound, and what was missing was up to their nodes: %s",
-		l.part, short(since(from, l.to)), short(max(0, since(from, l.handed))), l.why)
+	return inconclusive("%s was not as it is wanted for %s, but the control plane had something to do for %s of that: for the rest all pods were bound, and what was missing was up to their nodes: %s",
+		l.part, short(since(from, l.to)), short(l.own(from)), l.why)
 }
 
 // lacksOf returns every lack, in the order of their begins. A part begins to lack with
@@ -111,6 +139,7 @@ func lacksOf(run *record.Run) []*lack {
 		switch l := open[part]; {
 		case why == "" && l != nil:
 			l.to = mo.at
+			l.hand(mo.at, false)
 			delete(open, part)
 			continue
 		case why != "" && l != nil:
@@ -121,11 +150,7 @@ func lacksOf(run *record.Run) []*lack {
 		default:
 			continue
 		}
-		if l := open[part]; !now.UpToWorkers(part, acknowledged[part]) {
-			l.handed = 0
-		} else if l.handed == 0 {
-			l.handed = mo.at
-		}
+		open[part].hand(mo.at, now.UpToWorkers(part, acknowledged[part]))
 	}
 	for _, l := range open {
 		l.to, l.open = max(l.from, lastSeen(run)), true

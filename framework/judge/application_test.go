@@ -154,9 +154,27 @@ func TestApplicationConverges(t *testing.T) {
 			a.scaled(12, record.OpPatch, "store", 3, 2, 29)
 			return a.sorted().change(func(r *record.Run) { r.Harness[30].V.Late = 4e9 })
 		}},
-		{name: "up to a node", want: Inconclusive, says: "store was not as it is wanted for 46s, but the control plane had done its share 1s after it was asked to",
+		{name: "up to a node", want: Inconclusive, says: "store was not as it is wanted for 46s, but the control plane had something to do for 1s of that",
 			story: func() *story { return unready(13).sorted() }},
 		{name: "up to a node too late", want: Fail, says: "store was not for 46s", story: func() *story { return unready(41).sorted() }},
+		{name: "up to a node, which is ready at last", want: Inconclusive, says: "the control plane had something to do for 1.5s of that", story: func() *story {
+			a := unready(13)
+			a.pod(56, "store", 3, nil)
+			a.slice(56.2, "store", 4)
+			a.deployment(56.5, "store", 4, 4, 0)
+			return a.sorted()
+		}},
+		{name: "ready, and not counted", want: Fail, says: "store was not for 46s", story: func() *story {
+			a := unready(13)
+			a.pod(14, "store", 3, nil)
+			a.slice(14.1, "store", 4)
+			return a.sorted()
+		}},
+		{name: "ready, and not listed", want: Fail, says: "store was not for 46s", story: func() *story {
+			a := unready(13)
+			a.pod(14, "store", 3, nil)
+			return a.sorted()
+		}},
 		{name: "up to a node, and something else too late", want: Fail, says: "batch was not for 30s", story: func() *story {
 			a := unready(13)
 			a.scaled(12, record.OpCreate, "batch", 0, 2, 30)

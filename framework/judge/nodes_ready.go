@@ -75,7 +75,7 @@ func (m *matter) heartbeatGap(node string, from, healed, to record.Nanos) (worst
 		case last < 0 || last >= healed:
 		case at <= first:
 			before = max(before, since(last, at))
-		case at <= from:
+		case at <= from: // another fault may have caused it
 		case since(last, at) > since(worst.from, worst.to):
 			worst = gapOf{node, last, at}
 		}

@@ -122,23 +122,25 @@ func (s *Standing) Lacks(part, since string) string {
 // UpToWorkers tells of a part that lacks something whether the control plane has done its
 // share: the last change is looked at, there are as many pods as wanted besides those on
 // their way out, each of them is controlled by somebody and bound to a node, and the
-// Service lists the ready ones. What is left is for the nodes to do.
+// Deployment counts and the Service lists the ready ones. What is left is for the nodes to
+// do: a pod to make ready, or one to end.
 func (s *Standing) UpToWorkers(part, since string) bool {
-	wanted, served := 0, false
+	wanted, counted, served := 0, 0, false
 	ds := s.Of(ObjectDeployment, part)
 	if len(ds) == 0 && since != "" {
 		return false
 	}
 	if len(ds) > 0 {
 		d := ds[0].Deployment
-		wanted, served = d.Wanted, d.Served
+		wanted, counted, served = d.Wanted, d.Ready, d.Served
 		if version(ds[0].Revision) < version(since) || d.Observed < d.Generation || d.Replicas != wanted || d.Updated != wanted {
 			return false
 		}
 	}
-	live, ready := 0, []string{}
+	live, ending, ready := 0, 0, []string{}
 	for _, p := range s.Of(ObjectPod, part) {
 		if p.Pod.Deleting {
+			ending++
 			continue
 		}
 		if p.Pod.Controller == "" || p.Pod.Node == "" {
@@ -154,5 +156,5 @@ func (s *Standing) UpToWorkers(part, since string) bool {
 	}
 	slices.Sort(ready)
 	slices.Sort(listed)
-	return live == wanted && (!served || slices.Equal(ready, listed))
+	return live == wanted && len(ready) == counted && (len(ready) < live || ending > 0) && (!served || slices.Equal(ready, listed))
 }
