@@ -71,6 +71,13 @@ func (c *Cluster) makeBalancer() error {
 	return nil
 }
 
+// retryComponent is the program that kwok reaches the API through, see retry. No fault
+// and no observer knows it.
+const retryComponent framework.Component = "retry"
+
+// retryPort is where it listens, on its machine's loopback.
+const retryPort = 10246
+
 // makeWorkers configures kwok, which simulates the worker nodes, on a machine
 // of its own. It reaches the API through the balancer where there is one, by
 // its name where names can be looked up.
@@ -96,12 +103,15 @@ func (c *Cluster) makeWorkers() error {
 	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 		return fmt.Errorf("writing the kubeconfig of kwok: %w", err)
 	}
-	spec, err := c.component(m, component.Kwok(component.Workers{Address: m.addr.Addr(), Kubeconfig: file,
+	local := net.JoinHostPort("127.0.0.1", strconv.Itoa(retryPort))
+	spec, err := c.component(m, component.Kwok(component.Workers{Address: m.addr.Addr(), Kubeconfig: file, Server: "http://" + local,
 		Config: filepath.Join(m.dir, "config"), ExtraArgs: c.spec.Spec.ExtraArgs}), path)
 	if err != nil {
 		return err
 	}
-	m.config.Components = []componentSpec{spec}
+	spec.StartAfter = "http://" + local + "/healthz"
+	m.config.Components = []componentSpec{{Name: retryComponent, Path: "/proc/self/exe", Args: []string{roleRetry, file, local},
+		Dir: m.dir, Log: filepath.Join(m.logs, string(retryComponent)+".log")}, spec}
 	c.workers = m
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/podmaster"
+	"github.com/holdfast-ha/holdfast/clusters/local/retry"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 )
@@ -35,6 +36,7 @@ const (
 	roleLoad     = "holdfast-load"
 	roleDisk     = "holdfast-disk"
 	roleTamper   = "holdfast-tamper"
+	roleRetry    = "holdfast-retry"
 
 	rolePodmaster = "holdfast-podmaster"
 	roleVIP       = "holdfast-vip"
@@ -66,6 +68,8 @@ func Main() {
 		exitOn(role, disk.Serve(os.Args[1:]))
 	case roleTamper:
 		exitOn(role, tamper.Main(os.Args[1:]))
+	case roleRetry:
+		exitOn(role, retry.Main(os.Args[1:]))
 	case rolePodmaster:
 		exitOn(role, podmaster.Main(os.Args[1:]))
 	case roleVIP:

@@ -29,8 +29,10 @@ const NodeLeaseDuration = 40 * time.Second
 type Workers struct {
 	// Address is that of the machine that kwok runs on.
 	Address netip.Addr
-	// Kubeconfig is the path of a kubeconfig that leads through the balancer.
+	// Kubeconfig is the path of a kubeconfig. Server is where the API is instead
+	// of where it says; empty for there.
 	Kubeconfig string
+	Server     string
 	// Config is a directory for small configuration files.
 	Config    string
 	ExtraArgs clusters.ExtraArgs
@@ -49,6 +51,9 @@ func Kwok(w Workers) Command {
 		"node-lease-duration-seconds": strconv.Itoa(int(NodeLeaseDuration.Seconds())),
 		"cidr":                        "10.244.0.0/16",
 		"server-address":              address,
+	}
+	if w.Server != "" {
+		f["master"] = w.Server
 	}
 	return Command{
 		Component: framework.Kwok,
