@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -46,6 +47,7 @@ func TestHA(t *testing.T) {
 		t.Fatal(err)
 	}
 	var cluster *local.Cluster
+	var broken []string // said again at the very end, below Ginkgo's own report
 	dir := t.TempDir()
 	Register(&Env{
 		Cluster: func(ctx context.Context) (framework.Cluster, error) {
@@ -57,9 +59,19 @@ func TestHA(t *testing.T) {
 		Dir:   dir, Run: fmt.Sprintf("test-%d", time.Now().Unix()), Harness: "test", Provider: "local",
 		Seed: uint64(ginkgo.GinkgoRandomSeed()), Scenarios: chosen,
 		Progress: func(line string) { fmt.Fprintln(ginkgo.GinkgoWriter, line) },
+		Settled: func(scenario string, results []judge.Result, _ time.Duration) {
+			for _, r := range results {
+				if r.Verdict == judge.Fail || r.Verdict == judge.Inconclusive {
+					broken = append(broken, fmt.Sprintf("%s: %s: %s: %s", scenario, r.Verdict, r.Requirement, r.Sentence))
+				}
+			}
+		},
 	})
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	ginkgo.RunSpecs(t, "holdfast")
+	for _, b := range broken {
+		t.Error(b)
+	}
 }
 
 func TestSelect(t *testing.T) {
