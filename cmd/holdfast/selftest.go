@@ -62,7 +62,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 	flags.StringSliceVar(&judges, "judge", nil, "only these judges; * and ? are wild (default all)")
 	flags.StringSliceVar(&ids, "requirement", nil, "only these requirements; * and ? are wild (default all)")
 	flags.BoolVar(&list, "list", false, "list what would be planted, and do nothing")
-	flags.IntVar(&parallel, "parallel", max(1, runtime.NumCPU()/2), "how many clusters at a time; each takes about 1.6 GiB, and two cores if no timed failure is to be doubted")
+	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "how many clusters at a time, each of about 1.6 GiB; what the machine was too busy for is run again alone")
 	flags.StringVar(&out, "out", "", "directory for records and logs; it must be new or empty (default none is kept)")
 	flags.VarP(&format, "output", "o", "output format")
 
@@ -119,50 +119,73 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out strin
 		defer os.RemoveAll(dir)
 		out = dir
 	}
+	p := &planting{out: out, shown: shown}
+	defer shown.Done()
+	for i := range work {
+		work[i].Once = parallel > 1
+	}
+	ctx := cmd.Context()
+	p.carryOut(ctx, work, parallel)
+	if again := selftest.Again(p.outcomes); parallel > 1 && len(again) > 0 && ctx.Err() == nil {
+		shown.Line("what stayed unclear is run again, one at a time")
+		p.outcomes = slices.DeleteFunc(p.outcomes, func(o selftest.Outcome) bool { return o.Unclear })
+		p.carryOut(ctx, again, 1)
+	}
+	if ctx.Err() != nil {
+		return p.outcomes, fmt.Errorf("ended early, with %d runs settled: %w", len(p.outcomes), context.Cause(ctx))
+	}
+	return p.outcomes, nil
+}
+
+// planting is what came of the batches so far.
+type planting struct {
+	out     string // gets a directory for each batch
+	shown   *progress
+	batches int
+
+	mu       sync.Mutex
+	outcomes []selftest.Outcome
+}
+
+// carryOut runs batches, so many at a time, until ctx ends.
+func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel int) {
 	total := 0
 	for _, b := range work {
 		total += len(b.Units)
 	}
-	shown.Line("%d runs on %d clusters, %d at a time", total, len(work), parallel)
-	defer shown.Done()
-
-	ctx := cmd.Context()
-	var (
-		mu       sync.Mutex
-		outcomes []selftest.Outcome
-		all      sync.WaitGroup
-	)
+	p.shown.Line("%d runs on %d clusters, %d at a time", total, len(work), parallel)
+	var all sync.WaitGroup
+	done := 0 // of total; guarded by p.mu
 	free := make(chan struct{}, parallel)
-	for i, b := range work {
+	for _, b := range work {
 		free <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
+		p.batches++
+		dir := filepath.Join(p.out, fmt.Sprintf("%d-%s", p.batches, b.Cluster))
 		all.Go(func() {
 			defer func() { <-free }()
 			settled := 0
 			add := func(o selftest.Outcome) {
-				mu.Lock()
-				defer mu.Unlock()
+				p.mu.Lock()
+				defer p.mu.Unlock()
 				settled++
-				outcomes = append(outcomes, o)
-				shown.Line("%5s  [%d/%d] %s: %s", shown.Elapsed(), len(outcomes), total, o.Unit, o)
+				done++
+				p.outcomes = append(p.outcomes, o)
+				p.shown.Line("%5s  [%d/%d] %s: %s", p.shown.Elapsed(), done, total, o.Unit, o)
 			}
-			err := plantIn(ctx, filepath.Join(out, fmt.Sprintf("%d-%s", i+1, b.Cluster)), b, shown, add)
+			err := plantIn(ctx, dir, b, p.shown, add)
 			if err == nil || ctx.Err() != nil {
 				return
 			}
 			// The other clusters go on; what this one was to show stays open.
 			for _, u := range b.Units[settled:] {
-				add(selftest.Outcome{Unit: u, Problem: err.Error()})
+				add(selftest.Outcome{Unit: u, Problem: err.Error(), Unclear: true})
 			}
 		})
 	}
 	all.Wait()
-	if ctx.Err() != nil {
-		return outcomes, fmt.Errorf("after %d of %d runs: %w", len(outcomes), total, context.Cause(ctx))
-	}
-	return outcomes, nil
 }
 
 // printRows prints the table.

@@ -3,6 +3,7 @@ package selftest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,7 +15,9 @@ import (
 // Unit is one run of one scenario on one cluster.
 type Unit struct {
 	// Plant is what is planted, empty for a healthy twin.
-	Plant    string `json:"plant,omitempty"`
+	Plant string `json:"plant,omitempty"`
+	// Cluster is the kind of the cluster.
+	Cluster  string `json:"cluster"`
 	Scenario string `json:"scenario"`
 	// Subjects are the judges and requirements whose verdicts count.
 	Subjects []string `json:"subjects"`
@@ -39,6 +42,8 @@ func (u Unit) counts(r judge.Result) bool {
 type Batch struct {
 	Cluster string `json:"cluster"`
 	Units   []Unit `json:"units"`
+	// Once gives each unit a single try: what stays unclear is run again later (see Again).
+	Once bool `json:"once,omitempty"`
 }
 
 // Plan returns what is to be run to show that these judges and requirements (all
@@ -54,8 +59,8 @@ func Plan(subjects []string, parallel int) ([]Batch, error) {
 	healthy := map[twin][]string{}
 	batches := map[string][]Unit{}
 	for _, p := range Plants() {
-		u := Unit{Plant: p.Name, Scenario: p.Scenario}
-		of := twin{cmp.Or(p.Twin, proxied), p.Scenario}
+		u := Unit{Plant: p.Name, Cluster: p.Cluster, Scenario: p.Scenario}
+		of := twin{p.twin(), p.Scenario}
 		for _, c := range p.Catches {
 			if !wanted[c.subject()] {
 				continue
@@ -71,7 +76,7 @@ func Plan(subjects []string, parallel int) ([]Batch, error) {
 	}
 	twins := map[string][]Unit{}
 	for of, subjects := range healthy {
-		twins[of.cluster] = append(twins[of.cluster], Unit{Scenario: of.scenario, Subjects: subjects})
+		twins[of.cluster] = append(twins[of.cluster], Unit{Cluster: of.cluster, Scenario: of.scenario, Subjects: subjects})
 	}
 	// First the healthy: they need the least of what comes before.
 	for cluster, units := range twins {
@@ -83,7 +88,7 @@ func Plan(subjects []string, parallel int) ([]Batch, error) {
 
 	var work []Batch
 	for kind, units := range batches {
-		work = append(work, Batch{kind, units})
+		work = append(work, Batch{Cluster: kind, Units: units})
 	}
 	slices.SortFunc(work, func(a, b Batch) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	parts := make([]Batch, min(max(parallel, 1), len(shared)))
@@ -93,6 +98,28 @@ func Plan(subjects []string, parallel int) ([]Batch, error) {
 		part.Units = append(part.Units, u)
 	}
 	return append(work, parts...), nil
+}
+
+// Again returns what is to be run once more, with nothing beside it: what stayed unclear
+// while several clusters shared the machine.
+func Again(outcomes []Outcome) []Batch {
+	batches := map[string]*Batch{}
+	for _, o := range outcomes {
+		if !o.Unclear {
+			continue
+		}
+		b := batches[o.Unit.Cluster]
+		if b == nil {
+			b = &Batch{Cluster: o.Unit.Cluster}
+			batches[b.Cluster] = b
+		}
+		b.Units = append(b.Units, o.Unit)
+	}
+	var work []Batch
+	for _, cluster := range slices.Sorted(maps.Keys(batches)) {
+		work = append(work, *batches[cluster])
+	}
+	return work
 }
 
 // subjects returns all that something may be planted for: the judges, then the

@@ -49,6 +49,9 @@ type Plant struct {
 	May []string
 }
 
+// twin is the kind of cluster of the healthy twin.
+func (p Plant) twin() string { return cmp.Or(p.Twin, proxied) }
+
 // Catch is what must be said of a planted violation: by a judge, or of a requirement.
 type Catch struct {
 	Judge, Requirement string

@@ -16,7 +16,7 @@ const (
 	drains = "drains"
 	// blind has a balancer that does not look whether API servers live.
 	blind = "blind"
-	// unforgiving has one that wants a hundred good checks of an API server that
+	// unforgiving has one that wants forty good checks of an API server that
 	// is back.
 	unforgiving = "unforgiving"
 	// moving has an address that moves to a node whose API server is ready, fixed
@@ -31,7 +31,7 @@ func balancingKinds() map[string]kind {
 	drain := clusters.ExtraArgs{framework.APIServer: {"shutdown-delay-duration": "5s", "shutdown-watch-termination-grace-period": "2s"}}
 	unseeing, slow := with(drain), with(drain)
 	unseeing.Spec.LoadBalancer.HealthCheck.Disabled = true
-	slow.Spec.LoadBalancer.HealthCheck.Rise = 100
+	slow.Spec.LoadBalancer.HealthCheck.Rise = 40
 	moves, stays := with(nil), with(nil)
 	moves.Spec.LoadBalancer.Kind, stays.Spec.LoadBalancer.Kind = clusters.BalancerVIP, clusters.BalancerVIP
 	stays.Spec.LoadBalancer.HealthCheck.Disabled = true
@@ -60,11 +60,13 @@ func balancingPlants() []Plant {
 				{Requirement: "HA-CL-004", Says: "must see no failed request"},
 				{Judge: "no-failed-request", Says: "must see no failed request"},
 			}},
-		{Name: "never-taken-back", Violation: "a balancer that wants a hundred good checks of an API server that is back",
+		{Name: "never-taken-back", Violation: "a balancer that wants forty good checks of an API server that is back",
 			Cluster: unforgiving, Twin: drains, Scenario: "catalogue/apiserver-killed",
 			Catches: []Catch{
 				{Requirement: "HA-CL-005", Says: "it did not use"},
 				{Judge: "backend-returned", Says: "it did not use"},
+				{Requirement: "HA-WCH-006", Says: "must be spread again"},
+				{Judge: "watches-return", Says: "must be spread again"},
 			}},
 		{Name: "unseen-silence", Violation: "a balancer without health checks, and an API server that falls silent",
 			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-black-holed",

@@ -20,10 +20,6 @@ func watchRequirementPlants() []Plant {
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.LateStart, Prefix: configs})},
 			// What was skipped is missing also before the next bookmark.
 			Catches: []Catch{{Requirement: "HA-WCH-002", Says: "left out"}, {Judge: "watch-resumable"}, {Judge: "watch-reliable"}, {Judge: "watch-bookmark"}}},
-		{Name: "watches-refused", Violation: "API servers that refuse new watches while another one is down",
-			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 2, Until: 6,
-			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: configs})},
-			Catches: []Catch{{Requirement: "HA-WCH-006", Says: "must be re-established"}, {Judge: "watches-return"}}},
 		{Name: "false-bookmark", Violation: "API servers that send bookmarks before the events they stand for",
 			Cluster: proxied, Scenario: "catalogue/undisturbed", From: 7,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.EarlyBookmark, Prefix: configs, After: 5, Times: 3})},

@@ -85,8 +85,8 @@ func Rows(names []string, outcomes []Outcome) ([]Row, error) {
 
 // settle decides on a row.
 func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
-	planted, why := verdictOf(outcomes, p.Name, p.Scenario, c.subject())
-	healthy, healthyWhy := verdictOf(outcomes, "", p.Scenario, c.subject())
+	planted, why := verdictOf(outcomes, c.subject(), func(u Unit) bool { return u.Plant == p.Name })
+	healthy, healthyWhy := verdictOf(outcomes, c.subject(), func(u Unit) bool { return u.Plant == "" && u.Cluster == p.twin() && u.Scenario == p.Scenario })
 	if planted != nil {
 		r.Took, r.Tries = planted.took, planted.tries
 		r.Verdict, r.Sentence = planted.Verdict, planted.Sentence
@@ -130,13 +130,13 @@ type ruling struct {
 	surplus      []judge.Result
 }
 
-// verdictOf returns what was said of a unit by a judge or on a requirement, or why
-// nothing was. Of several verdicts, as on several checks, the worst counts; a failure that
+// verdictOf returns what was said by a judge or on a requirement of the unit that is meant,
+// or why nothing was. Of several verdicts, as on several checks, the worst counts; a failure that
 // a check of every run brought about comes after one of its own.
-func verdictOf(outcomes []Outcome, plant, scenario, name string) (*ruling, string) {
+func verdictOf(outcomes []Outcome, name string, meant func(Unit) bool) (*ruling, string) {
 	why := "it was not run"
 	for _, o := range outcomes {
-		if o.Unit.Plant != plant || plant == "" && o.Unit.Scenario != scenario {
+		if !meant(o.Unit) {
 			continue
 		}
 		if o.Problem != "" {

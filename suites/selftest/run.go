@@ -52,6 +52,8 @@ type Outcome struct {
 	Tries int           `json:"tries"`
 	// Problem says why there are no verdicts, where there are none.
 	Problem string `json:"problem,omitempty"`
+	// Unclear: there are no verdicts, or one is inconclusive that should not be.
+	Unclear bool `json:"unclear,omitempty"`
 }
 
 // Run makes the cluster of a batch and runs its units, each of which is settled
@@ -64,7 +66,10 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	if !ok {
 		return fmt.Errorf("there is no kind of cluster %q", b.Cluster)
 	}
-	r := &runner{env: env, kind: kind}
+	r := &runner{env: env, kind: kind, tries: tries}
+	if b.Once {
+		r.tries = 1
+	}
 	defer r.close(ctx)
 	for i, u := range b.Units {
 		env.Progress(fmt.Sprintf("%s: %s (%d of %d)", b.Cluster, u, i+1, len(b.Units)))
@@ -87,6 +92,7 @@ var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer)
 type runner struct {
 	env     Env
 	kind    kind
+	tries   int
 	cluster *local.Cluster // nil before the first run, and where the last one left it changed
 	runs    int
 }
@@ -108,7 +114,7 @@ func (r *runner) close(ctx context.Context) {
 
 // unit runs a unit, again where a verdict is inconclusive and should not be.
 func (r *runner) unit(ctx context.Context, u Unit) Outcome {
-	o := Outcome{Unit: u}
+	o := Outcome{Unit: u, Unclear: true}
 	p := Plant{Scenario: u.Scenario}
 	if i := slices.IndexFunc(Plants(), func(p Plant) bool { return p.Name == u.Plant }); i >= 0 {
 		p = Plants()[i]
@@ -117,24 +123,24 @@ func (r *runner) unit(ctx context.Context, u Unit) Outcome {
 		o.Problem = "the harness cannot be stopped from here"
 		return o
 	}
-	for o.Tries < tries {
+	for o.Tries < r.tries {
 		o.Tries++
 		began := time.Now()
 		results, acted, err := r.once(ctx, p)
 		o.Took, o.Acted, o.Problem = time.Since(began), acted, ""
 		if err != nil {
 			o.Problem = err.Error()
-			r.env.Progress(fmt.Sprintf("%s: ended early on try %d of %d: %v", u, o.Tries, tries, err))
+			r.env.Progress(fmt.Sprintf("%s: ended early on try %d of %d: %v", u, o.Tries, r.tries, err))
 			if ctx.Err() != nil {
 				return o
 			}
 			continue
 		}
 		o.Results, o.Surplus = u.results(p, results)
-		if !unclear(p, o.Results) || ctx.Err() != nil {
+		if o.Unclear = unclear(p, o.Results); !o.Unclear || ctx.Err() != nil {
 			return o
 		}
-		r.env.Progress(fmt.Sprintf("%s: inconclusive on try %d of %d", u, o.Tries, tries))
+		r.env.Progress(fmt.Sprintf("%s: inconclusive on try %d of %d", u, o.Tries, r.tries))
 	}
 	return o
 }

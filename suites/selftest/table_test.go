@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -84,6 +85,23 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestAgain repeats what stayed unclear, by kind of cluster.
+func TestAgain(t *testing.T) {
+	unit := func(plant, cluster string) Unit { return Unit{Plant: plant, Cluster: cluster, Scenario: "s"} }
+	got := Again([]Outcome{
+		{Unit: unit("a", proxied), Unclear: true}, {Unit: unit("b", proxied)},
+		{Unit: unit("c", blind), Unclear: true}, {Unit: unit("", proxied), Unclear: true, Problem: "no cluster"},
+	})
+	want := []Batch{{Cluster: blind, Units: []Unit{unit("c", blind)}},
+		{Cluster: proxied, Units: []Unit{unit("a", proxied), unit("", proxied)}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("again: %+v, want %+v", got, want)
+	}
+	if none := Again([]Outcome{{Unit: unit("a", proxied)}}); len(none) > 0 {
+		t.Errorf("again: %+v, want nothing", none)
+	}
+}
+
 func TestRows(t *testing.T) {
 	const name, says = "takeover", "A standby must take over: none did."
 	result := func(v judge.Verdict, sentence string) []judge.Result {
@@ -93,7 +111,7 @@ func TestRows(t *testing.T) {
 		return Outcome{Unit: Unit{Plant: "no-takeover", Scenario: "controller-manager-killed"}, Results: result(v, sentence), Acted: acted, Tries: 1}
 	}
 	healthy := func(v judge.Verdict) Outcome {
-		return Outcome{Unit: Unit{Scenario: "controller-manager-killed"}, Results: result(v, "It held."), Tries: 1}
+		return Outcome{Unit: Unit{Cluster: proxied, Scenario: "controller-manager-killed"}, Results: result(v, "It held."), Tries: 1}
 	}
 	overruled := func(also ...judge.Result) Outcome {
 		o := planted("", "", 1)
@@ -116,6 +134,7 @@ func TestRows(t *testing.T) {
 		"planted inconclusive":       {[]Outcome{healthy(judge.Pass), planted(judge.Inconclusive, "Overloaded.", 1)}, Unclear},
 		"healthy inconclusive":       {[]Outcome{healthy(judge.Inconclusive), planted(judge.Fail, says, 1)}, Unclear},
 		"healthy not applicable":     {[]Outcome{healthy(judge.NotApplicable), planted(judge.Fail, says, 1)}, Unclear},
+		"twin of another cluster":    {[]Outcome{{Unit: Unit{Cluster: drains, Scenario: "controller-manager-killed"}, Results: result(judge.Pass, "")}, planted(judge.Fail, says, 1)}, Unclear},
 		"no healthy twin":            {[]Outcome{planted(judge.Fail, says, 1)}, Unclear},
 		"nothing run":                {nil, Unclear},
 		"planted run ended early":    {[]Outcome{healthy(judge.Pass), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, Unclear},
