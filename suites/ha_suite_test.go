@@ -47,7 +47,8 @@ func TestHA(t *testing.T) {
 		t.Fatal(err)
 	}
 	var cluster *local.Cluster
-	var broken []string // said again at the very end, below Ginkgo's own report
+	// What did not pass is said again at the very end, below Ginkgo's own report.
+	broken := map[string][]string{} // by scenario
 	dir := t.TempDir()
 	Register(&Env{
 		Cluster: func(ctx context.Context) (framework.Cluster, error) {
@@ -57,20 +58,23 @@ func TestHA(t *testing.T) {
 		},
 		Close: func(ctx context.Context) error { return cluster.Close(ctx) },
 		Dir:   dir, Run: fmt.Sprintf("test-%d", time.Now().Unix()), Harness: "test", Provider: "local",
-		Seed: uint64(ginkgo.GinkgoRandomSeed()), Scenarios: chosen,
+		Seed: uint64(ginkgo.GinkgoRandomSeed()), Scenarios: chosen, Again: true,
 		Progress: func(line string) { fmt.Fprintln(ginkgo.GinkgoWriter, line) },
 		Settled: func(scenario string, results []judge.Result, _ time.Duration) {
+			broken[scenario] = nil
 			for _, r := range results {
 				if r.Verdict == judge.Fail || r.Verdict == judge.Inconclusive {
-					broken = append(broken, fmt.Sprintf("%s: %s: %s: %s", scenario, r.Verdict, r.Requirement, r.Sentence))
+					broken[scenario] = append(broken[scenario], fmt.Sprintf("%s: %s: %s", r.Verdict, r.Requirement, r.Sentence))
 				}
 			}
 		},
 	})
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	ginkgo.RunSpecs(t, "holdfast")
-	for _, b := range broken {
-		t.Error(b)
+	for scenario, sentences := range broken {
+		for _, s := range sentences {
+			t.Errorf("%s: %s", scenario, s)
+		}
 	}
 }
 

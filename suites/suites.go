@@ -44,6 +44,9 @@ type Env struct {
 	// Seed is what each scenario's own seed derives from.
 	Seed      uint64
 	Scenarios []*scenarios.Scenario
+	// Again repeats a scenario once that lost verdicts since the machine was
+	// overloaded, and keeps its first record in OverloadedDir.
+	Again bool
 	// Progress is told what happens, one line a step; nil for silence.
 	Progress func(string)
 	// Begins is called before each scenario, Settled with the verdicts on it and
@@ -146,18 +149,30 @@ func (env *Env) progress(line string) {
 	}
 }
 
-// settle runs a scenario. It tells whether the cluster was in its steady state
-// afterwards, and returns an error unless every requirement passes.
+// settle runs a scenario, again where that is wanted. It tells whether the cluster was in
+// its steady state afterwards, and returns an error unless every requirement passes.
 func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Scenario) (steady bool, err error) {
+	results, steady, err := env.once(ctx, c, s)
+	if env.Again && steady && len(Starved(results)) > 0 {
+		env.progress(s.Metadata.Name + " is repeated: the machine was overloaded")
+		if err := PutAside(env.Dir, s.Metadata.Name); err != nil {
+			return steady, err
+		}
+		_, steady, err = env.once(ctx, c, s)
+	}
+	return steady, err
+}
+
+func (env *Env) once(ctx context.Context, c framework.Cluster, s *scenarios.Scenario) (results []judge.Result, steady bool, err error) {
 	dir := record.Dir(env.Dir, s.Metadata.Name)
 	problem := engine.Run(ctx, c, s.Experiment(), engine.Options{Dir: dir, Run: env.Run, Harness: env.Harness,
 		Provider: env.Provider, Seed: env.Seed, Progress: func(line string) { env.progress("  " + line) }})
 	began := time.Now()
 	run, err := record.Read(dir)
 	if err != nil {
-		return false, errors.Join(problem, err)
+		return nil, false, errors.Join(problem, err)
 	}
-	results := judge.Evaluate(run)
+	results = judge.Evaluate(run)
 	if env.Settled != nil {
 		env.Settled(s.Metadata.Name, results, time.Since(began))
 	}
@@ -167,7 +182,7 @@ func (env *Env) settle(ctx context.Context, c framework.Cluster, s *scenarios.Sc
 			problems = append(problems, fmt.Errorf("%s: %s: %s", r.Verdict, r.Requirement, r.Sentence))
 		}
 	}
-	return LeftAsFound(run, c), errors.Join(problems...)
+	return results, LeftAsFound(run, c), errors.Join(problems...)
 }
 
 // LeftAsFound tells whether a scenario left a cluster as it found it, so that others may

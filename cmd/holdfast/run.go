@@ -119,8 +119,8 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		problem := p.carryOut(cmd.Context(), out, shown)
 		p.Ended = time.Now()
 		d, err := deriveFrom(p, out)
-		if err == nil && problem == nil && p.Parallel > 1 && len(starved(d.results)) > 0 {
-			problem = p.repeat(cmd.Context(), out, starved(d.results), shown)
+		if err == nil && problem == nil && p.Parallel > 1 && len(suites.Starved(d.results)) > 0 {
+			problem = p.repeat(cmd.Context(), out, suites.Starved(d.results), shown)
 			p.Ended = time.Now()
 			d, err = deriveFrom(p, out)
 		}
@@ -138,7 +138,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if problem != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the run ended early: %v\n", problem)
 		}
-		if names := starved(d.results); len(names) > 0 {
+		if names := suites.Starved(d.results); len(names) > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the machine was overloaded during %s, so that what took too long there counts for nothing: run that again, with nothing beside it\n",
 				strings.Join(names, ", "))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
+	"github.com/holdfast-ha/holdfast/suites"
 )
 
 const tinyScenario = `
@@ -52,7 +53,7 @@ func TestClustersSideBySide(t *testing.T) {
 	if len(results.Run.Times) != 2 || results.Run.Problem != "" {
 		t.Fatalf("%+v", results.Run)
 	}
-	if _, err := os.Stat(filepath.Join(out, overloadedDir)); err == nil {
+	if _, err := os.Stat(filepath.Join(out, suites.OverloadedDir)); err == nil {
 		t.Skip("the machine is too busy to run two clusters side by side: one was repeated")
 	}
 	if len(results.Run.Clusters) != 2 {
@@ -121,7 +122,7 @@ func (c commandLine) repeats(out, name string) {
 	if err := p.repeat(t.Context(), out, []string{name}, newProgress(io.Discard)); err != nil {
 		t.Fatal(err)
 	}
-	first, err := record.Read(filepath.Join(out, overloadedDir, name))
+	first, err := record.Read(filepath.Join(out, suites.OverloadedDir, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package suites
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ func TestStarved(t *testing.T) {
 		{Scenario: "busy and wrong", Judge: "harness", Verdict: judge.Inconclusive},
 		{Scenario: "busy and wrong", Judge: "linearizable", Verdict: judge.Fail},
 	}
-	if got, want := starved(results), []string{"busy", "busy too"}; !slices.Equal(got, want) {
+	if got, want := Starved(results), []string{"busy", "busy too"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,0 +1,42 @@
+package suites
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// OverloadedDir is where a results directory keeps the records of scenarios that were
+// repeated, since the machine was overloaded the first time.
+const OverloadedDir = "overloaded"
+
+// Starved returns the scenarios that lost verdicts since the machine was overloaded. One
+// of which a requirement failed all the same is not among them: that stands.
+func Starved(results []judge.Result) (names []string) {
+	failed := map[string]bool{}
+	for _, r := range results {
+		failed[r.Scenario] = failed[r.Scenario] || r.Verdict == judge.Fail
+	}
+	for _, r := range results {
+		if r.Judge == "harness" && r.Verdict == judge.Inconclusive && !failed[r.Scenario] && !slices.Contains(names, r.Scenario) {
+			names = append(names, r.Scenario)
+		}
+	}
+	return names
+}
+
+// PutAside moves the record of a scenario that is to be repeated.
+func PutAside(results, scenario string) error {
+	err := os.MkdirAll(filepath.Join(results, OverloadedDir), 0o755)
+	if err == nil {
+		err = os.Rename(record.Dir(results, scenario), filepath.Join(results, OverloadedDir, scenario))
+	}
+	if err != nil {
+		return fmt.Errorf("putting aside what is repeated: %w", err)
+	}
+	return nil
+}
