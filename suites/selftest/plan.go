@@ -33,6 +33,12 @@ func (u Unit) String() string {
 // file is a name for the unit's record.
 func (u Unit) file() string { return strings.NewReplacer(" ", "-", "/", "-").Replace(u.String()) }
 
+// covers tells whether an outcome of the unit is one of another, too.
+func (u Unit) covers(v Unit) bool {
+	return u.Plant == v.Plant && u.Cluster == v.Cluster && u.Scenario == v.Scenario &&
+		!slices.ContainsFunc(v.Subjects, func(s string) bool { return !slices.Contains(u.Subjects, s) })
+}
+
 // counts tells whether a result is one of the unit's.
 func (u Unit) counts(r judge.Result) bool {
 	return slices.Contains(u.Subjects, r.Judge) || slices.Contains(u.Subjects, r.Requirement)
@@ -42,15 +48,14 @@ func (u Unit) counts(r judge.Result) bool {
 type Batch struct {
 	Cluster string `json:"cluster"`
 	Units   []Unit `json:"units"`
-	// Once gives each unit a single try: what stays unclear is run again later (see Again).
+	// Once gives each unit a single try: what stays unclear is run again later.
 	Once bool `json:"once,omitempty"`
 }
 
 // Plan returns what is to be run to show that these judges and requirements (all
 // where none is named) are found broken where that is planted: the plants, and a
-// healthy twin for each scenario that they use. What the proxied cluster has to do is
-// spread over so many.
-func Plan(subjects []string, parallel int) ([]Batch, error) {
+// healthy twin for each scenario that they use, by kind of cluster.
+func Plan(subjects []string) ([]Batch, error) {
 	wanted, err := chosen(subjects)
 	if err != nil {
 		return nil, err
@@ -83,43 +88,58 @@ func Plan(subjects []string, parallel int) ([]Batch, error) {
 		slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.Scenario, b.Scenario) })
 		batches[cluster] = append(units, batches[cluster]...)
 	}
-	shared := batches[proxied]
-	delete(batches, proxied)
-
-	var work []Batch
-	for kind, units := range batches {
-		work = append(work, Batch{Cluster: kind, Units: units})
-	}
-	slices.SortFunc(work, func(a, b Batch) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	parts := make([]Batch, min(max(parallel, 1), len(shared)))
-	for i, u := range shared {
-		part := &parts[i%len(parts)]
-		part.Cluster = proxied
-		part.Units = append(part.Units, u)
-	}
-	return append(work, parts...), nil
-}
-
-// Again returns what is to be run once more, with nothing beside it: what stayed unclear
-// while several clusters shared the machine.
-func Again(outcomes []Outcome) []Batch {
-	batches := map[string]*Batch{}
-	for _, o := range outcomes {
-		if !o.Unclear {
-			continue
-		}
-		b := batches[o.Unit.Cluster]
-		if b == nil {
-			b = &Batch{Cluster: o.Unit.Cluster}
-			batches[b.Cluster] = b
-		}
-		b.Units = append(b.Units, o.Unit)
-	}
 	var work []Batch
 	for _, cluster := range slices.Sorted(maps.Keys(batches)) {
-		work = append(work, *batches[cluster])
+		work = append(work, Batch{Cluster: cluster, Units: batches[cluster]})
 	}
-	return work
+	return work, nil
+}
+
+// Left returns what of the work the outcomes leave open: what was not run, or stayed
+// unclear.
+func Left(work []Batch, outcomes []Outcome) []Batch {
+	return where(work, func(u Unit) bool {
+		return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return !o.Unclear && o.Unit.covers(u) })
+	})
+}
+
+// Without returns the outcomes of other units.
+func Without(outcomes []Outcome, u Unit) []Outcome {
+	return slices.DeleteFunc(outcomes, func(o Outcome) bool { return u.covers(o.Unit) })
+}
+
+// Healthy returns the healthy twins of the work, each to be tried once, with what the
+// proxied cluster has to do spread over so many. Nothing on them is to fail, so that they
+// can share the machine: what is too slow is inconclusive on a busy one, and what passes
+// passes.
+func Healthy(work []Batch, parallel int) []Batch {
+	var spread []Batch
+	for _, b := range where(work, func(u Unit) bool { return u.Plant == "" }) {
+		parts := 1
+		if b.Cluster == proxied {
+			parts = min(parallel, len(b.Units))
+		}
+		for part := range parts {
+			one := Batch{Cluster: b.Cluster, Once: true}
+			for i := part; i < len(b.Units); i += parts {
+				one.Units = append(one.Units, b.Units[i])
+			}
+			spread = append(spread, one)
+		}
+	}
+	return spread
+}
+
+// where returns the work with those units only.
+func where(work []Batch, wanted func(Unit) bool) []Batch {
+	var some []Batch
+	for _, b := range work {
+		units := slices.DeleteFunc(slices.Clone(b.Units), func(u Unit) bool { return !wanted(u) })
+		if len(units) > 0 {
+			some = append(some, Batch{Cluster: b.Cluster, Units: units})
+		}
+	}
+	return some
 }
 
 // subjects returns all that something may be planted for: the judges, then the

@@ -64,6 +64,16 @@ type Catch struct {
 // subject is what the verdict is of.
 func (c Catch) subject() string { return cmp.Or(c.Requirement, c.Judge) }
 
+// Of tells whether a result is about the same.
+func (c Catch) Of(r judge.Result) bool {
+	return r.Judge == c.Judge || r.Requirement == c.Requirement
+}
+
+// Found tells whether a result says what must be said.
+func (c Catch) Found(r judge.Result) bool {
+	return c.Of(r) && r.Verdict == c.verdict() && strings.Contains(r.Sentence, c.Says)
+}
+
 // verdict is what is wanted.
 func (c Catch) verdict() judge.Verdict {
 	if c.Verdict == "" {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
@@ -106,7 +105,7 @@ func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
 		set(Missed, "%s failed as well, which nothing was planted for: %s", planted.surplus[0].Requirement, planted.surplus[0].Sentence)
 	case planted.Verdict == judge.Fail && planted.Overruled != "":
 		set(Missed, "it failed only because %s did: %s", planted.Overruled, planted.Sentence)
-	case planted.Verdict == c.verdict() && strings.Contains(planted.Sentence, c.Says):
+	case c.Found(planted.Result):
 		switch {
 		case healthy == nil:
 			set(Unclear, "it was caught, but of the healthy twin: %s", healthyWhy)

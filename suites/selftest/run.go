@@ -167,7 +167,7 @@ func (u Unit) results(p Plant, all []judge.Result) (counted, surplus []judge.Res
 func unclear(p Plant, results []judge.Result) bool {
 	return slices.ContainsFunc(results, func(r judge.Result) bool {
 		wanted := slices.ContainsFunc(p.Catches, func(c Catch) bool {
-			return (c.Judge == r.Judge || c.Requirement == r.Requirement) && c.verdict() == judge.Inconclusive
+			return c.Of(r) && c.verdict() == judge.Inconclusive
 		})
 		failed := slices.ContainsFunc(results, func(o judge.Result) bool {
 			return o.Verdict == judge.Fail && o.Requirement == r.Requirement && o.Judge == r.Judge

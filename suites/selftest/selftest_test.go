@@ -29,7 +29,7 @@ func TestPlanted(t *testing.T) {
 	if all {
 		judges = nil
 	}
-	work, err := Plan(judges, 1)
+	work, err := Plan(judges)
 	if err != nil {
 		t.Fatal(err)
 	}

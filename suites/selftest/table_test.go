@@ -53,10 +53,10 @@ func TestTable(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	if _, err := Plan([]string{"none"}, 1); err == nil {
+	if _, err := Plan([]string{"none"}); err == nil {
 		t.Error("a judge that does not exist was taken")
 	}
-	work, err := Plan([]string{"list-snapshot", "endpoint-removed"}, 4)
+	work, err := Plan([]string{"list-snapshot", "endpoint-removed"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,36 +70,48 @@ func TestPlan(t *testing.T) {
 	if !slices.Equal(units, want) {
 		t.Errorf("%q, want %q", units, want)
 	}
-	work, err = Plan(nil, 2)
+}
+
+// TestLeft takes away what is settled, and shows the twins of the rest.
+func TestLeft(t *testing.T) {
+	unit := func(plant, cluster string) Unit {
+		return Unit{Plant: plant, Cluster: cluster, Scenario: "s", Subjects: []string{"j", "k"}}
+	}
+	work := []Batch{{Cluster: blind, Units: []Unit{unit("a", blind)}},
+		{Cluster: proxied, Units: []Unit{unit("", proxied), unit("b", proxied), unit("c", proxied)}}}
+	fewer := unit("c", proxied)
+	fewer.Subjects = fewer.Subjects[:1]
+	got := Left(work, []Outcome{{Unit: unit("a", blind)}, {Unit: unit("", proxied), Unclear: true}, {Unit: unit("b", blind)},
+		{Unit: unit("b", proxied)}, {Unit: fewer}})
+	want := []Batch{{Cluster: proxied, Units: []Unit{unit("", proxied), unit("c", proxied)}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("left: %+v, want %+v", got, want)
+	}
+	want = []Batch{{Cluster: proxied, Units: []Unit{unit("", proxied)}, Once: true}}
+	if got := Healthy(work, 4); !reflect.DeepEqual(got, want) {
+		t.Errorf("healthy: %+v, want %+v", got, want)
+	}
+	all, err := Plan(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	for _, b := range work {
+	parts, units := 0, 0
+	for _, b := range Healthy(all, 2) {
+		units += len(b.Units)
 		if b.Cluster == proxied {
-			n++
+			parts++
 		}
 	}
-	if n != 2 {
-		t.Errorf("the work is spread over %d proxied clusters", n)
+	if twins := where(all, func(u Unit) bool { return u.Plant == "" }); parts != 2 || units == 0 || units != count(twins) {
+		t.Errorf("%d twins on %d proxied clusters, of %d", units, parts, count(twins))
 	}
 }
 
-// TestAgain repeats what stayed unclear, by kind of cluster.
-func TestAgain(t *testing.T) {
-	unit := func(plant, cluster string) Unit { return Unit{Plant: plant, Cluster: cluster, Scenario: "s"} }
-	got := Again([]Outcome{
-		{Unit: unit("a", proxied), Unclear: true}, {Unit: unit("b", proxied)},
-		{Unit: unit("c", blind), Unclear: true}, {Unit: unit("", proxied), Unclear: true, Problem: "no cluster"},
-	})
-	want := []Batch{{Cluster: blind, Units: []Unit{unit("c", blind)}},
-		{Cluster: proxied, Units: []Unit{unit("a", proxied), unit("", proxied)}}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("again: %+v, want %+v", got, want)
+func count(work []Batch) (n int) {
+	for _, b := range work {
+		n += len(b.Units)
 	}
-	if none := Again([]Outcome{{Unit: unit("a", proxied)}}); len(none) > 0 {
-		t.Errorf("again: %+v, want nothing", none)
-	}
+	return n
 }
 
 func TestRows(t *testing.T) {

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/suites/selftest"
+)
+
+// outcomesFile keeps what came of a selftest in its directory: a line that says of which
+// version of holdfast, and one for each outcome.
+const outcomesFile = "outcomes.jsonl"
+
+// plantAll runs the work in sandboxes: healthy twins so many at a time, then all else one
+// at a time. Records and logs go to out, where that is not empty; resume is the directory
+// of an earlier selftest to go on with instead. With an error it returns what came of the
+// runs before.
+func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resume string) ([]selftest.Outcome, error) {
+	p := &planting{shown: newProgress(cmd.ErrOrStderr())}
+	switch {
+	case resume != "":
+		if err := p.load(resume); err != nil {
+			return nil, err
+		}
+		p.dir = resume
+	case out != "":
+		if err := checkResultsDir(out); err != nil {
+			return nil, err
+		}
+		p.dir = out
+	default:
+		dir, err := os.MkdirTemp("", "holdfast-selftest-")
+		if err != nil {
+			return nil, fmt.Errorf("making a directory for records: %w; name one with --out", err)
+		}
+		defer os.RemoveAll(dir)
+		p.dir = dir
+	}
+	work = selftest.Left(work, p.outcomes)
+	for _, spec := range selftest.Clusters(work) {
+		if err := ensureBinaries(cmd, spec, p.shown); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	defer p.file.Close()
+	defer p.shown.Done()
+
+	ctx := cmd.Context()
+	if parallel > 1 {
+		p.carryOut(ctx, selftest.Healthy(work, parallel), parallel)
+	}
+	if ctx.Err() == nil {
+		p.carryOut(ctx, selftest.Left(work, p.outcomes), 1)
+	}
+	if ctx.Err() != nil {
+		return p.outcomes, fmt.Errorf("ended early, with %d runs settled: %w", len(p.outcomes), context.Cause(ctx))
+	}
+	return p.outcomes, p.broken
+}
+
+// planting is what came of the batches so far.
+type planting struct {
+	dir   string // gets a directory for each batch
+	shown *progress
+	file  *os.File // the outcomes
+
+	mu       sync.Mutex
+	outcomes []selftest.Outcome
+	broken   error // why the file of outcomes lacks some
+}
+
+// outcomesHead is the first line of the file of outcomes.
+type outcomesHead struct {
+	Holdfast string `json:"holdfast"` // its version
+}
+
+// load reads the outcomes of an earlier selftest.
+func (p *planting) load(dir string) error {
+	f, err := os.Open(filepath.Join(dir, outcomesFile))
+	if err != nil {
+		return usageError("%s has no selftest to go on with: %w", dir, err)
+	}
+	defer f.Close()
+	lines := json.NewDecoder(bufio.NewReader(f))
+	var head outcomesHead
+	if err := lines.Decode(&head); err != nil {
+		return usageError("%s cannot be read: %w; begin anew with --out", f.Name(), err)
+	}
+	if head.Holdfast != holdfastVersion() {
+		return usageError("the selftest in %s is of holdfast %s, and this is %s: begin anew with --out", dir, head.Holdfast, holdfastVersion())
+	}
+	for {
+		var o selftest.Outcome
+		switch err := lines.Decode(&o); {
+		case err == nil:
+			p.outcomes = append(selftest.Without(p.outcomes, o.Unit), o)
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // it was killed
+			return nil
+		default:
+			return usageError("%s cannot be read: %w; begin anew with --out", f.Name(), err)
+		}
+	}
+}
+
+// open begins the file of outcomes, with those that are known: in place of the earlier
+// one, whose last line may have been cut short.
+func (p *planting) open() (err error) {
+	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		return fmt.Errorf("making the directory of a selftest: %w; name another one with --out", err)
+	}
+	path := filepath.Join(p.dir, outcomesFile)
+	if p.file, err = os.Create(path + ".new"); err == nil {
+		lines := json.NewEncoder(p.file)
+		err = lines.Encode(outcomesHead{holdfastVersion()})
+		for _, o := range p.outcomes {
+			err = errors.Join(err, lines.Encode(o))
+		}
+		err = errors.Join(err, os.Rename(path+".new", path))
+	}
+	if err != nil {
+		return fmt.Errorf("making the file of outcomes: %w; name another directory with --out", err)
+	}
+	return nil
+}
+
+// settled keeps an outcome, in place of an earlier one of the same unit.
+func (p *planting) settled(o selftest.Outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.outcomes = append(selftest.Without(p.outcomes, o.Unit), o)
+	if err := json.NewEncoder(p.file).Encode(o); err != nil {
+		p.broken = fmt.Errorf("keeping an outcome: %w", err)
+	}
+}
+
+// carryOut runs batches, so many at a time, until ctx ends.
+func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel int) {
+	total := 0
+	for _, b := range work {
+		total += len(b.Units)
+	}
+	if total == 0 {
+		return
+	}
+	p.shown.Line("%s on %s, %d at a time", plural(total, "run"), plural(len(work), "cluster"), parallel)
+	var (
+		mu   sync.Mutex
+		done int
+		all  sync.WaitGroup
+	)
+	free := make(chan struct{}, parallel)
+	for _, b := range work {
+		free <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-free }()
+			settled := 0
+			add := func(o selftest.Outcome) {
+				mu.Lock()
+				defer mu.Unlock()
+				settled++
+				done++
+				p.settled(o)
+				p.shown.Line("%5s  [%d/%d] %s: %s", p.shown.Elapsed(), done, total, o.Unit, o)
+			}
+			dir, err := os.MkdirTemp(p.dir, b.Cluster+"-")
+			if err == nil {
+				err = plantIn(ctx, dir, b, p.shown, add)
+			}
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			// The other clusters go on; what this one was to show stays open.
+			for _, u := range b.Units[settled:] {
+				add(selftest.Outcome{Unit: u, Problem: err.Error(), Unclear: true})
+			}
+		})
+	}
+	all.Wait()
+}
