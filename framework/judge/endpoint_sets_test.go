@@ -70,6 +70,12 @@ func TestEndpointsStable(t *testing.T) {
 		{name: "by a fault", want: Inconclusive, took: "39s", says: "watched for only 39s", story: func() *story {
 			return steadily().fault("kill", "kill", "node-2", "kube-apiserver", 40, 50).at(40.2).process("node-2", "kube-apiserver", 0).set(45, 555, without2...)
 		}},
+		{name: "beside a fault of others", want: Pass, took: "59s", story: func() *story {
+			return steadily().fault("freeze", "freeze", "node-2", "kube-controller-manager", 10, 50)
+		}},
+		{name: "flaps beside a fault of others", want: Fail, says: "and [10.77.0.11 10.77.0.13] at 30.500s", story: func() *story {
+			return steadily().fault("freeze", "freeze", "node-2", "kube-controller-manager", 10, 50).set(30.5, 405, without2...)
+		}},
 		{name: "an API server was started anew", want: Inconclusive, says: "the API server on node-2 was not seen to run throughout", story: func() *story {
 			return steadily().set(30.5, 405, without2...).at(30).process("node-2", "kube-apiserver", 99)
 		}},

@@ -16,7 +16,8 @@ func endpointsStable() definition {
 }
 
 func judgeEndpointsStable(m *matter) finding {
-	from, to := m.quiet()
+	// API servers are up without either of these.
+	from, to := m.quiet("kube-controller-manager", "kube-scheduler")
 	want := m.apiServerAddresses()
 	for _, n := range m.nodesWith("kube-apiserver") {
 		if !sameProcess(m.run, n.Name, "kube-apiserver", m.firstLook(n.Name, from), to) {

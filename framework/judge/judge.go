@@ -155,7 +155,8 @@ func (m *matter) param(name, def string) string {
 
 // quiet is the time in which the cluster is meant to be as it stands: from the
 // baseline check to the first fault or change of nodes, or to the end of the record.
-func (m *matter) quiet() (from, to record.Nanos) {
+// Faults of the components that are named leave alone what is judged.
+func (m *matter) quiet(harmless ...string) (from, to record.Nanos) {
 	for _, s := range m.run.Steadies {
 		if s.V.Phase == "before" && s.V.OK {
 			from = s.At
@@ -164,7 +165,7 @@ func (m *matter) quiet() (from, to record.Nanos) {
 	}
 	to = min(m.run.EndAt, nextChange(m.run, 0))
 	for _, inj := range m.faults {
-		if inj.injected != nil {
+		if inj.injected != nil && !slices.Contains(harmless, inj.injected.Component) {
 			to = min(to, inj.injected.Called)
 		}
 	}
