@@ -11,7 +11,15 @@ import (
 // Standing is how things stand after some Objects: the newest state of each. Its zero
 // value has seen none.
 type Standing struct {
-	all map[string]Object // by UID
+	all map[string]Object // by UID, also what is gone
+	// there is what is not gone: long runs have seen much more than there is at a time.
+	there map[group]map[string]Object // by UID
+}
+
+// group is what objects are looked up by.
+type group struct {
+	kind ObjectKind
+	part string
 }
 
 // Take takes a state in. It tells whether that is news: a state as old as the known
@@ -22,9 +30,16 @@ func (s *Standing) Take(o Object) bool {
 		return false
 	}
 	if s.all == nil {
-		s.all = map[string]Object{}
+		s.all, s.there = map[string]Object{}, map[group]map[string]Object{}
 	}
 	s.all[o.UID] = o
+	delete(s.there[group{old.Kind, old.Part}], o.UID)
+	if g := (group{o.Kind, o.Part}); !o.Gone {
+		if s.there[g] == nil {
+			s.there[g] = map[string]Object{}
+		}
+		s.there[g][o.UID] = o
+	}
 	return true
 }
 
@@ -47,9 +62,13 @@ func (s *Standing) Get(uid string) (Object, bool) {
 // or, for an empty part, of all.
 func (s *Standing) Of(kind ObjectKind, part string) []Object {
 	var found []Object
-	for _, o := range s.all {
-		if o.Kind == kind && !o.Gone && (part == "" || o.Part == part) {
-			found = append(found, o)
+	if part != "" {
+		found = slices.AppendSeq(found, maps.Values(s.there[group{kind, part}]))
+	} else {
+		for g, objects := range s.there {
+			if g.kind == kind {
+				found = slices.AppendSeq(found, maps.Values(objects))
+			}
 		}
 	}
 	slices.SortFunc(found, func(a, b Object) int {
@@ -62,9 +81,9 @@ func (s *Standing) Of(kind ObjectKind, part string) []Object {
 // Deployment, and those of which something else is left.
 func (s *Standing) Parts() []string {
 	parts := map[string]bool{}
-	for _, o := range s.all {
-		if o.Part != "" && !o.Gone {
-			parts[o.Part] = true
+	for g, objects := range s.there {
+		if g.part != "" && len(objects) > 0 {
+			parts[g.part] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(parts))
