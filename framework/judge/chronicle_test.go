@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,10 +16,12 @@ import (
 //	create|update|put|patch|delete KEY VALUE[@GROUP] [REVISION] [over=REVISION] [unknown|refused] [txn=T]
 //	get KEY VALUE REVISION
 //	watch ID [from=R] [key=K] [group=G] [initial] [previous] [resumes=ID] [through=ENTRANCE]
-//	refused|ended ID [status=410] [compacted=R] [from=R]
+//	refused|ended ID [status=410] [compacted=R] [from=R] [awaited]
 //	added|modified|deleted ID KEY VALUE[@GROUP] REVISION [batch=N] [created=R version=N] [was=VALUE/REVISION]
 //	bookmark ID REVISION [end]
 //	list unset|any|exact|not-older-than [ASKED] [group=G] = REVISION KEY:VALUE@GROUP:REVISION ... [/ REVISION ...]
+//
+//	later SECONDS
 //
 // A delete has no value. A line that begins with "with" happens at the time of the one
 // before it.
@@ -36,11 +39,19 @@ func chronicle(t *testing.T, api, text string) *record.Run {
 		} else {
 			now += sec(1)
 		}
+		if f[0] == "later" {
+			seconds, err := strconv.ParseFloat(f[1], 64)
+			if err != nil {
+				t.Fatalf("cannot read %q: %v", line, err)
+			}
+			now += sec(seconds) - sec(1)
+			continue
+		}
 		l := chronicleLine{fields: map[string]string{}, now: now}
 		for _, word := range f {
 			if name, value, ok := strings.Cut(word, "="); ok && name != "" {
 				l.fields[name] = value
-			} else if slices.Contains([]string{"unknown", "initial", "previous", "end"}, word) || word == "refused" && len(l.words) > 0 {
+			} else if slices.Contains([]string{"unknown", "initial", "previous", "end", "awaited"}, word) || word == "refused" && len(l.words) > 0 {
 				l.fields[word] = word
 			} else {
 				l.words = append(l.words, word)
@@ -93,6 +104,9 @@ func (l chronicleLine) add(run *record.Run, api string) bool {
 			Resumes: l.fields["resumes"], Called: l.now, Seen: l.now + sec(.1), Status: l.number("status"), Compacted: l.fields["compacted"]}
 		if what == "watch" {
 			w.Phase = record.WatchOpened
+		}
+		if l.fields["awaited"] != "" {
+			w.Purpose = purposeFinalRead
 		}
 		if l.fields["through"] != "" {
 			w.Entrance = l.fields["through"]

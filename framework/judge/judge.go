@@ -80,7 +80,7 @@ func runWide() []definition {
 	return []definition{
 		linearizable(), noLostWrite(), oneWinner(), readYourWrites(), monotonicReads(), revisionOrder(),
 		listSemantics(), listSnapshot(),
-		watchOrdered(), watchUnique(), watchReliable(), watchResumable(), watchBookmark(), watchFilter(), watchCompacted(),
+		watchOrdered(), watchUnique(), watchReliable(), watchResumable(), watchBookmark(), watchFilter(), watchCompacted(), watchAlive(),
 		watchFlags(), watchContent(), watchAtomic(), watchPrevious(),
 		steadyState(), restarts(), oneActor(), oneLeaderPerTerm(), etcdHashes(), etcdAlarms(),
 	}

@@ -17,6 +17,7 @@ func watchPlants() []Plant {
 		plant("swapped-events", "an API server that swaps two events of a watch", tamper.SwappedLines, "watch-ordered"),
 		plant("repeated-event", "an API server that sends events of a watch twice", tamper.RepeatedLine, "watch-unique"),
 		plant("lost-event", "an API server that loses events of a watch", tamper.LostLine, "watch-reliable"),
+		plant("silence", "an API server that sends nothing more on watches, and leaves them open", tamper.Silence, "watch-alive"),
 		plant("altered-event", "an API server that shows an object as it was before", tamper.AlteredLine, "watch-content"),
 		plant("early-bookmark", "an API server that sends a bookmark before the event it stands for", tamper.EarlyBookmark, "watch-bookmark"),
 		plant("wrong-type", "an API server that shows additions as changes and changes as additions", tamper.WrongType, "watch-flags"),

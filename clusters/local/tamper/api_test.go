@@ -273,6 +273,7 @@ func TestAPIProxy(t *testing.T) {
 	}{
 		{"", []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 3 z", "DELETED 4 z"}},
 		{LostLine, []string{"ADDED 1 x", "MODIFIED 3 z", "DELETED 4 z"}},
+		{Silence, []string{"ADDED 1 x"}},
 		{RepeatedLine, []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 3 z", "MODIFIED 3 z", "DELETED 4 z"}},
 		{SwappedLines, []string{"ADDED 1 x", "MODIFIED 2 y", "DELETED 4 z", "MODIFIED 3 z"}},
 		{AlteredLine, []string{"ADDED 1 x", "MODIFIED 2 y", "MODIFIED 3 y", "DELETED 4 z"}},

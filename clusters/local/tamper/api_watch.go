@@ -74,6 +74,7 @@ type lines struct {
 	// before.
 	data map[string]json.RawMessage
 	held json.RawMessage
+	mute bool
 }
 
 func (l *lines) copy(to io.Writer, from io.Reader) error {
@@ -92,6 +93,9 @@ func (l *lines) copy(to io.Writer, from io.Reader) error {
 
 // tamper returns the lines that a client gets in place of one.
 func (l *lines) tamper(line json.RawMessage) []json.RawMessage {
+	if l.mute {
+		return nil
+	}
 	var event object
 	if json.Unmarshal(line, &event) != nil {
 		return []json.RawMessage{line}
@@ -99,6 +103,9 @@ func (l *lines) tamper(line json.RawMessage) []json.RawMessage {
 	kind, o := event.text("type"), event.part("object")
 	if kind != "ADDED" && kind != "MODIFIED" && kind != "DELETED" || o == nil {
 		return []json.RawMessage{line}
+	}
+	if _, l.mute = l.desk.act(Silence, l.path); l.mute {
+		return nil
 	}
 	// The state with which a watch begins is in no order: what is done to it shows as
 	// something else than what the mode says.

@@ -105,6 +105,8 @@ const (
 	EarlyBookmark Mode = "early-bookmark"
 	// Unfiltered watches all objects whatever labels were asked for.
 	Unfiltered Mode = "unfiltered"
+	// Silence sends nothing more on a watch from an event on, and leaves it open.
+	Silence Mode = "silence"
 	// LateStart begins a watch with the next change, whatever version was
 	// asked for.
 	LateStart Mode = "late-start"
@@ -117,7 +119,7 @@ var etcdModes = []Mode{Serializable, Linearizable, OldRange, LostWrite, LostUpda
 	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
 
 var apiModes = []Mode{Unavailable, ClaimedLease, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses, OlderVersion,
-	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, LateStart, OldStream}
+	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, Silence, LateStart, OldStream}
 
 // Rule says what a proxy is to tamper with, and how.
 type Rule struct {
