@@ -189,6 +189,31 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// A panic heals before it goes on: whoever recovers may go on with the cluster.
+func TestPanicHeals(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	o := Options{Dir: t.TempDir(), Run: "test", Before: func(_ context.Context, step int, _ *record.Writer) error {
+		if step == 1 {
+			panic("a defect")
+		}
+		return nil
+	}}
+	e := Experiment{Name: "test", Timeline: []Step{kill("a", "node-1"), {Wait: "1h"}}, Traffic: Traffic{Off: true},
+		Checks: []record.Check{{Requirement: "HA-TOP-001", Judge: "etcd-membership"}}}
+	func() {
+		defer func() {
+			if p := recover(); p != "a defect" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		_ = Run(t.Context(), c, e, o)
+	}()
+	if len(c.down()) > 0 {
+		t.Errorf("down: %v", c.down())
+	}
+}
+
 // A fault without proof, or one that could not be injected, is recorded; the
 // rest of the timeline is left out, and the record is whole.
 func TestUnproven(t *testing.T) {
