@@ -235,8 +235,8 @@ func (i *injection) nodes() []string {
 func (i *injection) what() string {
 	f := i.injected
 	name := f.Name
-	if rest, ok := strings.CutPrefix(name, "isolate"); ok {
-		name = strings.ReplaceAll("isolation"+rest, "-", " ")
+	if strings.HasPrefix(name, "isolate") { // isolate-etcd as well: the component follows
+		name = "isolation"
 	}
 	switch {
 	case f.Component != "" && f.Node != "":

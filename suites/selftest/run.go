@@ -18,12 +18,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 	"github.com/holdfast-ha/holdfast/suites"
 )
 
 // tries is how often a unit is run before it is believed that it ends early, or
 // that a verdict is inconclusive.
 const tries = 3
+
+// stopDelay is how long after the step before the harness is stopped: by then clients wait
+// for what that broke.
+const stopDelay = 300 * time.Millisecond
 
 // Env is what Run needs to know.
 type Env struct {
@@ -195,6 +200,7 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 		switch {
 		case step == p.From:
 			if planted = true; p.Stop > 0 {
+				client.Pause(ctx, stopDelay)
 				if err := r.env.Stop(p.Stop); err != nil {
 					return err
 				}
