@@ -169,7 +169,9 @@ func TestDisks(t *testing.T) {
 
 	// Power fails on all nodes at once, and every disk forgets what it was not
 	// told to sync: whatever etcd acknowledged must be there afterwards. The
-	// same with disks that lie loses it.
+	// same with disks that lie loses it. The disks begin to lie one after the
+	// other, so the last one may keep entries as committed that the others forgot;
+	// its member then refuses the new leader's log for good, and never serves.
 	for _, lying := range []bool{false, true} {
 		t.Run(fmt.Sprintf("power lost, lying disks %v", lying), func(t *testing.T) {
 			key := fmt.Sprintf("acknowledged-%v", lying)
@@ -207,9 +209,11 @@ func TestDisks(t *testing.T) {
 			// A cluster comes back as a whole or not at all.
 			for _, i := range outages {
 				all.Go(func() {
-					if proof, err := i.Heal(t.Context()); err != nil || !proof.Proven {
+					proof, err := i.Heal(t.Context())
+					if err != nil || !proof.Proven && !lying {
 						t.Errorf("power back: %+v, %v", proof, err)
 					}
+					t.Log(proof.What)
 				})
 			}
 			all.Wait()
@@ -224,7 +228,9 @@ func TestDisks(t *testing.T) {
 			}
 			t.Logf("%d of 50 keys were acknowledged, %d are missing", acknowledged, missing)
 			for _, i := range lies {
-				heal(t, i)
+				if _, err := i.Heal(t.Context()); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
