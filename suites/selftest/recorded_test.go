@@ -51,7 +51,9 @@ func TestRecorded(t *testing.T) {
 			}
 		})
 	}
-	if len(shown) < 20 {
-		t.Errorf("records show of %d judges only that they find fault", len(shown))
+	for _, name := range judge.Names() {
+		if !shown[name] {
+			t.Errorf("no record shows that %s finds fault", name)
+		}
 	}
 }
