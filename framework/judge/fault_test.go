@@ -166,7 +166,7 @@ func TestWriteGap(t *testing.T) {
 				keep(r, func(o record.Op) bool { return o.Entrance != "node-3" || o.Call < sec(20) })
 			}).failing("node-3", 20, 35)
 		}},
-		{name: "no new leader", want: Fail, says: "etcd must have a new leader after the kill of etcd on node-1", story: func() *story {
+		{name: "no new leader", want: Fail, says: "etcd must have a new leader after the kill of etcd on node-1: until 9s after it, no surviving member named one in a later term than 2, in which member m1 on node-1 had led.", story: func() *story {
 			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader, e.Term = "m1", 2 })))
 		}},
 		{name: "nobody asked long enough", want: Inconclusive, says: "none gave its status later than 4s after the kill of etcd on node-1", story: func() *story {
@@ -174,7 +174,7 @@ func TestWriteGap(t *testing.T) {
 				r.Etcd = slices.DeleteFunc(r.Etcd, func(e record.Timed[record.EtcdStatus]) bool { return e.At > sec(12) })
 			}).change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Leader, e.Term = "m1", 2 })))
 		}},
-		{name: "new leader in the old term", want: Fail, says: "etcd must have a new leader", story: func() *story {
+		{name: "new leader in the old term", want: Fail, says: "named one in a later term than 2", story: func() *story {
 			return with(leaderKilled().change(eachEtcd(func(_ record.Nanos, e *record.EtcdStatus) { e.Term = 2 })))
 		}},
 		{name: "leader not hit", want: Inconclusive, says: "did not hit the etcd leader, which was member m2 on node-2", story: func() *story {
