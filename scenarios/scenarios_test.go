@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/observe"
 )
 
 func TestCatalogue(t *testing.T) {
@@ -68,6 +72,35 @@ func TestScenarios(t *testing.T) {
 	}
 	if first := All()[0].Metadata.Name; first != "steady" {
 		t.Errorf("the first scenario is %s", first)
+	}
+}
+
+// A client that is stranded on a dead member is seen in two requests that begin after
+// H + M, each of which takes all the time it may, and one that began before may last on.
+func TestStrandedClientsAreSeen(t *testing.T) {
+	symbols := map[string]time.Duration{"H": 3 * time.Second, "M": time.Second}
+	least := symbols["H"] + symbols["M"] + 3*observe.SessionLimit
+	deaths := 0
+	for _, s := range All() {
+		if !slices.ContainsFunc(s.Spec.Requirements, func(r Settles) bool { return r.Judge == "session-affinity" }) {
+			continue
+		}
+		for i, step := range s.Spec.Timeline {
+			if step.Inject == nil {
+				continue
+			}
+			deaths++
+			wait, err := judge.ParseBound(s.Spec.Timeline[i+1].Wait, symbols)
+			if err != nil {
+				t.Fatalf("%s: after %s: %v", s.Metadata.Name, step.Inject.ID, err)
+			}
+			if wait.Limit <= least {
+				t.Errorf("%s: %s lasts %s, and takes more than %s", s.Metadata.Name, step.Inject.ID, wait, least)
+			}
+		}
+	}
+	if deaths == 0 {
+		t.Error("no scenario has a member die under session-affinity")
 	}
 }
 

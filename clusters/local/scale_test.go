@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -235,5 +236,44 @@ func TestScaleFromOne(t *testing.T) {
 	}
 	if !ready(t, c, framework.BalancerHost) {
 		t.Error("the balancer does not answer for the node that is left")
+	}
+}
+
+// TestJoiningMemberKilled adds a node whose etcd member is killed again and again while
+// it joins: before it has data, as it begins its log, and as it catches up.
+func TestJoiningMemberKilled(t *testing.T) {
+	c := newCluster(t, func(s *clusters.Cluster) { s.Spec.Workers = 0 })
+	stop := writing(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	var killing sync.WaitGroup
+	kills := 0
+	killing.Go(func() {
+		last := 0
+		for delay := time.Duration(0); kills < 3 && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+			pids, err := find("/proc", func(args []string) bool { return args[0] == roleEtcd && slices.Contains(args, "--name=node-4") })
+			if err != nil || len(pids) == 0 || pids[0] == last {
+				continue
+			}
+			time.Sleep(delay)
+			if last = pids[0]; syscall.Kill(last, syscall.SIGKILL) == nil {
+				kills++
+			}
+			delay += 150 * time.Millisecond
+		}
+	})
+	n := added(t, c)
+	cancel()
+	killing.Wait()
+	if t.Logf("the member of %s was killed %d times", n.Name(), kills); kills == 0 {
+		t.Error("it was not killed while it joined")
+	}
+	followed(t, c)
+	if n := voters(t, c); n != 4 {
+		t.Errorf("%d voting members", n)
+	}
+	// The last kill may have come just now, and its agent be waiting.
+	eventually(t, 30*time.Second, "every member answers", func() bool { return len(c.silent(t.Context())) == 0 })
+	if names := stop(); len(names) < 10 {
+		t.Errorf("only %d writes were acknowledged meanwhile", len(names))
 	}
 }

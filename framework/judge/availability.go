@@ -109,6 +109,9 @@ func judgeAvailability(m *matter) finding {
 	if hole, from := longestHole(during, effect, min(heal, effect+record.Nanos(m.bound.Limit))); hole > max(time.Second, m.bound.Limit/4) {
 		return inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, short(hole), when(from))
 	}
+	if missing := unasked(during, kinds, effect, min(heal, leftAt(m.run, entrance)), m.bound.Limit); missing != "" {
+		return inconclusive("no %s through %s, which is longer than the bound of %s, so errors may have gone unseen", missing, entrance, m.bound)
+	}
 	return passed("Clients of %s saw errors for %s after the %s (%d of %d probes failed), within %s.",
 		entrance, short(took), m.fault.what(), failures, len(during), m.bound).took(took).shows(describeOutages(slices.Concat(before, during))...)
 }
@@ -163,6 +166,22 @@ func longestHole(probes []record.Probe, from, to record.Nanos) (hole time.Durati
 	}
 	look(to)
 	return hole, begin
+}
+
+// unasked names the first kind of which no probe was under way for longer than limit
+// between from and to, and says when; it is empty where there is none. Probes of one kind
+// tell nothing of another: a connection that is kept may hang while new ones do not.
+func unasked(probes []record.Probe, kinds []record.ProbeKind, from, to record.Nanos, limit time.Duration) string {
+	for _, reused := range []bool{false, true} {
+		for _, kind := range kinds {
+			k := probeKind{kind, reused}
+			own := slices.DeleteFunc(slices.Clone(probes), func(p record.Probe) bool { return probeKind{p.Kind, p.Reused} != k })
+			if hole, begin := longestHole(own, from, to); hole > limit {
+				return k.String() + " was tried for " + short(hole) + " (" + when(begin) + " to " + when(begin+record.Nanos(hole)) + ")"
+			}
+		}
+	}
+	return ""
 }
 
 func describeProbe(p record.Probe) string {

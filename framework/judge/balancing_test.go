@@ -53,6 +53,17 @@ func TestNoFailedRequest(t *testing.T) {
 			p.Reused, p.Kind = true, record.ProbeRead
 			return drained().probe(p)
 		}},
+		{name: "one kind pauses", want: Inconclusive, says: "no write on a new connection was tried for 5.05s (15.050s to 20.100s) through balancer", story: func() *story {
+			return drained().change(unprobed(record.ProbeWrite, false, 15.1, 20.1))
+		}},
+		{name: "one kind pauses for less", want: Pass, story: func() *story {
+			return drained().change(unprobed(record.ProbeWrite, false, 15.1, 20))
+		}},
+		{name: "one kind pauses, another fails", want: Fail, story: func() *story {
+			p := failed(15, 15.01)
+			p.Kind = record.ProbeRead
+			return drained().change(unprobed(record.ProbeWrite, false, 15.1, 20.1)).probe(p)
+		}},
 		{name: "under way when it began", want: Fail, says: "the first one 0s after", story: func() *story { return drained().probe(failed(9.9, 10.1)) }},
 		{name: "before it began", want: Inconclusive, says: "failed before the fault already", story: func() *story { return drained().probe(failed(9, 9.1)) }},
 		{name: "after it was healed", want: Pass, story: func() *story { return drained().probe(failed(30.1, 30.2)) }},

@@ -25,6 +25,10 @@ func noFailedRequest() definition {
 // eachAPIServer stands for the entrances of all API servers that are not hit.
 const eachAPIServer = "apiservers"
 
+// longestSilence is for how long no probe of one kind need be under way: the rarest
+// kinds are made every 1.5 s.
+const longestSilence = 5 * time.Second
+
 func judgeNoFailedRequest(m *matter) finding {
 	called, healed := m.fault.injected.Called, m.fault.healed.Called
 	entrances := []string{m.param("entrance", "balancer")}
@@ -41,6 +45,7 @@ func judgeNoFailedRequest(m *matter) finding {
 		return *problem
 	}
 	var failures []string
+	silent := "" // of which kind too long nothing was tried
 	var first, last record.Nanos
 	asked, crossed, repeat := 0, 0, 0
 	fails := func(from, to record.Nanos, what string, crosses bool) {
@@ -76,6 +81,9 @@ func judgeNoFailedRequest(m *matter) finding {
 		if hole, from := longestHole(during, called, healed); hole > time.Second {
 			return inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", e, short(hole), when(from))
 		}
+		if missing := unasked(during, kinds, called, healed, longestSilence); missing != "" && silent == "" {
+			silent = missing + " through " + e
+		}
 		asked += len(during)
 		for _, o := range m.run.Ops {
 			// An answer to what was asked, such as a conflict, is no failure; a connection
@@ -99,6 +107,9 @@ func judgeNoFailedRequest(m *matter) finding {
 		return failed("A client of %s must see no failed request during the %s: %d of %d failed, the first one %s after the call for it (%s).",
 			and(entrances), m.fault.what(), len(failures), asked, short(time.Duration(max(0, first-called))), failures[0]).
 			counted("%d of %d", len(failures), asked).rests(called, last).shows(failures...)
+	}
+	if silent != "" {
+		return inconclusive("no %s, so errors may have gone unseen", silent)
 	}
 	f := passed("None of the %d requests through %s failed during the %s.", asked, and(entrances), m.fault.what()).counted("0 of %d", asked)
 	if repeat > 0 {

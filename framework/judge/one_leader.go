@@ -17,15 +17,20 @@ type reign struct {
 	node, leader string
 	term         uint64
 	from, to     record.Nanos
-	index        uint64 // raft index of the first sample
+	index        uint64 // up to which it had committed in the first sample
+	own          uint64 // in the first sample with more; 0 until then
 }
 
 // judgeOneLeaderPerTerm believes what a member says of itself once it has
-// committed something as the leader. etcd's status gives the term of the last
-// entry that the member applied beside the leader that it knows of now, so the
-// two need not belong together: a follower that comes back learns of the new
-// leader long before it applies the first entry of the new term, and a new
-// leader itself has applied none of its own before the first one is committed.
+// committed something as the leader, which only an entry of its own term can do,
+// and has applied it. etcd's status gives the term of the last entry that the
+// member applied beside the leader that it knows of now, so the two need not
+// belong together: a follower that comes back learns of the new leader long before
+// it applies the first entry of the new term, and so does a new leader itself
+// before it has committed and, on a slow disk, applied the first one of its own.
+//
+// A member that was cut off and takes itself for the leader of an old term breaks
+// nothing: it is in that one alone.
 func judgeOneLeaderPerTerm(m *matter) finding {
 	now := map[string]reign{}   // by node, while it names itself
 	terms := map[uint64]reign{} // the first proven one
@@ -42,19 +47,23 @@ func judgeOneLeaderPerTerm(m *matter) finding {
 			r = reign{node: s.Node, leader: s.Leader, term: s.Term, from: e.At, index: s.RaftIndex}
 		}
 		r.to = e.At
+		if r.own == 0 && s.RaftIndex > r.index {
+			r.own = s.RaftIndex
+		}
 		now[s.Node] = r
-		if s.RaftIndex <= r.index {
+		if r.own == 0 || s.Applied > 0 && s.Applied < r.own {
 			continue
 		}
 		first, ok := terms[s.Term]
 		if !ok {
-			terms[s.Term] = r
-			continue
+			first = r
 		}
 		if first.leader != r.leader {
 			return failed("etcd must have one leader per term: in term %d the member on %s led (%s to %s), and so did the member on %s (%s to %s).",
 				s.Term, first.node, when(first.from), when(first.to), r.node, when(r.from), when(r.to))
 		}
+		first.to = e.At
+		terms[s.Term] = first
 	}
 	if len(terms) == 0 {
 		return inconclusive("no etcd member that named itself the leader was seen to commit anything (%d answers)", answers)

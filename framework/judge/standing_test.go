@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -348,45 +347,6 @@ func TestSingleHolder(t *testing.T) {
 			return s
 		}},
 	})
-}
-
-func TestOneLeaderPerTerm(t *testing.T) {
-	reports := func(lines ...string) *story {
-		s := newStory()
-		for _, l := range lines {
-			var node, leader string
-			var term uint64
-			var from, to int
-			if _, err := fmt.Sscan(l, &node, &leader, &term, &from, &to); err != nil {
-				t.Fatal(err)
-			}
-			for i := from; i <= to; i++ {
-				s.at(float64(i)).etcd(node, leader, term)
-			}
-		}
-		s.run.Meta.Checks = []record.Check{{Requirement: "x", Judge: "x"}}
-		return s
-	}
-	for _, tt := range []struct {
-		name string
-		s    *story
-		want Verdict
-	}{
-		{"one term", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9"), Pass},
-		{"an election", reports("node-1 m1 2 0 9", "node-2 m1 2 0 9", "node-2 m3 3 10 19", "node-3 m3 3 10 19"), Pass},
-		{"new leader with the old term at first", reports("node-1 m1 2 0 9", "node-3 m3 2 10 10", "node-3 m3 3 11 19"), Pass},
-		{"returned follower with the old term", reports("node-1 m1 2 0 9", "node-3 m3 3 10 19", "node-1 m3 2 20 29"), Pass},
-		{"two leaders", reports("node-1 m1 2 0 9", "node-2 m2 2 10 19"), Fail},
-		{"two leaders at once", reports("node-1 m1 2 0 9", "node-2 m2 2 0 9"), Fail},
-		{"seen once", reports("node-1 m1 2 0 0"), Inconclusive},
-		{"no leader asked", reports("node-2 m1 2 0 9"), Inconclusive},
-		{"nothing", newStory(), Inconclusive},
-	} {
-		f := judgeOneLeaderPerTerm(&matter{run: tt.s.run})
-		if f.verdict != tt.want {
-			t.Errorf("%s: %s, %s", tt.name, f.verdict, f.sentence)
-		}
-	}
 }
 
 func TestHarness(t *testing.T) {

@@ -82,7 +82,7 @@ func newLeader(m *matter, from, to record.Nanos) (node string, problem *finding)
 		f := inconclusive("no surviving etcd member named a new leader, but none gave its status later than %s after the %s", short(m.bound.Limit), m.fault.what())
 		return "", &f
 	}
-	f := failed("etcd must have a new leader after the %s: until %s after it, no surviving member named another than member %s on %s (term %d).",
-		m.fault.what(), short(span(from, last)), old.Leader, nodes[old.Leader], old.Term).rests(from, last)
+	f := failed("etcd must have a new leader after the %s: until %s after it, no surviving member named one in a later term than %d, in which member %s on %s had led.",
+		m.fault.what(), short(span(from, last)), old.Term, old.Leader, nodes[old.Leader]).rests(from, last)
 	return "", &f
 }

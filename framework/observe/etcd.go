@@ -102,7 +102,7 @@ func (m etcdMember) status(ctx context.Context) record.EtcdStatus {
 	if res.Leader != 0 {
 		s.Leader = id(res.Leader)
 	}
-	s.Learner, s.Term, s.RaftIndex = res.IsLearner, res.RaftTerm, res.RaftIndex
+	s.Learner, s.Term, s.RaftIndex, s.Applied = res.IsLearner, res.RaftTerm, res.RaftIndex, res.RaftAppliedIndex
 	s.Revision, s.Version = res.Header.Revision, res.Version
 	s.Alarms = alarms(res.Errors)
 	return s

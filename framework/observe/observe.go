@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -72,7 +71,6 @@ type Observers struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	w       *record.Writer
-	skipped atomic.Int64
 	closers []func()
 	seen    []sighting // of each lease
 	members
@@ -129,10 +127,6 @@ func (o *Observers) Stop() {
 
 // Err returns the first error of writing to the record.
 func (o *Observers) Err() error { return o.w.Err() }
-
-// Skipped returns how many probes were not made because too many of their kind
-// still waited for an answer. That happens only if the harness itself is late.
-func (o *Observers) Skipped() int { return int(o.skipped.Load()) }
 
 // api returns a client that Stop closes.
 func (o *Observers) api(e framework.Entrance, opts client.Options) (*client.API, error) {

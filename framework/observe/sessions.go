@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// sessionLimit is how long connecting and the answer may take together.
-const sessionLimit = 2 * time.Second
+// SessionLimit is how long a request through the balancer of etcd's members may take,
+// with its connection.
+const SessionLimit = 2 * time.Second
 
 // sessions asks etcd through the balancer in front of its members, each time on a new
 // connection, and records which one answered.
@@ -48,7 +49,7 @@ func (o *Observers) sessions(context.Context) ([]func(context.Context), error) {
 // askOnce returns the ID of the member that answers on a new connection. Any member
 // can, a quorum or not.
 func askOnce(ctx context.Context, config clientv3.Config) (member uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, sessionLimit)
+	ctx, cancel := context.WithTimeout(ctx, SessionLimit)
 	defer cancel()
 	config.Context = ctx
 	c, err := clientv3.New(config)

@@ -93,7 +93,7 @@ func checkStatus(t *testing.T, run *record.Run, stopped record.Nanos) {
 	for _, n := range []string{"node-1", "node-2", "node-3"} {
 		s := last[n]
 		members[s.Member] = true
-		if s.Cluster != last["node-1"].Cluster || s.Cluster == "" || s.Term == 0 || s.Version == "" || len(s.Alarms) > 0 {
+		if s.Cluster != last["node-1"].Cluster || s.Cluster == "" || s.Term == 0 || s.Applied == 0 || s.Version == "" || len(s.Alarms) > 0 {
 			t.Errorf("%+v", s)
 		}
 	}

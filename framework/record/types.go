@@ -187,15 +187,18 @@ type Lease struct {
 
 // EtcdStatus is one answer, or the lack of one, of an etcd member.
 type EtcdStatus struct {
-	Node      string   `json:"node"`
-	OK        bool     `json:"ok"`
-	Error     string   `json:"error,omitempty"`
-	Cluster   string   `json:"cluster,omitempty"`
-	Member    string   `json:"member,omitempty"`
-	Leader    string   `json:"leader,omitempty"` // member ID; empty for none
-	Learner   bool     `json:"learner,omitempty"`
+	Node    string `json:"node"`
+	OK      bool   `json:"ok"`
+	Error   string `json:"error,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+	Member  string `json:"member,omitempty"`
+	Leader  string `json:"leader,omitempty"` // member ID; empty for none
+	Learner bool   `json:"learner,omitempty"`
+	// Term is that of the last entry that the member applied, which a leader that it
+	// knows of may be ahead of.
 	Term      uint64   `json:"term,omitempty"`
-	RaftIndex uint64   `json:"raftIndex,omitempty"`
+	RaftIndex uint64   `json:"raftIndex,omitempty"` // committed
+	Applied   uint64   `json:"applied,omitempty"`   // raft index too; 0 in records of before it was kept
 	Revision  int64    `json:"revision,omitempty"`
 	Version   string   `json:"version,omitempty"`
 	Alarms    []string `json:"alarms,omitempty"`

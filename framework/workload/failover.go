@@ -77,7 +77,7 @@ func startFailover(ctx context.Context, entrances []framework.Entrance, w *recor
 	if err != nil {
 		return nil, fmt.Errorf("failover client: %w", err)
 	}
-	transport := &http.Transport{TLSClientConfig: tls, TLSHandshakeTimeout: failover.DefaultPatience}
+	transport := &http.Transport{DialContext: client.Dialer(entrances[0].Config), TLSClientConfig: tls, TLSHandshakeTimeout: failover.DefaultPatience}
 	learner := &http.Client{Transport: servers.Wrap(transport)}
 	wrapped := rest.CopyConfig(entrances[0].Config)
 	wrapped.Wrap(servers.Wrap)

@@ -1,8 +1,10 @@
 package workload
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -66,5 +68,41 @@ func TestFailover(t *testing.T) {
 	}
 	if _, err := StartFailover(t.Context(), apitest.New(t, 0), w, 7); err == nil {
 		t.Error("no error without an API server")
+	}
+}
+
+// silent is a cluster that nobody gets a connection to.
+type silent struct {
+	*apitest.Cluster
+	dialling atomic.Int32
+}
+
+func (c *silent) Entrances() []framework.Entrance {
+	all := c.Cluster.Entrances()
+	for i := range all {
+		all[i].Config.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c.dialling.Add(1)
+			defer c.dialling.Add(-1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	}
+	return all
+}
+
+// TestFailoverDialsEnd shows that the clients' dials end with them: those for reading
+// and those for learning addresses.
+func TestFailoverDialsEnd(t *testing.T) {
+	c := &silent{Cluster: apitest.New(t, 1)}
+	w, read := recording(t)
+	stop, err := StartFailover(t.Context(), c, w, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "two dials of each client", func() bool { return c.dialling.Load() >= 2*failoverClients })
+	stop()
+	waitFor(t, "all dials to end", func() bool { return c.dialling.Load() == 0 })
+	if n := len(read().Ops); n > 0 {
+		t.Errorf("%d operations of clients that were stopped", n)
 	}
 }

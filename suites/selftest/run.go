@@ -71,7 +71,13 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	if !ok {
 		return fmt.Errorf("there is no kind of cluster %q", b.Cluster)
 	}
-	r := &runner{env: env, kind: kind, tries: tries}
+	r := &runner{env: env, tries: tries, run: engine.Run, make: func(ctx context.Context) (cluster, error) {
+		c, err := local.Create(ctx, kind.spec, local.Options{Dir: env.Dir, Tamper: kind.tamper})
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}}
 	if b.Once {
 		r.tries = 1
 	}
@@ -94,18 +100,26 @@ var firsts = map[string]func(context.Context, framework.Cluster, *record.Writer)
 	"namespaces":   makeNamespaces,
 }
 
+// cluster is what units are run on.
+type cluster interface {
+	framework.Cluster
+	Tamper(node string) (*tamper.Client, error)
+	Close(context.Context) error
+}
+
 type runner struct {
 	env     Env
-	kind    kind
 	tries   int
-	cluster *local.Cluster // nil before the first run, and where the last one left it changed
+	make    func(context.Context) (cluster, error)
+	run     func(context.Context, framework.Cluster, engine.Experiment, engine.Options) error
+	cluster cluster // nil before the first run, and where the last one left it changed
 	runs    int
 }
 
 // ready makes a cluster where there is none.
 func (r *runner) ready(ctx context.Context) (err error) {
 	if r.cluster == nil {
-		r.cluster, err = local.Create(ctx, r.kind.spec, local.Options{Dir: r.env.Dir, Tamper: r.kind.tamper})
+		r.cluster, err = r.make(ctx)
 	}
 	return err
 }
@@ -225,7 +239,7 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 		}
 		return nil
 	}
-	runErr := engine.Run(ctx, r.cluster, s.Experiment(), engine.Options{Dir: dir, Run: "selftest", Seed: uint64(r.runs),
+	runErr := r.run(ctx, r.cluster, s.Experiment(), engine.Options{Dir: dir, Run: "selftest", Seed: uint64(r.runs),
 		Harness: r.env.Harness, Provider: "local", Before: before, Progress: func(line string) { r.env.Progress("  " + line) }})
 	n, err := r.uproot(context.WithoutCancel(ctx))
 	acted += n

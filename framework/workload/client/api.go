@@ -85,19 +85,11 @@ func NewAPI(cfg *rest.Config, opts Options) (*API, error) {
 	if tlsConfig != nil {
 		tlsConfig.NextProtos = []string{"http/1.1"}
 	}
-	dial := cfg.Dial
-	if dial == nil {
-		// Keep-alives notice a machine that lost power, where nobody sends
-		// anything on the connection, such as that of a watch. A dial outlives its
-		// request: without a limit they would pile up while packets get lost.
-		d := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
-		dial = d.DialContext
-	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	t := &http.Transport{
 		Proxy:               cfg.Proxy,
-		DialContext:         dial,
+		DialContext:         Dialer(cfg),
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: 10 * time.Second,
 		Protocols:           protocols,
@@ -113,7 +105,26 @@ func NewAPI(cfg *rest.Config, opts Options) (*API, error) {
 	return &API{base: base, transport: t, rt: rt}, nil
 }
 
-// Close closes the connections that are not in use.
+// Dialer returns how to connect to what a configuration names: with its dialer, if it
+// has one. A dial outlives the request that it was for, until the transport is closed:
+// without a limit they would pile up while packets get lost.
+func Dialer(cfg *rest.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := cfg.Dial
+	if dial == nil {
+		// Keep-alives notice a machine that lost power, where nobody sends
+		// anything on the connection, such as that of a watch.
+		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
+		dial = d.DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
+}
+
+// Close closes the connections that are not in use, and gives up those that nobody waits
+// for any more.
 func (a *API) Close() { a.transport.CloseIdleConnections() }
 
 // Do makes one request, once, and reads the whole answer. The context bounds

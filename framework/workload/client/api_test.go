@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -199,6 +200,47 @@ func TestConnections(t *testing.T) {
 			t.Errorf("%+v: %d connections for 3 requests, want %d", opts, got, want)
 		}
 	}
+}
+
+// TestDialsEnd shows that a dial that nobody answers ends: some time after the request
+// that it was for, and at once when the client is closed.
+func TestDialsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dialling atomic.Int32
+		api, err := NewAPI(&rest.Config{Host: "http://10.0.0.1", Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dialling.Add(1)
+			defer dialling.Add(-1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func() {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if a := api.Do(ctx, Request{Method: http.MethodPost, Path: "/"}); a.Outcome() != record.Refused {
+				t.Errorf("outcome %s (%v), want refused", a.Outcome(), a.Err)
+			}
+			synctest.Wait()
+		}
+		ask()
+		time.Sleep(dialTimeout)
+		synctest.Wait()
+		if n := dialling.Load(); n != 0 {
+			t.Errorf("%d dials %s after they began", n, dialTimeout+time.Second)
+		}
+		ask()
+		if n := dialling.Load(); n != 1 {
+			t.Errorf("%d dials 1s after one began", n)
+		}
+		api.Close()
+		synctest.Wait()
+		if n := dialling.Load(); n != 0 {
+			t.Errorf("%d dials of a closed client", n)
+		}
+	})
 }
 
 func TestRedirectIsNotFollowed(t *testing.T) {

@@ -1,0 +1,69 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// TestSkippedProbesLeaveNoHole shows that the record needs no entry for a probe that is
+// not made because too many wait: those that wait are in it from their start to their
+// end, so that at no time nothing was asked.
+func TestSkippedProbesLeaveNoHole(t *testing.T) {
+	const interval, timeout = 2 * time.Millisecond, 2 * time.Second
+	c := apitest.New(t, 1)
+	w, read := recording(t)
+	e := c.Entrances()[0]
+	api, err := client.NewAPI(e.Config, client.Options{NewConnections: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	var asked, answer atomic.Int32
+	c.Server(0).Hook(func(_ http.ResponseWriter, r *http.Request) bool {
+		if asked.Add(1); answer.Load() > 0 {
+			return false
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the client left
+		<-r.Context().Done()
+		return true
+	})
+	p := &prober{o: &Observers{w: w}, api: api, entrance: e.Name, kind: record.ProbeQuorumRead, object: "any", interval: interval, timeout: timeout}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { p.run(ctx); close(ended) }()
+	waitFor(t, "as many probes as may wait", func() bool { return asked.Load() >= maxOutstanding })
+	full := w.Now()
+	time.Sleep(timeout / 2)
+	if n := asked.Load(); n > maxOutstanding {
+		t.Skipf("%d probes were made: the machine was too slow for any to be skipped", n)
+	}
+	answer.Store(1)
+	waitFor(t, "probes after those that waited", func() bool { return asked.Load() > maxOutstanding+10 })
+	cancel()
+	<-ended
+	var probes []record.Probe
+	for _, p := range read().Probes {
+		probes = append(probes, p.V)
+	}
+	slices.SortFunc(probes, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
+	covered, last := record.Nanos(0), record.Nanos(0)
+	for _, p := range probes {
+		if covered > 0 && time.Duration(p.Start-covered) > timeout/4 {
+			t.Errorf("the record has no probe between %s and %s", time.Duration(covered), time.Duration(p.Start))
+		}
+		covered, last = max(covered, p.End), p.Start
+	}
+	if covered == 0 || probes[0].Start > full || last < full+record.Nanos(timeout/2) {
+		t.Errorf("the record has %d probes, the last one from %s; none was made any more at %s", len(probes), time.Duration(last), time.Duration(full))
+	}
+}
