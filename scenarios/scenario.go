@@ -53,6 +53,7 @@ type Spec struct {
 	// Cluster is what the scenario asks of its cluster.
 	Cluster      Topology  `yaml:"cluster"`
 	Traffic      Traffic   `yaml:"traffic"`
+	Probes       Probes    `yaml:"probes"`
 	Timeline     []Step    `yaml:"timeline"`
 	Requirements []Settles `yaml:"requirements"`
 }
@@ -97,6 +98,13 @@ type Traffic struct {
 	Etcd        workload.EtcdSettings        `yaml:"etcd"`
 	Work        workload.WorkSettings        `yaml:"work"`
 	Application workload.ApplicationSettings `yaml:"application"`
+}
+
+// Probes are the observers' own requests through each entrance.
+type Probes struct {
+	// Interval is between two quorum reads of an entrance on a kept connection, 100 ms
+	// where 0; all other probes follow from it (see observe.Config).
+	Interval time.Duration `yaml:"interval"`
 }
 
 // Step is one step of the timeline; exactly one field is set.
@@ -164,7 +172,7 @@ func (s *Scenario) NotFor(nodes int) string {
 
 // Experiment returns what the engine is to run.
 func (s *Scenario) Experiment() engine.Experiment {
-	e := engine.Experiment{Name: s.Metadata.Name, Traffic: engine.Traffic(s.Spec.Traffic)}
+	e := engine.Experiment{Name: s.Metadata.Name, Traffic: engine.Traffic(s.Spec.Traffic), ProbeInterval: s.Spec.Probes.Interval}
 	for _, step := range s.Spec.Timeline {
 		e.Timeline = append(e.Timeline, engine.Step{Inject: (*engine.Inject)(step.Inject), Heal: step.Heal, Wait: step.Wait,
 			Until: (*engine.Until)(step.Until), Action: (*engine.Action)(step.Action)})

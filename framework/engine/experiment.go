@@ -17,6 +17,8 @@ type Experiment struct {
 	Name string
 	// Traffic is the general traffic.
 	Traffic Traffic
+	// ProbeInterval is the observers' own; see observe.Config.
+	ProbeInterval time.Duration
 	// Timeline are the steps, one after another.
 	Timeline []Step
 	// Checks are what the record will be judged by.

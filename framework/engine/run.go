@@ -153,7 +153,7 @@ func (r *run) whole(ctx context.Context) error {
 	// Observers and traffic outlive an interrupt: what is healed then is seen.
 	outer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	observers, err := observe.Start(outer, observe.Config{Cluster: r.cluster}, r.w)
+	observers, err := observe.Start(outer, observe.Config{Cluster: r.cluster, ProbeInterval: r.experiment.ProbeInterval}, r.w)
 	if err != nil {
 		return fmt.Errorf("starting the observers: %w", err)
 	}

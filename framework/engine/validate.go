@@ -40,6 +40,9 @@ func (e Experiment) Validate() []Problem {
 	for _, p := range e.Traffic.config().Validate() {
 		v.add("traffic."+p.Path, "%w", p.Err)
 	}
+	if p := e.ProbeInterval; p != 0 && (p < 10*time.Millisecond || p > time.Second) {
+		v.add("probes.interval", "%s is out of range: want 10ms to 1s", p)
+	}
 	if len(e.Timeline) == 0 {
 		v.add("timeline", "has no step")
 	}

@@ -67,7 +67,8 @@ func judgePodsBound(m *matter) finding {
 		if f, t := waited(worst); since(from, to) > since(f, t) {
 			worst = p
 		}
-		if (p.bound == 0 || p.bound > until) && waiting == nil {
+		// One that came after the healing and shortly before the end shows nothing.
+		if (p.bound == 0 || p.bound > until) && p.created < m.fault.healed.Called && waiting == nil {
 			waiting = p
 		}
 	}
@@ -92,6 +93,7 @@ func judgePodsBound(m *matter) finding {
 		return inconclusive("pod %s was not bound when it was last looked at, %s after its creation or the %s, which is less than the bound of %s",
 			waiting.name, short(since(from, to)), m.fault.what(), m.bound)
 	}
+	lives = slices.DeleteFunc(lives, func(p *podLife) bool { return p.bound == 0 })
 	audited := len(slices.DeleteFunc(slices.Clone(lives), func(p *podLife) bool { return len(p.bindings) == 0 }))
 	return passed("Each of %d pods was bound once, %d of them created during the %s; the longest took %s (%s).",
 		len(lives), inGap, m.fault.what(), short(took), m.bound).took(took).

@@ -157,6 +157,11 @@ func TestPodsBound(t *testing.T) {
 			a.write(record.OpCreate, "node-1", "pods/node-0", "k1", 0, 13.9, 14)
 			return a.sorted()
 		}},
+		{name: "created shortly before the end", want: Pass, says: "Each of 24 pods was bound once, 15 of them", story: func() *story {
+			a := streamed()
+			a.stream(57.9, 0, 99)
+			return a.sorted()
+		}},
 		{name: "short of the end", want: Inconclusive, says: "pod pod-99 was not bound when it was last looked at, 19s", story: func() *story {
 			a := streamed()
 			a.stream(39, 0, 99)

@@ -12,8 +12,8 @@ import (
 // The kinds of clusters for requirements about clients and balancing.
 const (
 	// drains has API servers that serve on until the balancer has noticed that
-	// they are being stopped.
-	drains = "drains"
+	// they are being stopped; drainsProxied has proxies besides.
+	drains, drainsProxied = "drains", "drains-proxied"
 	// blind has a balancer that does not look whether API servers live.
 	blind = "blind"
 	// unforgiving has one that wants forty good checks of an API server that
@@ -38,13 +38,14 @@ func balancingKinds() map[string]kind {
 	keeps, turns := with(nil), with(nil)
 	keeps.Spec.EtcdBalancer, turns.Spec.EtcdBalancer = clusters.EtcdBalancerAffinity, clusters.EtcdBalancerRoundRobin
 	return map[string]kind{
-		faithful:    {keeps, false},
-		fickle:      {turns, false},
-		moving:      {moves, false},
-		fixed:       {stays, false},
-		drains:      {with(drain), false},
-		blind:       {unseeing, false},
-		unforgiving: {slow, false},
+		faithful:      {keeps, false},
+		fickle:        {turns, false},
+		moving:        {moves, false},
+		fixed:         {stays, false},
+		drains:        {with(drain), false},
+		drainsProxied: {with(drain), true},
+		blind:         {unseeing, false},
+		unforgiving:   {slow, false},
 	}
 }
 
