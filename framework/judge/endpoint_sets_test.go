@@ -151,6 +151,28 @@ func TestEndpointsNeverEmpty(t *testing.T) {
 		{name: "none survives", want: Inconclusive, says: "hit every API server", story: func() *story {
 			return down().change(func(r *record.Run) { r.Faults[0].V.Nodes = []string{"node-1", "node-3"} })
 		}},
+		{name: "the survivor is a substitute", want: Pass, says: "and no API server that was up left it", story: func() *story { return substituted(down(), 5) }},
+		{name: "the substitute leaves", want: Fail, says: "did not list node-4 (10.77.0.14) at 30.500s", story: func() *story { return substituted(down(), 5).set(30.5, 405, "10.77.0.11") }},
+		{name: "the substitute came too late", want: Inconclusive, says: "hit every API server", story: func() *story { return substituted(down(), 15) }},
+	})
+}
+
+// substituted has node-4 in the place of node-3, all the while in the lists, and from a
+// time on among the nodes.
+func substituted(s *story, at float64) *story {
+	s.changed("lost", record.NodeLost, "node-3", "10.77.0.13", 1, 1).changed("substitute", record.NodeAdded, "node-4", "10.77.0.14", 2, at)
+	return s.change(func(r *record.Run) {
+		for i := range r.Endpoints {
+			e := &r.Endpoints[i].V
+			if e.Via == "node-3" {
+				e.Via = "node-4"
+			}
+			for j, a := range e.Addresses {
+				if a == "10.77.0.13" {
+					e.Addresses = append(append(slices.Clone(e.Addresses[:j]), "10.77.0.14"), e.Addresses[j+1:]...)
+				}
+			}
+		}
 	})
 }
 

@@ -108,11 +108,16 @@ func unwatched(all []history, entrances []string, from, to record.Nanos) string 
 	return ""
 }
 
-// survivors returns the API servers' nodes that no fault in force between two
-// moments hits.
-func (m *matter) survivors(from, to record.Nanos) []record.Node {
+// survivors returns the API servers' nodes that are there from one moment to another
+// and that no fault in force between them hits.
+func (m *matter) survivors(from, to record.Nanos) (all []record.Node) {
 	hit := m.hitBetween(from, to)
-	return slices.DeleteFunc(m.nodesWith("kube-apiserver"), func(n record.Node) bool { return slices.Contains(hit, n.Name) || !m.stays(n.Name) })
+	for _, n := range nodeLives(m.run) {
+		if n.from <= from && n.until > to && slices.Contains(n.Components, "kube-apiserver") && !slices.Contains(hit, n.Name) {
+			all = append(all, n.Node)
+		}
+	}
+	return all
 }
 
 // together returns when the first of some faults was called for and when the first
