@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -69,6 +70,8 @@ const (
 	// requestLimit is how long one request of a condition may take.
 	requestLimit = 3 * time.Second
 )
+
+var errNotFound = errors.New("there is no such object")
 
 func (r *run) until(ctx context.Context, u *Until) error {
 	limit, err := duration(u.AtMost, r.cluster.Settings())
@@ -311,6 +314,9 @@ func (r *run) write(ctx context.Context, api *client.API) error {
 
 func get(ctx context.Context, api *client.API, path string, query url.Values, into any) error {
 	a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Query: query})
+	if a.Outcome() != record.OK && a.Reason() == "NotFound" {
+		return fmt.Errorf("GET %s: %w (%s)", path, errNotFound, a.Problem())
+	}
 	if a.Outcome() != record.OK {
 		return fmt.Errorf("GET %s: %s", path, a.Problem())
 	}

@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/observe"
@@ -12,6 +15,9 @@ import (
 
 // elected are the components that elect one active instance.
 var elected = []framework.Component{framework.ControllerManager, framework.Scheduler}
+
+// leasePath is where their leases are.
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
 
 // held looks for holders of leases: that of the component that was hit, or of every
 // elected one where a node or another component was. A holder must be on a node of the
@@ -31,7 +37,7 @@ func (r *run) held(ctx context.Context, id string, elsewhere bool) error {
 			var lease struct {
 				Spec struct{ HolderIdentity string }
 			}
-			if err := get(ctx, api, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+string(c), nil, &lease); err != nil {
+			if err := get(ctx, api, leasePath+string(c), nil, &lease); err != nil {
 				return err
 			}
 			holder := observe.HolderNode(lease.Spec.HolderIdentity)
@@ -42,4 +48,55 @@ func (r *run) held(ctx context.Context, id string, elsewhere bool) error {
 		}
 		return nil
 	})
+}
+
+// awaitElected returns when the lease of each elected component is being renewed, as far
+// as there is one. What a scenario before has done may have cost an active instance its
+// lease, which the others must let run out. An error says what is missing where nobody
+// takes it in time.
+func (r *run) awaitElected(ctx context.Context) error {
+	s := r.cluster.Settings()
+	ctx, cancel := context.WithTimeout(ctx, 2*s.LeaseDuration+5*s.RetryPeriod+s.Margin)
+	defer cancel()
+	var mu sync.Mutex
+	first := map[framework.Component]time.Time{} // when it had been renewed as this began
+	renewed := func(c framework.Component, at time.Time) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, ok := first[c]; !ok {
+			first[c] = at
+		}
+		// The cluster's clock may be another.
+		return at.After(first[c]) || time.Since(at).Abs() <= 2*s.RetryPeriod
+	}
+	for last := error(nil); ; {
+		err := r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
+			for _, c := range elected {
+				var lease struct {
+					Spec struct {
+						HolderIdentity string
+						RenewTime      time.Time
+					}
+				}
+				err := get(ctx, api, leasePath+string(c), nil, &lease)
+				switch {
+				case errors.Is(err, errNotFound):
+				case err != nil:
+					return err
+				case lease.Spec.HolderIdentity == "" || !renewed(c, lease.Spec.RenewTime):
+					return fmt.Errorf("nobody renews the lease of %s", c)
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		if !client.Pause(ctx, conditionPause) {
+			return last
+		}
+	}
 }

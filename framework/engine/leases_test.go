@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
@@ -50,5 +51,44 @@ func TestHeld(t *testing.T) {
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v", test, err)
 		}
+	}
+}
+
+// quick has leases that run out soon.
+type quick struct{ *fakeCluster }
+
+func (quick) Settings() framework.Settings {
+	return framework.Settings{LeaseDuration: 500 * time.Millisecond, RetryPeriod: 200 * time.Millisecond, Margin: 1500 * time.Millisecond}
+}
+
+func TestAwaitElected(t *testing.T) {
+	t.Parallel()
+	c := quick{newFake(t)}
+	lease := func(component framework.Component, holder string, renewed time.Time) {
+		c.Set(leasePath+string(component), fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"holderIdentity":%q,"renewTime":%q}}`,
+			component, holder, renewed.Format(time.RFC3339Nano)))
+	}
+	await := func() error {
+		r := &run{cluster: c, apis: map[string]*client.API{}}
+		defer r.close()
+		return r.awaitElected(t.Context())
+	}
+	nobody := func(what string) {
+		t.Helper()
+		if err := await(); err == nil || !strings.Contains(err.Error(), "nobody renews the lease of kube-controller-manager") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := await(); err != nil {
+		t.Errorf("without any lease: %v", err)
+	}
+	lease(framework.ControllerManager, "node-1_a", time.Now().Add(-time.Hour))
+	nobody("a lease that is not renewed")
+	lease(framework.ControllerManager, "", time.Now())
+	nobody("a lease that is not held")
+	lease(framework.ControllerManager, "node-1_a", time.Now().Add(-time.Hour))
+	time.AfterFunc(time.Second, func() { lease(framework.ControllerManager, "node-1_a", time.Now().Add(-time.Minute)) })
+	if err := await(); err != nil {
+		t.Errorf("a renewal after 1 s, by another clock: %v", err)
 	}
 }

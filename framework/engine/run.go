@@ -213,7 +213,10 @@ func (r *run) baseline(ctx context.Context) error {
 		r.say("the cluster was not healthy within %s: %s", s.Limit, listed(s.Problems))
 		return errBaseline
 	}
-	return nil
+	if err := r.awaitElected(ctx); err != nil && ctx.Err() == nil {
+		r.say("going on without an active instance, which judges will tell of: %v", err)
+	}
+	return interrupted(ctx)
 }
 
 // startTraffic returns what stops it: with final reads, or at once.
