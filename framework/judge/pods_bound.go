@@ -67,8 +67,9 @@ func judgePodsBound(m *matter) finding {
 		if f, t := waited(worst); since(from, to) > since(f, t) {
 			worst = p
 		}
-		// One that came after the healing and shortly before the end shows nothing.
-		if (p.bound == 0 || p.bound > until) && p.created < m.fault.healed.Called && waiting == nil {
+		// One that came after the healing and just before the end shows nothing.
+		justCame := p.created >= m.fault.healed.Called && since(p.created, until) < m.run.Meta.Settings["M"]
+		if (p.bound == 0 || p.bound > until) && !justCame && waiting == nil {
 			waiting = p
 		}
 	}

@@ -162,6 +162,11 @@ func TestPodsBound(t *testing.T) {
 			a.stream(57.9, 0, 99)
 			return a.sorted()
 		}},
+		{name: "created after the healing, and not bound for a while", want: Inconclusive, says: "pod pod-99 was not bound when it was last looked at, 13s", story: func() *story {
+			a := streamed()
+			a.stream(45, 0, 99)
+			return a.sorted()
+		}},
 		{name: "short of the end", want: Inconclusive, says: "pod pod-99 was not bound when it was last looked at, 19s", story: func() *story {
 			a := streamed()
 			a.stream(39, 0, 99)
