@@ -51,6 +51,10 @@ type Request struct {
 	// Type is the media type of Body, JSON where empty.
 	Type string
 	Body []byte
+	// Repeatable says that carrying it out twice does what once does, so that it may be
+	// sent again where a kept connection ends before anything of an answer has come,
+	// as reads are (RFC 9110, section 9.2.2).
+	Repeatable bool
 }
 
 // Answer is what came back for a Request.
@@ -127,8 +131,8 @@ func Dialer(cfg *rest.Config) func(ctx context.Context, network, address string)
 // for any more.
 func (a *API) Close() { a.transport.CloseIdleConnections() }
 
-// Do makes one request, once, and reads the whole answer. The context bounds
-// both.
+// Do makes one request, once unless it is repeatable, and reads the whole answer. The
+// context bounds both.
 func (a *API) Do(ctx context.Context, r Request) Answer {
 	res, sent, err := a.roundTrip(ctx, r)
 	if err != nil {
@@ -210,6 +214,10 @@ func (a *API) roundTrip(ctx context.Context, r Request) (res *http.Response, sen
 		if r.Type != "" {
 			req.Header.Set("Content-Type", r.Type)
 		}
+	}
+	if r.Repeatable {
+		// The transport looks for the key alone; without a value it sends no header.
+		req.Header["Idempotency-Key"] = []string{}
 	}
 	// RoundTrip, not a http.Client: that would follow redirects.
 	res, err = a.rt.RoundTrip(req)

@@ -131,7 +131,7 @@ func TestFailures(t *testing.T) {
 }
 
 // TestKeptConnection shows that a write on a kept connection that the server
-// closes is made once, and that its outcome is unknown.
+// closes is made once, and that its outcome is unknown, unless it is repeatable.
 func TestKeptConnection(t *testing.T) {
 	var requests, connections atomic.Int32
 	address := serve(t, false, func(_ int, c net.Conn) {
@@ -166,6 +166,13 @@ func TestKeptConnection(t *testing.T) {
 		}
 		if a := api.Do(t.Context(), req); a.Outcome() != record.OK {
 			t.Errorf("%s: third, on a new connection: %v", method, a.Err)
+		}
+		req.Repeatable = true
+		if a := api.Do(t.Context(), req); a.Outcome() != record.OK {
+			t.Errorf("%s: fourth, repeatable: %v", method, a.Err)
+		}
+		if r, c := requests.Load(), connections.Load(); r != 5 || c != 3 {
+			t.Errorf("%s: %d requests on %d connections, want 5 on 3: the fourth was sent twice", method, r, c)
 		}
 	}
 }
