@@ -280,3 +280,13 @@ func TestCreateLeavesNothingWhenItFails(t *testing.T) {
 		t.Error("the harness's network device is left")
 	}
 }
+
+func TestShare(t *testing.T) {
+	for _, test := range []struct{ processors, nodes, want int }{
+		{1, 3, 1}, {2, 3, 1}, {2, 1, 2}, {3, 3, 1}, {4, 3, 2}, {8, 3, 3}, {64, 5, 13},
+	} {
+		if got := share(test.processors, test.nodes); got != test.want {
+			t.Errorf("share(%d, %d) = %d, want %d", test.processors, test.nodes, got, test.want)
+		}
+	}
+}

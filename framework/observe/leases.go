@@ -31,18 +31,22 @@ type sighting struct {
 	at record.Nanos
 }
 
-// leases samples the lease of each elected component through each entrance,
-// with quorum reads. A lease that does not exist is recorded without a holder.
+// leases samples the lease of each elected component through each entrance, with quorum
+// reads. A lease that does not exist is recorded without a holder. All entrances read
+// the same lease, so they take turns.
 func (o *Observers) leases(context.Context) ([]func(context.Context), error) {
 	var loops []func(context.Context)
-	for _, e := range o.cfg.Cluster.Entrances() {
+	entrances := o.cfg.Cluster.Entrances()
+	for turn, e := range entrances {
 		api, err := o.api(e, client.Options{})
 		if err != nil {
 			return nil, err
 		}
 		for i, name := range o.cfg.Leases {
 			loops = append(loops, o.while(e.Node, func(ctx context.Context) {
-				every(ctx, o.cfg.StatusInterval, func() { o.sampleLease(ctx, api, e.Name, name, &o.seen[i]) })
+				if client.Pause(ctx, o.cfg.LeaseInterval*time.Duration(turn)/time.Duration(len(entrances))) {
+					every(ctx, o.cfg.LeaseInterval, func() { o.sampleLease(ctx, api, e.Name, name, &o.seen[i]) })
+				}
 			}))
 		}
 	}

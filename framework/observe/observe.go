@@ -25,9 +25,12 @@ type Config struct {
 	// ReadTimeout and WriteTimeout are how long a probe waits for its answer,
 	// 3 s and 10 s where 0.
 	ReadTimeout, WriteTimeout time.Duration
-	// StatusInterval is the time between two samples of a lease, an etcd
-	// member and a process, 500 ms where 0.
+	// StatusInterval is the time between two samples of an etcd member and a
+	// process, 500 ms where 0.
 	StatusInterval time.Duration
+	// LeaseInterval is the time between two samples of a lease through one entrance,
+	// 1 s where 0. The entrances take turns.
+	LeaseInterval time.Duration
 	// EndpointInterval is the time between two samples of the kubernetes
 	// service's addresses, besides what watches see; 1 s where 0.
 	EndpointInterval time.Duration
@@ -49,6 +52,7 @@ func (c Config) withDefaults() Config {
 		{&c.ReadTimeout, 3 * time.Second},
 		{&c.WriteTimeout, 10 * time.Second},
 		{&c.StatusInterval, 500 * time.Millisecond},
+		{&c.LeaseInterval, time.Second},
 		{&c.EndpointInterval, time.Second},
 		{&c.MemberInterval, 5 * time.Second},
 	} {

@@ -83,7 +83,7 @@ func TestObservers(t *testing.T) {
 	for wait := 1500 * time.Millisecond; len(probes) < 16 && wait < 30*time.Second; wait *= 3 {
 		w, read := recording(t)
 		o, err := Start(t.Context(), Config{
-			Cluster: c, ProbeInterval: 60 * time.Millisecond, StatusInterval: 20 * time.Millisecond, EndpointInterval: 20 * time.Millisecond,
+			Cluster: c, ProbeInterval: 60 * time.Millisecond, StatusInterval: 20 * time.Millisecond, LeaseInterval: 20 * time.Millisecond, EndpointInterval: 20 * time.Millisecond,
 			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
 		}, w)
 		if err != nil {
