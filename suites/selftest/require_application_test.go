@@ -16,7 +16,7 @@ func TestKinds(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	kwok := kinds()[pinned].spec.Spec.ExtraArgs[framework.Kwok]
-	if kwok["master"] == "" || kwok["node-lease-duration-seconds"] != "8" {
+	if kwok["master"] == "" || kwok["node-lease-duration-seconds"] != "4" {
 		t.Errorf("%v", kwok)
 	}
 	if kwok := kinds()[scaled].spec.Spec.ExtraArgs[framework.Kwok]; kwok["master"] != "" {
