@@ -28,7 +28,7 @@ const (
 )
 
 func balancingKinds() map[string]kind {
-	drain := clusters.ExtraArgs{framework.APIServer: {"shutdown-delay-duration": "5s", "shutdown-watch-termination-grace-period": "2s"}}
+	drain := clusters.ExtraArgs{framework.APIServer: {"shutdown-delay-duration": "5s", "shutdown-watch-termination-grace-period": "2s", "shutdown-send-retry-after": "true"}}
 	unseeing, slow := with(drain), with(drain)
 	unseeing.Spec.LoadBalancer.HealthCheck.Disabled = true
 	slow.Spec.LoadBalancer.HealthCheck.Rise = 40
