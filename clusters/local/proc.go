@@ -7,50 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
-
-// clockTick is the unit of times in /proc/PID/stat (USER_HZ, 100 a second on
-// every architecture that Go runs on).
-const clockTick = 10 * time.Millisecond
-
-// processStat is what /proc/PID/stat tells about a process.
-type processStat struct {
-	state      string // its letter: R, S, D, T, Z
-	parent     int
-	cpu        time.Duration // in user and in kernel mode
-	startTicks uint64        // since the boot of the kernel
-}
-
-// readStat reads the state of a process from a /proc.
-func readStat(proc string, pid int) (processStat, error) {
-	file := filepath.Join(proc, strconv.Itoa(pid), "stat")
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return processStat{}, err
-	}
-	// The command stands in parentheses and may hold anything but a newline.
-	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(f) < 20 {
-		return processStat{}, fmt.Errorf("%s has %d fields after the command", file, len(f))
-	}
-	st := processStat{state: f[0]}
-	var user, system uint64
-	for field, value := range map[int]*uint64{11: &user, 12: &system, 19: &st.startTicks} {
-		if *value, err = strconv.ParseUint(f[field], 10, 64); err != nil {
-			return processStat{}, fmt.Errorf("%s: %w", file, err)
-		}
-	}
-	if st.parent, err = strconv.Atoi(f[1]); err != nil {
-		return processStat{}, fmt.Errorf("%s: %w", file, err)
-	}
-	st.cpu = time.Duration(user+system) * clockTick
-	return st, nil
-}
 
 // procStat reads a process's state letter and start time in clock ticks.
 func procStat(pid int) (state string, startTicks uint64, err error) {
-	st, err := readStat("/proc", pid)
-	return st.state, st.startTicks, err
+	st, err := system.ReadStat("/proc", pid)
+	return st.State, st.StartTicks, err
 }
 
 // find returns the processes of a /proc whose arguments suit. A process that
@@ -88,5 +52,5 @@ func started(ticks uint64) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("/proc/uptime: %w", err)
 	}
-	return time.Now().Add(time.Duration(ticks)*clockTick - time.Duration(seconds*float64(time.Second))), nil
+	return time.Now().Add(time.Duration(ticks)*system.ClockTick - time.Duration(seconds*float64(time.Second))), nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -96,8 +97,8 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 		t.Fatal(err)
 	}
 	scheduler := before[framework.Scheduler]
-	victim := machineProcess{proc, scheduler.PID, processStat{startTicks: scheduler.StartTicks}}
-	if err := victim.signal(syscall.SIGKILL); err != nil {
+	victim := machineProcess{system.Process{Proc: proc, PID: scheduler.PID, Stat: system.Stat{StartTicks: scheduler.StartTicks}}}
+	if err := victim.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if err := victim.gone(t.Context()); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -219,11 +220,11 @@ func (s *supervisor) adopt(saved savedState) bool {
 		return false
 	}
 	proc, err := os.FindProcess(pids[0])
-	st, statErr := readStat("/proc", pids[0])
-	if err != nil || statErr != nil || st.parent != 1 || st.state == "Z" {
+	st, statErr := system.ReadStat("/proc", pids[0])
+	if err != nil || statErr != nil || st.Parent != 1 || st.State == "Z" {
 		return false
 	}
-	s.runs(proc, st.startTicks)
+	s.runs(proc, st.StartTicks)
 	return true
 }
 

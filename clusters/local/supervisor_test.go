@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -92,11 +93,11 @@ func TestCrashLoopIsAdopted(t *testing.T) {
 }
 
 func TestReadStat(t *testing.T) {
-	st, err := readStat("/proc", os.Getpid())
-	if err != nil || st.parent != os.Getppid() || st.state == "" {
+	st, err := system.ReadStat("/proc", os.Getpid())
+	if err != nil || st.Parent != os.Getppid() || st.State == "" {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	began, err := started(st.startTicks)
+	began, err := started(st.StartTicks)
 	if err != nil || began.After(time.Now()) || time.Since(began) > time.Hour {
 		t.Errorf("started at %s, %v", began, err)
 	}
