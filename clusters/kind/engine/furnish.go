@@ -71,10 +71,15 @@ func coverRun(keep ...string) error {
 }
 
 // keepOut keeps dockerd and containerd from writing to the machine's /etc/docker
-// (a key) and /opt/containerd (empty directories), by overlays that go with the
-// sandbox. Where the kernel does not let it, these stay behind.
+// (a key), /opt/containerd and, where a container of kind asks for modules that
+// the machine does not have, /lib/modules (empty directories), by overlays that go
+// with the sandbox. Where the kernel does not let it, these stay behind.
 func keepOut() {
-	for _, dir := range []string{"/etc", "/opt"} {
+	dirs := []string{"/etc", "/opt"}
+	if _, err := os.Stat("/lib/modules"); errors.Is(err, fs.ErrNotExist) {
+		dirs = append(dirs, "/lib")
+	}
+	for _, dir := range dirs {
 		layer := filepath.Join("/run/holdfast", filepath.Base(dir))
 		upper, work := filepath.Join(layer, "upper"), filepath.Join(layer, "work")
 		if os.MkdirAll(upper, 0o755) == nil && os.MkdirAll(work, 0o755) == nil {

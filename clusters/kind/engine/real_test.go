@@ -66,7 +66,7 @@ func TestForReal(t *testing.T) {
 	}
 	// As a node of kind: in a network of its own, with an address that is asked for.
 	_, err = e.output(t.Context(), nil, "run", "--name", "probe", "--privileged", "--cgroupns", "private", "--network", "test",
-		"--ip", "172.30.0.10", "--tmpfs", "/tmp", "--volume", "/var", "holdfast/probe:test", "/"+probeFile)
+		"--ip", "172.30.0.10", "--tmpfs", "/tmp", "--volume", "/var", "--volume", "/lib/modules:/lib/modules:ro", "holdfast/probe:test", "/"+probeFile)
 	if err == nil || !strings.Contains(err.Error(), "exit status 42") {
 		t.Errorf("a container in a network ended with %v", err)
 	}
@@ -114,7 +114,7 @@ func exists(path string) bool {
 func outside(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"/etc/docker/*", "/opt/containerd", "/var/lib/docker", "/var/lib/containerd", "/run/docker*", "/run/containerd", "/run/xtables.lock"} {
+	for _, pattern := range []string{"/etc/docker/*", "/opt/containerd", "/lib/modules", "/var/lib/docker", "/var/lib/containerd", "/run/docker*", "/run/containerd", "/run/xtables.lock"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
