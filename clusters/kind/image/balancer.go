@@ -71,7 +71,7 @@ func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) 
 	}
 	b.say("making the image of the balancer")
 	// Under a name of its own until it is known to be good.
-	const fresh = "holdfast/kind-balancer:new"
+	fresh := "holdfast/kind-balancer:new-" + b.scope()
 	made := archive.Image{
 		Tags: []string{fresh}, Arch: b.arch,
 		Config: archive.Config{Env: []string{path}, Cmd: []string{"bash"}, Labels: map[string]string{balancerLabel: want}},

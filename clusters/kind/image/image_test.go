@@ -35,7 +35,7 @@ func TestBuild(t *testing.T) {
 	if got := f.asked("debootstrap"); len(got) != 1 || got[0] != "debootstrap bookworm "+DefaultDebianMirror {
 		t.Errorf("debootstrap was called: %q", got)
 	}
-	if got := f.asked("commit"); len(got) != 1 || got[0] != `commit --change ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"] `+buildContainer+" "+node {
+	if got := f.asked("commit"); len(got) != 1 || got[0] != `commit --change ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"] `+f.container()+" "+node {
 		t.Errorf("commit was called: %q", got)
 	}
 	if got := f.asked("pull"); len(got) > 0 {

@@ -22,8 +22,9 @@ const (
 	builtNodes = "holdfast/kind-node"
 	// baseName is the name of a node image that has no images in it yet.
 	baseName = "holdfast/kind-node-base"
-	// buildContainer is the container in which images are put into the node's.
-	buildContainer = "holdfast-kind-image"
+	// buildContainer begins the name of the container in which images are put into
+	// the node's.
+	buildContainer = "holdfast-kind-image-"
 	// entrypoint is that of kind's images: it sets up the container, then starts
 	// systemd.
 	entrypoint = `["/usr/local/bin/entrypoint", "/sbin/init"]`
@@ -38,6 +39,13 @@ func key(inputs ...any) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:6])
 }
+
+// scope tells builds out of this cache from others in the same engine, for what has a
+// name while it is made.
+func (b *builder) scope() string { return key(b.dir) }
+
+// container is the container that becomes a node image.
+func (b *builder) container() string { return buildContainer + b.scope() }
 
 // nodeName names a built node image by all that it is made of.
 func (b *builder) nodeName(version string, bins binaries, refs []reference) string {
@@ -133,19 +141,19 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 	}
 	b.say("Kubernetes %s: making the node image", version)
 	base := archive.Image{
-		Tags: []string{baseName + ":" + version}, Arch: b.arch,
+		Tags: []string{baseName + ":" + version + "-" + b.scope()}, Arch: b.arch,
 		// systemd looks for the first one, and ends at no signal but this.
 		Config: archive.Config{Env: []string{path, "container=docker"}, StopSignal: "SIGRTMIN+3"},
 		Layers: []archive.Layer{archive.TarFile(root), archive.Files(files)},
 	}
 	// What was killed before it could clean up.
-	b.engine.cleanup(ctx, "rm", "--force", "--volumes", buildContainer)
+	b.engine.cleanup(ctx, "rm", "--force", "--volumes", b.container())
 	defer b.engine.cleanup(ctx, "image", "rm", base.Tags[0])
 	b.status("loading the base of the node image")
 	if err := b.engine.load(ctx, func(w io.Writer) error { return archive.Write(w, base) }); err != nil {
 		return fmt.Errorf("load the base of the image: %w", err)
 	}
-	defer b.engine.cleanup(ctx, "rm", "--force", "--volumes", buildContainer)
+	defer b.engine.cleanup(ctx, "rm", "--force", "--volumes", b.container())
 	if err := b.startContainerd(ctx, base.Tags[0]); err != nil {
 		return err
 	}
@@ -167,23 +175,23 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 		return err
 	}
 	b.status("committing the node image")
-	_, err = b.engine.run(ctx, "commit", "--change", "ENTRYPOINT "+entrypoint, buildContainer, name)
+	_, err = b.engine.run(ctx, "commit", "--change", "ENTRYPOINT "+entrypoint, b.container(), name)
 	return err
 }
 
 // inside runs a script in the container that becomes the node image.
 func (b *builder) inside(ctx context.Context, script string) (string, error) {
-	return b.engine.run(ctx, "exec", buildContainer, "sh", "-c", script)
+	return b.engine.run(ctx, "exec", b.container(), "sh", "-c", script)
 }
 
 // startContainerd starts a container with containerd in it. The container needs no
 // privileges, for nothing is unpacked in it.
 func (b *builder) startContainerd(ctx context.Context, base string) error {
-	if _, err := b.engine.run(ctx, "run", "--detach", "--name", buildContainer, "--network", "none",
+	if _, err := b.engine.run(ctx, "run", "--detach", "--name", b.container(), "--network", "none",
 		"--security-opt", "seccomp=unconfined", "--entrypoint", "sleep", base, "infinity"); err != nil {
 		return fmt.Errorf("start a container to build the image in: %w", err)
 	}
-	if _, err := b.engine.run(ctx, "exec", "--detach", buildContainer, "sh", "-c", "exec containerd >/run/containerd.log 2>&1"); err != nil {
+	if _, err := b.engine.run(ctx, "exec", "--detach", b.container(), "sh", "-c", "exec containerd >/run/containerd.log 2>&1"); err != nil {
 		return err
 	}
 	// ctr waits for ever where there is no socket.
@@ -203,7 +211,7 @@ exit 1`
 // importImage puts an image into containerd's store, where the kubelet leaves it
 // alone when it clears the disk.
 func (b *builder) importImage(ctx context.Context, image archive.Image) error {
-	c := b.engine.command("exec", "--interactive", buildContainer, "ctr", "--namespace", "k8s.io", "images", "import",
+	c := b.engine.command("exec", "--interactive", b.container(), "ctr", "--namespace", "k8s.io", "images", "import",
 		"--label", "io.cri-containerd.pinned=pinned", "--no-unpack", "-")
 	return b.engine.feed(ctx, c, func(w io.Writer) error { return archive.Write(w, image) })
 }
@@ -241,7 +249,7 @@ done
 libraries=$(ldd $programs | grep -o '/[^ ]*' | grep -v ':$' | sort -u)
 tar --create --dereference --hard-dereference --absolute-names --file - $programs $libraries /usr/lib/*/xtables /etc/protocols /etc/services`
 	var out bytes.Buffer
-	c := b.engine.command("exec", buildContainer, "sh", "-c", collect)
+	c := b.engine.command("exec", b.container(), "sh", "-c", collect)
 	c.Stdout = &out
 	if _, err := b.engine.do(ctx, c); err != nil {
 		return nil, fmt.Errorf("collect what kube-proxy needs: %w", err)

@@ -120,7 +120,7 @@ func TestWrite(t *testing.T) {
 // The digest stands for the format: where it changes, images that were made before
 // are made again, and recipe in clusters/kind/image has to be raised.
 func TestWriteIsDeterministic(t *testing.T) {
-	const want = "538b53ab808b2559f74f2d2b287e4c8583b0aff13bd45714b3c85b9596f71bf2"
+	const want = "099c38558435cbdcebaa4a6af6866e68f2dda26963dbcec6a4356fccb0bbc650"
 	for range 2 {
 		sum := sha256.Sum256(write(t, example(t)...))
 		if got := hex.EncodeToString(sum[:]); got != want {
@@ -138,15 +138,16 @@ func TestFiles(t *testing.T) {
 		{Name: "b", Mode: 0o600, Data: []byte("second")},
 		{Name: "l", Link: "/dev/null"},
 		{Name: "t", Mode: fs.ModeDir | fs.ModeSticky | 0o777},
+		{Name: "t/u/v/w", Mode: 0o644},
 	})
 	if err := layer(&b); err != nil {
 		t.Fatal(err)
 	}
 	names, contents, headers := entries(t, b.Bytes())
-	if want := []string{"a/", "a/c", "b", "l", "t/"}; !slices.Equal(names, want) {
+	if want := []string{"a/", "a/c", "b", "l", "t/", "t/u/", "t/u/v/", "t/u/v/w"}; !slices.Equal(names, want) {
 		t.Errorf("entries = %q, want %q", names, want)
 	}
-	if string(contents["b"]) != "second" || headers["b"].Mode != 0o600 || headers["t/"].Mode != 0o1777 || headers["l"].Linkname != "/dev/null" {
+	if string(contents["b"]) != "second" || headers["b"].Mode != 0o600 || headers["t/"].Mode != 0o1777 || headers["t/u/"].Mode != 0o755 || headers["l"].Linkname != "/dev/null" {
 		t.Errorf("contents = %q, headers = %+v", contents, headers)
 	}
 	for name, h := range headers {
@@ -165,6 +166,9 @@ func TestFiles(t *testing.T) {
 		{Name: "b", Mode: 0o600, Data: []byte("second")},
 		{Name: "l", Link: "/dev/null"},
 		{Name: "t", Mode: fs.ModeDir | fs.ModeSticky | 0o777},
+		{Name: "t/u", Mode: fs.ModeDir | 0o755},
+		{Name: "t/u/v", Mode: fs.ModeDir | 0o755},
+		{Name: "t/u/v/w", Mode: 0o644, Data: []byte{}},
 	}
 	if !reflect.DeepEqual(again, want) {
 		t.Errorf("read again: %+v\nwant %+v", again, want)

@@ -18,9 +18,7 @@ import (
 type File struct {
 	// Name is the path, without a slash at the beginning.
 	Name string
-	// Mode are the permissions, and fs.ModeDir for a folder. Folders that hold
-	// entries need not be listed: they are made with 0755 where they are not
-	// there. Links have none.
+	// Mode are the permissions, and fs.ModeDir for a folder. Links have none.
 	Mode fs.FileMode
 	// Link is the target of a symbolic link.
 	Link string
@@ -31,7 +29,9 @@ type File struct {
 }
 
 // Files returns the layer with these entries. Their order does not count, and of
-// two with the same name the later one does.
+// two with the same name the later one does. The folders above an entry are part of
+// the layer, with 0755 unless they are listed: Docker makes missing ones with 0600.
+// So nothing can be below what is a symbolic link in a lower layer.
 func Files(files []File) Layer {
 	return func(w io.Writer) error {
 		tw := tar.NewWriter(w)
@@ -50,6 +50,13 @@ func sorted(files []File) []File {
 		f.Name = path.Clean(f.Name)
 		result = slices.DeleteFunc(result, func(other File) bool { return other.Name == f.Name })
 		result = append(result, f)
+	}
+	for _, f := range result {
+		for dir := path.Dir(f.Name); dir != "." && dir != "/"; dir = path.Dir(dir) {
+			if !slices.ContainsFunc(result, func(other File) bool { return other.Name == dir }) {
+				result = append(result, File{Name: dir, Mode: fs.ModeDir | 0o755})
+			}
+		}
 	}
 	// A folder sorts before what is in it.
 	slices.SortFunc(result, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
