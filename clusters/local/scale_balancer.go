@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -46,7 +47,7 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node) error {
 	if c.balancer == nil {
 		return nil
 	}
-	ctx, cancel := within(ctx, agentLimit)
+	ctx, cancel := agenthttp.Within(ctx, agentLimit)
 	defer cancel()
 	if err := c.rebalance(ctx, c.balancerConfig(nodes)); err != nil {
 		return fmt.Errorf("telling the load balancer of the API servers of %v: %w", nodeNames(nodes), err)

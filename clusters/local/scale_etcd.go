@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -100,7 +101,7 @@ func (c *Cluster) memberAt(ctx context.Context, url string) (*pb.Member, error) 
 // must be told of exactly those.
 func (c *Cluster) membersAreNodes(ctx context.Context) error {
 	var list []*pb.Member
-	ctx, cancel := within(ctx, memberChange)
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
 	err := poll(ctx, memberPause, func(ctx context.Context) (err error) {
 		list, err = c.listMembers(ctx)
@@ -126,7 +127,7 @@ func (c *Cluster) membersAreNodes(ctx context.Context) error {
 // addLearner adds a member that does not vote yet. Whoever asked in vain looks whether
 // it was added all the same.
 func (c *Cluster) addLearner(ctx context.Context, url string) error {
-	ctx, cancel := within(ctx, memberChange)
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
 	return poll(ctx, memberPause, func(ctx context.Context) error {
 		err := c.onAnyMember(ctx, func(ctx context.Context, client *clientv3.Client) error {
@@ -148,7 +149,7 @@ func (c *Cluster) addLearner(ctx context.Context, url string) error {
 
 // promote gives a learner its vote as soon as it has caught up with the leader.
 func (c *Cluster) promote(ctx context.Context, url string) error {
-	ctx, cancel := within(ctx, catchUp)
+	ctx, cancel := agenthttp.Within(ctx, catchUp)
 	defer cancel()
 	return poll(ctx, memberPause, func(ctx context.Context) error {
 		m, err := c.memberAt(ctx, url)
@@ -193,7 +194,7 @@ func (c *Cluster) announce(ctx context.Context, n *node) error {
 
 // removeMember removes the member with a peer URL, if there is one.
 func (c *Cluster) removeMember(ctx context.Context, url string) error {
-	ctx, cancel := within(ctx, memberChange)
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
 	return poll(ctx, memberPause, func(ctx context.Context) error {
 		m, err := c.memberAt(ctx, url)
@@ -277,7 +278,7 @@ func (c *Cluster) quorumWith(ctx context.Context) error {
 
 // handOn gives the leadership to another member, if the node's own has it.
 func (c *Cluster) handOn(ctx context.Context, n *node) error {
-	ctx, cancel := within(ctx, memberChange)
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
 	return poll(ctx, memberPause, func(ctx context.Context) error {
 		answers := c.statuses(ctx)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -250,7 +251,7 @@ func TestJoiningMemberKilled(t *testing.T) {
 	killing.Go(func() {
 		last := 0
 		for delay := time.Duration(0); kills < 3 && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
-			pids, err := find("/proc", func(args []string) bool { return args[0] == roleEtcd && slices.Contains(args, "--name=node-4") })
+			pids, err := procfs.Find("/proc", func(args []string) bool { return args[0] == roleEtcd && slices.Contains(args, "--name=node-4") })
 			if err != nil || len(pids) == 0 || pids[0] == last {
 				continue
 			}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -59,7 +60,7 @@ func (m *machine) proc() (string, error) {
 type machineProcess struct {
 	proc string
 	pid  int
-	processStat
+	procfs.Stat
 }
 
 // find returns the agent's process, one with pid 0 where there is none.
@@ -68,13 +69,13 @@ func (w *watcher) find() (machineProcess, error) {
 	if err != nil {
 		return machineProcess{}, err
 	}
-	pids, err := find(proc, func(args []string) bool { return args[0] == roleAgent })
+	pids, err := procfs.Find(proc, func(args []string) bool { return args[0] == roleAgent })
 	if err != nil {
 		return machineProcess{}, fmt.Errorf("looking for the node agent of %s: %w", w.m.name, err)
 	}
 	for _, pid := range pids {
 		// A component that the agent is about to start still has its name.
-		if st, err := readStat(proc, pid); err == nil && st.parent == 1 && st.state != "Z" {
+		if st, err := procfs.ReadStat(proc, pid); err == nil && st.Parent == 1 && st.State != "Z" {
 			return machineProcess{proc, pid, st}, nil
 		}
 	}
@@ -112,8 +113,8 @@ func (a machineProcess) signal(sig syscall.Signal) error {
 
 // over tells whether the process has ended.
 func (a machineProcess) over() bool {
-	st, err := readStat(a.proc, a.pid)
-	return err != nil || st.startTicks != a.startTicks || st.state == "Z"
+	st, err := procfs.ReadStat(a.proc, a.pid)
+	return err != nil || st.StartTicks != a.StartTicks || st.State == "Z"
 }
 
 // gone returns when the process has ended.
@@ -141,9 +142,9 @@ func (w *watcher) process() (framework.Process, error) {
 		}
 		return p, err
 	}
-	p.PID, p.StartTicks, p.State, p.Held = a.pid, a.startTicks, a.state, held(w.m.agentHold())
+	p.PID, p.StartTicks, p.State, p.Held = a.pid, a.StartTicks, a.State, held(w.m.agentHold())
 	if a.pid != 0 {
-		if p.Started, err = started(a.startTicks); err != nil {
+		if p.Started, err = procfs.Started(a.StartTicks); err != nil {
 			return p, err
 		}
 	}
@@ -230,7 +231,7 @@ func (w *watcher) freeze(ttl time.Duration) error {
 		return err
 	case a.pid == 0:
 		return errNotRunning
-	case a.state == "T":
+	case a.State == "T":
 		return errFrozen
 	}
 	if w.thawing != nil {
@@ -288,7 +289,7 @@ func (w *watcher) crashAgain(ctx context.Context, after time.Duration) {
 		a, err := w.find()
 		switch {
 		case err != nil || a.pid == 0:
-		case a.pid != doomed.pid || a.startTicks != doomed.startTicks:
+		case a.pid != doomed.pid || a.StartTicks != doomed.StartTicks:
 			doomed, at = a, time.Now().Add(after)
 		case !time.Now().Before(at):
 			_ = a.signal(syscall.SIGKILL)
