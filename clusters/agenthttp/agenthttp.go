@@ -90,6 +90,39 @@ func NewClient(dial func(ctx context.Context) (net.Conn, error)) *Client {
 	}}}
 }
 
+// Limits of a connection that carries nothing: when it is asked for a sign of life,
+// and how long that may take.
+const (
+	idleLimit = 10 * time.Second
+	signLimit = 10 * time.Second
+)
+
+// NewMultiplexed is NewClient for agents to which a connection costs something, such
+// as a process on the node: all requests share one, by HTTP/2. See Serve.
+func NewMultiplexed(dial func(ctx context.Context) (net.Conn, error)) *Client {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &Client{http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		Protocols:   protocols,
+		HTTP2:       &http.HTTP2Config{SendPingTimeout: idleLimit, PingTimeout: signLimit},
+	}}}
+}
+
+// Serve answers clients of either kind until ctx ends.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Handler: h, Protocols: protocols, BaseContext: func(net.Listener) context.Context { return ctx }}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
 // Close closes the connections that no request uses.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
