@@ -1,10 +1,14 @@
 package main
 
-import "github.com/holdfast-ha/holdfast/clusters/local"
+import (
+	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
+	"github.com/holdfast-ha/holdfast/clusters/local"
+)
 
 // reexec turns copies of this program that a provider has started (a sandbox's
 // first process, a node agent, an etcd) into what they are meant to be, and
 // does not return in them. It must come before anything else in main.
 func reexec() {
 	local.Main()
+	agent.Main()
 }
