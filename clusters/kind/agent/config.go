@@ -24,7 +24,8 @@ type Config struct {
 	EtcdData string `json:"etcdData,omitempty"`
 	// Audit is the API server's audit log; empty where there is none.
 	Audit string `json:"audit,omitempty"`
-	// Device is the network device that leads to the other nodes.
+	// Device is the network device that leads to the other nodes; empty where
+	// links are to be left alone.
 	Device string `json:"device,omitempty"`
 }
 
@@ -48,8 +49,10 @@ const (
 	// BinaryPath is where holdfast's own file goes; ConnectPath is a link to it.
 	BinaryPath  = "/usr/local/bin/" + roleAgent
 	ConnectPath = "/usr/local/bin/" + roleConnect
-	ConfigPath  = "/etc/holdfast/agent.json"
-	UnitPath    = "/etc/systemd/system/" + UnitName
+	// KeepPath is a link to it where there is no systemd.
+	KeepPath   = "/usr/local/bin/" + roleKeep
+	ConfigPath = "/etc/holdfast/agent.json"
+	UnitPath   = "/etc/systemd/system/" + UnitName
 	// UnitName is the systemd unit of the agent.
 	UnitName = roleAgent + ".service"
 

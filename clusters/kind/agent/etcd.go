@@ -56,12 +56,9 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 		w.note(func(st *componentState) { st.HoldUntil = time.Now().Add(changeLimit) })
 		w.holdFor(changeLimit)
 	}
-	var err error
-	if p != nil {
+	err := w.keep.hold(ctx)
+	if err == nil && p != nil {
 		err = p.signal(syscall.SIGKILL)
-	}
-	if err == nil {
-		err = w.keep.hold(ctx)
 	}
 	w.mu.Unlock()
 	if err == nil {

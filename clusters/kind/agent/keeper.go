@@ -13,8 +13,11 @@ import (
 
 // keeper speaks to whoever starts a component. Each method can be repeated.
 type keeper interface {
-	// hold has the component left down. What runs is ended before.
+	// hold has the component left down.
 	hold(ctx context.Context) error
+	// early tells whether hold can come right before what runs is killed:
+	// nothing is done to it for some milliseconds at least.
+	early() bool
 	// release ends that and has the component started; it does nothing where
 	// the component runs.
 	release(ctx context.Context) error
@@ -35,6 +38,9 @@ func keeperOf(c Component) keeper {
 
 // podKeeper has the kubelet leave a static pod down by taking its manifest away.
 type podKeeper struct{ manifest }
+
+// early: a kubelet takes its time to end what has no manifest any more.
+func (podKeeper) early() bool { return true }
 
 func (k podKeeper) hold(context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(k.aside()), 0o700); err != nil {
@@ -82,6 +88,9 @@ func (k podKeeper) hurry(context.Context) error {
 // itself is started again.
 type unitKeeper string
 
+// early: systemd ends what runs before anything else.
+func (unitKeeper) early() bool { return false }
+
 func (u unitKeeper) hold(ctx context.Context) error { return systemctl(ctx, "stop", string(u)) }
 
 // release does not wait: while the node boots, the unit waits for the agent.
@@ -104,6 +113,7 @@ func systemctl(ctx context.Context, args ...string) error {
 // whatever is started while it is held down.
 type nobody struct{}
 
+func (nobody) early() bool                   { return true }
 func (nobody) hold(context.Context) error    { return nil }
 func (nobody) release(context.Context) error { return nil }
 func (nobody) hurry(context.Context) error   { return nil }

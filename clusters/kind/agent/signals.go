@@ -49,27 +49,45 @@ func (w *watcher) begin(hold time.Duration) (*process, error) {
 	return w.proc, nil
 }
 
-// kill ends the component without notice. It is killed first and then kept from
-// being started: a keeper may end it too, but gently.
+// kill ends the component without notice. Who starts it is told before to leave it
+// down, unless that is somebody who would ask it to end meanwhile.
 func (w *watcher) kill(ctx context.Context, hold time.Duration) error {
 	w.mu.Lock()
 	p, err := w.begin(hold)
+	if err == nil && hold > 0 && w.keep.early() {
+		err = w.keepDown(ctx)
+	}
 	if err == nil && p != nil {
 		err = p.signal(syscall.SIGKILL)
 	}
-	if err == nil && hold > 0 {
+	if err == nil && hold > 0 && !w.keep.early() {
 		err = w.keepDown(ctx)
 	}
 	w.mu.Unlock()
-	if err != nil || p == nil {
+	if err != nil {
 		return err
 	}
-	select {
-	case <-p.gone:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("process %d has not ended: %w", p.pid, context.Cause(ctx))
+	return w.awaitDown(ctx, p, hold > 0)
+}
+
+// awaitDown returns when a process has ended and, where the component is held down,
+// each that was started before that was known.
+func (w *watcher) awaitDown(ctx context.Context, p *process, held bool) error {
+	for p != nil {
+		select {
+		case <-p.gone:
+		case <-ctx.Done():
+			return fmt.Errorf("process %d has not ended: %w", p.pid, context.Cause(ctx))
+		}
+		if !held {
+			return nil
+		}
+		w.mu.Lock()
+		w.look()
+		p, held = w.proc, w.held()
+		w.mu.Unlock()
 	}
+	return nil
 }
 
 // keepDown tells whoever starts the component to leave it down, or takes the hold
@@ -128,13 +146,20 @@ func (w *watcher) stopped(p *process, hold time.Duration) error {
 		}
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if hold <= 0 || !w.held() { // somebody has started it meanwhile
+		w.mu.Unlock()
 		return nil
 	}
 	w.note(func(st *componentState) { st.HoldUntil = time.Now().Add(hold) })
 	w.holdFor(hold)
-	return w.keepDown(context.Background())
+	err := w.keepDown(context.Background())
+	w.look()
+	p = w.proc
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.awaitDown(context.Background(), p, true)
 }
 
 // holdFor ends the hold later; with mu held.
