@@ -83,7 +83,7 @@ func (n *network) counters(handle string) (c *framework.LinkCounters, err error)
 	if err != nil {
 		return nil, err
 	}
-	all := add(s.Counted, sum(done))
+	all := add(add(s.Counted, sum(done)), framework.LinkCounters{Resets: n.resetter.count(handle)})
 	return &all, nil
 }
 

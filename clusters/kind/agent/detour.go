@@ -186,10 +186,10 @@ func quieten(devices [2]string) error {
 }
 
 // remove takes an impairment off every link, and tells what it had done to each.
-// Links that no other is on lead through user space no more from rebuild on; what is
-// left of them is returned, to be closed after that.
-func (d *detours) remove(handle string) (done map[string]framework.LinkCounters, idle []*detour) {
-	done = map[string]framework.LinkCounters{}
+// Links that no other is on lead through user space, with nothing done to them, until
+// rebuild.
+func (d *detours) remove(handle string) map[string]framework.LinkCounters {
+	done := map[string]framework.LinkCounters{}
 	for name, t := range d.all {
 		if id, ok := t.rules[handle]; ok {
 			t.sw.Remove(id)
@@ -197,19 +197,31 @@ func (d *detours) remove(handle string) (done map[string]framework.LinkCounters,
 			done[name] = framework.LinkCounters(c)
 			delete(t.rules, handle)
 		}
+	}
+	return done
+}
+
+// prune ends the detours that have no impairment on them, once nothing leads there.
+func (d *detours) prune() {
+	for name, t := range d.all {
 		if len(t.rules) == 0 {
 			delete(d.all, name)
-			idle = append(idle, t)
+			if err := t.sw.Close(); err != nil {
+				complain(err)
+			}
 		}
 	}
-	return done, idle
 }
 
 // rebuild leads exactly the links that have an impairment through user space.
 func (d *detours) rebuild(peers []Peer) error {
 	f := newFrames()
-	if len(d.all) == 0 {
-		return f.flush()
+	if d.idle() {
+		err := f.flush()
+		if err == nil {
+			d.prune()
+		}
+		return err
 	}
 	device, err := net.InterfaceByName(d.device)
 	if err != nil {
@@ -220,6 +232,9 @@ func (d *detours) rebuild(peers []Peer) error {
 	f.rule("out", 0, condemned(detoured))
 	f.rule("out", 0, condemned(condemnedToDrop)) // by another table, behind which it would be forgotten
 	for _, t := range d.all {
+		if len(t.rules) == 0 {
+			continue
+		}
 		chain := "in"
 		from, err := net.InterfaceByName(t.from.Device())
 		if err != nil {
@@ -234,7 +249,21 @@ func (d *detours) rebuild(peers []Peer) error {
 			f.rule(chain, from.Index, frameOf(prefix, t.out))
 		}
 	}
-	return f.flush()
+	err = f.flush()
+	if err == nil {
+		d.prune()
+	}
+	return err
+}
+
+// idle tells whether no link has an impairment on it.
+func (d *detours) idle() bool {
+	for _, t := range d.all {
+		if len(t.rules) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // counters tells what an impairment has done to each link so far.
@@ -272,13 +301,5 @@ func (n *network) detour(handle string, s *impairedState) error {
 
 // endDetour takes an impairment off the links, and tells what it had done to each.
 func (n *network) endDetour(handle string) (map[string]framework.LinkCounters, error) {
-	done, idle := n.detours.remove(handle)
-	if err := n.rebuild(); err != nil {
-		complain(fmt.Errorf("leading links past user space again: %w", err))
-	}
-	var errs []error
-	for _, t := range idle {
-		errs = append(errs, t.sw.Close())
-	}
-	return done, errors.Join(errs...)
+	return n.detours.remove(handle), n.rebuild()
 }

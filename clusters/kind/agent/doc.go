@@ -39,7 +39,7 @@
 // sender's. Changes are atomic on a node. Packets are matched by the addresses of the
 // other party, so that ARP goes on. Loss acts on packets as the kernel hands them on,
 // of which a large one may stand for several on a wire. A reset answers the sender of
-// each segment with RST; the other end gets one when it sends.
+// each segment with RST by the kernel and the receiver by the agent.
 //
 // What nftables cannot do (delay, rate, duplicates, reordering, corruption) is done by
 // the user-space switch of package vnet, through which the agent leads the frames of a

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,7 +9,12 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	etcdsnapshot "go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
+
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
 func etcdNode(t *testing.T) (n *testNode, db string) {
@@ -64,6 +70,38 @@ func TestRestoreEtcd(t *testing.T) {
 	if exists(filepath.Join(n.config.Dir, "snapshot.db")) {
 		t.Error("the snapshot is left on the node")
 	}
+
+	revision := takeSnapshot(t, snapshot)
+	must(t, n.RestoreEtcd(t.Context(), snapshot, members))
+	status, err := etcdsnapshot.NewV3(zap.NewNop()).Status(db)
+	if err != nil || status.Revision != revision {
+		t.Errorf("the data restored are %+v, want revision %d: %v", status, revision, err)
+	}
+	if p := n.process(framework.Etcd); p.PID != 0 || !p.Held {
+		t.Errorf("it is not held down any more: %+v", p)
+	}
+	must(t, n.Start(t.Context(), framework.Etcd))
+	n.runs(framework.Etcd)
+}
+
+// takeSnapshot writes one of a real member to a file and returns its revision.
+func takeSnapshot(t *testing.T, file string) int64 {
+	t.Helper()
+	config, err := etcdtest.New(t, 1).EtcdConfig("node-1")
+	must(t, err)
+	config.DialTimeout = patience
+	client, err := clientv3.New(config)
+	must(t, err)
+	defer client.Close()
+	put, err := client.Put(t.Context(), "key", "value")
+	must(t, err)
+	r, err := client.Snapshot(t.Context())
+	must(t, err)
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	must(t, err)
+	write(t, file, string(b))
+	return put.Header.Revision
 }
 
 func TestWipeData(t *testing.T) {

@@ -70,7 +70,7 @@ func newLab(t *testing.T, agents int) *lab {
 				l.inside(host, func() error { err = cmd.Start(); return err })
 				return err
 			}
-			n.node = p.Name
+			n.node, n.config.Device = p.Name, "eth0"
 			n.up()
 			l.nodes[host] = n
 			p.Agents = []*Client{n.Client}
@@ -127,15 +127,20 @@ func onThread(t *testing.T, do func() error) {
 	must(t, <-done)
 }
 
-// serve answers TCP on a port of a host with what it is sent.
-func (l *lab) serve(host int, port int) {
+func (l *lab) listen(host, port int) (listener net.Listener) {
 	l.t.Helper()
-	var listener net.Listener
 	l.inside(host, func() (err error) {
 		listener, err = net.Listen("tcp4", fmt.Sprintf("%s:%d", hostAddr(host), port))
 		return err
 	})
 	l.t.Cleanup(func() { _ = listener.Close() })
+	return listener
+}
+
+// serve answers TCP on a port of a host with what it is sent.
+func (l *lab) serve(host, port int) {
+	l.t.Helper()
+	listener := l.listen(host, port)
 	go func() {
 		for {
 			conn, err := listener.Accept()

@@ -35,7 +35,7 @@ type Network struct {
 	parties []Party
 
 	mu   sync.Mutex
-	last map[string]framework.LinkCounters // by handle and node, as last told
+	last map[string]framework.LinkCounters // by handle and node, as last told; guarded by mu
 }
 
 var (
@@ -204,13 +204,12 @@ func (n *Network) Restore(ctx context.Context, handle string) error {
 // ImpairmentCounters implements framework.NetworkFaulter. For an agent that does not
 // answer, as on a node without power, what it last told counts.
 func (n *Network) ImpairmentCounters(ctx context.Context, handle string) (sum framework.LinkCounters, err error) {
-	var mu sync.Mutex
 	known := false
 	err = n.each(n.agents(), func(c *Client) error {
 		var told *framework.LinkCounters
 		err := c.do(ctx, networkLimit, http.MethodPost, "counters", "reading the counters of links", &request{Handle: handle}, &told)
-		mu.Lock()
-		defer mu.Unlock()
+		n.mu.Lock()
+		defer n.mu.Unlock()
 		key := handle + " " + c.node
 		if err != nil {
 			last, ok := n.last[key]

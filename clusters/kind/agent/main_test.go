@@ -63,6 +63,7 @@ spec:
     command:
     - %[1]s
     - --name=node-1
+    - --initial-advertise-peer-urls=https://10.0.0.1:2380
     - --initial-cluster=node-1=https://10.0.0.1:2380
     - --initial-cluster-state=new
     ports:
@@ -76,7 +77,7 @@ func newNode(t *testing.T, pods ...framework.Component) *testNode {
 	dir := t.TempDir()
 	n := &testNode{t: t, file: filepath.Join(dir, "agent.json"), start: (*exec.Cmd).Start}
 	n.config = Config{Socket: filepath.Join(dir, "run", "agent.sock"), Dir: filepath.Join(dir, "state"),
-		Device: "eth0", Audit: filepath.Join(dir, "audit.log")}
+		Audit: filepath.Join(dir, "audit.log")}
 	manifests, suffix := filepath.Join(dir, "kubernetes", "manifests"), fmt.Sprintf("-%d", nodes.Add(1))
 	mkdir(t, manifests)
 	for _, pod := range pods {

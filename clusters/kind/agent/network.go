@@ -55,9 +55,10 @@ const restoredLimit = 64
 
 // network impairs the links of a node.
 type network struct {
-	store   *store
-	device  string
-	detours detours
+	store    *store
+	device   string
+	detours  detours
+	resetter *resetter
 	// cannot says why nothing can be done here.
 	cannot error
 
@@ -70,7 +71,8 @@ type network struct {
 }
 
 func newNetwork(device string, s *store) *network {
-	return &network{store: s, device: device, detours: detours{device: device, all: map[string]*detour{}}, timers: map[string]*time.Timer{}, off: map[string]bool{}}
+	return &network{store: s, device: device, detours: detours{device: device, all: map[string]*detour{}}, resetter: newResetter(),
+		timers: map[string]*time.Timer{}, off: map[string]bool{}}
 }
 
 func (n *network) saved() (all map[string]*impairedState) {
@@ -219,7 +221,7 @@ func (n *network) impair(r request) error {
 	case s.detoured():
 		err = n.detour(r.Handle, s)
 	default:
-		if err = b.addImpairment(r.Handle, r.Paths, r.Impairment); err == nil {
+		if err = b.addImpairment(r.Handle, r.Paths, r.Impairment, n.resetter.tell(r.Handle)); err == nil {
 			err = n.dispatch(b)
 		}
 	}
@@ -248,14 +250,14 @@ func (n *network) end(handle string) error {
 	var err error
 	if s.detoured() {
 		if done, err = n.endDetour(handle); err != nil {
-			complain(err) // of what nothing leads through any more
+			complain(fmt.Errorf("leading links past user space again: %w", err)) // nothing is done to them there
 		}
 	} else if done, err = n.endRules(handle, s); err != nil {
 		return fmt.Errorf("restoring links: %w", err)
 	}
 	n.store.note(func(st *state) {
 		delete(st.Impaired, handle)
-		st.Restored = append(st.Restored, restoredState{handle, add(s.Counted, sum(done))})
+		st.Restored = append(st.Restored, restoredState{handle, add(add(s.Counted, sum(done)), framework.LinkCounters{Resets: n.resetter.forget(handle)})})
 		st.Restored = st.Restored[max(0, len(st.Restored)-restoredLimit):]
 		foldDropped(st, done)
 	})

@@ -20,6 +20,7 @@ func (n *network) close() {
 	if n.cannot != nil {
 		return
 	}
+	n.resetter.close()
 	if b, err := newBatch(); err == nil {
 		if counted, err := b.counters(); err == nil {
 			n.store.note(func(st *state) { st.Counted = counted })
@@ -32,6 +33,11 @@ func (n *network) close() {
 func (n *network) resume() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.device == "" {
+		n.cannot = agenthttp.Unsupported("links of this node cannot be impaired: its agent was given no device")
+		return
+	}
+	n.resetter.start()
 	if err := n.takeOver(); err != nil {
 		n.cannot = agenthttp.Unsupported(fmt.Sprintf("links of this node cannot be impaired: nftables does not work here: %v", err))
 		complain(n.cannot)
@@ -99,7 +105,7 @@ func (n *network) takeOver() error {
 	})
 	b.begin()
 	for handle, s := range saved {
-		if err := b.addImpairment(handle, s.Paths, s.Impairment); err != nil {
+		if err := b.addImpairment(handle, s.Paths, s.Impairment, n.resetter.tell(handle)); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -149,12 +150,25 @@ func TestPorts(t *testing.T) {
 	l.mustDial(node2, 2380)
 }
 
+// TestReset resets connections that are made from either end. Who sends something
+// gets RST, and so does the other end, which only listens.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
 	l.serve(node1, 2380)
 	l.serve(node2, 2380)
 	for _, from := range []int{node1, node2} {
+		listener := l.listen(1-from, 2381)
+		accepted := make(chan net.Conn, 1)
+		go func() {
+			if conn, err := listener.Accept(); err == nil {
+				accepted <- conn
+			}
+		}()
+		speaks, err := l.dial(from, 2381, 5*time.Second)
+		must(t, err)
+		listens := <-accepted
+		defer listens.Close()
 		busy, idle := l.mustDial(from, 2380), l.mustDial(from, 2380)
 		handle := l.impair(framework.Impairment{Reset: true}, time.Hour, link(node1), link(node2))
 		if err := echo(busy, 5*time.Second); !errors.Is(err, syscall.ECONNRESET) {
@@ -163,15 +177,25 @@ func TestReset(t *testing.T) {
 		if _, err := l.dial(from, 2380, 5*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("a new connection of %s: %v", hostName(from), err)
 		}
+		_, _ = speaks.Write([]byte("x"))
+		_ = listens.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if _, err := listens.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the end that listens to %s: %v", hostName(from), err)
+		}
 		if !l.passes(from) {
 			t.Error("what is not TCP does not pass")
 		}
-		if c := l.counters(handle); c.Resets < 2 || c.Dropped != c.Resets {
+		c := l.counters(handle)
+		if c.Dropped < 2 || c.Resets <= c.Dropped {
 			t.Errorf("the counters say %+v", c)
 		}
 		l.restore(handle)
+		if after := l.counters(handle); after.Resets < c.Resets {
+			t.Errorf("restored, the counters say %+v, before %+v", after, c)
+		}
 		must(t, echo(idle, 5*time.Second))
 		l.mustDial(from, 2380)
+		_ = listener.Close()
 	}
 }
 

@@ -157,8 +157,8 @@ func (b *batch) begin() {
 }
 
 // addImpairment makes the chains of an impairment. They are out of force until
-// dispatch leads to them.
-func (b *batch) addImpairment(handle string, paths []Path, imp framework.Impairment) error {
+// dispatch leads to them. tell has the kernel tell of what is reset.
+func (b *batch) addImpairment(handle string, paths []Path, imp framework.Impairment, tell []expr.Any) error {
 	if imp.Established {
 		err := b.AddSet(&nftables.Set{Table: b.table, Name: freshSet(handle), KeyType: nftables.TypeInteger,
 			Dynamic: true, HasTimeout: true, Timeout: freshTimeout, Size: freshLimit}, nil)
@@ -186,7 +186,7 @@ func (b *batch) addImpairment(handle string, paths []Path, imp framework.Impairm
 				}
 			}
 		}
-		b.act(act, handle, i, imp)
+		b.act(act, handle, i, imp, tell)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ const (
 )
 
 // act fills the chain that does an impairment to the packets of a path.
-func (b *batch) act(chain, handle string, path int, imp framework.Impairment) {
+func (b *batch) act(chain, handle string, path int, imp framework.Impairment, tell []expr.Any) {
 	count := func(what string) []expr.Any {
 		return []expr.Any{&expr.Objref{Type: int(nftables.ObjTypeCounter), Name: counterName(handle, path, what)}}
 	}
@@ -220,7 +220,7 @@ func (b *batch) act(chain, handle string, path int, imp framework.Impairment) {
 	b.rule(chain, count(matched))
 	switch {
 	case imp.Reset:
-		b.rule(chain, count(dropped), count(resets), condemn(condemnedToReset))
+		b.rule(chain, count(dropped), count(resets), tell, condemn(condemnedToReset))
 	case imp.Cut:
 		b.rule(chain, count(dropped), condemn(condemnedToDrop))
 	case imp.Loss > 0:
