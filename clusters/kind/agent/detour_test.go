@@ -83,7 +83,7 @@ func TestUserSpace(t *testing.T) {
 	t.Parallel()
 	l := detourLab(t)
 	for _, from := range []int{node1, node2} {
-		handle := l.impair(framework.Impairment{Duplicate: 1}, time.Hour, link(from))
+		handle := l.impair(framework.Impairment{Duplicate: 1}, time.Hour, link(from, 9997))
 		if came := l.datagrams(from, 9997, 20, 40); came != 40 {
 			t.Errorf("from %s: %d packets came of 20 that were sent twice", hostName(from), came)
 		}

@@ -196,9 +196,18 @@ func (l *lab) datagrams(from, port, count, most int) (came int) {
 	l.t.Helper()
 	var receiver net.PacketConn
 	var sender net.Conn
-	l.inside(1-from, func() (err error) {
-		receiver, err = net.ListenPacket("udp4", fmt.Sprintf("%s:%d", hostAddr(1-from), port))
-		return err
+	// A process that is being started, as by another test, keeps sockets open that
+	// are closed here until it has become another program.
+	eventually(l.t, "the port is free", func() bool {
+		l.inside(1-from, func() error {
+			conn, err := net.ListenPacket("udp4", fmt.Sprintf("%s:%d", hostAddr(1-from), port))
+			if errors.Is(err, unix.EADDRINUSE) {
+				return nil
+			}
+			receiver = conn
+			return err
+		})
+		return receiver != nil
 	})
 	defer receiver.Close()
 	l.inside(from, func() (err error) {

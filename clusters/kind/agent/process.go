@@ -22,6 +22,8 @@ type process struct {
 	ticks uint64
 	fd    int           // of pidfd_open, closed when it has ended
 	gone  chan struct{} // closed when its end was taken note of
+	// stray says that it was started while its component is held down.
+	stray bool
 	// killed says that this agent has sent SIGKILL.
 	killed atomic.Bool
 }

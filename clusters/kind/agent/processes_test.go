@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -326,5 +327,34 @@ func TestConnect(t *testing.T) {
 	}
 	if err := connect([]string{n.config.Socket + ".none"}, in, out); err == nil {
 		t.Error("connected to a socket that is not there")
+	}
+}
+
+// TestKeep kills an agent that no systemd starts again.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler)
+	n.up()
+	n.kill()
+	exe, err := os.Executable()
+	must(t, err)
+	keep := &exec.Cmd{Path: exe, Args: []string{roleKeep, n.file}, Env: os.Environ(), Stdout: os.Stdout,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+	must(t, keep.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-keep.Process.Pid, syscall.SIGKILL)
+		_ = keep.Wait()
+	})
+	last := 0
+	for range 2 {
+		eventually(t, "another agent answers", func() bool {
+			pids, err := procfs.Find("/proc", func(args []string) bool { return slices.Equal(args, []string{roleAgent, n.file}) })
+			if err != nil || len(pids) != 1 || pids[0] == last || n.Ping(t.Context()) != nil {
+				return false
+			}
+			last = pids[0]
+			return true
+		})
+		must(t, syscall.Kill(last, syscall.SIGKILL))
 	}
 }

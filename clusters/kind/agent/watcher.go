@@ -111,11 +111,17 @@ func (w *watcher) look() {
 	w.runs(p)
 }
 
-// runs takes note of a process; with mu held.
+// runs takes note of a process; with mu held. One that is started while the component
+// is held down is ended and counts for nothing: whoever started it had not heard yet.
 func (w *watcher) runs(p *process) {
 	w.proc = p
 	saved := w.saved()
-	if known := saved.PID == p.pid && saved.StartTicks == p.ticks; !known {
+	known := saved.PID == p.pid && saved.StartTicks == p.ticks
+	p.stray = !known && !saved.HoldUntil.IsZero()
+	switch {
+	case p.stray:
+		_ = p.signal(syscall.SIGKILL)
+	case !known:
 		began, err := procfs.Started(p.ticks)
 		if err != nil {
 			began = time.Now()
@@ -129,10 +135,6 @@ func (w *watcher) runs(p *process) {
 			}
 			st.PID, st.StartTicks, st.Started, st.ThawAt = p.pid, p.ticks, began, time.Time{}
 		})
-		if !saved.HoldUntil.IsZero() {
-			// Whoever starts it had not yet heard that it is held down.
-			_ = p.signal(syscall.SIGKILL)
-		}
 	}
 	w.crashLater()
 	go func() {
@@ -144,7 +146,9 @@ func (w *watcher) runs(p *process) {
 func (w *watcher) ended(p *process, how string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.note(func(st *componentState) { st.PID, st.StartTicks, st.LastExit = 0, 0, how })
+	if !p.stray {
+		w.note(func(st *componentState) { st.PID, st.StartTicks, st.LastExit = 0, 0, how })
+	}
 	w.proc = nil
 	p.close()
 	close(p.gone)
@@ -179,8 +183,8 @@ func (w *watcher) process() framework.Process {
 			return now
 		}
 		st, err := procfs.ReadStat("/proc", p.pid)
-		if err != nil || st.StartTicks != p.ticks || st.Ended() {
-			<-p.gone // how it ended is being found out
+		if p.stray || err != nil || st.StartTicks != p.ticks || st.Ended() {
+			<-p.gone // it is being killed, or how it ended is being found out
 			continue
 		}
 		now.PID, now.StartTicks, now.State = p.pid, p.ticks, st.State
