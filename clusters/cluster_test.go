@@ -255,3 +255,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestProcessorShare(t *testing.T) {
+	for _, test := range []struct{ processors, nodes, want int }{
+		{1, 3, 1}, {2, 3, 1}, {2, 1, 2}, {3, 3, 1}, {4, 3, 2}, {8, 3, 3}, {64, 5, 13},
+	} {
+		if got := ProcessorShare(test.processors, test.nodes); got != test.want {
+			t.Errorf("ProcessorShare(%d, %d) = %d, want %d", test.processors, test.nodes, got, test.want)
+		}
+	}
+}

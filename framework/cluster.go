@@ -25,8 +25,11 @@ const (
 	EtcdBalancer Component = "etcd-balancer"
 	Kwok         Component = "kwok"
 	// NodeAgent is the process watcher of a node: what starts its components
-	// and starts them again. It is no member of Node.Components.
+	// and starts them again, such as a kubelet. It is no member of
+	// Node.Components.
 	NodeAgent Component = "node-agent"
+	// ContainerRuntime is what a kubelet starts containers with.
+	ContainerRuntime Component = "containerd"
 	// Podmaster is what elects components of its node from outside; see LockReporter.
 	Podmaster Component = "podmaster"
 )

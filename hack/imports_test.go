@@ -68,6 +68,15 @@ func checkJudge(file, imported string) error {
 	return nil
 }
 
+// checkKind keeps kind's library behind its provider.
+func checkKind(folder, imported string) error {
+	within := folder == "clusters/kind" || strings.HasPrefix(folder, "clusters/kind/")
+	if strings.HasPrefix(imported, "sigs.k8s.io/kind") && !within {
+		return fmt.Errorf("only clusters/kind may import %s", imported)
+	}
+	return nil
+}
+
 func TestImportsGoOneWay(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -108,6 +117,9 @@ func TestImportsGoOneWay(t *testing.T) {
 				return err
 			}
 			folder := filepath.ToSlash(filepath.Dir(rel))
+			if err := checkKind(folder, imported); err != nil {
+				t.Errorf("%s: %v", rel, err)
+			}
 			if own, ok := strings.CutPrefix(imported, module+"/"); ok {
 				seen++
 				if err := checkImport(folder, own); err != nil {
@@ -157,6 +169,11 @@ func TestCheckImport(t *testing.T) {
 	} {
 		if err := checkImport(test.folder, test.imported); (err == nil) != test.ok {
 			t.Errorf("%s imports %s: %v, want ok = %v", test.folder, test.imported, err, test.ok)
+		}
+	}
+	for folder, ok := range map[string]bool{"clusters/kind": true, "clusters/kind/image": true, "clusters/local": false, "cmd/holdfast": false, "clusters/kinder": false} {
+		if err := checkKind(folder, "sigs.k8s.io/kind/pkg/cluster"); (err == nil) != ok {
+			t.Errorf("%s imports kind: %v, want ok = %v", folder, err, ok)
 		}
 	}
 	for imported, ok := range map[string]bool{"time": true, "net/http": false, "os": false, "k8s.io/client-go/rest": false, "network": true} {

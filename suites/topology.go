@@ -5,7 +5,6 @@ import (
 	"maps"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -41,20 +40,23 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	return &c, c.Validate()
 }
 
-// Here returns the scenarios with what this machine lacks for the way of balancing that
-// they ask for. What the run itself asks for is not theirs: a run whose own cluster
+// Here returns the scenarios with what a provider lacks on this machine for the cluster
+// that they ask for. What the run itself asks for is not theirs: a run whose own cluster
 // cannot be made fails.
-func Here(run *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
+func Here(p clusters.Provider, run *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
+	if p.Lacks(run) != "" {
+		return all
+	}
 	here := make([]*scenarios.Scenario, len(all))
 	for i, s := range all {
 		here[i] = s
 		c, err := Cluster(run, s.Spec.Cluster)
-		if err != nil || c.Spec.LoadBalancer.Kind == run.Spec.LoadBalancer.Kind {
+		if err != nil {
 			continue
 		}
-		if why := local.Missing(c); why != "" {
+		if why := p.Lacks(c); why != "" {
 			copied := *s
-			copied.Missing = fmt.Sprintf("the balancer %s cannot be had on this machine: %s", c.Spec.LoadBalancer.Kind, why)
+			copied.Missing = fmt.Sprintf("the provider %s cannot make the cluster that it asks for: %s", p.Name(), why)
 			here[i] = &copied
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -40,7 +41,7 @@ func TestHere(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // nothing is installed
 	all := []*scenarios.Scenario{{}, {Spec: scenarios.Spec{Cluster: scenarios.Topology{LoadBalancer: "nginx"}}},
 		{Spec: scenarios.Spec{Cluster: scenarios.Topology{LoadBalancer: "haproxy"}}}, {Spec: scenarios.Spec{Cluster: scenarios.Topology{LoadBalancer: "vip"}}}}
-	here := Here(clusters.Default(), all)
+	here := Here(local.Provider{}, clusters.Default(), all)
 	for i, want := range []string{"", "install nginx-light", "install haproxy", ""} {
 		if why := here[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
 			t.Errorf("scenario %d: %q, want %q", i, why, want)
@@ -51,7 +52,7 @@ func TestHere(t *testing.T) {
 	}
 	run := clusters.Default()
 	run.Spec.LoadBalancer.Kind = clusters.BalancerNGINX
-	if why := Here(run, all)[1].NotFor(3); why != "" {
+	if why := Here(local.Provider{}, run, all)[1].NotFor(3); why != "" {
 		t.Errorf("what the run itself asks for: %q", why)
 	}
 }

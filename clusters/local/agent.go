@@ -8,10 +8,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -149,8 +149,7 @@ type agentRequest struct {
 // ServeHTTP answers GET /processes and POST /kill, /stop, /start, /reload, /freeze,
 // /thaw, /crash-loop, /end-crash-loop, /admit and /press, and what clocks.serve does.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if tooLate(r) {
-		http.Error(w, "the request came too late", nothingDoneStatus)
+	if agenthttp.RefuseLate(w, r) {
 		return
 	}
 	if r.Method == http.MethodGet && r.URL.Path == "/processes" {
@@ -212,37 +211,20 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	switch {
-	case errors.Is(err, framework.ErrNothingDone):
-		http.Error(w, err.Error(), nothingDoneStatus)
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusConflict)
+	if err != nil {
+		agenthttp.Error(w, err)
 	}
 }
 
-// untilHeader says when the one who asks gives up, in nanoseconds since 1970. An
-// agent that was frozen finds requests that nobody stands by any more.
-const untilHeader = "Holdfast-Until"
-
-func tooLate(r *http.Request) bool {
-	until, err := strconv.ParseInt(r.Header.Get(untilHeader), 10, 64)
-	return err == nil && time.Now().After(time.Unix(0, until))
-}
-
-// nothingDoneStatus is that of an answer which is framework.ErrNothingDone.
-const nothingDoneStatus = http.StatusPreconditionFailed
-
 // agentClient talks to a node agent.
 type agentClient struct {
+	*agenthttp.Client
 	node string
-	http *http.Client
 }
 
 func newAgentClient(node, socket string) *agentClient {
-	return &agentClient{node: node, http: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		},
-	}}}
+	return &agentClient{node: node, Client: agenthttp.NewClient(func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	})}
 }

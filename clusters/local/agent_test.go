@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -47,7 +48,7 @@ func TestAgentRefusesLateRequests(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
-		if code := <-refused; code != nothingDoneStatus {
+		if code := <-refused; code != agenthttp.NothingDoneStatus {
 			t.Errorf("%s: answered with status %d", name, code)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -37,7 +38,7 @@ func cpuTime(b *testing.B) time.Duration {
 			ticks += n
 		}
 	}
-	return time.Duration(ticks) * clockTick
+	return time.Duration(ticks) * procfs.ClockTick
 }
 
 // memory returns the proportional set size of every process in the sandbox but

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -49,7 +50,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
 	if n.spoilt.components[c] != nil {
-		return nothingDone(fmt.Sprintf("the certificates of %s on %s are spoilt already", c, n.Name()))
+		return agenthttp.NothingDone(fmt.Sprintf("the certificates of %s on %s are spoilt already", c, n.Name()))
 	}
 	files, bad := &spoiltFiles{own: map[string][]byte{}}, map[string][]byte{}
 	for _, name := range names {

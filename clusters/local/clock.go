@@ -2,12 +2,12 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/local/clock"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -53,19 +53,7 @@ const clockLimit = 20 * time.Second
 // exchange sends a request with a JSON body and reads the answer into out, unless
 // that is nil.
 func (c *agentClient) exchange(ctx context.Context, method, path string, in, out any) error {
-	b, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := within(ctx, clockLimit)
+	ctx, cancel := agenthttp.Within(ctx, clockLimit)
 	defer cancel()
-	resp, err := c.send(ctx, method, path[1:], b)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if out == nil {
-		return nil
-	}
-	return json.NewDecoder(resp.Body).Decode(out)
+	return c.Call(ctx, method, path[1:], in, out)
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -170,7 +171,7 @@ func ready(t *testing.T, c *Cluster, entrance string) bool {
 				t.Fatal(err)
 			}
 			defer client.CloseIdleConnections()
-			_, err = request(t.Context(), client, http.MethodGet, e.Config.Host+"/readyz", "")
+			_, err = await.Request(t.Context(), client, http.MethodGet, e.Config.Host+"/readyz", "")
 			return err == nil
 		}
 	}
@@ -278,15 +279,5 @@ func TestCreateLeavesNothingWhenItFails(t *testing.T) {
 	}
 	if _, err := net.InterfaceByName("holdfast0"); err == nil {
 		t.Error("the harness's network device is left")
-	}
-}
-
-func TestShare(t *testing.T) {
-	for _, test := range []struct{ processors, nodes, want int }{
-		{1, 3, 1}, {2, 3, 1}, {2, 1, 2}, {3, 3, 1}, {4, 3, 2}, {8, 3, 3}, {64, 5, 13},
-	} {
-		if got := share(test.processors, test.nodes); got != test.want {
-			t.Errorf("share(%d, %d) = %d, want %d", test.processors, test.nodes, got, test.want)
-		}
 	}
 }

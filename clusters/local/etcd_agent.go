@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,6 +12,8 @@ import (
 
 	"go.etcd.io/etcd/server/v3/storage/wal"
 
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -66,15 +66,15 @@ func (s *supervisor) replaceDown(order etcdOrder) error {
 // data: one may just be starting without it.
 func (s *supervisor) replaceNow(ctx context.Context, order etcdOrder) error {
 	s.a.update(s.spec.Name, func(st *savedState) { st.Etcd = &order })
-	return poll(ctx, 20*time.Millisecond, func(context.Context) error {
+	return await.Until(ctx, 20*time.Millisecond, func(context.Context) error {
 		if o := s.a.saved(s.spec.Name).Etcd; o == nil || o.Done {
 			return nil
 		}
 		if err := s.kill(0); err != nil && !errors.Is(err, errNotRunning) && !errors.Is(err, syscall.ESRCH) {
-			return fatal(err)
+			return await.Fatal(err)
 		}
 		if err := s.start(); err != nil {
-			return fatal(err)
+			return await.Fatal(err)
 		}
 		return errors.New("it has not been started with its new data")
 	})
@@ -89,7 +89,7 @@ func (s *supervisor) arguments() ([]string, error) {
 	}
 	data := argument(s.spec.Args, "data-dir")
 	if !order.Done {
-		if err := replaceData(data, order.From); err != nil {
+		if err := etcddata.Replace(data, order.From); err != nil {
 			return nil, err
 		}
 		s.a.update(s.spec.Name, func(st *savedState) {
@@ -104,32 +104,6 @@ func (s *supervisor) arguments() ([]string, error) {
 	}
 	s.a.update(s.spec.Name, func(st *savedState) { st.Etcd = nil })
 	return s.spec.Args, nil
-}
-
-// replaceData empties a member's data directory, which may be a mount point,
-// and fills it with what is in from.
-func replaceData(data, from string) error {
-	entries, err := os.ReadDir(data)
-	if err != nil {
-		return fmt.Errorf("reading the member's data directory: %w", err)
-	}
-	for _, e := range entries {
-		if err := os.RemoveAll(filepath.Join(data, e.Name())); err != nil {
-			return fmt.Errorf("wiping the member's data: %w", err)
-		}
-	}
-	if from == "" {
-		return nil
-	}
-	// A snapshot holds one directory.
-	err = os.Rename(filepath.Join(from, "member"), filepath.Join(data, "member"))
-	if errors.Is(err, syscall.EXDEV) {
-		err = os.CopyFS(data, os.DirFS(from))
-	}
-	if err != nil {
-		return fmt.Errorf("filling the member's data directory: %w", err)
-	}
-	return os.RemoveAll(from)
 }
 
 // argument returns the value of an argument --name=value, empty without it.

@@ -23,7 +23,9 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // UpOptions say how Up makes a cluster.
@@ -55,33 +57,6 @@ type Handle struct {
 	dir  string
 }
 
-// stateRoot returns the directory that holds a directory for each cluster. Its
-// path is short, since it holds sockets.
-func stateRoot() string {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "holdfast")
-	}
-	return filepath.Join("/tmp", "holdfast-"+strconv.Itoa(os.Geteuid()))
-}
-
-// makeStateRoot makes the directory of all clusters' state, for this user's eyes
-// and hands alone: a kubeconfig in it can name programs to run.
-func makeStateRoot() error {
-	root := stateRoot()
-	if err := os.MkdirAll(root, 0o700); err != nil {
-		return fmt.Errorf("making the directory for the state of clusters: %w", err)
-	}
-	st, err := os.Lstat(root)
-	if err != nil {
-		return fmt.Errorf("looking at the directory for the state of clusters: %w", err)
-	}
-	owner, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || !st.IsDir() || int(owner.Uid) != os.Geteuid() || st.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s must be a directory that belongs to this user, with mode 0700, and is not; remove it, or set XDG_RUNTIME_DIR", root)
-	}
-	return nil
-}
-
 // Up makes a cluster that runs until it is taken down, also when this process
 // ends before. When it fails or ctx ends before it is done, nothing is left,
 // but for one case: a cluster that runs without becoming ready stays, so that
@@ -91,17 +66,17 @@ func Up(ctx context.Context, spec *clusters.Cluster, o UpOptions) (*Handle, erro
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	if err := makeStateRoot(); err != nil {
+	if err := system.MakeStateRoot(); err != nil {
 		return nil, err
 	}
 	// One at a time: what is left of a dead cluster must not be what another
 	// command is just making.
-	starting := flock.New(filepath.Join(stateRoot(), "."+name+".lock"))
+	starting := flock.New(filepath.Join(system.StateRoot(), "."+name+".lock"))
 	if _, err := starting.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("waiting for another start of cluster %s: %w", name, err)
 	}
 	defer starting.Unlock()
-	h := &Handle{Name: name, dir: filepath.Join(stateRoot(), name)}
+	h := &Handle{Name: name, dir: filepath.Join(system.StateRoot(), name)}
 	if h.running() {
 		return nil, fmt.Errorf("%w: %s; take it down with `holdfast down --name %s`, or give this one another --name", ErrRunning, name, name)
 	}
@@ -238,19 +213,19 @@ func (h *Handle) running() bool {
 
 // List returns the names of the clusters that run, sorted.
 func List() ([]string, error) {
-	if _, err := os.Lstat(stateRoot()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(system.StateRoot()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err := makeStateRoot(); err != nil {
+	if err := system.MakeStateRoot(); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(stateRoot())
+	entries, err := os.ReadDir(system.StateRoot())
 	if err != nil {
 		return nil, fmt.Errorf("listing clusters: %w", err)
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() && (&Handle{dir: filepath.Join(stateRoot(), e.Name())}).running() {
+		if e.IsDir() && (&Handle{dir: filepath.Join(system.StateRoot(), e.Name())}).running() {
 			names = append(names, e.Name())
 		}
 	}
@@ -278,7 +253,7 @@ func Open(name string) (*Handle, error) {
 		}
 		return nil, fmt.Errorf("%w: %s; running: %s", ErrNoCluster, name, strings.Join(names, ", "))
 	}
-	return &Handle{Name: name, dir: filepath.Join(stateRoot(), name)}, nil
+	return &Handle{Name: name, dir: filepath.Join(system.StateRoot(), name)}, nil
 }
 
 // Dir returns the directory of the cluster's state. Its logs are in
@@ -363,7 +338,7 @@ func (h *Handle) Down(ctx context.Context) error {
 		}
 		return nil
 	}
-	if poll(grace, 10*time.Millisecond, ended) != nil {
+	if await.Until(grace, 10*time.Millisecond, ended) != nil {
 		// The keeper's end ends the sandbox, whatever state it is in.
 		pid, err := h.keeperPID()
 		if err != nil {
@@ -372,7 +347,7 @@ func (h *Handle) Down(ctx context.Context) error {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
 			return fmt.Errorf("ending the keeper of cluster %s: %w", h.Name, err)
 		}
-		if err := poll(ctx, 10*time.Millisecond, ended); err != nil {
+		if err := await.Until(ctx, 10*time.Millisecond, ended); err != nil {
 			return err
 		}
 	}

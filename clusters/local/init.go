@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 )
 
 // initConfig is what the first process of a machine is told, on descriptor 3,
@@ -76,11 +78,11 @@ func runInit() error {
 		case err != nil:
 			return fmt.Errorf("waiting for processes: %w", err)
 		case agent.ended(pid):
-			fmt.Fprintf(exits, "%s %s\n", agentExit, exitWords(ws))
+			fmt.Fprintf(exits, "%s %s\n", agentExit, procfs.ExitWords(ws))
 			go agent.restart()
 		default:
 			// One short write, so that a reader sees whole lines only.
-			fmt.Fprintf(exits, "%d %s\n", pid, exitWords(ws))
+			fmt.Fprintf(exits, "%d %s\n", pid, procfs.ExitWords(ws))
 		}
 	}
 }
@@ -153,12 +155,4 @@ func setUpMachine(cfg initConfig) error {
 		return fmt.Errorf("writing resolv.conf: %w", err)
 	}
 	return bindOver(resolv, "/etc/resolv.conf")
-}
-
-// exitWords says how a process ended, as os.ProcessState does.
-func exitWords(ws syscall.WaitStatus) string {
-	if ws.Signaled() {
-		return "signal: " + ws.Signal().String()
-	}
-	return fmt.Sprintf("exit status %d", ws.ExitStatus())
 }

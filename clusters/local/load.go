@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -165,13 +166,13 @@ func (l loaded) load(handle string) (*machineProcess, error) {
 	if err != nil {
 		return nil, nil // without power nothing runs
 	}
-	pids, err := find(proc, func(args []string) bool { return len(args) == 3 && args[0] == roleLoad && args[1] == handle })
+	pids, err := procfs.Find(proc, func(args []string) bool { return len(args) == 3 && args[0] == roleLoad && args[1] == handle })
 	if err != nil && l.m.powered() {
 		return nil, fmt.Errorf("looking for load %s on %s: %w", handle, l.m.name, err)
 	}
 	for _, pid := range pids {
-		if st, err := readStat(proc, pid); err == nil && st.state != "Z" {
-			return &machineProcess{proc, pid, st}, nil
+		if st, err := procfs.ReadStat(proc, pid); err == nil && st.State != "Z" {
+			return &machineProcess{procfs.Process{Proc: proc, PID: pid, Stat: st}}, nil
 		}
 	}
 	return nil, nil
@@ -183,7 +184,7 @@ func (l loaded) Relieve(ctx context.Context, handle string) error {
 	if err != nil || p == nil {
 		return err
 	}
-	if err := p.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("ending load %s on %s: %w", handle, l.m.name, err)
 	}
 	return p.gone(ctx)
@@ -195,9 +196,9 @@ func (l loaded) Load(_ context.Context, handle string) (framework.Load, error) {
 	if err != nil || p == nil {
 		return framework.Load{}, err
 	}
-	load := framework.Load{PID: p.pid, StartTicks: p.startTicks, CPUTime: p.cpu}
+	load := framework.Load{PID: p.PID, StartTicks: p.StartTicks, CPUTime: p.CPU}
 	read := func(file string) string {
-		b, readErr := os.ReadFile(filepath.Join(p.proc, strconv.Itoa(p.pid), file))
+		b, readErr := os.ReadFile(filepath.Join(p.Proc, strconv.Itoa(p.PID), file))
 		err = errors.Join(err, readErr)
 		return string(bytes.TrimSpace(b))
 	}
@@ -207,7 +208,7 @@ func (l loaded) Load(_ context.Context, handle string) (framework.Load, error) {
 			load.Anonymous, _ = kibibytes(rest)
 		}
 	}
-	if err != nil && p.over() {
+	if err != nil && p.Over() {
 		return framework.Load{}, nil
 	}
 	return load, err

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 )
@@ -142,47 +142,13 @@ func (m *machine) boot(ctx context.Context) error {
 func (m *machine) awaitAgent(ctx context.Context, l *life) error {
 	ctx, cancel := context.WithTimeout(ctx, agentUp)
 	defer cancel()
-	return poll(ctx, 5*time.Millisecond, func(ctx context.Context) error {
+	return await.Until(ctx, 5*time.Millisecond, func(ctx context.Context) error {
 		select {
 		case <-l.ended:
-			return fatal(fmt.Errorf("its first process ended; see %s", filepath.Join(m.logs, "node-agent.log")))
+			return await.Fatal(fmt.Errorf("its first process ended; see %s", filepath.Join(m.logs, "node-agent.log")))
 		default:
 		}
 		_, err := m.agent.processes(ctx)
 		return err
 	})
-}
-
-// fatalError ends a poll at once.
-type fatalError struct{ error }
-
-func (e fatalError) Unwrap() error { return e.error }
-
-func fatal(err error) error { return fatalError{err} }
-
-// poll calls try until it returns no error. When ctx ends first, or try returns
-// a fatal error, it returns the last error of try.
-func poll(ctx context.Context, every time.Duration, try func(context.Context) error) error {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	var last error
-	for {
-		err := try(ctx)
-		if err == nil {
-			return nil
-		}
-		var f fatalError
-		if errors.As(err, &f) {
-			return f.error
-		}
-		// What the end of ctx itself broke says less than what came before.
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w (gave up: %w)", last, context.Cause(ctx))
-		case <-ticker.C:
-		}
-	}
 }

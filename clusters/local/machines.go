@@ -92,15 +92,9 @@ func (c *Cluster) component(m *machine, cmd component.Command, path string) (com
 		}
 	}
 	return componentSpec{Name: cmd.Component, Path: path, Args: append([]string{cmd.Binary}, cmd.Args...), Dir: m.dir,
-		Env: []string{fmt.Sprintf("GOMAXPROCS=%d", share(runtime.NumCPU(), len(c.spec.Spec.Nodes)))},
+		Env: []string{fmt.Sprintf("GOMAXPROCS=%d", clusters.ProcessorShare(runtime.NumCPU(), len(c.spec.Spec.Nodes)))},
 		Log: filepath.Join(m.logs, string(cmd.Component)+".log")}, nil
 }
-
-// share is how many of this machine's processors one of so many nodes gets to use at a
-// time, as if it were a machine of its own. Where all of a dozen processes reach for
-// every processor, they mostly get in each other's way: on two processors three nodes
-// take an eighth more of them, and a fifth longer to start.
-func share(processors, nodes int) int { return max(1, (processors+nodes-1)/nodes) }
 
 // binary returns the path of a binary in the cache.
 func (c *Cluster) binary(p release.Product, version, name string) (string, error) {

@@ -26,12 +26,7 @@ func (a *agent) serveLookup(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *agentClient) lookUp(ctx context.Context, name string) (found framework.Lookup, err error) {
-	resp, err := c.send(ctx, http.MethodGet, "lookup?name="+url.QueryEscape(name), nil)
-	if err == nil {
-		defer resp.Body.Close()
-		err = json.NewDecoder(resp.Body).Decode(&found)
-	}
-	if err != nil {
+	if err := c.Call(ctx, http.MethodGet, "lookup?name="+url.QueryEscape(name), nil, &found); err != nil {
 		return found, fmt.Errorf("looking up %s on %s: %w", name, c.node, err)
 	}
 	return found, nil

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -42,8 +43,8 @@ func (m *machine) owners() (map[int]framework.Component, error) {
 		if ns, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/pid")); err != nil || ns != namespace {
 			continue
 		}
-		if st, err := readStat("/proc", pid); err == nil && st.state != "Z" && st.state != "X" {
-			parents[pid] = st.parent
+		if st, err := procfs.ReadStat("/proc", pid); err == nil && st.State != "Z" && st.State != "X" {
+			parents[pid] = st.Parent
 			inner[innerPID(pid)] = pid
 		}
 	}
@@ -54,7 +55,7 @@ func (m *machine) owners() (map[int]framework.Component, error) {
 	owners := map[int]framework.Component{}
 	for c, s := range state {
 		if pid, ok := inner[s.PID]; ok && s.PID != 0 {
-			if st, err := readStat("/proc", pid); err == nil && st.startTicks == s.StartTicks {
+			if st, err := procfs.ReadStat("/proc", pid); err == nil && st.StartTicks == s.StartTicks {
 				owners[pid] = c
 			}
 		}

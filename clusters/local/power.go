@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
 // powerOn starts the machine with the disk it had, and returns when its agent
@@ -46,7 +48,7 @@ func (m *machine) cutPower(ttl time.Duration, then func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.powered() {
-		return nothingDone(fmt.Sprintf("machine %s is off already", m.name))
+		return agenthttp.NothingDone(fmt.Sprintf("machine %s is off already", m.name))
 	}
 	m.cancel()
 	m.pullPlug()
@@ -114,7 +116,7 @@ func (m *machine) pullPlug() {
 		m.port = nil
 	}
 	m.watcher.stop()
-	m.agent.http.CloseIdleConnections()
+	m.agent.Close()
 }
 
 // powered tells whether the machine's first process lives. It does not wait for

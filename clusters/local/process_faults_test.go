@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -96,8 +97,8 @@ func testWithoutAgent(t *testing.T, c *Cluster) {
 		t.Fatal(err)
 	}
 	scheduler := before[framework.Scheduler]
-	victim := machineProcess{proc, scheduler.PID, processStat{startTicks: scheduler.StartTicks}}
-	if err := victim.signal(syscall.SIGKILL); err != nil {
+	victim := machineProcess{procfs.Process{Proc: proc, PID: scheduler.PID, Stat: procfs.Stat{StartTicks: scheduler.StartTicks}}}
+	if err := victim.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if err := victim.gone(t.Context()); err != nil {
@@ -249,7 +250,7 @@ func scathed(t *testing.T, c *Cluster) string {
 		if err != nil {
 			return err.Error()
 		}
-		if loads, err := find(proc, func(args []string) bool { return args[0] == roleLoad }); err != nil || len(loads) > 0 {
+		if loads, err := procfs.Find(proc, func(args []string) bool { return args[0] == roleLoad }); err != nil || len(loads) > 0 {
 			return fmt.Sprintf("load processes %v on %s, %v", loads, m.name, err)
 		}
 		all, err := m.agent.processes(t.Context())

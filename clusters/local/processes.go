@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -53,7 +54,7 @@ func (p processes) do(ctx context.Context, verb string, req agentRequest, outsid
 		return nil
 	}
 	if !m.powered() {
-		return nothingDone(fmt.Sprintf("%s of %s: %s is powered off", verb, req.Component, m.name))
+		return agenthttp.NothingDone(fmt.Sprintf("%s of %s: %s is powered off", verb, req.Component, m.name))
 	}
 	return m.agent.do(ctx, verb, req)
 }
@@ -87,7 +88,7 @@ func (m *machine) process(ctx context.Context, c framework.Component) (framework
 	if l == nil || !l.up.Load() {
 		return framework.Process{Component: c, LastExit: "powered off"}, nil
 	}
-	ctx, cancel := within(ctx, agentLimit)
+	ctx, cancel := agenthttp.Within(ctx, agentLimit)
 	defer cancel()
 	all, err := m.agent.processes(ctx)
 	if err != nil {

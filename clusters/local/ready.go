@@ -2,18 +2,15 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/rest"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -34,7 +31,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for _, e := range c.Entrances() {
 		g.Go(func() error {
-			if _, err := c.await(gctx, e, "/readyz", nothingMore); err != nil {
+			if _, err := await.API(gctx, e, "/readyz", await.Anything); err != nil {
 				return fmt.Errorf("%s %s is not ready: %w; see %s", e.Kind, e.Name, err, c.o.LogDir)
 			}
 			return nil
@@ -51,8 +48,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 		if !c.elects(elected) {
 			continue
 		}
-		path := "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + string(elected)
-		if _, err := c.await(ctx, c.Entrances()[0], path, holderSet); err != nil {
+		if _, err := await.API(ctx, c.Entrances()[0], await.LeasePath(elected), await.Holder); err != nil {
 			return fmt.Errorf("no %s leads: %w", elected, err)
 		}
 	}
@@ -78,7 +74,7 @@ func (c *Cluster) elects(component framework.Component) bool {
 // awaitSupervised returns when each component that a supervisor elects runs somewhere.
 func (c *Cluster) awaitSupervised(ctx context.Context) error {
 	for name := range c.Locks() {
-		err := poll(ctx, 25*time.Millisecond, func(ctx context.Context) error {
+		err := await.Until(ctx, 25*time.Millisecond, func(ctx context.Context) error {
 			for _, n := range c.nodes {
 				if p, err := n.Process(ctx, name); err == nil && p.PID != 0 {
 					return nil
@@ -89,19 +85,6 @@ func (c *Cluster) awaitSupervised(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func holderSet(body []byte) error {
-	var lease struct {
-		Spec struct{ HolderIdentity string }
-	}
-	if err := json.Unmarshal(body, &lease); err != nil {
-		return err
-	}
-	if lease.Spec.HolderIdentity == "" {
-		return errors.New("its lease has no holder")
 	}
 	return nil
 }
@@ -118,16 +101,16 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := entranceClient(c.Entrances()[0].Config)
+	client, err := await.Client(c.Entrances()[0].Config)
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
 	for _, n := range nodes {
-		err := poll(ctx, 50*time.Millisecond, func(ctx context.Context) error {
-			_, err := request(ctx, client, http.MethodPost, c.Entrances()[0].Config.Host+"/api/v1/nodes", string(n))
-			var status statusError
-			if errors.As(err, &status) && status.code == http.StatusConflict {
+		err := await.Until(ctx, 50*time.Millisecond, func(ctx context.Context) error {
+			_, err := await.Request(ctx, client, http.MethodPost, c.Entrances()[0].Config.Host+"/api/v1/nodes", string(n))
+			var status await.StatusError
+			if errors.As(err, &status) && status.Code == http.StatusConflict {
 				return nil
 			}
 			return err
@@ -137,66 +120,4 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// await asks an entrance for path until the answer is 200 and good likes it.
-func (c *Cluster) await(ctx context.Context, e framework.Entrance, path string, good func([]byte) error) ([]byte, error) {
-	client, err := entranceClient(e.Config)
-	if err != nil {
-		return nil, err
-	}
-	defer client.CloseIdleConnections()
-	var body []byte
-	err = poll(ctx, 25*time.Millisecond, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		var err error
-		if body, err = request(ctx, client, http.MethodGet, e.Config.Host+path, ""); err != nil {
-			return err
-		}
-		return good(body)
-	})
-	return body, err
-}
-
-// entranceClient returns a client whose connections end with it, when its idle
-// ones are closed. Those of client-go cannot be closed: its wrappers hide how, and
-// its cache forgets them while they stay open for another minute and a half.
-func entranceClient(config *rest.Config) (*http.Client, error) {
-	tls, err := rest.TLSConfigFor(config)
-	if err != nil {
-		return nil, err
-	}
-	return &http.Client{Transport: &http.Transport{DialContext: config.Dial, TLSClientConfig: tls}}, nil
-}
-
-// statusError is an answer other than 2xx.
-type statusError struct {
-	code int
-	body string
-}
-
-func (e statusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.code, e.body) }
-
-func request(ctx context.Context, client *http.Client, method, url, body string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode/100 != 2 {
-		return nil, statusError{resp.StatusCode, strings.TrimSpace(string(b[:min(len(b), 300)]))}
-	}
-	return b, nil
 }

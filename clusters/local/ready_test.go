@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -28,10 +29,9 @@ func TestAwaitLeavesNoConnections(t *testing.T) {
 	}
 	s.StartTLS()
 	defer s.Close()
-	c := &Cluster{}
 	e := framework.Entrance{Name: "server", Config: &rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}}
 	for range 3 {
-		if _, err := c.await(t.Context(), e, "/readyz", nothingMore); err != nil {
+		if _, err := await.API(t.Context(), e, "/readyz", await.Anything); err != nil {
 			t.Fatal(err)
 		}
 	}

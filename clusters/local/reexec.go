@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
@@ -19,6 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/retry"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // sandboxEnv marks the environment of a process that is to become the first
@@ -179,15 +179,7 @@ func Reexec() int {
 }
 
 // ExplainStart adds to an error of starting a sandbox what to do about it.
-func ExplainStart(err error) error {
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EACCES) {
-		return fmt.Errorf("this machine does not let you make user namespaces (%w): "+
-			"as root, set sysctl user.max_user_namespaces to 10000 or more, and where they exist "+
-			"kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0; "+
-			"in a container, allow the unshare and mount system calls; `holdfast doctor` checks it", err)
-	}
-	return err
-}
+func ExplainStart(err error) error { return system.ExplainNamespaces(err) }
 
 // idMaps returns the user and group mappings of a sandbox: every identity that
 // root may use, or for an ordinary user only its own, as root.
@@ -196,25 +188,9 @@ func idMaps() (uid, gid []syscall.SysProcIDMap, err error) {
 		return []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
 			[]syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}, nil
 	}
-	if uid, err = readIDMap("/proc/self/uid_map"); err != nil {
+	if uid, err = system.ReadIDMap("/proc/self/uid_map"); err != nil {
 		return nil, nil, err
 	}
-	gid, err = readIDMap("/proc/self/gid_map")
+	gid, err = system.ReadIDMap("/proc/self/gid_map")
 	return uid, gid, err
-}
-
-func readIDMap(path string) ([]syscall.SysProcIDMap, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the identities that may be mapped: %w", err)
-	}
-	var maps []syscall.SysProcIDMap
-	for line := range strings.Lines(string(b)) {
-		var inside, outside, size int
-		if _, err := fmt.Sscan(line, &inside, &outside, &size); err != nil {
-			return nil, fmt.Errorf("%s: unexpected line %q: %w", path, line, err)
-		}
-		maps = append(maps, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: size})
-	}
-	return maps, nil
 }

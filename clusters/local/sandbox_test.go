@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 )
 
 func TestSandboxEndsWithItsParent(t *testing.T) {
@@ -48,8 +50,8 @@ func TestSandboxEndsWithItsParent(t *testing.T) {
 // zombie tells whether a process has ended and only waits to be reaped: the
 // test's own first process does not reap strangers.
 func zombie(pid int) bool {
-	state, _, err := procStat(pid)
-	return err == nil && state == "Z"
+	st, err := procfs.ReadStat("/proc", pid)
+	return err == nil && st.State == "Z"
 }
 
 func TestExplainStart(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -129,7 +130,7 @@ func (c *Cluster) addNode(ctx context.Context, back *undo) (*node, error) {
 	}
 	ready, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
 	defer cancel()
-	if _, err := c.await(ready, entrance, "/readyz", nothingMore); err != nil {
+	if _, err := await.API(ready, entrance, "/readyz", await.Anything); err != nil {
 		return nil, fmt.Errorf("the API server of %s is not ready: %w; see %s", n.Name(), err, n.machine.logs)
 	}
 	old := c.controlPlane()

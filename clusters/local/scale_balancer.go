@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -46,12 +48,12 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node) error {
 	if c.balancer == nil {
 		return nil
 	}
-	ctx, cancel := within(ctx, agentLimit)
+	ctx, cancel := agenthttp.Within(ctx, agentLimit)
 	defer cancel()
 	if err := c.rebalance(ctx, c.balancerConfig(nodes)); err != nil {
 		return fmt.Errorf("telling the load balancer of the API servers of %v: %w", nodeNames(nodes), err)
 	}
-	return poll(ctx, memberPause, func(ctx context.Context) error {
+	return await.Until(ctx, memberPause, func(ctx context.Context) error {
 		backends, err := c.Backends(ctx)
 		if err != nil {
 			return err

@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -100,9 +102,9 @@ func (c *Cluster) memberAt(ctx context.Context, url string) (*pb.Member, error) 
 // must be told of exactly those.
 func (c *Cluster) membersAreNodes(ctx context.Context) error {
 	var list []*pb.Member
-	ctx, cancel := within(ctx, memberChange)
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
-	err := poll(ctx, memberPause, func(ctx context.Context) (err error) {
+	err := await.Until(ctx, memberPause, func(ctx context.Context) (err error) {
 		list, err = c.listMembers(ctx)
 		return err
 	})
@@ -126,9 +128,9 @@ func (c *Cluster) membersAreNodes(ctx context.Context) error {
 // addLearner adds a member that does not vote yet. Whoever asked in vain looks whether
 // it was added all the same.
 func (c *Cluster) addLearner(ctx context.Context, url string) error {
-	ctx, cancel := within(ctx, memberChange)
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
-	return poll(ctx, memberPause, func(ctx context.Context) error {
+	return await.Until(ctx, memberPause, func(ctx context.Context) error {
 		err := c.onAnyMember(ctx, func(ctx context.Context, client *clientv3.Client) error {
 			_, err := client.MemberAddAsLearner(ctx, []string{url})
 			return err
@@ -140,7 +142,7 @@ func (c *Cluster) addLearner(ctx context.Context, url string) error {
 			return nil
 		}
 		if down := c.silent(ctx); len(down) > 0 {
-			return fatal(fmt.Errorf("etcd takes no further member while the one on %s is down; start it, or remove its node: %w", strings.Join(down, ", "), err))
+			return await.Fatal(fmt.Errorf("etcd takes no further member while the one on %s is down; start it, or remove its node: %w", strings.Join(down, ", "), err))
 		}
 		return fmt.Errorf("adding an etcd member: %w", err)
 	})
@@ -148,15 +150,15 @@ func (c *Cluster) addLearner(ctx context.Context, url string) error {
 
 // promote gives a learner its vote as soon as it has caught up with the leader.
 func (c *Cluster) promote(ctx context.Context, url string) error {
-	ctx, cancel := within(ctx, catchUp)
+	ctx, cancel := agenthttp.Within(ctx, catchUp)
 	defer cancel()
-	return poll(ctx, memberPause, func(ctx context.Context) error {
+	return await.Until(ctx, memberPause, func(ctx context.Context) error {
 		m, err := c.memberAt(ctx, url)
 		switch {
 		case err != nil:
 			return err
 		case m == nil:
-			return fatal(errors.New("the new etcd member was removed by somebody else"))
+			return await.Fatal(errors.New("the new etcd member was removed by somebody else"))
 		case !m.IsLearner:
 			return nil
 		}
@@ -193,9 +195,9 @@ func (c *Cluster) announce(ctx context.Context, n *node) error {
 
 // removeMember removes the member with a peer URL, if there is one.
 func (c *Cluster) removeMember(ctx context.Context, url string) error {
-	ctx, cancel := within(ctx, memberChange)
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
-	return poll(ctx, memberPause, func(ctx context.Context) error {
+	return await.Until(ctx, memberPause, func(ctx context.Context) error {
 		m, err := c.memberAt(ctx, url)
 		if err != nil || m == nil {
 			return err
@@ -277,9 +279,9 @@ func (c *Cluster) quorumWith(ctx context.Context) error {
 
 // handOn gives the leadership to another member, if the node's own has it.
 func (c *Cluster) handOn(ctx context.Context, n *node) error {
-	ctx, cancel := within(ctx, memberChange)
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
-	return poll(ctx, memberPause, func(ctx context.Context) error {
+	return await.Until(ctx, memberPause, func(ctx context.Context) error {
 		answers := c.statuses(ctx)
 		own := answers[n]
 		if own == nil || own.Leader != own.Header.MemberId {

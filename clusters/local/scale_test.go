@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -24,7 +26,7 @@ const scaleNamespace = "/api/v1/namespaces/default/configmaps"
 func listedAddresses(t *testing.T, c *Cluster, e framework.Entrance) []string {
 	t.Helper()
 	var list []string
-	_, err := c.await(t.Context(), e, "/api/v1/namespaces/default/endpoints/kubernetes", func(b []byte) error {
+	_, err := await.API(t.Context(), e, "/api/v1/namespaces/default/endpoints/kubernetes", func(b []byte) error {
 		var ep struct {
 			Subsets []struct{ Addresses []struct{ IP string } }
 		}
@@ -67,7 +69,7 @@ func followed(t *testing.T, c *Cluster) {
 // the names of those that were acknowledged.
 func writing(t *testing.T, c *Cluster) (stop func() []string) {
 	t.Helper()
-	client, err := entranceClient(c.Entrances()[0].Config)
+	client, err := await.Client(c.Entrances()[0].Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func writing(t *testing.T, c *Cluster) (stop func() []string) {
 		for n := 0; ctx.Err() == nil; n++ {
 			name := fmt.Sprintf("scale-%d", n)
 			one, done := context.WithTimeout(ctx, 3*time.Second)
-			_, err := request(one, client, http.MethodPost, c.Entrances()[0].Config.Host+scaleNamespace,
+			_, err := await.Request(one, client, http.MethodPost, c.Entrances()[0].Config.Host+scaleNamespace,
 				fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name))
 			done()
 			if err == nil {
@@ -198,7 +200,7 @@ func TestScale(t *testing.T) {
 			t.Errorf("only %d writes were acknowledged", len(names))
 		}
 		for _, e := range c.Entrances() {
-			body, err := c.await(t.Context(), e, scaleNamespace, nothingMore)
+			body, err := await.API(t.Context(), e, scaleNamespace, await.Anything)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,7 +252,7 @@ func TestJoiningMemberKilled(t *testing.T) {
 	killing.Go(func() {
 		last := 0
 		for delay := time.Duration(0); kills < 3 && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
-			pids, err := find("/proc", func(args []string) bool { return args[0] == roleEtcd && slices.Contains(args, "--name=node-4") })
+			pids, err := procfs.Find("/proc", func(args []string) bool { return args[0] == roleEtcd && slices.Contains(args, "--name=node-4") })
 			if err != nil || len(pids) == 0 || pids[0] == last {
 				continue
 			}

@@ -12,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -103,7 +104,7 @@ func (c *Cluster) Status(ctx context.Context) Status {
 	for i, e := range entrances {
 		wg.Go(func() {
 			st := EntranceStatus{Name: e.Name, URL: e.Config.Host}
-			if _, err := c.await(ctx, e, "/readyz", nothingMore); err != nil {
+			if _, err := await.API(ctx, e, "/readyz", await.Anything); err != nil {
 				st.Error = err.Error()
 			}
 			st.Ready = st.Error == ""
@@ -152,8 +153,6 @@ func (c *Cluster) Status(ctx context.Context) Status {
 	return status
 }
 
-func nothingMore([]byte) error { return nil }
-
 func (c *Cluster) etcdStatus(ctx context.Context, node string) *EtcdStatus {
 	st := &EtcdStatus{}
 	err := func() error {
@@ -182,7 +181,7 @@ func (c *Cluster) etcdStatus(ctx context.Context, node string) *EtcdStatus {
 
 func (c *Cluster) leaseStatus(ctx context.Context, component framework.Component) LeaseStatus {
 	st := LeaseStatus{Component: component}
-	body, err := c.await(ctx, c.Entrances()[0], "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+string(component), holderSet)
+	body, err := await.API(ctx, c.Entrances()[0], await.LeasePath(component), await.Holder)
 	if err != nil {
 		st.Error = err.Error()
 		return st

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
 // stopGrace is how long a component may take to end after SIGTERM before it is
@@ -16,19 +16,12 @@ import (
 // An API server with watches open takes from ten seconds to a minute.
 const stopGrace = 30 * time.Second
 
-// nothingDone is an error that is framework.ErrNothingDone.
-type nothingDone string
-
-func (e nothingDone) Error() string { return string(e) }
-
-func (e nothingDone) Is(target error) bool { return target == framework.ErrNothingDone }
-
 const (
-	errNotRunning = nothingDone("it is not running")
-	errHeld       = nothingDone("it is held down")
-	errNoTTL      = nothingDone("it needs a time to live above zero")
-	errCrashLoop  = nothingDone("it is in a crash loop already")
-	errFrozen     = nothingDone("it is frozen already")
+	errNotRunning = agenthttp.NothingDone("it is not running")
+	errHeld       = agenthttp.NothingDone("it is held down")
+	errNoTTL      = agenthttp.NothingDone("it needs a time to live above zero")
+	errCrashLoop  = agenthttp.NothingDone("it is in a crash loop already")
+	errFrozen     = agenthttp.NothingDone("it is frozen already")
 )
 
 // signal ends the component with a signal and leaves it down for hold. It

@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -109,8 +111,8 @@ func (s *supervisor) awaitOther() {
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(context.Background(), startAfterLimit)
 	defer cancel()
-	_ = poll(ctx, 50*time.Millisecond, func(ctx context.Context) error {
-		_, err := request(ctx, client, http.MethodGet, s.spec.StartAfter, "")
+	_ = await.Until(ctx, 50*time.Millisecond, func(ctx context.Context) error {
+		_, err := await.Request(ctx, client, http.MethodGet, s.spec.StartAfter, "")
 		return err
 	})
 }
@@ -170,8 +172,8 @@ func (s *supervisor) begin(cmd *exec.Cmd) error {
 	if err := s.a.clocks.start(s.spec.Name, cmd); err != nil {
 		return fmt.Errorf("starting it: %w", err)
 	}
-	_, ticks, _ := procStat(cmd.Process.Pid)
-	s.runs(cmd.Process, ticks)
+	st, _ := procfs.ReadStat("/proc", cmd.Process.Pid)
+	s.runs(cmd.Process, st.StartTicks)
 	s.a.join(s.spec.Name, cmd.Process.Pid)
 	return nil
 }
@@ -205,7 +207,7 @@ func (s *supervisor) adopt(saved savedState) bool {
 	if saved.PID != 0 {
 		// The handle comes first: what it stands for cannot change any more.
 		proc, err := os.FindProcess(saved.PID)
-		if _, ticks, statErr := procStat(saved.PID); err == nil && statErr == nil && ticks == saved.StartTicks {
+		if st, statErr := procfs.ReadStat("/proc", saved.PID); err == nil && statErr == nil && st.StartTicks == saved.StartTicks {
 			s.proc, s.gone = proc, make(chan struct{})
 			s.crashLater()
 			s.expireLater()
@@ -214,16 +216,16 @@ func (s *supervisor) adopt(saved savedState) bool {
 		s.a.update(s.spec.Name, func(st *savedState) { st.PID, st.StartTicks, st.LastExit = 0, 0, s.exitOf(saved.PID) })
 	}
 	// The agent may have died after a start and before it wrote that down.
-	pids, err := find("/proc", func(args []string) bool { return slices.Equal(args, s.spec.Args) })
+	pids, err := procfs.Find("/proc", func(args []string) bool { return slices.Equal(args, s.spec.Args) })
 	if err != nil || len(pids) == 0 {
 		return false
 	}
 	proc, err := os.FindProcess(pids[0])
-	st, statErr := readStat("/proc", pids[0])
-	if err != nil || statErr != nil || st.parent != 1 || st.state == "Z" {
+	st, statErr := procfs.ReadStat("/proc", pids[0])
+	if err != nil || statErr != nil || st.Parent != 1 || st.State == "Z" {
 		return false
 	}
-	s.runs(proc, st.startTicks)
+	s.runs(proc, st.StartTicks)
 	return true
 }
 
@@ -315,7 +317,8 @@ func (s *supervisor) process() framework.Process {
 		LastExit: saved.LastExit, Held: time.Now().Before(saved.HoldUntil), Standby: pid == 0 && s.standsBy(),
 		CrashLooped: time.Now().Before(saved.CrashUntil)}
 	if pid != 0 {
-		p.State, p.StartTicks, _ = procStat(pid)
+		st, _ := procfs.ReadStat("/proc", pid)
+		p.State, p.StartTicks = st.State, st.StartTicks
 	}
 	return p
 }

@@ -2,7 +2,6 @@ package local
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -88,20 +87,5 @@ func TestCrashLoopIsAdopted(t *testing.T) {
 	}
 	if err := s.endCrashLoop(); err != nil || s.process().CrashLooped {
 		t.Errorf("still in a crash loop: %v", err)
-	}
-}
-
-func TestReadStat(t *testing.T) {
-	st, err := readStat("/proc", os.Getpid())
-	if err != nil || st.parent != os.Getppid() || st.state == "" {
-		t.Fatalf("%+v, %v", st, err)
-	}
-	began, err := started(st.startTicks)
-	if err != nil || began.After(time.Now()) || time.Since(began) > time.Hour {
-		t.Errorf("started at %s, %v", began, err)
-	}
-	pids, err := find("/proc", func(args []string) bool { return len(args) == len(os.Args) && args[0] == os.Args[0] })
-	if err != nil || len(pids) != 1 || pids[0] != os.Getpid() {
-		t.Errorf("found %v, %v", pids, err)
 	}
 }

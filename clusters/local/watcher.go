@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -56,11 +56,7 @@ func (m *machine) proc() (string, error) {
 }
 
 // machineProcess is a process of the machine, as the machine numbers it.
-type machineProcess struct {
-	proc string
-	pid  int
-	processStat
-}
+type machineProcess struct{ procfs.Process }
 
 // find returns the agent's process, one with pid 0 where there is none.
 func (w *watcher) find() (machineProcess, error) {
@@ -68,59 +64,24 @@ func (w *watcher) find() (machineProcess, error) {
 	if err != nil {
 		return machineProcess{}, err
 	}
-	pids, err := find(proc, func(args []string) bool { return args[0] == roleAgent })
+	pids, err := procfs.Find(proc, func(args []string) bool { return args[0] == roleAgent })
 	if err != nil {
 		return machineProcess{}, fmt.Errorf("looking for the node agent of %s: %w", w.m.name, err)
 	}
 	for _, pid := range pids {
 		// A component that the agent is about to start still has its name.
-		if st, err := readStat(proc, pid); err == nil && st.parent == 1 && st.state != "Z" {
-			return machineProcess{proc, pid, st}, nil
+		if st, err := procfs.ReadStat(proc, pid); err == nil && st.Parent == 1 && st.State != "Z" {
+			return machineProcess{procfs.Process{Proc: proc, PID: pid, Stat: st}}, nil
 		}
 	}
 	return machineProcess{}, nil
 }
 
-// signal sends a signal to this very process, and never to one that has taken
-// its number.
-func (a machineProcess) signal(sig syscall.Signal) error {
-	dir, err := os.Open(filepath.Join(a.proc, strconv.Itoa(a.pid)))
-	if err != nil {
-		return os.ErrProcessDone
-	}
-	defer dir.Close()
-	if a.over() {
-		return os.ErrProcessDone
-	}
-	control, err := dir.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var sent error
-	// A directory of /proc stands for its process as a pidfd does.
-	err = control.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
-	switch {
-	case err != nil:
-		return err
-	case sent == unix.ESRCH:
-		return os.ErrProcessDone
-	case sent != nil:
-		return fmt.Errorf("%s to process %d: %w", unix.SignalName(sig), a.pid, sent)
-	}
-	return nil
-}
-
-// over tells whether the process has ended.
-func (a machineProcess) over() bool {
-	st, err := readStat(a.proc, a.pid)
-	return err != nil || st.startTicks != a.startTicks || st.state == "Z"
-}
-
 // gone returns when the process has ended.
 func (a machineProcess) gone(ctx context.Context) error {
-	return poll(ctx, time.Millisecond, func(context.Context) error {
-		if !a.over() {
-			return fmt.Errorf("process %d has not ended", a.pid)
+	return await.Until(ctx, time.Millisecond, func(context.Context) error {
+		if !a.Over() {
+			return fmt.Errorf("process %d has not ended", a.PID)
 		}
 		return nil
 	})
@@ -141,14 +102,14 @@ func (w *watcher) process() (framework.Process, error) {
 		}
 		return p, err
 	}
-	p.PID, p.StartTicks, p.State, p.Held = a.pid, a.startTicks, a.state, held(w.m.agentHold())
-	if a.pid != 0 {
-		if p.Started, err = started(a.startTicks); err != nil {
+	p.PID, p.StartTicks, p.State, p.Held = a.PID, a.StartTicks, a.State, held(w.m.agentHold())
+	if a.PID != 0 {
+		if p.Started, err = procfs.Started(a.StartTicks); err != nil {
 			return p, err
 		}
 	}
 	p.Restarts, p.LastExit = w.exits()
-	if a.pid == 0 {
+	if a.PID == 0 {
 		p.Restarts = max(0, p.Restarts-1) // the last one that ended has no successor yet
 	}
 	w.mu.Lock()
@@ -180,7 +141,7 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 	switch {
 	case err != nil:
 		return err
-	case a.pid == 0 && (hold <= 0 || held(w.m.agentHold())):
+	case a.PID == 0 && (hold <= 0 || held(w.m.agentHold())):
 		return errNotRunning
 	}
 	if hold > 0 {
@@ -192,13 +153,13 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 		if err := os.Rename(tmp, w.m.agentHold()); err != nil {
 			return fmt.Errorf("writing down the hold: %w", err)
 		}
-		if a.pid == 0 { // it may have been started just before
-			if a, err = w.find(); err != nil || a.pid == 0 {
+		if a.PID == 0 { // it may have been started just before
+			if a, err = w.find(); err != nil || a.PID == 0 {
 				return err
 			}
 		}
 	}
-	if err := a.signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := a.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	graceful, cancel := context.WithTimeout(ctx, stopGrace)
@@ -206,7 +167,7 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 	if err := a.gone(graceful); err == nil || ctx.Err() != nil {
 		return err
 	}
-	_ = a.signal(syscall.SIGKILL)
+	_ = a.Signal(syscall.SIGKILL)
 	return a.gone(ctx)
 }
 
@@ -228,9 +189,9 @@ func (w *watcher) freeze(ttl time.Duration) error {
 	switch {
 	case err != nil:
 		return err
-	case a.pid == 0:
+	case a.PID == 0:
 		return errNotRunning
-	case a.state == "T":
+	case a.State == "T":
 		return errFrozen
 	}
 	if w.thawing != nil {
@@ -239,9 +200,9 @@ func (w *watcher) freeze(ttl time.Duration) error {
 	w.thawing = time.AfterFunc(ttl, func() {
 		w.mu.Lock() // not before it is frozen
 		defer w.mu.Unlock()
-		_ = a.signal(syscall.SIGCONT)
+		_ = a.Signal(syscall.SIGCONT)
 	})
-	return a.signal(syscall.SIGSTOP)
+	return a.Signal(syscall.SIGSTOP)
 }
 
 func (w *watcher) thaw() error {
@@ -251,10 +212,10 @@ func (w *watcher) thaw() error {
 		w.thawing.Stop()
 	}
 	a, err := w.find()
-	if err != nil || a.pid == 0 {
+	if err != nil || a.PID == 0 {
 		return nil // without power, or without a process, nothing is frozen
 	}
-	if err := a.signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
+	if err := a.Signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil
@@ -284,14 +245,14 @@ func (w *watcher) crashLoop(ctx context.Context, after, ttl time.Duration) error
 func (w *watcher) crashAgain(ctx context.Context, after time.Duration) {
 	var doomed machineProcess
 	var at time.Time
-	_ = poll(ctx, 5*time.Millisecond, func(context.Context) error {
+	_ = await.Until(ctx, 5*time.Millisecond, func(context.Context) error {
 		a, err := w.find()
 		switch {
-		case err != nil || a.pid == 0:
-		case a.pid != doomed.pid || a.startTicks != doomed.startTicks:
+		case err != nil || a.PID == 0:
+		case a.PID != doomed.PID || a.StartTicks != doomed.StartTicks:
 			doomed, at = a, time.Now().Add(after)
 		case !time.Now().Before(at):
-			_ = a.signal(syscall.SIGKILL)
+			_ = a.Signal(syscall.SIGKILL)
 		}
 		return errCrashLoop // it ends with ctx alone
 	})

@@ -29,10 +29,10 @@ const (
 	stallTimeout = 30 * time.Second
 )
 
-// archive gets Kubernetes from the release archive of the mirror.
+// archive gets a product from the release archive of the mirror.
 func (f *fetch) archive(ctx context.Context, dir string) (Entry, error) {
-	name := fmt.Sprintf("kubernetes-server-linux-%s.tar.gz", f.arch)
-	url := f.Mirror + "/" + f.version + "/" + name
+	name, folder, _ := f.product.archive()
+	url := fmt.Sprintf("%s/%s/%s-linux-%s.tar.gz", f.Mirror, f.version, name, f.arch)
 	f.say("trying the release archive %s", url)
 	client := newHTTPClient()
 	defer client.CloseIdleConnections()
@@ -57,7 +57,7 @@ func (f *fetch) archive(ctx context.Context, dir string) (Entry, error) {
 		return Entry{}, fmt.Errorf("%s: %w", url, err)
 	}
 	f.status("unpacking")
-	if err := unpack(file, "kubernetes/server/bin", f.product.Files(), dir); err != nil {
+	if err := unpack(file, folder, f.product.Files(), dir); err != nil {
 		return Entry{}, fmt.Errorf("unpack %s: %w", url, err)
 	}
 	os.Remove(file)

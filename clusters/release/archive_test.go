@@ -20,7 +20,8 @@ import (
 	"time"
 )
 
-const serverArchive = "/v1.99.3/kubernetes-server-linux-"
+// Both kinds of archives are served out of the same bytes.
+const serverArchive, nodeArchive = "/v1.99.3/kubernetes-server-linux-", "/v1.99.3/kubernetes-node-linux-"
 
 // mirror is a mirror of release archives in the test.
 type mirror struct {
@@ -43,11 +44,11 @@ func newMirror(t *testing.T, archive []byte) *mirror {
 }
 
 func (m *mirror) serve(w http.ResponseWriter, r *http.Request) {
-	path := serverArchive + runtime.GOARCH + ".tar.gz"
+	server, node := serverArchive+runtime.GOARCH+".tar.gz", nodeArchive+runtime.GOARCH+".tar.gz"
 	switch r.URL.Path {
-	case path + ".sha512":
-		fmt.Fprintf(w, "%s  kubernetes-server.tar.gz\n", m.sum)
-	case path:
+	case server + ".sha512", node + ".sha512":
+		fmt.Fprintf(w, "%s  kubernetes.tar.gz\n", m.sum)
+	case server, node:
 		m.mu.Lock()
 		m.ranges = append(m.ranges, r.Header.Get("Range"))
 		cut, hold := m.cutAt, m.hold
@@ -95,6 +96,7 @@ func makeArchive(t *testing.T, names ...string) []byte {
 	add("../kubectl", "#!/bin/sh\necho wrong one\n")
 	for _, name := range names {
 		add("kubernetes/server/bin/"+name, "#!/bin/sh\necho "+name+" "+strings.Repeat("x", 1<<16)+"\n")
+		add("kubernetes/node/bin/"+name, "#!/bin/sh\necho node "+name+"\n")
 	}
 	if err := errors.Join(tw.Close(), zw.Close()); err != nil {
 		t.Fatal(err)
@@ -119,6 +121,36 @@ func TestArchive(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(filepath.Join(o.CacheDir, "downloads")); len(left) > 0 {
 		t.Errorf("the archive is still there: %v", left)
+	}
+}
+
+// What nodes run comes from another archive, and from another folder of it.
+func TestArchiveOfNodes(t *testing.T) {
+	m := newMirror(t, makeArchive(t, KubernetesNode.Files()...))
+	e, err := Fetch(t.Context(), KubernetesNode, "1.99.3", Options{CacheDir: t.TempDir(), Mirror: m.URL, Source: SourceArchive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range KubernetesNode.Files() {
+		if got := run(t, filepath.Join(e.Dir, name)); got != "node "+name {
+			t.Errorf("%s says %.40q", name, got)
+		}
+	}
+	if !strings.Contains(e.Origin, nodeArchive) {
+		t.Errorf("origin = %s", e.Origin)
+	}
+}
+
+// Products without an archive are not looked for on the mirror.
+func TestArchiveOfOthers(t *testing.T) {
+	for _, p := range Products() {
+		if _, _, ok := p.archive(); ok {
+			continue
+		}
+		_, err := Fetch(t.Context(), p, p.Default(), Options{CacheDir: t.TempDir(), Source: SourceArchive})
+		if err == nil || !strings.Contains(err.Error(), "there are no release archives of "+string(p)) {
+			t.Errorf("%s: %v", p, err)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,11 @@ func (f *fetch) build(ctx context.Context, dir string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	f.say("building %s %s for linux/%s with %s", r.module, f.version, f.arch, tool.version)
+	name := r.module
+	if name == "" {
+		name = "holdfast's own " + r.output
+	}
+	f.say("building %s %s for linux/%s with %s", name, f.version, f.arch, tool.version)
 	m, err := f.module(ctx, tool, r)
 	if err != nil {
 		return Entry{}, err
@@ -44,28 +49,28 @@ func (f *fetch) build(ctx context.Context, dir string) (Entry, error) {
 	if err := r.write(work, f.version, m.Dir); err != nil {
 		return Entry{}, err
 	}
-	if err := f.compile(ctx, tool, r, m, filepath.Join(dir, r.output)); err != nil {
-		return Entry{}, fmt.Errorf("build %s %s with %s: %w", r.module, f.version, tool.version, err)
+	if err := f.compile(ctx, tool, r, m, dir); err != nil {
+		return Entry{}, fmt.Errorf("build %s %s with %s: %w", name, f.version, tool.version, err)
 	}
 	for _, link := range r.links {
 		if err := os.Symlink(r.output, filepath.Join(dir, link)); err != nil {
 			return Entry{}, err
 		}
 	}
-	return Entry{Origin: fmt.Sprintf("%s@%s %s", r.module, f.version, m.Sum), Go: tool.version}, nil
+	return Entry{Origin: strings.TrimSpace(fmt.Sprintf("%s@%s %s", name, f.version, m.Sum)), Go: tool.version}, nil
 }
 
 // module gets the source of the module to build, or says why not.
 func (f *fetch) module(ctx context.Context, tool *toolchain, r recipe) (module, error) {
-	if err := os.WriteFile(filepath.Join(tool.dir, "go.mod"), []byte("module holdfast.local/fetch\n"), 0o644); err != nil {
-		return module{}, err
+	if r.module == "" {
+		if f.version != f.product.Default() {
+			return module{}, &VersionError{Product: f.product, Version: f.version, Near: []string{f.product.Default()},
+				Problem: "does not exist: it is a program of holdfast's own, with one version"}
+		}
+		return module{}, nil
 	}
 	f.status("getting the source of %s", r.module)
-	out, err := tool.run(ctx, nil, "mod", "download", "-json", r.module+"@"+f.version)
-	var m module
-	if jsonErr := json.Unmarshal(out, &m); jsonErr != nil && err == nil {
-		err = fmt.Errorf("go mod download: %w", jsonErr)
-	}
+	m, err := tool.download(ctx, r.module, f.version)
 	switch {
 	case strings.Contains(m.Error, tooOld):
 		return module{}, fmt.Errorf("%s\n\t%s", m.Error, tooOldAdvice)
@@ -78,6 +83,42 @@ func (f *fetch) module(ctx context.Context, tool *toolchain, r recipe) (module, 
 		_ = json.Unmarshal(info, &m) // adds Time and Origin
 	}
 	return m, nil
+}
+
+// download gets the source of a module into Go's module cache. What the source
+// of modules answered instead is in Error of the module, and is an error too.
+func (t *toolchain) download(ctx context.Context, path, version string) (module, error) {
+	if err := os.WriteFile(filepath.Join(t.dir, "go.mod"), []byte("module holdfast.local/fetch\n"), 0o644); err != nil {
+		return module{}, err
+	}
+	out, err := t.run(ctx, nil, "mod", "download", "-json", path+"@"+version)
+	var m module
+	if jsonErr := json.Unmarshal(out, &m); jsonErr != nil && err == nil {
+		err = fmt.Errorf("go mod download: %w", jsonErr)
+	}
+	return m, err
+}
+
+// Module returns the directory that holds the source of a module, in Go's module
+// cache, after downloading it where it is not there.
+func Module(ctx context.Context, path, version string) (dir string, err error) {
+	work, err := os.MkdirTemp("", "holdfast-module-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	tool, err := newToolchain(ctx, work, runtime.GOARCH)
+	if err != nil {
+		return "", fmt.Errorf("get the source of %s %s: %w", path, version, err)
+	}
+	m, err := tool.download(ctx, path, version)
+	if m.Error != "" && ctx.Err() == nil {
+		err = errors.New(strings.Join(strings.Fields(m.Error), " "))
+	}
+	if err != nil {
+		return "", fmt.Errorf("get the source of %s %s: %w; is the Go module proxy (go env GOPROXY) reachable?", path, version, err)
+	}
+	return m.Dir, nil
 }
 
 // unavailable tells a version that does not exist from a proxy that cannot be
@@ -96,15 +137,16 @@ func (f *fetch) unavailable(ctx context.Context, tool *toolchain, r recipe, answ
 		Problem: "does not exist, or the Go module proxy does not have it", Err: cause}
 }
 
-// compile builds the wrapper module.
-func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module, output string) error {
+// compile builds the programs of the wrapper module into dir.
+func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module, dir string) error {
+	flags := []string{"-trimpath", "-tags", strings.Join(r.tags, ",")}
 	downloads := 0
 	out, err := tool.run(ctx, func(line string) {
 		if name, ok := strings.CutPrefix(line, "go: downloading "); ok {
 			downloads++
 			f.status("getting modules: %d, %s", downloads, name)
 		}
-	}, "list", "-trimpath", "-deps", "-f", "{{if .Stale}}stale{{else}}ready{{end}}", r.target)
+	}, slices.Concat([]string{"list", "-deps", "-f", "{{if .Stale}}stale{{else}}ready{{end}}"}, flags, r.packages())...)
 	if err != nil {
 		return err
 	}
@@ -122,9 +164,9 @@ func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module
 		defer ticker.Stop()
 		for {
 			elapsed := time.Since(start).Truncate(time.Second)
-			// The program itself always counts as stale: it has no
-			// place in the build cache.
-			if done >= stale-1 {
+			// The programs themselves always count as stale: they have
+			// no place in the build cache.
+			if done >= stale-len(r.packages()) {
 				f.status("linking, %s", elapsed)
 			} else {
 				f.status("compiled %d of %d packages, %s, %s", done, stale, elapsed, last)
@@ -143,7 +185,7 @@ func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module
 		if !strings.ContainsAny(line, " :") {
 			lines <- line
 		}
-	}, "build", "-v", "-trimpath", "-ldflags", r.ldflags(f.version, m), "-o", output, r.target)
+	}, slices.Concat([]string{"build", "-v", "-ldflags", r.ldflags(f.version, m), "-o", dir + string(filepath.Separator)}, flags, r.packages())...)
 	close(lines)
 	<-tick
 	return err

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/goproxytest"
@@ -130,6 +132,96 @@ func TestBuildEtcdAndKwok(t *testing.T) {
 	entries, errs := List(o.CacheDir, true)
 	if len(entries) != 2 || len(errs) != 0 {
 		t.Errorf("List = %v, %v", entries, errs)
+	}
+}
+
+func TestBuildWhatANodeRuns(t *testing.T) {
+	withProxy(t)
+	o := Options{CacheDir: t.TempDir(), Source: SourceBuild}
+	stamp := " v1.99.3 1 99 0123456789012345678901234567890123456789 clean 2026-01-02T03:04:05Z"
+	for _, test := range []struct {
+		product Product
+		version string
+		say     map[string]string
+	}{
+		{KubernetesNode, "v1.99.3", map[string]string{
+			"kubeadm": "kubeadm" + stamp, "kubelet": "kubelet" + stamp, "kube-proxy": "kube-proxy" + stamp, "kubectl": "kubectl v1.99.3",
+		}},
+		// Without the build tags it would not have built.
+		{Containerd, "v2.99.1", map[string]string{
+			"containerd": "containerd v2.99.1 overlayfs", "ctr": "ctr v2.99.1 overlayfs",
+			"containerd-shim-runc-v2": "containerd-shim-runc-v2 v2.99.1 overlayfs",
+		}},
+		{CNIPlugins, "v1.99.1", map[string]string{
+			"host-local": "host-local v1.99.1", "loopback": "loopback v1.99.1", "portmap": "portmap v1.99.1", "ptp": "ptp v1.99.1",
+		}},
+		{CoreDNS, "v1.99.1", map[string]string{"coredns": "coredns v1.99.1"}},
+	} {
+		e, err := Fetch(t.Context(), test.product, test.version, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(test.say) != len(test.product.Files()) {
+			t.Errorf("%s has the files %v", test.product, test.product.Files())
+		}
+		for name, want := range test.say {
+			if got := run(t, filepath.Join(e.Dir, name)); got != want {
+				t.Errorf("%s says %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
+// Pause is made of nothing but the toolchain, holds still, and ends when it is
+// told to.
+func TestBuildPause(t *testing.T) {
+	withProxy(t)
+	t.Setenv("GOPROXY", "off")
+	o := Options{CacheDir: t.TempDir()}
+	dir, err := Ensure(t.Context(), Pause, DefaultPause, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(dir, "pause"))
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// It warns once the handlers are in place.
+	said := bufio.NewReader(stderr)
+	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "should be the first process") {
+		t.Errorf("it says %q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "terminated") {
+		t.Errorf("it says %q, %v", line, err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("told to end: %v", err)
+	}
+
+	var v *VersionError
+	if _, err := Ensure(t.Context(), Pause, "v3.10.0", o); !errors.As(err, &v) || !slices.Contains(v.Near, DefaultPause) {
+		t.Errorf("error for a version that it has not = %v", err)
+	}
+}
+
+func TestModule(t *testing.T) {
+	withProxy(t)
+	dir, err := Module(t.Context(), "k8s.io/client-go", "v0.99.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "pkg", "version", "version.go")); err != nil {
+		t.Error(err)
+	}
+	if _, err := Module(t.Context(), "k8s.io/client-go", "v0.99.4"); err == nil || !strings.Contains(err.Error(), "k8s.io/client-go v0.99.4") || !strings.Contains(err.Error(), "GOPROXY") {
+		t.Errorf("error for a version that does not exist = %v", err)
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package release gets the binaries of a control plane into a cache: the
-// Kubernetes components, etcd and kwok, at any version.
+// Package release gets the binaries of a control plane and of its nodes into a
+// cache: the Kubernetes components, etcd, kwok, and what a kind node needs
+// besides, at any version.
 //
 // Ensure returns a directory that holds a product's binaries, and fetches them
 // first where the cache has none. Kubernetes comes from the first source that
@@ -10,9 +11,9 @@
 //   - a build from the Go module proxy with the local Go toolchain, out of a
 //     generated module that requires k8s.io/kubernetes at that version.
 //
-// etcd and kwok are always built. A build keeps what it has compiled in Go's
-// build cache, so one that was interrupted goes on where it stopped; an
-// interrupted download does too.
+// All else is always built. A build keeps what it has compiled in Go's build
+// cache, so one that was interrupted goes on where it stopped; an interrupted
+// download does too.
 //
 // # The cache
 //

@@ -34,8 +34,9 @@ type Options struct {
 	// CacheDir is the cache, DefaultCacheDir where empty.
 	CacheDir string
 	// Mirror is the base URL of the release archives:
-	// MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, with .sha512 beside
-	// it. Empty means $HOLDFAST_MIRROR, and OfficialMirror without that.
+	// MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, and kubernetes-node
+	// for KubernetesNode, with .sha512 beside each. Empty means
+	// $HOLDFAST_MIRROR, and OfficialMirror without that.
 	Mirror string
 	// Source restricts where binaries may come from.
 	Source Source
@@ -210,7 +211,7 @@ func (f *fetch) fetch(ctx context.Context) (Entry, error) {
 		get  func(ctx context.Context, dir string) (Entry, error)
 	}
 	var sources []source
-	if f.product == Kubernetes && f.Source != SourceBuild {
+	if _, _, ok := f.product.archive(); ok && f.Source != SourceBuild {
 		sources = append(sources, source{SourceArchive, f.archive})
 	}
 	if f.Source != SourceArchive {

@@ -9,17 +9,29 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Product is something that a control plane needs binaries of.
+// Product is something that a control plane or a node needs binaries of.
 type Product string
 
 const (
 	// Kubernetes is kube-apiserver, kube-controller-manager, kube-scheduler
 	// and kubectl.
 	Kubernetes Product = "kubernetes"
+	// KubernetesNode is what a node runs: kubeadm, kubelet, kubectl and
+	// kube-proxy.
+	KubernetesNode Product = "kubernetes-node"
 	// Etcd is the etcd server.
 	Etcd Product = "etcd"
 	// Kwok is kwok, which simulates worker nodes and their pods.
 	Kwok Product = "kwok"
+	// Containerd is containerd with ctr and the shim of runc.
+	Containerd Product = "containerd"
+	// CNIPlugins are the network plugins that a kind node uses.
+	CNIPlugins Product = "cni-plugins"
+	// CoreDNS is the name server of a cluster.
+	CoreDNS Product = "coredns"
+	// Pause is the first process of a pod. It is a program of holdfast's own
+	// that does what the one of Kubernetes does, so it has one version.
+	Pause Product = "pause"
 )
 
 const (
@@ -30,17 +42,32 @@ const (
 	// EmbeddedEtcd is the version of the etcd server inside holdfast itself,
 	// which needs no fetch.
 	EmbeddedEtcd = "v3.7.3"
+	// DefaultContainerd is the containerd version of a node image.
+	DefaultContainerd = "v2.3.7"
+	// DefaultCNIPlugins is the version of the network plugins of a node image;
+	// kind's own images have the same.
+	DefaultCNIPlugins = "v1.9.1"
+	// DefaultCoreDNS is the version that kubeadm of DefaultKubernetes deploys.
+	DefaultCoreDNS = "v1.14.6"
+	// DefaultPause is the only version of Pause.
+	DefaultPause = "v1.0.0"
 )
 
 // Products lists all products.
-func Products() []Product { return []Product{Kubernetes, Etcd, Kwok} }
+func Products() []Product {
+	return []Product{Kubernetes, KubernetesNode, Etcd, Kwok, Containerd, CNIPlugins, CoreDNS, Pause}
+}
 
 // ParseProduct returns the product of that name.
 func ParseProduct(name string) (Product, error) {
 	if p := Product(name); slices.Contains(Products(), p) {
 		return p, nil
 	}
-	return "", fmt.Errorf("unknown product %q: it must be one of kubernetes, etcd, kwok", name)
+	var names []string
+	for _, p := range Products() {
+		names = append(names, string(p))
+	}
+	return "", fmt.Errorf("unknown product %q: it must be one of %s", name, strings.Join(names, ", "))
 }
 
 // Files returns the names of the executables in the directory of p.
@@ -48,6 +75,12 @@ func (p Product) Files() []string {
 	switch p {
 	case Kubernetes:
 		return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"}
+	case KubernetesNode:
+		return []string{"kubeadm", "kubelet", "kubectl", "kube-proxy"}
+	case Containerd:
+		return []string{"containerd", "containerd-shim-runc-v2", "ctr"}
+	case CNIPlugins:
+		return []string{"host-local", "loopback", "portmap", "ptp"}
 	default:
 		return []string{string(p)}
 	}
@@ -56,12 +89,33 @@ func (p Product) Files() []string {
 // Default returns the version of p where none is named.
 func (p Product) Default() string {
 	switch p {
-	case Kubernetes:
+	case Kubernetes, KubernetesNode:
 		return DefaultKubernetes
 	case Etcd:
 		return EmbeddedEtcd
-	default:
+	case Kwok:
 		return DefaultKwok
+	case Containerd:
+		return DefaultContainerd
+	case CNIPlugins:
+		return DefaultCNIPlugins
+	case CoreDNS:
+		return DefaultCoreDNS
+	default:
+		return DefaultPause
+	}
+}
+
+// archive tells which release archive holds p, such as kubernetes-server, and
+// in which folder; it returns false where there is none.
+func (p Product) archive() (name, folder string, ok bool) {
+	switch p {
+	case Kubernetes:
+		return "kubernetes-server", "kubernetes/server/bin", true
+	case KubernetesNode:
+		return "kubernetes-node", "kubernetes/node/bin", true
+	default:
+		return "", "", false
 	}
 }
 

@@ -15,6 +15,23 @@ func TestEmbeddedEtcdIsTheOneInGoMod(t *testing.T) {
 	}
 }
 
+func TestProducts(t *testing.T) {
+	for _, p := range Products() {
+		if got, err := ParseProduct(string(p)); got != p || err != nil {
+			t.Errorf("ParseProduct(%s) = %s, %v", p, got, err)
+		}
+		if v, err := ParseVersion(p, p.Default()); v != p.Default() || err != nil {
+			t.Errorf("the default version of %s is %q: %v", p, p.Default(), err)
+		}
+		if len(p.Files()) == 0 {
+			t.Errorf("%s has no files", p)
+		}
+	}
+	if _, err := ParseProduct("kubernets"); err == nil || !strings.Contains(err.Error(), "kubernetes, kubernetes-node, etcd") {
+		t.Errorf("error for a product that there is not = %v", err)
+	}
+}
+
 func TestParseVersion(t *testing.T) {
 	for in, want := range map[string]string{
 		"1.37.1": "v1.37.1", "v1.37.1": "v1.37.1", "1.38.0-rc.1": "v1.38.0-rc.1",

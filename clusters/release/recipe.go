@@ -15,46 +15,92 @@ import (
 
 // recipe says how a product is built out of a module.
 type recipe struct {
+	// module is what is built; empty for a program of holdfast's own, which is
+	// main alone.
 	module string
-	// main is the program; without one, the package target of module is.
-	main   string
-	target string
-	// output is the name of the program, links are further names for it.
-	output string
-	links  []string
-	// stamp are the packages whose variables hold the version.
+	// main is the program of the wrapper module, whose name is output and which
+	// has the further names links. Without it the packages targets are built;
+	// each program has the name of its folder.
+	main    string
+	output  string
+	links   []string
+	targets []string
+	// tags are build tags.
+	tags []string
+	// stamp are the packages whose variables hold the version as those of
+	// k8s.io/component-base/version do.
 	stamp []string
-	// staging tells that the module replaces others by folders of its own
-	// repository, which are published as modules v0.MINOR.PATCH.
-	staging bool
+	// version is a variable that holds the version alone.
+	version string
 }
 
 var (
 	//go:embed wrappers/kubernetes.go.txt
 	kubernetesMain string
+	//go:embed wrappers/kubernetes-node.go.txt
+	kubernetesNodeMain string
 	//go:embed wrappers/etcd.go.txt
 	etcdMain string
+	//go:embed wrappers/pause.go.txt
+	pauseMain string
 )
 
 func recipeOf(p Product) recipe {
+	// kubectl version reads the second one.
+	stamp := []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"}
 	switch p {
 	case Kubernetes:
-		return recipe{
-			module: "k8s.io/kubernetes", main: kubernetesMain, target: ".",
-			output: "kubernetes", links: p.Files(), staging: true,
-			// kubectl version reads the second one.
-			stamp: []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"},
-		}
+		return recipe{module: "k8s.io/kubernetes", main: kubernetesMain, output: "kubernetes", links: p.Files(), stamp: stamp}
+	case KubernetesNode:
+		return recipe{module: "k8s.io/kubernetes", main: kubernetesNodeMain, output: "kubernetes-node", links: p.Files(), stamp: stamp}
 	case Etcd:
-		return recipe{module: "go.etcd.io/etcd/server/v3", main: etcdMain, target: ".", output: "etcd"}
+		return recipe{module: "go.etcd.io/etcd/server/v3", main: etcdMain, output: "etcd"}
+	case Kwok:
+		return recipe{module: "sigs.k8s.io/kwok", output: "kwok", targets: []string{"sigs.k8s.io/kwok/cmd/kwok"}}
+	case Containerd:
+		const module = "github.com/containerd/containerd/v2"
+		return recipe{
+			module: module, output: "containerd", targets: under(module+"/cmd/", p.Files()),
+			// Snapshotters that need C or that no node uses.
+			tags:    []string{"no_aufs", "no_btrfs", "no_devmapper", "no_zfs"},
+			version: module + "/version.Version",
+		}
+	case CNIPlugins:
+		const module = "github.com/containernetworking/plugins"
+		return recipe{
+			module: module, output: "cni-plugins",
+			targets: under(module+"/plugins/", []string{"ipam/host-local", "main/loopback", "main/ptp", "meta/portmap"}),
+			version: module + "/pkg/utils/buildversion.BuildVersion",
+		}
+	case CoreDNS:
+		return recipe{module: "github.com/coredns/coredns", output: "coredns", targets: []string{"github.com/coredns/coredns"}}
 	default:
-		return recipe{module: "sigs.k8s.io/kwok", target: "sigs.k8s.io/kwok/cmd/kwok", output: "kwok"}
+		return recipe{main: pauseMain, output: "pause"}
 	}
+}
+
+func under(folder string, names []string) []string {
+	var packages []string
+	for _, name := range names {
+		packages = append(packages, folder+name)
+	}
+	return packages
+}
+
+// packages are what the go command is to build.
+func (r recipe) packages() []string {
+	if r.main != "" {
+		return []string{"."}
+	}
+	return r.targets
 }
 
 // write makes the wrapper module in dir, for module at version with its own
 // files in source.
 func (r recipe) write(dir, version, source string) error {
+	if r.module == "" {
+		return r.writeOwn(dir)
+	}
 	upstream, err := os.ReadFile(filepath.Join(source, "go.mod"))
 	if err != nil {
 		return err
@@ -77,6 +123,16 @@ func (r recipe) write(dir, version, source string) error {
 	return os.WriteFile(filepath.Join(dir, "main.go"), []byte(r.main), 0o644)
 }
 
+// writeOwn makes the module of a program of holdfast's own. Its language
+// version is an old one, so that any toolchain will do.
+func (r recipe) writeOwn(dir string) error {
+	mod := fmt.Sprintf("module holdfast.local/%s\n\ngo 1.24\n", r.output)
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "main.go"), []byte(r.main), 0o644)
+}
+
 // wrapperModule returns the go.mod of a module that builds r.module as its own
 // repository would: with its language version and GODEBUG settings, and with
 // what it replaces.
@@ -94,10 +150,9 @@ func wrapperModule(r recipe, version string, upstream []byte) ([]byte, error) {
 		fmt.Fprintf(&b, "godebug %s=%s\n", g.Key, g.Value)
 	}
 	fmt.Fprintf(&b, "\nrequire %s %s\n\n", r.module, version)
-	if !r.staging {
-		return []byte(b.String()), nil
-	}
 	for _, rep := range up.Replace {
+		// Other folders of the repository are modules that are required
+		// at a version of their own.
 		switch {
 		case strings.HasPrefix(rep.New.Path, "./staging/"):
 			fmt.Fprintf(&b, "replace %s => %s %s\n", rep.Old.Path, rep.Old.Path, stagingVersion(version))
@@ -134,6 +189,9 @@ func (r recipe) ldflags(version string, m module) string {
 		values = append(values, "buildDate="+m.Time.UTC().Format(time.RFC3339))
 	}
 	slices.Sort(values)
+	if r.version != "" {
+		flags = append(flags, "-X", r.version+"="+version)
+	}
 	for _, pkg := range r.stamp {
 		for _, v := range values {
 			flags = append(flags, "-X", pkg+"."+v)

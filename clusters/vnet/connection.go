@@ -116,6 +116,32 @@ func resetOf(buf []byte, p *packet) (back, on []byte) {
 	return resetSegment(frame, p, true, tcpRST, ack, 0), resetSegment(frame, p, false, tcpRST|tcpACK, sequence, ack)
 }
 
+// ResetReceiver returns an IP packet with RST that ends the connection of a TCP
+// segment at its receiver, as if it came from the sender. It takes an IP packet too,
+// of which the headers are enough, and returns nil for anything but a segment of a
+// connection that the receiver knows of.
+func ResetReceiver(packet []byte) []byte {
+	if len(packet) == 0 {
+		return nil
+	}
+	buf := make([]byte, headerLen+etherHeaderLen, headerLen+etherHeaderLen+len(packet))
+	etherType := uint16(etherTypeIPv4)
+	if packet[0]>>4 == 6 {
+		etherType = etherTypeIPv6
+	}
+	binary.BigEndian.PutUint16(buf[headerLen+etherHeaderLen-2:], etherType)
+	buf = append(buf, packet...)
+	p := parse(buf[headerLen:])
+	if !p.isTCP(buf[headerLen:]) {
+		return nil
+	}
+	_, on := resetOf(buf, &p)
+	if on == nil {
+		return nil
+	}
+	return on[headerLen+etherHeaderLen:]
+}
+
 // segmentLength returns how much of the sequence space a segment takes up.
 func segmentLength(buf []byte, p *packet) uint32 {
 	frame := buf[headerLen:]

@@ -101,6 +101,34 @@ func TestResetSegments(t *testing.T) {
 	}
 }
 
+// TestResetReceiver makes the segment for the receiver of a packet of which little but
+// the headers is there.
+func TestResetReceiver(t *testing.T) {
+	for _, ips := range [][2]string{{"10.0.0.1", "10.0.0.2"}, {"fd00::1", "fd00::2"}} {
+		f := frameSpec{src: macA, dst: macB, from: ips[0], to: ips[1], protocol: protoTCP, sport: 40000, dport: 2380, payload: 100, tcpFlags: tcpACK}
+		frame := f.build()[headerLen:]
+		out := ResetReceiver(frame[etherHeaderLen : len(frame)-90])
+		buf := append(make([]byte, headerLen), frame[:etherHeaderLen]...)
+		got := segmentOf(t, append(buf, out...))
+		if got.source != 40000 || got.dest != 2380 || got.sequence != 0xfffffff0 || got.flags != tcpRST|tcpACK {
+			t.Errorf("from %s: %+v", ips[0], got)
+		}
+		f.tcpFlags = tcpSYN
+		if out := ResetReceiver(f.build()[headerLen+etherHeaderLen:]); out != nil {
+			t.Errorf("from %s: the first segment of a connection is answered: % x", ips[0], out)
+		}
+		f.protocol = protoUDP
+		if out := ResetReceiver(f.build()[headerLen+etherHeaderLen:]); out != nil {
+			t.Errorf("from %s: UDP is answered: % x", ips[0], out)
+		}
+	}
+	for _, b := range [][]byte{nil, {0x45}, {0x60, 0, 0}} {
+		if out := ResetReceiver(b); out != nil {
+			t.Errorf("% x is answered: % x", b, out)
+		}
+	}
+}
+
 func TestResetLeavesTheRestAlone(t *testing.T) {
 	d := newDesk(t, 0, "a", "b")
 	id := d.put(Impairment{Reset: true})

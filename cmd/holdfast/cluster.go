@@ -231,10 +231,7 @@ on the same network.`,
 			host = args[0]
 		}
 		if len(argv) == 0 {
-			argv = []string{"/bin/sh"}
-			if sh := os.Getenv("SHELL"); sh != "" {
-				argv[0] = sh
-			}
+			argv = []string{userShell()}
 		}
 		h, err := open()
 		if err != nil {

@@ -24,6 +24,7 @@ func commands() []*cobra.Command {
 		newReportCommand(),
 		newDiffCommand(),
 		newSelftestCommand(),
+		newKindCommand(),
 		newSchemaCommand(),
 		newSelftestWorkerCommand(),
 		newCatalogCommand(),

@@ -64,8 +64,8 @@ func newDoctorCommand() *cobra.Command {
 
 Each line is ok, missing or fallback; the latter means that something else takes
 its place and nothing needs to be done. What can be tried is tried: namespaces
-are made, devices are opened. Exit code 3 means that no local cluster can run
-here until something is changed.`,
+are made, devices are opened, a Docker engine runs a container. Exit code 3 means
+that no local cluster can run here until something is changed.`,
 		Args: cobra.NoArgs,
 	}
 	inside := cmd.Flags().Bool("inside", false, "")
@@ -104,6 +104,7 @@ func diagnose(ctx context.Context) diagnosis {
 	d.Checks = append(d.Checks, tun, checkFUSE(),
 		checkProgram("haproxy"), checkProgram("nginx"),
 		checkCache(cacheDir, cacheErr, cached, broken), checkGo(ctx, cached), checkDisk(cacheDir, cached))
+	d.Checks = append(d.Checks, checkEngine(ctx)...)
 	for _, c := range d.Checks {
 		if c.Required && c.State == stateMissing {
 			d.Ready = false

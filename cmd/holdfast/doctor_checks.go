@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 const (
@@ -124,25 +125,11 @@ func deviceProblem(err error) string {
 
 func checkProgram(name string) check {
 	c := check{Name: name}
-	path, err := lookProgram(name)
+	path, err := system.LookProgram(name)
 	if err != nil {
 		return c.fallback("not found", fmt.Sprintf("the built-in load balancer does; install %s to put that one to the test", name))
 	}
 	return c.ok("%s", path)
-}
-
-// lookProgram also looks where the PATH of an ordinary user often does not.
-func lookProgram(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path, nil
-	}
-	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/sbin"} {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path, nil
-		}
-	}
-	return "", err
 }
 
 func hasDefault(entries []release.Entry) bool {

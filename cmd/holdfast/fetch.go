@@ -17,18 +17,26 @@ func newFetchCommand() *cobra.Command {
 		source string
 	)
 	cmd := &cobra.Command{
-		Use:   "fetch {kubernetes|etcd|kwok} VERSION [{kubernetes|etcd|kwok} VERSION]...",
+		Use:   "fetch PRODUCT VERSION [PRODUCT VERSION]...",
 		Short: "Get the binaries of a control plane into the cache",
 		Long: `Get the binaries of a control plane into the cache, where clusters find them.
 Other commands fetch what they need themselves; this one does it beforehand.
 
+PRODUCT is one of
+  kubernetes       kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
+  etcd, kwok       the servers of these names
+  kubernetes-node  kubeadm, kubelet, kubectl, kube-proxy
+  containerd, cni-plugins, coredns, pause
+                   what the nodes of a kind cluster need besides
+
 Kubernetes comes from the project's release archives or a mirror of them, their
 SHA-512 verified. Where those cannot be reached it is built from the Go module
-proxy with the local Go toolchain, which takes some minutes. etcd and kwok are
-always built. A fetch that was interrupted goes on where it stopped.
+proxy with the local Go toolchain, which takes some minutes. All else is always
+built. A fetch that was interrupted goes on where it stopped.
 
-A mirror serves MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, with the
-SHA-512 in a file beside it whose name ends in .sha512.
+A mirror serves MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, and
+kubernetes-node-linux-ARCH.tar.gz for the product of that name, with the SHA-512
+in a file beside each whose name ends in .sha512.
 
 VERSION is written 1.37.1 or v1.37.1; "default" stands for the version that
 holdfast uses where none is named.`,

@@ -140,7 +140,7 @@ func printPlan(cmd *cobra.Command, p *plan, output outputFormat) error {
 		if err != nil {
 			return exitWith(exitUsage, err)
 		}
-		fmt.Fprintf(w, "%s: provider %s, %d control-plane nodes, Kubernetes %s, balancer %s, disk %s, %d simulated workers; about %s in all\n",
+		fmt.Fprintf(w, "%s: provider %s, %d control-plane nodes, Kubernetes %s, balancer %s, disk %s, %d workers; about %s in all\n",
 			one.Name, p.Provider, len(spec.Nodes), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers, one.Expected.Round(time.Second))
 		for _, line := range argumentLines(spec.ExtraArgs) {
 			fmt.Fprintf(w, "  %s\n", line)

@@ -70,23 +70,31 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if err != nil {
 			return err
 		}
+		provider, err := providerNamed(f.provider)
+		if err != nil {
+			return err
+		}
 		chosen, err := chooseScenarios(profile, globs, files)
 		if err != nil {
 			return exitWith(exitUsage, err)
 		}
-		chosen = suites.Here(spec, chosen)
+		chosen = suites.Here(provider, spec, chosen)
 		if len(globs)+len(files) > 0 {
 			profile = ""
 		}
 		if !flags.Changed("seed") {
 			seed = randomSeed()
 		}
-		p := &plan{Run: fmt.Sprintf("%s-%08x", time.Now().UTC().Format("20060102T150405Z"), uint32(seed)), Provider: f.provider,
+		p := &plan{Run: fmt.Sprintf("%s-%08x", time.Now().UTC().Format("20060102T150405Z"), uint32(seed)), Provider: provider.Name(),
 			Profile: profile, Seed: seed, Harness: holdfastVersion(), Started: time.Now(), Command: os.Args, Cluster: spec, Scenarios: chosen, Machine: machineInfo()}
 		switch {
 		case !flags.Changed("parallel"):
 			memory, _ := freeMemory() // 0 is not known
-			parallel = defaultParallel(runtime.GOMAXPROCS(0), memory, len(spec.Spec.Nodes))
+			machines := len(spec.Spec.Nodes)
+			if sizer, ok := provider.(clusters.Sizer); ok {
+				machines = sizer.Machines(spec)
+			}
+			parallel = defaultParallel(runtime.GOMAXPROCS(0), memory, machines)
 		case parallel < 1:
 			return usageError("--parallel %d: at least 1", parallel)
 		}
@@ -103,10 +111,12 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			return err
 		}
 		shown := newProgress(cmd.ErrOrStderr())
+		var all []*clusters.Cluster
 		for _, one := range p.Parts {
-			if err := ensureBinaries(cmd, one.Cluster, shown); err != nil {
-				return err
-			}
+			all = append(all, one.Cluster)
+		}
+		if err := prepare(cmd.Context(), provider, shown, all...); err != nil {
+			return err
 		}
 		if err := os.MkdirAll(filepath.Join(out, "logs"), 0o755); err != nil {
 			return fmt.Errorf("making the results directory: %w; name another one with --out", err)

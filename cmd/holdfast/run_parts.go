@@ -11,17 +11,29 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters/local"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters"
 )
 
 const workerCommand = "run-worker"
 
-// progressFD is where a worker tells what happens: behind the three streams and
-// the sandbox's lifeline.
-const progressFD = 4
+// progressVariable names the descriptor on which a worker tells what happens.
+const progressVariable = "HOLDFAST_PROGRESS_FD"
+
+// progressOut is where a worker tells what happens. Without it this is no worker.
+func progressOut() (*os.File, error) {
+	fd, err := strconv.Atoi(os.Getenv(progressVariable))
+	if err != nil {
+		return nil, usageError("this command is for holdfast to start by itself")
+	}
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), "progress"), nil
+}
 
 // workerMessage is what the worker of a part says, one a line: exactly one field is set.
 type workerMessage struct {
@@ -47,8 +59,11 @@ type settled struct {
 // carryOut runs the parts of the plan, so many at a time. What ends one part early does
 // not end the others; its error says of each what did.
 func (p *plan) carryOut(ctx context.Context, dir string, shown *progress) error {
-	dir, err := filepath.Abs(dir)
+	provider, err := providerNamed(p.Provider)
 	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
 	b, err := newBoard(p, shown)
@@ -67,7 +82,7 @@ func (p *plan) carryOut(ctx context.Context, dir string, shown *progress) error 
 			for one := range queue {
 				err := errInterrupted
 				if ctx.Err() == nil {
-					err = one.carryOut(ctx, dir, b)
+					err = one.carryOut(ctx, provider, dir, b)
 				}
 				if b.ended(one.Name); err != nil {
 					one.Problem = err.Error()
@@ -89,13 +104,13 @@ var errInterrupted = errors.New("interrupted")
 
 // carryOut runs a part, and returns why it ended early, if it did. Where a worker dies,
 // another one goes on with the scenarios that it had not begun.
-func (one *part) carryOut(ctx context.Context, dir string, b *board) error {
+func (one *part) carryOut(ctx context.Context, provider clusters.Provider, dir string, b *board) error {
 	began := time.Now()
 	defer func() { one.Took = time.Since(began) }()
 	var problems []error
 	for todo := one.Scenarios; ; {
-		begun, err := one.work(ctx, dir, todo, b)
-		left := one.removeData(dir)
+		begun, err := one.work(ctx, provider, dir, todo, b)
+		left := errors.Join(one.removeData(dir), sweep(ctx, provider))
 		if ctx.Err() != nil {
 			return errors.Join(errInterrupted, left)
 		}
@@ -109,6 +124,20 @@ func (one *part) carryOut(ctx context.Context, dir string, b *board) error {
 		b.says(one.Name, fmt.Sprintf("%v: the rest goes to another worker", err))
 	}
 	return errors.Join(problems...)
+}
+
+// sweepLimit is how long ending what workers left behind may take.
+const sweepLimit = time.Minute
+
+// sweep ends clusters that a worker left behind, because it died or was interrupted.
+func sweep(ctx context.Context, provider clusters.Provider) error {
+	s, ok := provider.(clusters.Sweeper)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
+	defer cancel()
+	return s.Sweep(ctx)
 }
 
 // removeData removes what is left of data on disk, which is something if the worker died.
@@ -129,19 +158,19 @@ func (one *part) removeData(dir string) error {
 	return nil
 }
 
-// work runs scenarios of a part in a sandbox of their own. It returns how many were
+// work runs scenarios of a part in a worker of their own. It returns how many were
 // begun, and why not all are over, if so.
-func (one *part) work(ctx context.Context, dir string, todo []string, b *board) (begun int, err error) {
+func (one *part) work(ctx context.Context, provider clusters.Provider, dir string, todo []string, b *board) (begun int, err error) {
 	log, err := os.OpenFile(filepath.Join(dir, "logs", one.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return 0, fmt.Errorf("making the log of a worker: %w", err)
 	}
 	defer log.Close()
-	cmd, err := local.Command(ctx, local.SandboxOptions{}, slices.Concat([]string{workerCommand, dir, one.Name}, todo)...)
+	cmd, err := provider.Command(ctx, slices.Concat([]string{workerCommand, dir, one.Name}, todo)...)
 	if err != nil {
 		return 0, err
 	}
-	r, err := startWorker(cmd, log)
+	r, err := startWorker(provider, cmd, log)
 	if err != nil {
 		return 0, err
 	}
@@ -191,8 +220,8 @@ func (one *part) hear(r io.Reader, b *board) (begun int, broken error) {
 }
 
 // startWorker starts a worker with its output going to log, and returns where it
-// tells what happens (see progressFD).
-func startWorker(cmd *exec.Cmd, log *os.File) (*os.File, error) {
+// tells what happens.
+func startWorker(provider clusters.Provider, cmd *exec.Cmd, log *os.File) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -200,9 +229,13 @@ func startWorker(cmd *exec.Cmd, log *os.File) (*os.File, error) {
 	defer w.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = append(cmd.ExtraFiles, w)
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", progressVariable, 2+len(cmd.ExtraFiles)))
 	if err := cmd.Start(); err != nil {
 		_ = r.Close()
-		return nil, local.ExplainStart(fmt.Errorf("starting the sandbox: %w", err))
+		return nil, provider.Explain(fmt.Errorf("starting a worker: %w", err))
 	}
 	return r, nil
 }

@@ -38,6 +38,8 @@ func TestScript(t *testing.T) {
 				// The standard library need not be compiled again.
 				"GOCACHE="+strings.TrimSpace(string(goCache)),
 				"NO_PROXY=127.0.0.1",
+				// Where holdfast is, for scripts without anything else on PATH.
+				"BIN="+filepath.SplitList(env.Getenv("PATH"))[0],
 			)
 			return nil
 		},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
 
@@ -47,7 +48,7 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resu
 	}
 	work = selftest.Left(work, p.outcomes)
 	for _, spec := range selftest.Clusters(work) {
-		if err := ensureBinaries(cmd, spec, p.shown); err != nil {
+		if err := prepare(cmd.Context(), local.Provider{}, p.shown, spec); err != nil {
 			return nil, err
 		}
 	}

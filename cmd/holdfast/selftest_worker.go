@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/suites/selftest"
@@ -44,15 +43,16 @@ func newSelftestWorkerCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !local.InSandbox() {
-				return usageError("this command is for holdfast selftest to start, in a sandbox")
-			}
 			return runBatch(cmd.Context(), args[0])
 		},
 	}
 }
 
 func runBatch(ctx context.Context, dir string) error {
+	told, err := progressOut()
+	if err != nil {
+		return err
+	}
 	b, err := os.ReadFile(filepath.Join(dir, batchFile))
 	if err != nil {
 		return fmt.Errorf("reading the work to do: %w", err)
@@ -61,8 +61,7 @@ func runBatch(ctx context.Context, dir string) error {
 	if err := json.Unmarshal(b, &work); err != nil {
 		return fmt.Errorf("reading the work to do: %w", err)
 	}
-	unix.CloseOnExec(progressFD)
-	out := json.NewEncoder(os.NewFile(progressFD, "progress"))
+	out := json.NewEncoder(told)
 	var mu sync.Mutex
 	say := func(m selftestMessage) error {
 		mu.Lock()
@@ -96,11 +95,11 @@ func plantIn(ctx context.Context, dir string, work selftest.Batch, shown *progre
 		return fmt.Errorf("making the log of a worker: %w", err)
 	}
 	defer log.Close()
-	cmd, err := local.Command(ctx, local.SandboxOptions{}, selftestWorkerCommand, dir)
+	cmd, err := local.Provider{}.Command(ctx, selftestWorkerCommand, dir)
 	if err != nil {
 		return err
 	}
-	r, err := startWorker(cmd, log)
+	r, err := startWorker(local.Provider{}, cmd, log)
 	if err != nil {
 		return err
 	}

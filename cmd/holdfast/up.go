@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -21,7 +22,7 @@ type clusterFlags struct {
 func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, fileFlag, shorthand, "", "cluster file (YAML); the flags below override it")
-	flags.StringVar(&f.provider, "provider", "local", "where the cluster is made: local")
+	flags.StringVar(&f.provider, "provider", "local", "where the cluster is made: "+providerNames())
 	flags.StringVar(&f.name, "name", "", "name of the cluster")
 	flags.IntVar(&f.nodes, "nodes", 0, "number of control-plane nodes: 1, 3, 5 or 7")
 	flags.StringVar(&f.kubernetes, "kubernetes", "", "Kubernetes version, such as "+release.DefaultKubernetes)
@@ -33,8 +34,8 @@ func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 
 // cluster returns the cluster that the flags describe, checked.
 func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
-	if f.provider != "local" {
-		return nil, usageError("--provider %s: this version has local only", f.provider)
+	if _, err := providerNamed(f.provider); err != nil {
+		return nil, err
 	}
 	spec := clusters.Default()
 	if f.file != "" {
@@ -81,20 +82,15 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	return spec, nil
 }
 
-// ensureBinaries fetches what the cluster runs and the cache lacks.
-func ensureBinaries(cmd *cobra.Command, spec *clusters.Cluster, p *progress) error {
-	for _, b := range local.Binaries(spec) {
-		_, err := release.Ensure(cmd.Context(), b.Product, b.Version, release.Options{Progress: fetchProgress(p)})
-		p.Done()
-		var unknown *release.VersionError
-		if errors.As(err, &unknown) {
-			return exitWith(exitUsage, err)
-		}
-		if err != nil {
-			return err
-		}
+// prepare has a provider get what clusters are made of and this machine lacks.
+func prepare(ctx context.Context, provider clusters.Provider, p *progress, all ...*clusters.Cluster) error {
+	err := provider.Prepare(ctx, clusters.Preparation{Release: release.Options{Progress: fetchProgress(p)},
+		Progress: func(line string) { p.Line("%s", line) }}, all...)
+	p.Done()
+	if errors.As(err, new(*release.VersionError)) {
+		return exitWith(exitUsage, err)
 	}
-	return nil
+	return err
 }
 
 func newUpCommand() *cobra.Command {
@@ -123,11 +119,14 @@ names run side by side. The cluster ends with 'holdfast down'.`,
 		if err != nil {
 			return err
 		}
+		if f.provider != (local.Provider{}).Name() {
+			return usageError("--provider %s: clusters that stay are made by the provider local alone; `holdfast run --provider %s` makes its own", f.provider, f.provider)
+		}
 		if port < 0 || port > 65535 {
 			return usageError("--port %d: want a port from 1 to 65535, or 0 for any free one", port)
 		}
 		p := newProgress(cmd.ErrOrStderr())
-		if err := ensureBinaries(cmd, spec, p); err != nil {
+		if err := prepare(cmd.Context(), local.Provider{}, p, spec); err != nil {
 			return err
 		}
 		h, err := local.Up(cmd.Context(), spec, local.UpOptions{Wait: wait, Port: port,

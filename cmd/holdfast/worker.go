@@ -15,9 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
-	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/suites"
@@ -31,15 +30,16 @@ func newWorkerCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.MinimumNArgs(3),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if !local.InSandbox() {
-				return usageError("this command is for holdfast run to start, in a sandbox")
-			}
 			return work(args[0], args[1], args[2:])
 		},
 	}
 }
 
 func work(dir, name string, todo []string) error {
+	told, err := progressOut()
+	if err != nil {
+		return err
+	}
 	p, err := loadPlan(dir)
 	if err != nil {
 		return err
@@ -48,8 +48,11 @@ func work(dir, name string, todo []string) error {
 	if i < 0 {
 		return fmt.Errorf("the plan of the run has no part %q", name)
 	}
-	unix.CloseOnExec(progressFD)
-	out := json.NewEncoder(os.NewFile(progressFD, "progress"))
+	provider, err := providerNamed(p.Provider)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(told)
 	var mu sync.Mutex
 	say := func(m workerMessage) {
 		mu.Lock()
@@ -57,7 +60,7 @@ func work(dir, name string, todo []string) error {
 		_ = out.Encode(m) // who would hear it is gone, and this process with it
 	}
 	progress := func(line string) { say(workerMessage{Progress: line}) }
-	var cluster *local.Cluster
+	var cluster clusters.Made
 	var broken error // why there was no cluster
 	env := &suites.Env{
 		Cluster: func(ctx context.Context) (framework.Cluster, error) {
@@ -66,7 +69,7 @@ func work(dir, name string, todo []string) error {
 			if logs, broken = newLogs(dir, name); broken != nil {
 				return nil, broken
 			}
-			cluster, broken = local.Create(ctx, p.Parts[i].Cluster, local.Options{Dir: dir, LogDir: logs,
+			cluster, broken = provider.Create(ctx, p.Parts[i].Cluster, clusters.Options{Dir: dir, LogDir: logs,
 				DataDir: filepath.Join(dir, dataPrefix+filepath.Base(logs)), Seed: p.Seed, Progress: progress})
 			say(workerMessage{Made: time.Since(began)})
 			return cluster, broken

@@ -150,7 +150,7 @@ func (c *component) status(ctx context.Context) {
 			"metadata": c.meta(c.object),
 			"spec": map[string]any{
 				"schedulerName": "holdfast.dev/none", "automountServiceAccountToken": false,
-				"containers": []any{map[string]any{"name": "none", "image": "none"}},
+				"containers": containers(),
 			},
 		})
 		// One that was acknowledged to nobody is there too, or is made by the next try.

@@ -257,3 +257,9 @@ func (t clusterThing) condition(name string) string {
 	}
 	return ""
 }
+
+// containers are those of every pod: one that does nothing, of an image that nodes have
+// without asking a registry, since their pods need it themselves.
+func containers() []any {
+	return []any{map[string]any{"name": "none", "image": "registry.k8s.io/pause:3.10", "imagePullPolicy": "IfNotPresent"}}
+}

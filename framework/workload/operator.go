@@ -34,7 +34,7 @@ func podSpec() map[string]any {
 	}
 	return map[string]any{
 		"automountServiceAccountToken": false, "tolerations": tolerations,
-		"containers": []any{map[string]any{"name": "none", "image": "none"}},
+		"containers": containers(),
 	}
 }
 

@@ -56,7 +56,7 @@ func (p work) pod(name string) []byte {
 		"metadata": metadata{Name: name, Namespace: p.namespace(), Labels: map[string]string{ownerLabel: p.t.suffix}},
 		"spec": map[string]any{
 			"automountServiceAccountToken": false,
-			"containers":                   []any{map[string]any{"name": "none", "image": "none"}},
+			"containers":                   containers(),
 		},
 	})
 }

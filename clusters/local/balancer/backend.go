@@ -19,8 +19,9 @@ import (
 type backend struct {
 	Backend
 	health clusters.HealthCheck
-	// connectOnly is as in Config.
+	// connectOnly and checkPath are as in Config.
 	connectOnly bool
+	checkPath   string
 	done        context.Context
 	stop        context.CancelFunc
 
@@ -74,7 +75,7 @@ func (b *backend) ask(client *http.Client) error {
 	ctx, cancel := context.WithTimeout(b.done, b.health.Timeout)
 	defer cancel()
 	if !b.connectOnly {
-		return Ready(ctx, client, "https://"+b.Address+"/readyz")
+		return Ready(ctx, client, "https://"+b.Address+b.checkPath)
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", b.Address)
 	if err == nil {
@@ -96,7 +97,11 @@ func CheckClient() *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Ready asks an API server's /readyz, and returns why it is not ready.
+// readyPath is where an API server says whether it is ready.
+const readyPath = "/readyz"
+
+// Ready asks an API server at a URL of its /readyz (or /healthz), and returns why
+// it is not ready.
 func Ready(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -110,7 +115,7 @@ func Ready(ctx context.Context, client *http.Client, url string) error {
 	if response.StatusCode == http.StatusOK {
 		return nil
 	}
-	failed := fmt.Errorf("/readyz answered %s", response.Status)
+	failed := fmt.Errorf("%s answered %s", request.URL.Path, response.Status)
 	// A break here leaves the word that it is not ready, without the reasons.
 	if body, _ := io.ReadAll(io.LimitReader(response.Body, maxReasons)); shutsDown(string(body)) {
 		return draining{failed}

@@ -11,6 +11,7 @@
 package balancer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,8 +45,10 @@ type Config struct {
 	HealthCheck clusters.HealthCheck `json:"healthCheck"`
 	// Algorithm chooses among healthy backends; RoundRobin if empty.
 	Algorithm Algorithm `json:"algorithm,omitempty"`
-	// ConnectOnly makes a check ask for a connection alone, not for /readyz.
+	// ConnectOnly makes a check ask for a connection alone, not for CheckPath.
 	ConnectOnly bool `json:"connectOnly,omitempty"`
+	// CheckPath is what a check asks an API server for; /readyz if empty.
+	CheckPath string `json:"checkPath,omitempty"`
 }
 
 // Backend is an API server.
@@ -204,7 +207,7 @@ func (b *Balancer) setBackends(c Config) {
 	if b.closed {
 		return
 	}
-	sameCheck := b.config.HealthCheck == c.HealthCheck && b.config.ConnectOnly == c.ConnectOnly
+	sameCheck := b.config.HealthCheck == c.HealthCheck && b.config.ConnectOnly == c.ConnectOnly && b.config.CheckPath == c.CheckPath
 	old := b.backends
 	b.config, b.backends = c, nil
 	for _, want := range c.Backends {
@@ -216,7 +219,7 @@ func (b *Balancer) setBackends(c Config) {
 		}
 		if kept == nil {
 			kept = newBackend(want, c.HealthCheck)
-			kept.connectOnly = c.ConnectOnly
+			kept.connectOnly, kept.checkPath = c.ConnectOnly, cmp.Or(c.CheckPath, readyPath)
 			if !c.HealthCheck.Disabled {
 				b.work.Go(kept.check)
 			}

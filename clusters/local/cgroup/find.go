@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -154,33 +153,24 @@ func (s system) hierarchies() ([]Place, error) {
 		}
 	}
 	var all []Place
-	for lines := bufio.NewScanner(strings.NewReader(string(mounts))); lines.Scan(); {
-		// 30 23 0:26 ROOT MOUNT OPTIONS [TAGS] - TYPE SOURCE SUPEROPTIONS
-		front, back, ok := strings.Cut(lines.Text(), " - ")
-		f, b := strings.Fields(front), strings.Fields(back)
-		if !ok || len(f) < 5 || len(b) < 3 {
-			continue
-		}
-		p := Place{V2: b[0] == "cgroup2"}
+	for _, m := range parseMounts(string(mounts)) {
+		p := Place{V2: m.V2}
 		var path string
-		switch {
-		case p.V2:
+		if m.V2 {
 			path = paths[""]
-		case b[0] == "cgroup":
-			for _, option := range strings.Split(b[2], ",") {
+		} else {
+			for _, option := range m.options {
 				if c := Controller(option); c == CPU || c == Memory {
 					p.Controllers = append(p.Controllers, c)
 					path = paths[option]
 				}
 			}
-		default:
-			continue
 		}
-		below, err := filepath.Rel(f[3], path)
+		below, err := filepath.Rel(m.root, path)
 		if path == "" || err != nil || strings.HasPrefix(below, "..") {
 			continue // mounted from another place than that of this process
 		}
-		p.home = filepath.Join(f[4], below)
+		p.home = filepath.Join(m.Dir, below)
 		if p.V2 {
 			b, _ := os.ReadFile(filepath.Join(p.home, "cgroup.controllers"))
 			for _, c := range []Controller{CPU, Memory} {
@@ -194,4 +184,37 @@ func (s system) hierarchies() ([]Place, error) {
 		}
 	}
 	return all, nil
+}
+
+// Mount is where a hierarchy is mounted.
+type Mount struct {
+	Dir string
+	V2  bool
+	// root is the group that is at Dir, and options are the hierarchy's: its
+	// controllers among them, in version 1.
+	root    string
+	options []string
+}
+
+// Mounts returns where hierarchies are mounted, whatever their controllers.
+func Mounts() ([]Mount, error) {
+	b, err := os.ReadFile(here.mounts)
+	if err != nil {
+		return nil, fmt.Errorf("looking for control groups: %w", err)
+	}
+	return parseMounts(string(b)), nil
+}
+
+func parseMounts(text string) []Mount {
+	var all []Mount
+	for line := range strings.Lines(text) {
+		// 30 23 0:26 ROOT MOUNT OPTIONS [TAGS] - TYPE SOURCE SUPEROPTIONS
+		front, back, ok := strings.Cut(line, " - ")
+		f, b := strings.Fields(front), strings.Fields(back)
+		if !ok || len(f) < 5 || len(b) < 3 || (b[0] != "cgroup" && b[0] != "cgroup2") {
+			continue
+		}
+		all = append(all, Mount{Dir: f[4], V2: b[0] == "cgroup2", root: f[3], options: strings.Split(b[2], ",")})
+	}
+	return all
 }

@@ -1,23 +1,26 @@
 package pki
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/netip"
 	"time"
 )
 
-// authority signs certificates.
-type authority struct {
+// Authority signs certificates.
+type Authority struct {
 	cert    *x509.Certificate
 	certPEM []byte
-	key     *ecdsa.PrivateKey
+	key     crypto.Signer
 	keyPEM  []byte
 }
 
@@ -30,7 +33,24 @@ type leaf struct {
 	dns            []string
 }
 
-func newAuthority(name string, notBefore, notAfter time.Time) (*authority, error) {
+// LoadAuthority returns the authority of a certificate and its private key, both
+// PEM encoded, such as kubeadm's.
+func LoadAuthority(certPEM, keyPEM []byte) (*Authority, error) {
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("failed to load an authority: %w", err)
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("failed to load an authority: a key of type %T signs nothing", pair.PrivateKey)
+	}
+	if !pair.Leaf.IsCA {
+		return nil, fmt.Errorf("failed to load an authority: %s is none", pair.Leaf.Subject)
+	}
+	return &Authority{cert: pair.Leaf, certPEM: certPEM, key: key, keyPEM: keyPEM}, nil
+}
+
+func newAuthority(name string, notBefore, notAfter time.Time) (*Authority, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
 		return nil, err
@@ -56,11 +76,11 @@ func newAuthority(name string, notBefore, notAfter time.Time) (*authority, error
 	if err != nil {
 		return nil, err
 	}
-	return &authority{cert: cert, certPEM: encodeCert(der), key: key, keyPEM: keyPEM}, nil
+	return &Authority{cert: cert, certPEM: encodeCert(der), key: key, keyPEM: keyPEM}, nil
 }
 
 // issue makes a key and a certificate for it, both PEM encoded.
-func (a *authority) issue(l leaf) (cert, key []byte, err error) {
+func (a *Authority) issue(l leaf) (cert, key []byte, err error) {
 	leafKey, keyPEM, err := newKey()
 	if err != nil {
 		return nil, nil, err

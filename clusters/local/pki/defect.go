@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,13 +17,28 @@ import (
 // of the one in a file of WriteNode. It is for the same key, so that one file is
 // all there is to replace, and like the other in everything but the defect.
 func (p *PKI) Defective(file string, certificate []byte, defect framework.CertificateDefect) ([]byte, error) {
+	signer := p.kubernetes
+	if strings.HasPrefix(file, etcdDir+"/") {
+		signer = p.etcd
+	}
+	bad, err := signer.Defective(certificate, defect, BalancerName(p.options.Cluster))
+	if err != nil {
+		return nil, fmt.Errorf("failed to make a defective %s: %w", file, err)
+	}
+	return bad, nil
+}
+
+// Defective is PKI.Defective for any certificate that this authority has signed,
+// both PEM encoded. balancer is the name that one with
+// framework.CertificateNoBalancerName does not carry.
+func (a *Authority) Defective(certificate []byte, defect framework.CertificateDefect, balancer string) ([]byte, error) {
 	block, _ := pem.Decode(certificate)
 	if block == nil {
-		return nil, fmt.Errorf("failed to make a defective %s: it holds no certificate now", file)
+		return nil, errors.New("it holds no certificate now")
 	}
 	old, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("failed to make a defective %s: %w", file, err)
+		return nil, err
 	}
 	template := &x509.Certificate{
 		Subject:     old.Subject,
@@ -33,10 +49,7 @@ func (p *PKI) Defective(file string, certificate []byte, defect framework.Certif
 		DNSNames:    old.DNSNames,
 		IPAddresses: old.IPAddresses,
 	}
-	signer := p.kubernetes
-	if strings.HasPrefix(file, etcdDir+"/") {
-		signer = p.etcd
-	}
+	signer := a
 	switch defect {
 	case framework.CertificateExpired:
 		now := time.Now()
@@ -44,20 +57,20 @@ func (p *PKI) Defective(file string, certificate []byte, defect framework.Certif
 	case framework.CertificateWrongNames:
 		template.DNSNames, template.IPAddresses = []string{wrongName}, nil
 	case framework.CertificateNoBalancerName:
-		template.DNSNames = slices.DeleteFunc(slices.Clone(old.DNSNames), func(name string) bool { return name == BalancerName(p.options.Cluster) })
+		template.DNSNames = slices.DeleteFunc(slices.Clone(old.DNSNames), func(name string) bool { return name == balancer })
 	case framework.CertificateUntrusted:
-		if signer, err = newAuthority(signer.cert.Subject.CommonName+" (new)", p.notBefore, p.notAfter); err != nil {
-			return nil, fmt.Errorf("failed to make a new authority for %s: %w", file, err)
+		if signer, err = newAuthority(a.cert.Subject.CommonName+" (new)", a.cert.NotBefore, a.cert.NotAfter); err != nil {
+			return nil, fmt.Errorf("making a new authority: %w", err)
 		}
 	default:
-		return nil, fmt.Errorf("failed to make a defective %s: %q is no defect", file, defect)
+		return nil, fmt.Errorf("%q is no defect", defect)
 	}
 	if template.SerialNumber, err = newSerial(); err != nil {
 		return nil, err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, signer.cert, old.PublicKey, signer.key)
 	if err != nil {
-		return nil, fmt.Errorf("failed to make a defective %s: %w", file, err)
+		return nil, err
 	}
 	return encodeCert(der), nil
 }

@@ -42,7 +42,7 @@ func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []st
 	}
 	for _, want := range []struct {
 		cert, key string
-		from      *authority
+		from      *Authority
 		leaf      leaf
 	}{
 		{APIServerCert, APIServerKey, p.kubernetes, leaf{name: "kube-apiserver", server: true, addrs: apiAddrs, dns: apiNames}},

@@ -36,9 +36,9 @@ type PKI struct {
 	options        Options
 	notBefore      time.Time
 	notAfter       time.Time
-	kubernetes     *authority
-	etcd           *authority
-	frontProxy     *authority
+	kubernetes     *Authority
+	etcd           *Authority
+	frontProxy     *Authority
 	serviceAccount *ecdsa.PrivateKey
 }
 
@@ -107,7 +107,7 @@ func New(o Options) (*PKI, error) {
 	now := time.Now()
 	p := &PKI{options: o, notBefore: now.Add(-time.Hour), notAfter: now.Add(o.Validity)}
 	for _, a := range []struct {
-		into **authority
+		into **Authority
 		name string
 	}{
 		{&p.kubernetes, "kubernetes"},

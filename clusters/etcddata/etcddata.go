@@ -1,0 +1,106 @@
+// Package etcddata changes the data of an etcd member that does not run, as people
+// do who repair a cluster.
+package etcddata
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Restore is a snapshot to become a member's data.
+type Restore struct {
+	// Snapshot is the path of a file as etcd's Snapshot call writes it.
+	Snapshot string
+	// Name, PeerURLs (separated by commas) and Token are the member's own
+	// --name, --initial-advertise-peer-urls and --initial-cluster-token.
+	Name, PeerURLs, Token string
+	// Members are those of the new cluster.
+	Members []framework.EtcdPeer
+}
+
+// Into makes a data directory of a snapshot; there must not be one yet. The new
+// cluster has an identity that its members have in common with no other: a member
+// that still has the old data must not take them for its own.
+func (r Restore) Into(dir string) error {
+	sum, err := digest(r.Snapshot)
+	if err != nil {
+		return fmt.Errorf("reading the snapshot: %w", err)
+	}
+	err = snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
+		SnapshotPath:        r.Snapshot,
+		Name:                r.Name,
+		OutputDataDir:       dir,
+		PeerURLs:            strings.Split(r.PeerURLs, ","),
+		InitialCluster:      InitialCluster(r.Members),
+		InitialClusterToken: fmt.Sprintf("%s-%x", r.Token, sum),
+	})
+	if err != nil {
+		return fmt.Errorf("restoring a snapshot: %w", err)
+	}
+	return nil
+}
+
+// digest returns the SHA-256 of a file, which may be as large as etcd's database.
+func digest(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return nil, err
+	}
+	return h.Sum(nil), nil
+}
+
+// InitialCluster writes members as etcd's argument --initial-cluster.
+func InitialCluster(members []framework.EtcdPeer) string {
+	var all []string
+	for _, m := range members {
+		for _, url := range m.URLs {
+			all = append(all, m.Name+"="+url)
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// Replace empties a member's data directory, which may be a mount point, and fills
+// it with what is in from, which is gone then. Without from it stays empty.
+func Replace(data, from string) error {
+	entries, err := os.ReadDir(data)
+	if err != nil {
+		return fmt.Errorf("reading the member's data directory: %w", err)
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(data, e.Name())); err != nil {
+			return fmt.Errorf("wiping the member's data: %w", err)
+		}
+	}
+	if from == "" {
+		return nil
+	}
+	// A snapshot holds one directory.
+	err = os.Rename(filepath.Join(from, Member), filepath.Join(data, Member))
+	if errors.Is(err, syscall.EXDEV) {
+		err = os.CopyFS(data, os.DirFS(from))
+	}
+	if err != nil {
+		return fmt.Errorf("filling the member's data directory: %w", err)
+	}
+	return os.RemoveAll(from)
+}
+
+// Member is the directory inside a data directory that holds all of it.
+const Member = "member"

@@ -1,0 +1,102 @@
+package await
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Anything likes every answer.
+func Anything([]byte) error { return nil }
+
+// Holder likes a lease that somebody holds.
+func Holder(body []byte) error {
+	var lease struct {
+		Spec struct{ HolderIdentity string }
+	}
+	if err := json.Unmarshal(body, &lease); err != nil {
+		return err
+	}
+	if lease.Spec.HolderIdentity == "" {
+		return errors.New("its lease has no holder")
+	}
+	return nil
+}
+
+// LeasePath is where an elected component's lease is.
+func LeasePath(c framework.Component) string {
+	return "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + string(c)
+}
+
+// API asks an entrance for path until the answer is 200 and good likes it.
+func API(ctx context.Context, e framework.Entrance, path string, good func([]byte) error) ([]byte, error) {
+	client, err := Client(e.Config)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	var body []byte
+	err = Until(ctx, 25*time.Millisecond, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		var err error
+		if body, err = Request(ctx, client, http.MethodGet, e.Config.Host+path, ""); err != nil {
+			return err
+		}
+		return good(body)
+	})
+	return body, err
+}
+
+// Client returns a client whose connections end with it, when its idle ones are
+// closed. Those of client-go cannot be closed: its wrappers hide how, and its cache
+// forgets them while they stay open for another minute and a half.
+func Client(config *rest.Config) (*http.Client, error) {
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: config.Dial, TLSClientConfig: tls}}, nil
+}
+
+// StatusError is an answer other than 2xx.
+type StatusError struct {
+	Code int
+	Body string
+}
+
+func (e StatusError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Code, e.Body) }
+
+// Request sends one request with a body of JSON, where it has one, and returns the
+// answer's.
+func Request(ctx context.Context, client *http.Client, method, url, body string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, StatusError{resp.StatusCode, strings.TrimSpace(string(b[:min(len(b), 300)]))}
+	}
+	return b, nil
+}

@@ -1,0 +1,265 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+)
+
+// A log is followed by asking again and again for what comes after a place in it, so
+// that whoever follows it loses nothing when the agent or the whole node ends
+// meanwhile. The place is named by the file and not its name: a log is rotated by
+// renaming it.
+
+// place is one in a log.
+type place struct {
+	Inode  uint64 `json:"inode"`
+	Offset int64  `json:"offset"`
+}
+
+// Headers of an answer with entries: where they end.
+const (
+	inodeHeader  = "Holdfast-Inode"
+	offsetHeader = "Holdfast-Offset"
+)
+
+// auditChunk is how much of a log goes into one answer, unless one line is longer.
+const auditChunk = 1 << 20
+
+// serveAudit answers GET /audit with the place of the log's end, and
+// /audit?inode=N&offset=N with whole lines from there on.
+func (a *agent) serveAudit(w http.ResponseWriter, r *http.Request) {
+	if a.config.Audit == "" {
+		agenthttp.Error(w, agenthttp.Unsupported("no API server writes an audit log here"))
+		return
+	}
+	query := r.URL.Query()
+	inode, _ := strconv.ParseUint(query.Get("inode"), 10, 64)
+	offset, _ := strconv.ParseInt(query.Get("offset"), 10, 64)
+	from := place{inode, offset}
+	var lines []byte
+	var err error
+	if query.Has("inode") {
+		lines, from, err = readLog(a.config.Audit, from)
+	} else {
+		from, err = endOf(a.config.Audit)
+	}
+	if err != nil {
+		agenthttp.Error(w, fmt.Errorf("reading the audit log: %w", err))
+		return
+	}
+	w.Header().Set(inodeHeader, strconv.FormatUint(from.Inode, 10))
+	w.Header().Set(offsetHeader, strconv.FormatInt(from.Offset, 10))
+	_, _ = w.Write(lines)
+}
+
+// endOf returns the place after the last whole line of a log; the zero place stands
+// for the begin of one that is not there yet.
+func endOf(path string) (place, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return place{}, nil
+	}
+	if err != nil {
+		return place{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return place{}, err
+	}
+	end := info.Size()
+	for buf := make([]byte, 64<<10); end > 0; {
+		n := min(int64(len(buf)), end)
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil {
+			return place{}, err
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			end -= n - int64(i) - 1
+			break
+		}
+		end -= n
+	}
+	return place{inodeOf(info), end}, nil
+}
+
+func inodeOf(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
+
+// readLog returns whole lines after a place, and the place after them.
+func readLog(path string, from place) ([]byte, place, error) {
+	generations, err := generationsOf(path)
+	if err != nil {
+		return nil, from, err
+	}
+	i := slices.IndexFunc(generations, func(g generation) bool { return g.inode == from.Inode })
+	if i < 0 {
+		// Its file was removed, or there was none: what is left begins there.
+		i, from.Offset = 0, 0
+		if from.Inode == 0 {
+			i = max(0, len(generations)-1)
+		}
+	}
+	for ; i < len(generations); i++ {
+		g := generations[i]
+		if g.inode != from.Inode {
+			from = place{g.inode, 0}
+		}
+		lines, err := g.lines(from.Offset)
+		if err != nil {
+			return nil, from, err
+		}
+		from.Offset += int64(len(lines))
+		if len(lines) > 0 {
+			return lines, from, nil
+		}
+	}
+	return nil, from, nil
+}
+
+// generation is one of the files that a log consists of.
+type generation struct {
+	path  string
+	inode uint64
+}
+
+// generationsOf returns a log's files, the oldest first. Those that were rotated
+// have the time in their names (NAME-TIME.EXT).
+func generationsOf(path string) ([]generation, error) {
+	ext := filepath.Ext(path)
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var old, now []generation
+	for _, e := range entries {
+		name := e.Name()
+		current := name == filepath.Base(path)
+		if !current && !(strings.HasPrefix(name, strings.TrimSuffix(filepath.Base(path), ext)+"-") && filepath.Ext(name) == ext) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // it was renamed or removed just now
+		}
+		g := generation{filepath.Join(filepath.Dir(path), name), inodeOf(info)}
+		if current {
+			now = append(now, g)
+		} else {
+			old = append(old, g)
+		}
+	}
+	slices.SortFunc(old, func(a, b generation) int { return strings.Compare(a.path, b.path) })
+	return append(old, now...), nil
+}
+
+// lines reads whole lines of the file from an offset on. One that was renamed just
+// now is found the next time.
+func (g generation) lines(offset int64) ([]byte, error) {
+	f, err := os.Open(g.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || inodeOf(info) != g.inode {
+		return nil, err
+	}
+	for size := auditChunk; ; size *= 2 {
+		buf := make([]byte, size)
+		n, err := f.ReadAt(buf, offset)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return buf[:i+1], nil
+		}
+		if n < size {
+			return nil, nil
+		}
+	}
+}
+
+// auditBeat is the time between two looks at an audit log.
+const auditBeat = 200 * time.Millisecond
+
+// FollowAudit implements framework.AuditReader. While the node cannot be reached it
+// goes on trying: the log is on its disk. What cannot be read by the end of ctx is an
+// error.
+func (c *Client) FollowAudit(ctx context.Context, entry func([]byte)) error {
+	at, _, err := c.readAudit(ctx, nil)
+	if err != nil {
+		return err
+	}
+	beat := time.NewTicker(auditBeat)
+	defer beat.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-beat.C:
+		case <-ctx.Done():
+		}
+		// An error is of a node that is off, or one that the last look meets too.
+		_ = c.drainAudit(ctx, &at, entry)
+	}
+	// What the log has by now belongs to the time before.
+	return c.drainAudit(context.WithoutCancel(ctx), &at, entry)
+}
+
+// drainAudit hands over all whole lines up to the present end.
+func (c *Client) drainAudit(ctx context.Context, at *place, entry func([]byte)) error {
+	for {
+		next, lines, err := c.readAudit(ctx, at)
+		if err != nil {
+			return err
+		}
+		*at = next
+		if len(lines) == 0 {
+			return nil
+		}
+		for line := range bytes.Lines(lines) {
+			entry(bytes.TrimSuffix(line, []byte{'\n'}))
+		}
+	}
+}
+
+func (c *Client) readAudit(ctx context.Context, from *place) (at place, lines []byte, err error) {
+	ctx, cancel := agenthttp.Within(ctx, answerLimit)
+	defer cancel()
+	path := "audit"
+	if from != nil {
+		path += "?" + url.Values{"inode": {fmt.Sprint(from.Inode)}, "offset": {fmt.Sprint(from.Offset)}}.Encode()
+	}
+	resp, err := c.http.Send(ctx, http.MethodGet, path, nil)
+	if err == nil {
+		defer resp.Body.Close()
+		if lines, err = io.ReadAll(resp.Body); err == nil {
+			err = json.Unmarshal([]byte(resp.Header.Get(inodeHeader)), &at.Inode)
+		}
+		if err == nil {
+			err = json.Unmarshal([]byte(resp.Header.Get(offsetHeader)), &at.Offset)
+		}
+	}
+	if err != nil {
+		return at, nil, fmt.Errorf("following the audit log of %s: %w", c.node, err)
+	}
+	return at, lines, nil
+}

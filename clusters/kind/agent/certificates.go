@@ -1,0 +1,197 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// certificates puts defective ones into the place of those that components serve
+// with. API server and etcd both read them anew when the files change.
+type certificates struct {
+	pki   string // kubeadm's directory
+	store *store
+
+	mu     sync.Mutex
+	timers map[framework.Component]*time.Timer
+}
+
+// spoiltState are certificates that are to be put back.
+type spoiltState struct {
+	Until time.Time `json:"until"`
+	// Own are the component's own files, by path.
+	Own map[string][]byte `json:"own"`
+}
+
+// serving are the files that a component serves with, and those of the authority
+// that signs them.
+func serving(c framework.Component) (files []string, caCert, caKey string) {
+	switch c {
+	case framework.APIServer:
+		return []string{pki.APIServerCert}, pki.CACert, pki.CAKey
+	case framework.Etcd:
+		return []string{pki.EtcdServerCert, pki.EtcdPeerCert}, pki.EtcdCACert, etcdCAKey
+	}
+	return nil, "", ""
+}
+
+// etcdCAKey is where kubeadm keeps the key of etcd's authority.
+const etcdCAKey = "etcd/ca.key"
+
+func (s *certificates) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timers = map[framework.Component]*time.Timer{}
+	for c, spoilt := range s.saved() {
+		left := time.Until(spoilt.Until)
+		if left <= 0 && s.putBack(c) == nil {
+			continue
+		}
+		s.restoreIn(c, max(retryPause, left))
+	}
+}
+
+func (s *certificates) saved() map[framework.Component]spoiltState {
+	all := map[framework.Component]spoiltState{}
+	s.store.read(func(st *state) {
+		for c, spoilt := range st.Spoilt {
+			all[c] = *spoilt
+		}
+	})
+	return all
+}
+
+// spoil puts defective certificates in place of a component's own.
+func (s *certificates) spoil(c framework.Component, d framework.CertificateDefect, balancer string, ttl time.Duration) error {
+	files, caCert, caKey := serving(c)
+	if len(files) == 0 || s.pki == "" {
+		return agenthttp.NothingDone(fmt.Sprintf("certificates of %s cannot be spoilt here: only those of %s and %s on a control-plane node", c, framework.APIServer, framework.Etcd))
+	}
+	if ttl <= 0 {
+		return errNoTTL
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, spoilt := s.saved()[c]; spoilt {
+		return agenthttp.NothingDone("they are spoilt already")
+	}
+	signer, err := s.authority(caCert, caKey)
+	if err != nil {
+		return agenthttp.NothingDone(err.Error())
+	}
+	own, bad := map[string][]byte{}, map[string][]byte{}
+	for _, name := range files {
+		path := filepath.Join(s.pki, name)
+		if own[path], err = os.ReadFile(path); err == nil {
+			bad[path], err = signer.Defective(own[path], d, balancer)
+		}
+		if err != nil {
+			return agenthttp.NothingDone(fmt.Sprintf("making a defective %s: %v", name, err))
+		}
+	}
+	// The own ones are on the disk before the others take their place.
+	err = s.store.updateDurably(func(st *state) { st.Spoilt[c] = &spoiltState{Until: time.Now().Add(ttl), Own: own} })
+	if err == nil {
+		err = replaceAll(bad)
+	}
+	if err != nil {
+		return errors.Join(err, s.putBack(c))
+	}
+	s.restoreIn(c, ttl)
+	return nil
+}
+
+func (s *certificates) authority(cert, key string) (*pki.Authority, error) {
+	certPEM, err := os.ReadFile(filepath.Join(s.pki, cert))
+	if err != nil {
+		return nil, fmt.Errorf("reading the authority's certificate: %w", err)
+	}
+	keyPEM, err := os.ReadFile(filepath.Join(s.pki, key))
+	if err != nil {
+		return nil, fmt.Errorf("reading the authority's key: %w", err)
+	}
+	return pki.LoadAuthority(certPEM, keyPEM)
+}
+
+// restore puts a component's own certificates back; it does nothing where they are
+// in place.
+func (s *certificates) restore(c framework.Component) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.putBack(c)
+}
+
+// putBack is restore with mu held.
+func (s *certificates) putBack(c framework.Component) error {
+	spoilt, ok := s.saved()[c]
+	if !ok {
+		return nil
+	}
+	if err := replaceAll(spoilt.Own); err != nil {
+		return fmt.Errorf("restoring the certificates of %s: %w", c, err)
+	}
+	if t := s.timers[c]; t != nil {
+		t.Stop()
+		delete(s.timers, c)
+	}
+	s.store.note(func(st *state) { delete(st.Spoilt, c) })
+	return nil
+}
+
+// restoreIn restores later, and again until it works; with mu held.
+func (s *certificates) restoreIn(c framework.Component, d time.Duration) {
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.timers[c] != timer {
+			return
+		}
+		if err := s.putBack(c); err != nil {
+			complain(fmt.Errorf("%w; trying again", err))
+			timer.Reset(retryPause)
+		}
+	})
+	s.timers[c] = timer
+}
+
+// replaceAll writes files, each of which keeps its mode.
+func replaceAll(files map[string][]byte) error {
+	for path, b := range files {
+		info, err := os.Stat(path)
+		if err == nil {
+			err = replaceFile(path, b, info.Mode().Perm(), true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *certificates) handle(mux *http.ServeMux) {
+	answer(mux, "POST /spoil", func(_ context.Context, r request) (any, error) {
+		return nil, s.spoil(r.Component, r.Defect, r.Name, r.For)
+	})
+	answer(mux, "POST /unspoil", func(_ context.Context, r request) (any, error) { return nil, s.restore(r.Component) })
+}
+
+// SpoilCertificates implements framework.CertificateFaulter.
+func (c *Client) SpoilCertificates(ctx context.Context, component framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
+	return c.post(ctx, "spoil", fmt.Sprintf("spoiling the certificates of %s", component),
+		request{Component: component, Defect: d, Name: c.Balancer, For: ttl}, nil)
+}
+
+// RestoreCertificates implements framework.CertificateFaulter.
+func (c *Client) RestoreCertificates(ctx context.Context, component framework.Component) error {
+	return c.post(ctx, "unspoil", fmt.Sprintf("restoring the certificates of %s", component), request{Component: component}, nil)
+}

@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Client tells the agent of one node what to do. It has the abilities of framework
+// on the node's processes.
+type Client struct {
+	http *agenthttp.Client
+	node string
+	// Balancer is the balancer's name, which a certificate with the defect
+	// framework.CertificateNoBalancerName does not carry.
+	Balancer string
+}
+
+var (
+	_ framework.ProcessReporter    = (*Client)(nil)
+	_ framework.Killer             = (*Client)(nil)
+	_ framework.Stopper            = (*Client)(nil)
+	_ framework.Starter            = (*Client)(nil)
+	_ framework.Freezer            = (*Client)(nil)
+	_ framework.CrashLooper        = (*Client)(nil)
+	_ framework.CertificateFaulter = (*Client)(nil)
+	_ framework.EtcdOperator       = (*Client)(nil)
+	_ framework.AuditReader        = (*Client)(nil)
+)
+
+// NewClient returns a client of a node's agent. dial opens a connection to the
+// agent's socket, such as by running ConnectPath inside the node and joining its
+// standard input and output; one is open at a time.
+func NewClient(node string, dial func(context.Context) (net.Conn, error)) *Client {
+	return &Client{node: node, http: agenthttp.NewMultiplexed(dial)}
+}
+
+// Close closes the connections to the agent.
+func (c *Client) Close() { c.http.Close() }
+
+// answerLimit is how long an agent may take for an answer. It takes a few
+// milliseconds, unless its node is paused or starts the connection.
+const answerLimit = 10 * time.Second
+
+// do sends a request and reads the answer into out, unless that is nil. what says
+// for people what is tried.
+func (c *Client) do(ctx context.Context, limit time.Duration, method, path, what string, req *request, out any) error {
+	ctx, cancel := agenthttp.Within(ctx, limit)
+	defer cancel()
+	var in any
+	if req != nil {
+		in = req
+	}
+	if err := c.http.Call(ctx, method, path, in, out); err != nil {
+		return fmt.Errorf("%s on %s: %w", what, c.node, err)
+	}
+	return nil
+}
+
+func (c *Client) post(ctx context.Context, path, what string, req request, out any) error {
+	return c.do(ctx, answerLimit, http.MethodPost, path, what, &req, out)
+}
+
+func (c *Client) tell(ctx context.Context, verb string, req request) error {
+	return c.post(ctx, verb, fmt.Sprintf("%s of %s", verb, req.Component), req, nil)
+}
+
+// Ping returns when the agent answers.
+func (c *Client) Ping(ctx context.Context) error {
+	return c.do(ctx, networkLimit, http.MethodGet, "ping", "asking whether the agent is there", nil, nil)
+}
+
+// Processes tells the state of every component that the agent knows.
+func (c *Client) Processes(ctx context.Context) (all []framework.Process, err error) {
+	err = c.do(ctx, answerLimit, http.MethodGet, "processes", "asking what runs", nil, &all)
+	return all, err
+}
+
+// Process implements framework.ProcessReporter.
+func (c *Client) Process(ctx context.Context, component framework.Component) (p framework.Process, err error) {
+	err = c.post(ctx, "process", fmt.Sprintf("asking for the process of %s", component), request{Component: component}, &p)
+	return p, err
+}
+
+// Kill implements framework.Killer.
+func (c *Client) Kill(ctx context.Context, component framework.Component, hold time.Duration) error {
+	return c.tell(ctx, "kill", request{Component: component, For: hold})
+}
+
+// Stop implements framework.Stopper.
+func (c *Client) Stop(ctx context.Context, component framework.Component, hold time.Duration) error {
+	return c.do(ctx, answerLimit+stopGrace, http.MethodPost, "stop", fmt.Sprintf("stop of %s", component), &request{Component: component, For: hold}, nil)
+}
+
+// Start implements framework.Starter.
+func (c *Client) Start(ctx context.Context, component framework.Component) error {
+	return c.tell(ctx, "start", request{Component: component})
+}
+
+// Freeze implements framework.Freezer.
+func (c *Client) Freeze(ctx context.Context, component framework.Component, ttl time.Duration) error {
+	return c.tell(ctx, "freeze", request{Component: component, For: ttl})
+}
+
+// Thaw implements framework.Freezer.
+func (c *Client) Thaw(ctx context.Context, component framework.Component) error {
+	return c.tell(ctx, "thaw", request{Component: component})
+}
+
+// CrashLoop implements framework.CrashLooper.
+func (c *Client) CrashLoop(ctx context.Context, component framework.Component, after, ttl time.Duration) error {
+	return c.tell(ctx, "crash-loop", request{Component: component, After: after, For: ttl})
+}
+
+// EndCrashLoop implements framework.CrashLooper.
+func (c *Client) EndCrashLoop(ctx context.Context, component framework.Component) error {
+	return c.tell(ctx, "end-crash-loop", request{Component: component})
+}

@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// RejoinEtcd implements framework.EtcdOperator.
+func (c *Client) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
+	return c.do(ctx, changeLimit, http.MethodPost, "rejoin", "changing the data of etcd", &request{Cluster: members}, nil)
+}
+
+// RestoreEtcd implements framework.EtcdOperator. The snapshot is a file here, and
+// sent to the node.
+func (c *Client) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer) error {
+	if err := c.upload(ctx, snapshot); err != nil {
+		return fmt.Errorf("sending a snapshot to %s: %w", c.node, err)
+	}
+	return c.do(ctx, changeLimit, http.MethodPost, "restore-etcd", "changing the data of etcd", &request{Cluster: members}, nil)
+}
+
+func (c *Client) upload(ctx context.Context, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	ctx, cancel := agenthttp.Within(ctx, changeLimit)
+	defer cancel()
+	resp, err := c.http.Send(ctx, http.MethodPut, "snapshot", f)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// WipeData takes the data of the etcd member away until RestoreData or until ttl has
+// passed, when they come back as they were, and returns a handle for it. A member
+// that runs is killed at either change, and started after it: no file stays open
+// across one. Where they are away already it does nothing, and there is no handle.
+func (c *Client) WipeData(ctx context.Context, ttl time.Duration) (handle string, err error) {
+	err = c.do(ctx, changeLimit, http.MethodPost, "wipe", "wiping the data of etcd", &request{For: ttl}, &handle)
+	return handle, err
+}
+
+// RestoreData puts the data back that WipeData took away; it does nothing where they
+// are in place.
+func (c *Client) RestoreData(ctx context.Context, handle string) error {
+	return c.do(ctx, changeLimit, http.MethodPost, "unwipe", "restoring the data of etcd", &request{Handle: handle}, nil)
+}
+
+// ListData names the files of the etcd member's data, relative to their directory.
+func (c *Client) ListData(ctx context.Context) (files []string, err error) {
+	err = c.do(ctx, answerLimit, http.MethodGet, "data", "listing the data of etcd", nil, &files)
+	return files, err
+}

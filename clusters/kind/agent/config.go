@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Config is what an agent is told about its node.
+type Config struct {
+	// Socket is the path on which the agent is asked and told.
+	Socket string `json:"socket"`
+	// Dir is where the agent keeps what a successor must know, also after the
+	// node was restarted.
+	Dir string `json:"dir"`
+	// Components are the processes on which there can be faults.
+	Components []Component `json:"components"`
+	// PKI is kubeadm's directory of certificates; empty where there is none.
+	PKI string `json:"pki,omitempty"`
+	// EtcdData is the member's data directory; empty where there is none.
+	EtcdData string `json:"etcdData,omitempty"`
+	// Audit is the API server's audit log; empty where there is none.
+	Audit string `json:"audit,omitempty"`
+	// Device is the network device that leads to the other nodes, as a pattern of
+	// path.Match: the engine numbers it anew when a container is reconnected. Empty
+	// where links are not to be impaired.
+	Device string `json:"device,omitempty"`
+}
+
+// Component is one process on which there can be faults.
+type Component struct {
+	Name framework.Component `json:"name"`
+	// Command is the last element of the path in argv[0].
+	Command string `json:"command"`
+	// Parent is the same of its parent process; empty means any. It tells the
+	// first process of a container from one that was started inside.
+	Parent string `json:"parent,omitempty"`
+	// Manifest is the file of the static pod that it is the process of, Unit
+	// the systemd unit that it belongs to. Without both nobody can be told to
+	// leave it down, and while it is held down the agent ends whatever starts.
+	Manifest string `json:"manifest,omitempty"`
+	Unit     string `json:"unit,omitempty"`
+}
+
+// Paths inside a node.
+const (
+	// BinaryPath is where holdfast's own file goes; ConnectPath is a link to it.
+	BinaryPath  = "/usr/local/bin/" + roleAgent
+	ConnectPath = "/usr/local/bin/" + roleConnect
+	// KeepPath is a link to it where there is no systemd.
+	KeepPath   = "/usr/local/bin/" + roleKeep
+	ConfigPath = "/etc/holdfast/agent.json"
+	UnitPath   = "/etc/systemd/system/" + UnitName
+	// UnitName is the systemd unit of the agent.
+	UnitName = roleAgent + ".service"
+
+	defaultSocket = "/run/holdfast/agent.sock"
+	// On a volume: a node's /var outlives a restart.
+	defaultDir = "/var/lib/holdfast"
+	manifests  = "/etc/kubernetes/manifests/"
+	shim       = "containerd-shim-runc-v2"
+)
+
+func node(components ...Component) Config {
+	return Config{Socket: defaultSocket, Dir: defaultDir, Device: "eth*", Components: components}
+}
+
+// ControlPlane returns the configuration for a control-plane node of kind.
+// framework.NodeAgent, the process watcher of a node, is the kubelet.
+func ControlPlane() Config {
+	pod := func(c framework.Component) Component {
+		return Component{Name: c, Command: string(c), Parent: shim, Manifest: manifests + string(c) + ".yaml"}
+	}
+	c := node(append([]Component{pod(framework.Etcd), pod(framework.APIServer), pod(framework.ControllerManager), pod(framework.Scheduler)},
+		Worker().Components...)...)
+	c.PKI, c.EtcdData, c.Audit = "/etc/kubernetes/pki", "/var/lib/etcd", "/var/log/kubernetes/audit.log"
+	return c
+}
+
+// Worker returns the configuration for a worker node of kind.
+func Worker() Config {
+	return node(Component{Name: framework.NodeAgent, Command: "kubelet", Unit: "kubelet.service"},
+		Component{Name: framework.ContainerRuntime, Command: "containerd", Unit: "containerd.service"})
+}
+
+// Balancer returns the configuration for the container of the load balancer,
+// whose process has this command.
+func Balancer(command string) Config {
+	return node(Component{Name: framework.LoadBalancer, Command: command})
+}
+
+// deviceOf returns the first device that a pattern matches, or the pattern itself.
+func deviceOf(pattern string) string {
+	devices, err := net.Interfaces()
+	if err != nil {
+		return pattern
+	}
+	for _, d := range devices {
+		if ok, err := path.Match(pattern, d.Name); err == nil && ok {
+			return d.Name
+		}
+	}
+	return pattern
+}
+
+// readConfig reads the configuration of an agent.
+func readConfig(file string) (Config, error) {
+	var c Config
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err == nil && (c.Socket == "" || c.Dir == "") {
+		err = errors.New("it must name socket and dir")
+	}
+	if err != nil {
+		return c, fmt.Errorf("reading the node agent's configuration %s: %w", file, err)
+	}
+	return c, nil
+}
+
+// Unit returns the agent's systemd unit. The kubelet waits until the agent has
+// healed what it must after a restart of the node (Type=notify), and for no
+// longer than that may take; nothing else depends on it, nor it on anything.
+func Unit() string {
+	return `[Unit]
+Description=holdfast node agent: carries out faults on this node and heals them
+Before=kubelet.service containerd.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart=` + BinaryPath + ` ` + ConfigPath + `
+Restart=always
+RestartSec=100ms
+TimeoutStartSec=20s
+# A fault must be healed on a node that is short of memory.
+OOMScoreAdjust=-999
+KillMode=process
+
+[Install]
+WantedBy=multi-user.target
+`
+}
+
+// Files returns what goes into a node besides the binary, by path.
+func Files(c Config) (map[string][]byte, error) {
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("writing the node agent's configuration: %w", err)
+	}
+	return map[string][]byte{ConfigPath: b, UnitPath: []byte(Unit())}, nil
+}
+
+// SetUp returns the shell script that starts the agent on a node where its binary,
+// configuration and unit are in place. It can be run again, such as with another
+// version of them.
+func SetUp() string {
+	return `set -e
+chmod 0755 ` + BinaryPath + `
+ln -sf ` + BinaryPath + ` ` + ConnectPath + `
+systemctl daemon-reload
+systemctl enable ` + UnitName + `
+systemctl restart ` + UnitName + `
+`
+}

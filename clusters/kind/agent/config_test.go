@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]Config{"control plane": ControlPlane(), "worker": Worker(), "balancer": Balancer("envoy")} {
+		files, err := Files(c)
+		must(t, err)
+		file := filepath.Join(t.TempDir(), "agent.json")
+		must(t, os.WriteFile(file, files[ConfigPath], 0o600))
+		if got, err := readConfig(file); err != nil || !reflect.DeepEqual(got, c) {
+			t.Errorf("%s: read back as %+v, %v", what, got, err)
+		}
+		if unit := string(files[UnitPath]); !strings.Contains(unit, "ExecStart="+BinaryPath+" "+ConfigPath+"\n") {
+			t.Errorf("%s: the unit does not start the agent:\n%s", what, unit)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "none")
+	if _, err := readConfig(file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a configuration that is not there: %v", err)
+	}
+	write(t, file, "{}")
+	if _, err := readConfig(file); err == nil {
+		t.Error("an empty configuration will do")
+	}
+}
+
+func TestDeviceOf(t *testing.T) {
+	for pattern, want := range map[string]string{"l*": "lo", "lo": "lo", "nothing*": "nothing*", "": ""} {
+		if got := deviceOf(pattern); got != want {
+			t.Errorf("%q is %q, want %q", pattern, got, want)
+		}
+	}
+}

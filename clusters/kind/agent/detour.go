@@ -1,0 +1,305 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/vnet"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// What nftables cannot do to packets is done in user space, by the switch that the
+// local provider has between its machines: it needs no netem, which many kernels lack,
+// and tells what it did. The frames of a link that come in by the node's device, or go
+// out, are handed to a TAP device, pass the switch there, and go on from a second
+// device: into the node's own stack, or out of the device that they were leaving by.
+//
+// Without an agent such a link carries nothing until the next one has taken over.
+
+// detour is a link that leads through user space.
+type detour struct {
+	peer     string
+	out      bool
+	sw       *vnet.Switch
+	from, to *vnet.Port
+	rules    map[string]vnet.RuleID // by handle
+}
+
+// detours are those of a node.
+type detours struct {
+	device string
+	all    map[string]*detour // by linkName
+	last   int                // number in the name of the last device
+}
+
+// Names of a detour's ports.
+const (
+	detourFrom = "from"
+	detourTo   = "to"
+)
+
+// beyondNftables tells what of an impairment nftables cannot do.
+func beyondNftables(imp framework.Impairment) (what []string) {
+	for _, part := range []struct {
+		name  string
+		asked bool
+	}{
+		{"delay", imp.Delay > 0 || imp.Jitter > 0}, {"duplicate", imp.Duplicate > 0}, {"reorder", imp.Reorder > 0},
+		{"corrupt", imp.Corrupt > 0}, {"rate", imp.Rate > 0},
+	} {
+		if part.asked {
+			what = append(what, part.name)
+		}
+	}
+	return what
+}
+
+// support says why there can be no detours here; nil where there can.
+func (d *detours) support() error {
+	probe := vnet.ProbeBackend()
+	if probe.Backend == "" {
+		return agenthttp.Unsupported("frames cannot be led through user space here: " + probe.Reason)
+	}
+	device, err := net.InterfaceByName(d.device)
+	if err != nil {
+		return agenthttp.Unsupported(fmt.Sprintf("the node has no device %s: %v", d.device, err))
+	}
+	if len(d.all) > 0 {
+		return nil
+	}
+	// Rules that match nothing show whether the kernel has what they are made of.
+	f := newFrames()
+	for _, out := range []bool{false, true} {
+		name := linkName("nobody", out)
+		f.chain(name, d.device, out)
+		f.rule(name, device.Index, condemned(condemnedToDrop))
+	}
+	if err := f.flush(); err != nil {
+		return agenthttp.Unsupported(fmt.Sprintf("frames cannot be led through user space here: this kernel lacks nft_fwd_netdev or CONFIG_NETFILTER_EGRESS (5.16): %v", err))
+	}
+	return newFrames().flush()
+}
+
+// add puts an impairment on links. It is in force from rebuild on, or at once where
+// a link leads through user space already.
+func (d *detours) add(handle string, paths []Path, imp framework.Impairment) error {
+	rules := map[string]*vnet.Rule{}
+	for _, p := range paths {
+		name := linkName(p.Peer, p.Out)
+		if d.all[name] == nil {
+			t, err := d.open(p)
+			if err != nil {
+				return fmt.Errorf("leading the link %s through user space: %w", name, err)
+			}
+			d.all[name] = t
+		}
+		if rules[name] == nil {
+			rules[name] = &vnet.Rule{Impairment: vnet.Impairment(imp)}
+		}
+		rules[name].Links = append(rules[name].Links, vnet.Link{From: detourFrom, To: detourTo, Ports: p.Ports})
+	}
+	for name, rule := range rules {
+		id, err := d.all[name].sw.Impair(*rule)
+		if err != nil {
+			return err
+		}
+		d.all[name].rules[handle] = id
+	}
+	return nil
+}
+
+// open makes the devices of a detour.
+func (d *detours) open(p Path) (*detour, error) {
+	device, err := net.InterfaceByName(d.device)
+	if err != nil {
+		return nil, err
+	}
+	t := &detour{peer: p.Peer, out: p.Out, rules: map[string]vnet.RuleID{}, sw: vnet.New(vnet.Config{Seed: rand.Uint64(), MTU: device.MTU})}
+	d.last++
+	names := [2]string{fmt.Sprintf("holdfast%da", d.last), fmt.Sprintf("holdfast%db", d.last)}
+	t.from, err = t.sw.Attach(vnet.PortConfig{Name: detourFrom, Device: names[0]})
+	if err == nil {
+		// The stack takes frames to the node for its own on no other address.
+		t.to, err = t.sw.Attach(vnet.PortConfig{Name: detourTo, Device: names[1], MAC: device.HardwareAddr})
+	}
+	if err == nil {
+		err = quieten(names)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.sw.Close())
+	}
+	return t, nil
+}
+
+// quieten has the kernel send nothing of its own by the devices of a detour, and
+// take what comes by them as if it came by another one: a strict reverse path filter
+// (rp_filter 1, which the nodes of kind have) would drop it. The filter of a device
+// is the stricter of its own and that of all, so that of all goes to each other one.
+func quieten(devices [2]string) error {
+	const ipv4, ipv6 = "/proc/sys/net/ipv4/conf", "/proc/sys/net/ipv6/conf"
+	for _, name := range devices {
+		// A kernel without IPv6 has no such file.
+		_ = os.WriteFile(filepath.Join(ipv6, name, "disable_ipv6"), []byte("1"), 0)
+	}
+	filter := func(name string) (int, error) {
+		b, err := os.ReadFile(filepath.Join(ipv4, name, "rp_filter"))
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(string(b)))
+	}
+	set := func(name string, to int) error {
+		return os.WriteFile(filepath.Join(ipv4, name, "rp_filter"), []byte(strconv.Itoa(to)), 0)
+	}
+	if err := errors.Join(set(devices[0], 0), set(devices[1], 0)); err != nil {
+		return fmt.Errorf("switching the reverse path filter off: %w", err)
+	}
+	all, err := filter("all")
+	if err != nil || all == 0 {
+		return err
+	}
+	names, err := os.ReadDir(ipv4)
+	if err != nil {
+		return err
+	}
+	for _, e := range names {
+		if e.Name() == "all" || slices.Contains(devices[:], e.Name()) {
+			continue
+		}
+		own, err := filter(e.Name())
+		if err == nil && own < all {
+			err = set(e.Name(), all)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a device may go at any time
+			return err
+		}
+	}
+	return set("all", 0)
+}
+
+// remove takes an impairment off every link, and tells what it had done to each.
+// Links that no other is on lead through user space, with nothing done to them, until
+// rebuild.
+func (d *detours) remove(handle string) map[string]framework.LinkCounters {
+	done := map[string]framework.LinkCounters{}
+	for name, t := range d.all {
+		if id, ok := t.rules[handle]; ok {
+			t.sw.Remove(id)
+			c, _ := t.sw.RuleCounters(id)
+			done[name] = framework.LinkCounters(c)
+			delete(t.rules, handle)
+		}
+	}
+	return done
+}
+
+// prune ends the detours that have no impairment on them, once nothing leads there.
+func (d *detours) prune() {
+	for name, t := range d.all {
+		if len(t.rules) == 0 {
+			delete(d.all, name)
+			if err := t.sw.Close(); err != nil {
+				complain(err)
+			}
+		}
+	}
+}
+
+// rebuild leads exactly the links that have an impairment through user space.
+func (d *detours) rebuild(peers []Peer) error {
+	f := newFrames()
+	if d.idle() {
+		err := f.flush()
+		if err == nil {
+			d.prune()
+		}
+		return err
+	}
+	device, err := net.InterfaceByName(d.device)
+	if err != nil {
+		return err
+	}
+	f.chain("in", d.device, false)
+	f.chain("out", d.device, true)
+	f.rule("out", 0, condemned(detoured))
+	f.rule("out", 0, condemned(condemnedToDrop)) // by another table, behind which it would be forgotten
+	for _, t := range d.all {
+		if len(t.rules) == 0 {
+			continue
+		}
+		chain := "in"
+		from, err := net.InterfaceByName(t.from.Device())
+		if err != nil {
+			return err
+		}
+		if t.out {
+			chain = "out"
+			f.chain(t.to.Device(), t.to.Device(), false)
+			f.rule(t.to.Device(), device.Index, condemn(detoured))
+		}
+		for _, prefix := range prefixesOf(peers, t.peer) {
+			f.rule(chain, from.Index, frameOf(prefix, t.out))
+		}
+	}
+	err = f.flush()
+	if err == nil {
+		d.prune()
+	}
+	return err
+}
+
+// idle tells whether no link has an impairment on it.
+func (d *detours) idle() bool {
+	for _, t := range d.all {
+		if len(t.rules) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// counters tells what an impairment has done to each link so far.
+func (d *detours) counters(handle string) map[string]framework.LinkCounters {
+	done := map[string]framework.LinkCounters{}
+	for name, t := range d.all {
+		if id, ok := t.rules[handle]; ok {
+			c, _ := t.sw.RuleCounters(id)
+			done[name] = framework.LinkCounters(c)
+		}
+	}
+	return done
+}
+
+func (n *network) rebuild() error {
+	var peers []Peer
+	n.store.read(func(st *state) { peers = st.Peers })
+	return n.detours.rebuild(peers)
+}
+
+func (s *impairedState) detoured() bool { return len(beyondNftables(s.Impairment)) > 0 }
+
+// detour impairs links in user space.
+func (n *network) detour(handle string, s *impairedState) error {
+	err := n.detours.add(handle, s.Paths, s.Impairment)
+	if err == nil {
+		err = n.rebuild()
+	}
+	if err != nil {
+		_, endErr := n.endDetour(handle)
+		err = errors.Join(err, endErr)
+	}
+	return err
+}
+
+// endDetour takes an impairment off the links, and tells what it had done to each.
+func (n *network) endDetour(handle string) (map[string]framework.LinkCounters, error) {
+	return n.detours.remove(handle), n.rebuild()
+}

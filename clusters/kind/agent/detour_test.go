@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// detourLab is a lab whose links can lead through user space. Its first node filters
+// by the reverse path, as the nodes of kind do.
+func detourLab(t *testing.T) *lab {
+	t.Helper()
+	l := newLab(t, 1)
+	l.inside(node1, func() error {
+		for _, name := range []string{"all", "eth0"} {
+			if err := os.WriteFile(filepath.Join("/proc/sys/net/ipv4/conf", name, "rp_filter"), []byte("1"), 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := l.network.Support(t.Context(), framework.Impairment{Delay: time.Millisecond}); err != nil {
+		t.Skip(err)
+	}
+	return l
+}
+
+// took returns how long the quickest of some echoes takes.
+func took(t *testing.T, echo func() error) time.Duration {
+	t.Helper()
+	best := time.Hour
+	for range 5 {
+		began := time.Now()
+		must(t, echo())
+		best = min(best, time.Since(began))
+	}
+	return best
+}
+
+// TestDelay delays a link one way: what the node with the agent receives, and what
+// it sends.
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	l := detourLab(t)
+	l.serve(node1, 2380)
+	l.serve(node2, 2380)
+	const delay = 60 * time.Millisecond
+	for _, from := range []int{node1, node2} {
+		old := l.mustDial(from, 2380)
+		handle := l.impair(framework.Impairment{Delay: delay}, time.Hour, link(from))
+		fresh := l.mustDial(from, 2380)
+		for _, conn := range []func() error{func() error { return echo(old, 5*time.Second) }, func() error { return echo(fresh, 5*time.Second) }} {
+			if d := took(t, conn); d < delay || d > 2*delay {
+				t.Errorf("from %s: a round trip takes %s, one way of which takes %s longer", hostName(from), d, delay)
+			}
+		}
+		c := l.counters(handle)
+		if c.Held == 0 || c.HeldFor/time.Duration(c.Held) < delay || c.Delayed < c.Held || c.Dropped > 0 {
+			t.Errorf("from %s: the counters say %+v", hostName(from), c)
+		}
+		if s := l.state(from); len(s.Impairments) != 1 || s.Impairments[0] != handle {
+			t.Errorf("from %s: the link is %+v", hostName(from), s)
+		}
+		if s := l.state(1 - from); len(s.Impairments) > 0 {
+			t.Errorf("from %s: the other direction is %+v", hostName(from), s)
+		}
+		l.restore(handle)
+		l.restore(handle)
+		if d := took(t, func() error { return echo(old, 5*time.Second) }); d >= delay {
+			t.Errorf("restored from %s, a round trip takes %s", hostName(from), d)
+		}
+		if after := l.counters(handle); after.Held < c.Held {
+			t.Errorf("restored from %s, the counters say %+v, before %+v", hostName(from), after, c)
+		}
+	}
+}
+
+// TestUserSpace does to packets what nftables cannot.
+func TestUserSpace(t *testing.T) {
+	t.Parallel()
+	l := detourLab(t)
+	for _, from := range []int{node1, node2} {
+		handle := l.impair(framework.Impairment{Duplicate: 1}, time.Hour, link(from, 9997))
+		if came := l.datagrams(from, 9997, 20, 40); came != 40 {
+			t.Errorf("from %s: %d packets came of 20 that were sent twice", hostName(from), came)
+		}
+		if c := l.counters(handle); c.Duplicated != 20 || c.Matched != 20 {
+			t.Errorf("from %s: the counters say %+v", hostName(from), c)
+		}
+		l.restore(handle)
+
+		handle = l.impair(framework.Impairment{Corrupt: 1}, time.Hour, link(from, 9996))
+		if came := l.datagrams(from, 9996, 20, 20); came > 0 {
+			t.Errorf("from %s: %d packets came in spite of their checksums", hostName(from), came)
+		}
+		if !l.passes(from) {
+			t.Errorf("from %s: another port carries nothing", hostName(from))
+		}
+		if c := l.counters(handle); c.Corrupted != 20 {
+			t.Errorf("from %s: the counters say %+v", hostName(from), c)
+		}
+
+		// A cut on the same link counts for itself.
+		cut := l.impair(framework.Impairment{Cut: true}, time.Hour, link(from, 9995))
+		if came := l.datagrams(from, 9995, 3, 3); came > 0 {
+			t.Errorf("from %s: %d packets pass a cut", hostName(from), came)
+		}
+		if c := l.counters(cut); c.Dropped != 3 {
+			t.Errorf("from %s: the cut counts %+v", hostName(from), c)
+		}
+		l.restore(cut)
+		l.restore(handle)
+	}
+}
+
+// TestRate limits a link: packets wait for each other.
+func TestRate(t *testing.T) {
+	t.Parallel()
+	l := detourLab(t)
+	l.serve(node1, 2380)
+	conn := l.mustDial(node2, 2380)
+	handle := l.impair(framework.Impairment{Rate: 1e6}, time.Hour, link(node2))
+	began := time.Now()
+	const size = 60_000 // half a second
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	go func() { _, _ = conn.Write(make([]byte, size)) }()
+	for n, buf := 0, make([]byte, size); n < size; {
+		k, err := conn.Read(buf)
+		must(t, err)
+		n += k
+	}
+	if d := time.Since(began); d < 300*time.Millisecond {
+		t.Errorf("%d bytes took %s at 1 Mbit/s", size, d)
+	}
+	if c := l.counters(handle); c.Held == 0 {
+		t.Errorf("the counters say %+v", c)
+	}
+	l.restore(handle)
+}
+
+// TestDetourDeadMan kills the agent while a link leads through it.
+func TestDetourDeadMan(t *testing.T) {
+	t.Parallel()
+	l := detourLab(t)
+	l.serve(node1, 2380)
+	conn := l.mustDial(node2, 2380)
+	const delay = 60 * time.Millisecond
+	handle := l.impair(framework.Impairment{Delay: delay}, 4*time.Second, link(node2))
+	l.nodes[node1].kill()
+	l.nodes[node1].up()
+	if d := took(t, func() error { return echo(conn, 5*time.Second) }); d < delay {
+		t.Errorf("to the successor, a round trip takes %s", d)
+	}
+	eventually(t, "it is over", func() bool {
+		began := time.Now()
+		must(t, echo(conn, 5*time.Second))
+		return time.Since(began) < delay/2
+	})
+	if c := l.counters(handle); c.Held == 0 {
+		t.Errorf("the counters say %+v", c)
+	}
+}

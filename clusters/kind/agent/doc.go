@@ -1,0 +1,56 @@
+// Package agent is what runs inside each node of a kind cluster and carries out
+// faults there, and how a provider tells it to.
+//
+// It is holdfast's own binary, copied into the node and run as a systemd service
+// (Unit, SetUp, ControlPlane, Worker) that depends neither on the kubelet nor on the
+// API server, nor on whoever asked for a fault. A node without systemd, such as the
+// load balancer's container, runs it under holdfast-node-keep. It answers HTTP on a
+// unix socket; a provider reaches that by running holdfast-node-connect in the node,
+// whose standard input and output lead there (NewClient).
+//
+// # Healing
+//
+// Every fault has a time when it ends. The agent goes by the monotonic clock for as
+// long as it lives, and notes the wall time on the node's disk for the next agent:
+// systemd starts one within a tenth of a second. When an agent starts it heals what
+// has expired and keeps the rest in force. After a restart of the node nothing is
+// left of faults on processes, as after a loss of power; what is done to the network,
+// to certificates and to data is put into force again for the rest of its time, all
+// before the kubelet starts.
+//
+// A node that is paused (docker pause) has its agent paused with it, and one that is
+// stopped has none: to undo that in time is for the provider, outside of the node.
+//
+// # Components
+//
+// Static pods, kubelet (framework.NodeAgent) and container runtime are found in
+// /proc. Nothing here starts any of them: the kubelet and systemd do, as in any
+// cluster, and are told to leave one down by taking a pod's manifest away and by
+// stopping a unit. A manifest is put back as it was, with the kubelet's back-off.
+//
+// The kubelet goes on with its own work. It restarts an API server that was frozen
+// for longer than its liveness probe allows (about 80 s), with which the freeze ends.
+//
+// # Network
+//
+// Links are cut, reset and made to lose packets by nftables, through netlink and in
+// one table (holdfast), in the receiver's node or, where that has no agent, in the
+// sender's. Changes are atomic on a node. Packets are matched by the addresses of the
+// other party, so that ARP goes on. Loss acts on packets as the kernel hands them on,
+// of which a large one may stand for several on a wire. A reset answers the sender of
+// each segment with RST by the kernel and the receiver by the agent.
+//
+// What nftables cannot do (delay, rate, duplicates, reordering, corruption) is done by
+// the user-space switch of package vnet, through which the agent leads the frames of a
+// link: it needs no netem and measures what it does. It needs a kernel with
+// nft_fwd_netdev and CONFIG_NETFILTER_EGRESS (5.16), and TAP devices or packet sockets;
+// elsewhere it is refused with errors.ErrUnsupported, and the reason. See
+// Network.Support.
+//
+// # Tests
+//
+//	go test ./clusters/kind/agent
+//
+// They need user namespaces, in which they run real agents against small processes
+// under the names of components, and against nftables between two network namespaces.
+package agent

@@ -1,0 +1,307 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// etcd changes the data of the node's etcd member.
+type etcd struct {
+	data    string
+	watcher *watcher // nil where there is no member
+	store   *store
+	dir     string // of the agent
+
+	mu    sync.Mutex // held through every change of the data
+	timer *time.Timer
+}
+
+const (
+	// settleTime is how long nobody must have started a member before its data
+	// is changed: a kubelet that is told to leave it down may just be starting it.
+	settleTime = time.Second
+	// changeLimit is how long a change of the data may take. A member that is
+	// down for one is started after it, even where the agent died.
+	changeLimit = time.Minute
+)
+
+const errNoMember = agenthttp.Unsupported("there is no etcd member here")
+
+// whileDown ends the member, if it runs, does something to its data, and has it
+// started again; where it was held down before, it stays so unless start is set.
+func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error {
+	if e.watcher == nil || e.data == "" {
+		return errNoMember
+	}
+	w := e.watcher
+	w.mu.Lock()
+	w.look()
+	p, held := w.proc, w.held()
+	if !held {
+		w.note(func(st *componentState) { st.HoldUntil = time.Now().Add(changeLimit) })
+		w.holdFor(changeLimit)
+	}
+	err := w.keep.hold(ctx)
+	if err == nil && p != nil {
+		err = p.signal(syscall.SIGKILL)
+	}
+	w.mu.Unlock()
+	if err == nil {
+		err = w.settle(ctx)
+	}
+	if err == nil {
+		err = do()
+	}
+	if held && !start {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if endErr := w.endHold(context.WithoutCancel(ctx)); endErr != nil {
+		w.holdFor(retryPause)
+		err = errors.Join(err, endErr)
+	}
+	return err
+}
+
+// settle returns when no process has run for settleTime.
+func (w *watcher) settle(ctx context.Context) error {
+	quiet := time.Now()
+	for time.Since(quiet) < settleTime {
+		w.mu.Lock()
+		if w.look(); w.proc != nil {
+			quiet = time.Now()
+			_ = w.proc.signal(syscall.SIGKILL)
+		}
+		w.mu.Unlock()
+		select {
+		case <-time.After(lookPause):
+		case <-ctx.Done():
+			return fmt.Errorf("it does not stay down: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// rejoin starts the member without its data, as a new one of a cluster.
+func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
+	if len(members) == 0 {
+		return errors.New("etcd is to join a cluster without members")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.whileDown(ctx, true, func() error {
+		// First, so that it is never started without data as one of a new
+		// cluster. One that has data takes no notice of either.
+		err := manifest(e.watcher.spec.Manifest).edit(setArguments(map[string]string{
+			"initial-cluster": etcddata.InitialCluster(members), "initial-cluster-state": "existing"}))
+		if err != nil {
+			return err
+		}
+		return etcddata.Replace(e.data, "")
+	})
+}
+
+// restore replaces the data of a member that is held down by a snapshot.
+func (e *etcd) restore(snapshot string, members []framework.EtcdPeer) error {
+	if e.watcher == nil || e.data == "" {
+		return errNoMember
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.watcher.mu.Lock()
+	e.watcher.look()
+	down := e.watcher.proc == nil && e.watcher.held()
+	e.watcher.mu.Unlock()
+	if !down {
+		return errors.New("it is not held down")
+	}
+	args, err := manifest(e.watcher.spec.Manifest).arguments()
+	if err != nil {
+		return err
+	}
+	restored := e.beside("restored")
+	if err := os.RemoveAll(restored); err != nil {
+		return fmt.Errorf("clearing the way for the snapshot: %w", err)
+	}
+	err = etcddata.Restore{Snapshot: snapshot, Name: args["name"], PeerURLs: args["initial-advertise-peer-urls"],
+		Token: args["initial-cluster-token"], Members: members}.Into(restored)
+	if err != nil {
+		return err
+	}
+	return etcddata.Replace(e.data, restored)
+}
+
+// beside returns a directory in the file system of the data, so that it can take
+// its place by a renaming.
+func (e *etcd) beside(what string) string {
+	return filepath.Join(filepath.Dir(e.data), ".holdfast-"+filepath.Base(e.data)+"-"+what)
+}
+
+// wipedState is a member's data that is to be put back.
+type wipedState struct {
+	Handle string    `json:"handle"`
+	Until  time.Time `json:"until"`
+}
+
+func (e *etcd) wiped() (w *wipedState) {
+	e.store.read(func(st *state) { w = st.Wiped })
+	return w
+}
+
+// wipe takes the member's data away for a while. Where they are away already it
+// does nothing, and there is no handle.
+func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
+	if ttl <= 0 {
+		return "", errNoTTL
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.wiped() != nil {
+		return "", nil
+	}
+	w := &wipedState{Handle: strings.ToLower(rand.Text()[:12]), Until: time.Now().Add(ttl)}
+	err := e.whileDown(ctx, false, func() error {
+		if err := os.RemoveAll(e.beside("own")); err != nil {
+			return fmt.Errorf("clearing the way for the member's data: %w", err)
+		}
+		if err := e.store.updateDurably(func(st *state) { st.Wiped = w }); err != nil {
+			e.store.note(func(st *state) { st.Wiped = nil })
+			return err
+		}
+		if err := os.Rename(filepath.Join(e.data, etcddata.Member), e.beside("own")); err != nil {
+			e.store.note(func(st *state) { st.Wiped = nil })
+			return fmt.Errorf("taking the member's data away: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	e.unwipeIn(ttl)
+	return w.Handle, nil
+}
+
+// unwipe puts the member's data back; it does nothing where they are in place.
+func (e *etcd) unwipe(ctx context.Context, handle string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if w := e.wiped(); w == nil || w.Handle != handle {
+		return nil
+	}
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	err := e.whileDown(ctx, false, e.putBack)
+	if err != nil {
+		e.unwipeIn(retryPause)
+	}
+	return err
+}
+
+// putBack puts the data back under a member that does not run. It can be repeated.
+func (e *etcd) putBack() error {
+	place, own := filepath.Join(e.data, etcddata.Member), e.beside("own")
+	if _, err := os.Stat(own); err == nil {
+		if err := os.RemoveAll(place); err != nil {
+			return fmt.Errorf("making room for the member's data: %w", err)
+		}
+		if err := os.Rename(own, place); err != nil {
+			return fmt.Errorf("putting the member's data back: %w", err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	e.store.note(func(st *state) { st.Wiped = nil })
+	return nil
+}
+
+// unwipeIn puts the data back later, and again until it works; with mu held.
+func (e *etcd) unwipeIn(d time.Duration) {
+	handle := e.wiped().Handle
+	e.timer = time.AfterFunc(d, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), changeLimit)
+		defer cancel()
+		if err := e.unwipe(ctx, handle); err != nil {
+			complain(fmt.Errorf("%w; trying again", err))
+		}
+	})
+}
+
+// resume takes up what an earlier agent has left. At the start of the node nothing
+// runs yet, and data whose time is over are back before it does.
+func (e *etcd) resume(restarted bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.wiped()
+	if w == nil {
+		return
+	}
+	if left := time.Until(w.Until); left > 0 || !restarted {
+		e.unwipeIn(max(0, left))
+	} else if err := e.putBack(); err != nil {
+		complain(err)
+		e.unwipeIn(retryPause)
+	}
+}
+
+// list names the files of the member's data, relative to their directory.
+func (e *etcd) list() (files []string, err error) {
+	if e.data == "" {
+		return nil, errNoMember
+	}
+	err = filepath.WalkDir(e.data, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && d.IsDir() {
+			return nil // etcd removes files while it runs
+		}
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(e.data, path)
+		files = append(files, name)
+		return err
+	})
+	return files, err
+}
+
+// snapshot is where an uploaded one waits.
+func (e *etcd) snapshot() string { return filepath.Join(e.dir, "snapshot.db") }
+
+func (e *etcd) serveUpload(w http.ResponseWriter, r *http.Request) {
+	f, err := os.OpenFile(e.snapshot(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = io.Copy(f, r.Body)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		_ = os.Remove(e.snapshot())
+		agenthttp.Error(w, fmt.Errorf("taking in the snapshot: %w", err))
+	}
+}
+
+func (e *etcd) handle(mux *http.ServeMux) {
+	mux.HandleFunc("PUT /snapshot", e.serveUpload)
+	answer(mux, "POST /rejoin", func(ctx context.Context, r request) (any, error) { return nil, e.rejoin(ctx, r.Cluster) })
+	answer(mux, "POST /restore-etcd", func(_ context.Context, r request) (any, error) {
+		defer os.Remove(e.snapshot())
+		return nil, e.restore(e.snapshot(), r.Cluster)
+	})
+	answer(mux, "POST /wipe", func(ctx context.Context, r request) (any, error) { return e.wipe(ctx, r.For) })
+	answer(mux, "POST /unwipe", func(ctx context.Context, r request) (any, error) { return nil, e.unwipe(ctx, r.Handle) })
+	answer(mux, "GET /data", func(context.Context, request) (any, error) { return e.list() })
+}

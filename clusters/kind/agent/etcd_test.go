@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	etcdsnapshot "go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
+)
+
+func etcdNode(t *testing.T) (n *testNode, db string) {
+	t.Helper()
+	n = newNode(t, framework.Etcd)
+	n.config.EtcdData = filepath.Join(t.TempDir(), "etcd")
+	db = filepath.Join(n.config.EtcdData, "member", "snap", "db")
+	mkdir(t, filepath.Dir(db))
+	write(t, db, "data")
+	n.up()
+	n.runs(framework.Etcd)
+	return n, db
+}
+
+func TestRejoinEtcd(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	before := n.process(framework.Etcd)
+	members := []framework.EtcdPeer{{Name: "node-2", URLs: []string{"https://10.0.0.2:2380"}}, {Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}
+	must(t, n.RejoinEtcd(t.Context(), members))
+	if p := n.runs(framework.Etcd); p.PID == before.PID || p.Held {
+		t.Errorf("the member is %+v, was %+v", p, before)
+	}
+	if exists(db) {
+		t.Error("the data are still there")
+	}
+	args, err := manifest(n.config.Components[0].Manifest).arguments()
+	must(t, err)
+	if args["initial-cluster"] != "node-2=https://10.0.0.2:2380,node-1=https://10.0.0.1:2380" || args["initial-cluster-state"] != "existing" || args["name"] != "node-1" {
+		t.Errorf("the member is started with %v", args)
+	}
+	if err := n.RejoinEtcd(t.Context(), nil); err == nil {
+		t.Error("it joins a cluster without members")
+	}
+}
+
+func TestRestoreEtcd(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	snapshot := filepath.Join(t.TempDir(), "snapshot")
+	write(t, snapshot, "nonsense")
+	members := []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}
+	if err := n.RestoreEtcd(t.Context(), snapshot, members); err == nil || !strings.Contains(err.Error(), "not held down") {
+		t.Errorf("restoring under a member that runs: %v", err)
+	}
+	must(t, n.Kill(t.Context(), framework.Etcd, time.Hour))
+	if err := n.RestoreEtcd(t.Context(), snapshot, members); err == nil {
+		t.Error("nonsense is a snapshot")
+	}
+	if !exists(db) {
+		t.Error("the data went for nonsense")
+	}
+	if exists(filepath.Join(n.config.Dir, "snapshot.db")) {
+		t.Error("the snapshot is left on the node")
+	}
+
+	revision := takeSnapshot(t, snapshot)
+	must(t, n.RestoreEtcd(t.Context(), snapshot, members))
+	status, err := etcdsnapshot.NewV3(zap.NewNop()).Status(db)
+	if err != nil || status.Revision != revision {
+		t.Errorf("the data restored are %+v, want revision %d: %v", status, revision, err)
+	}
+	if p := n.process(framework.Etcd); p.PID != 0 || !p.Held {
+		t.Errorf("it is not held down any more: %+v", p)
+	}
+	must(t, n.Start(t.Context(), framework.Etcd))
+	n.runs(framework.Etcd)
+}
+
+// takeSnapshot writes one of a real member to a file and returns its revision.
+func takeSnapshot(t *testing.T, file string) int64 {
+	t.Helper()
+	config, err := etcdtest.New(t, 1).EtcdConfig("node-1")
+	must(t, err)
+	config.DialTimeout = patience
+	client, err := clientv3.New(config)
+	must(t, err)
+	defer client.Close()
+	put, err := client.Put(t.Context(), "key", "value")
+	must(t, err)
+	r, err := client.Snapshot(t.Context())
+	must(t, err)
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	must(t, err)
+	write(t, file, string(b))
+	return put.Header.Revision
+}
+
+func TestWipeData(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	had, err := n.ListData(t.Context())
+	if err != nil || !slices.Equal(had, []string{"member/snap/db"}) {
+		t.Fatalf("its files are %v, %v", had, err)
+	}
+	// As the fault does: it is held down across the change.
+	must(t, n.Kill(t.Context(), framework.Etcd, time.Hour))
+	handle, err := n.WipeData(t.Context(), time.Hour)
+	must(t, err)
+	if again, err := n.WipeData(t.Context(), time.Hour); again != "" || err != nil || handle == "" {
+		t.Errorf("wiped twice: %q, then %q, %v", handle, again, err)
+	}
+	if files, err := n.ListData(t.Context()); err != nil || len(files) > 0 {
+		t.Errorf("wiped, its files are %v, %v", files, err)
+	}
+	if p := n.process(framework.Etcd); p.PID != 0 || !p.Held {
+		t.Errorf("it is not held down any more: %+v", p)
+	}
+	must(t, n.Start(t.Context(), framework.Etcd))
+	n.runs(framework.Etcd)
+	mkdir(t, filepath.Dir(db))
+	write(t, db, "new")
+
+	must(t, n.RestoreData(t.Context(), "another"))
+	before := n.process(framework.Etcd)
+	must(t, n.RestoreData(t.Context(), handle))
+	must(t, n.RestoreData(t.Context(), handle))
+	if b, err := os.ReadFile(db); err != nil || string(b) != "data" {
+		t.Errorf("restored, the data are %q, %v", b, err)
+	}
+	if p := n.runs(framework.Etcd); p.PID == before.PID {
+		t.Error("the data came back under a member that runs")
+	}
+}
+
+// TestWipeDeadMan ends the agent while the data are away.
+func TestWipeDeadMan(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	_, err := n.WipeData(t.Context(), 2500*time.Millisecond)
+	must(t, err)
+	n.kill()
+	if exists(db) {
+		t.Error("the data are there")
+	}
+	n.up()
+	eventually(t, "the data are back", func() bool { return exists(db) })
+	n.runs(framework.Etcd)
+
+	// A restart of the node, before which it was time.
+	_, err = n.WipeData(t.Context(), 200*time.Millisecond)
+	must(t, err)
+	n.kill()
+	n.restarted()
+	time.Sleep(200 * time.Millisecond)
+	n.up()
+	eventually(t, "the data are back", func() bool { return exists(db) })
+}

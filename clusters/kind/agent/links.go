@@ -1,0 +1,274 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Party is a host on a cluster's network, or several under one name.
+type Party struct {
+	Name string
+	// Prefixes are the addresses that its packets carry on the network: its
+	// own, and those of its pods. Those of two parties do not overlap.
+	Prefixes []netip.Prefix
+	// Agents are those of its nodes; none where no agent runs, as on the
+	// machine of the harness.
+	Agents []*Client
+}
+
+// Network has the abilities of framework on the network between parties. A link is
+// impaired by the receiver's agents, and by the sender's where the receiver has none
+// or they cannot be reached.
+type Network struct {
+	cluster string
+	parties []Party
+
+	mu   sync.Mutex
+	last map[string]framework.LinkCounters // by handle and node, as last told; guarded by mu
+}
+
+var (
+	_ framework.NetworkFaulter = (*Network)(nil)
+	_ framework.LinkReporter   = (*Network)(nil)
+)
+
+// NewNetwork returns the network between parties. Meet must come before the first
+// impairment.
+func NewNetwork(cluster string, parties []Party) *Network {
+	return &Network{cluster: cluster, parties: parties, last: map[string]framework.LinkCounters{}}
+}
+
+// networkLimit is how long an agent may take to change a link, or to tell of one,
+// before it is taken for one that cannot be reached.
+const networkLimit = 5 * time.Second
+
+// Meet tells every agent who the others are. They remember it, also after a restart
+// of their node.
+func (n *Network) Meet(ctx context.Context) error {
+	return n.each(n.agents(), func(c *Client) error {
+		var peers []Peer
+		for _, p := range n.parties {
+			if !slices.Contains(p.Agents, c) {
+				peers = append(peers, Peer{Name: p.Name, Prefixes: p.Prefixes})
+			}
+		}
+		return c.do(ctx, networkLimit, http.MethodPost, "peers", "telling who its peers are", &request{Peers: peers}, nil)
+	})
+}
+
+// Support says why an impairment cannot be put on any link, by an error that is
+// errors.ErrUnsupported, or why that cannot be found out; nil where it can.
+func (n *Network) Support(ctx context.Context, imp framework.Impairment) error {
+	return n.each(n.agents(), func(c *Client) error {
+		return c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "asking for what its links can suffer", &request{Impairment: imp}, nil)
+	})
+}
+
+// Parties implements framework.NetworkFaulter.
+func (n *Network) Parties() []string {
+	var names []string
+	for _, p := range n.parties {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func (n *Network) agents() []*Client {
+	var all []*Client
+	for _, p := range n.parties {
+		all = append(all, p.Agents...)
+	}
+	return all
+}
+
+// each does something with several agents at once.
+func (n *Network) each(agents []*Client, do func(*Client) error) error {
+	errs := make([]error, len(agents))
+	var all sync.WaitGroup
+	for i, c := range agents {
+		all.Go(func() { errs[i] = do(c) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (n *Network) ends(from, to string) (sender, receiver Party, err error) {
+	find := func(name string) (Party, bool) {
+		i := slices.IndexFunc(n.parties, func(p Party) bool { return p.Name == name })
+		if i < 0 {
+			return Party{}, false
+		}
+		return n.parties[i], true
+	}
+	sender, ok := find(from)
+	receiver, too := find(to)
+	if !ok || !too || from == to {
+		return sender, receiver, fmt.Errorf("cluster %s has no link from %q to %q; its parties are %s", n.cluster, from, to, strings.Join(n.Parties(), ", "))
+	}
+	return sender, receiver, nil
+}
+
+// Impair implements framework.NetworkFaulter.
+func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
+	asked, err := n.plan(links, n.silent(ctx, links))
+	if err != nil {
+		return "", err
+	}
+	handle := strings.ToLower(rand.Text()[:12])
+	err = n.each(slices.Collect(maps.Keys(asked)), func(c *Client) error {
+		r := request{Handle: handle, Paths: asked[c], Impairment: imp, For: ttl}
+		return c.do(ctx, networkLimit, http.MethodPost, "impair", "impairing links", &r, nil)
+	})
+	if err != nil {
+		// Some may have done it. Those that cannot be told end it in time.
+		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), networkLimit)
+		defer cancel()
+		_ = n.Restore(undoing, handle)
+		return "", err
+	}
+	return handle, nil
+}
+
+// silent returns the agents on links that do not answer: such as of nodes without
+// power.
+func (n *Network) silent(ctx context.Context, links []framework.Link) map[*Client]bool {
+	var on []*Client
+	for _, p := range n.parties {
+		if slices.ContainsFunc(links, func(l framework.Link) bool { return l.From == p.Name || l.To == p.Name }) {
+			on = append(on, p.Agents...)
+		}
+	}
+	var mu sync.Mutex
+	silent := map[*Client]bool{}
+	_ = n.each(on, func(c *Client) error {
+		err := c.Ping(ctx)
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			silent[c] = true
+		}
+		return err
+	})
+	return silent
+}
+
+// plan decides which agent is to impair which paths.
+func (n *Network) plan(links []framework.Link, silent map[*Client]bool) (map[*Client][]Path, error) {
+	if len(links) == 0 {
+		return nil, errors.New("the impairment names no link")
+	}
+	asked := map[*Client][]Path{}
+	for _, l := range links {
+		sender, receiver, err := n.ends(l.From, l.To)
+		if err != nil {
+			return nil, err
+		}
+		answer := func(p Party) bool {
+			return len(p.Agents) > 0 && !slices.ContainsFunc(p.Agents, func(c *Client) bool { return silent[c] })
+		}
+		switch {
+		case answer(receiver):
+			for _, c := range receiver.Agents {
+				asked[c] = append(asked[c], Path{Peer: l.From, Ports: l.Ports})
+			}
+		case answer(sender):
+			for _, c := range sender.Agents {
+				asked[c] = append(asked[c], Path{Peer: l.To, Out: true, Ports: l.Ports})
+			}
+		default:
+			return nil, fmt.Errorf("the link from %s to %s of cluster %s cannot be impaired: neither end has a node agent that answers", l.From, l.To, n.cluster)
+		}
+	}
+	return asked, nil
+}
+
+// Restore implements framework.NetworkFaulter. Where an agent does not answer, it
+// is an error: it may have the impairment in force.
+func (n *Network) Restore(ctx context.Context, handle string) error {
+	return n.each(n.agents(), func(c *Client) error {
+		return c.do(ctx, networkLimit, http.MethodPost, "restore", "restoring links", &request{Handle: handle}, nil)
+	})
+}
+
+// ImpairmentCounters implements framework.NetworkFaulter. For an agent that does not
+// answer, as on a node without power, what it last told counts.
+func (n *Network) ImpairmentCounters(ctx context.Context, handle string) (sum framework.LinkCounters, err error) {
+	known := false
+	err = n.each(n.agents(), func(c *Client) error {
+		var told *framework.LinkCounters
+		err := c.do(ctx, networkLimit, http.MethodPost, "counters", "reading the counters of links", &request{Handle: handle}, &told)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		key := handle + " " + c.node
+		if err != nil {
+			last, ok := n.last[key]
+			if ok {
+				sum, known = add(sum, last), true
+			}
+			return err
+		}
+		if told != nil {
+			n.last[key] = *told
+			sum, known = add(sum, *told), true
+		}
+		return nil
+	})
+	switch {
+	case known:
+		return sum, nil
+	case err != nil:
+		return sum, err
+	}
+	return sum, fmt.Errorf("cluster %s has had no impairment %s, or none of late", n.cluster, handle)
+}
+
+// LinkState implements framework.LinkReporter. It is what the receiver has seen, or
+// the sender where the receiver cannot tell.
+func (n *Network) LinkState(ctx context.Context, from, to string) (framework.LinkState, error) {
+	sender, receiver, err := n.ends(from, to)
+	if err != nil {
+		return framework.LinkState{}, err
+	}
+	ask := func(agents []*Client, p Path) (sum framework.LinkState, err error) {
+		var mu sync.Mutex
+		err = n.each(agents, func(c *Client) error {
+			var told framework.LinkState
+			err := c.do(ctx, networkLimit, http.MethodPost, "link", "asking for the state of a link", &request{Paths: []Path{p}}, &told)
+			mu.Lock()
+			defer mu.Unlock()
+			sum.Delivered, sum.Dropped = sum.Delivered+told.Delivered, sum.Dropped+told.Dropped
+			sum.Impairments = append(sum.Impairments, told.Impairments...)
+			return err
+		})
+		return sum, err
+	}
+	sent, sentErr := ask(sender.Agents, Path{Peer: to, Out: true})
+	received, receivedErr := ask(receiver.Agents, Path{Peer: from})
+	state := received
+	switch {
+	case len(sender.Agents)+len(receiver.Agents) == 0:
+		return state, fmt.Errorf("the state of the link from %s to %s of cluster %s cannot be told: neither end has a node agent", from, to, n.cluster)
+	case len(receiver.Agents) == 0 || receivedErr != nil:
+		if len(sender.Agents) == 0 || sentErr != nil {
+			return state, errors.Join(sentErr, receivedErr)
+		}
+		state = sent
+	default:
+		state.Dropped += sent.Dropped
+		state.Impairments = append(state.Impairments, sent.Impairments...)
+	}
+	slices.Sort(state.Impairments)
+	state.Impairments = slices.Compact(state.Impairments)
+	return state, nil
+}

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+)
+
+// Names under which the program re-executes itself inside a node, as argv[0].
+const (
+	roleAgent   = "holdfast-node-agent"
+	roleConnect = "holdfast-node-connect"
+	roleKeep    = "holdfast-node-keep"
+)
+
+// Main turns copies of the program inside a node into what they are to be, and
+// does not return in them; elsewhere it returns. Call it first thing in main or
+// TestMain.
+//
+//	holdfast-node-agent CONFIG     the agent
+//	holdfast-node-connect [SOCKET] joins standard input and output to its socket
+//	holdfast-node-keep CONFIG      runs the agent again and again, where there is no systemd
+func Main() {
+	role := filepath.Base(os.Args[0])
+	var err error
+	switch role {
+	case roleAgent:
+		err = runAgent(os.Args[1:])
+	case roleConnect:
+		err = connect(os.Args[1:], os.Stdin, os.Stdout)
+	case roleKeep:
+		err = keepAgent(os.Args[1:])
+	default:
+		return
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
+		os.Exit(3)
+	}
+	os.Exit(0)
+}
+
+// connect joins in and out to an agent's socket until either side ends.
+func connect(args []string, in io.Reader, out io.Writer) error {
+	socket := defaultSocket
+	if len(args) > 0 {
+		socket = args[0]
+	}
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return fmt.Errorf("reaching the node agent: %w", err)
+	}
+	defer conn.Close()
+	done := make(chan error, 2)
+	go func() {
+		_, err := io.Copy(conn, in)
+		// The answer may still be on its way.
+		done <- errors.Join(err, conn.(*net.UnixConn).CloseWrite())
+	}()
+	go func() {
+		_, err := io.Copy(out, conn)
+		done <- err
+	}()
+	err = <-done
+	if err == nil {
+		select {
+		case err = <-done:
+		case <-time.After(time.Second):
+		}
+	}
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ENOTCONN) {
+		return nil // nobody listens any more
+	}
+	return err
+}
+
+// keepPause is how long after the end of an agent the next one is started.
+const keepPause = 100 * time.Millisecond
+
+// keepAgent starts the agent again whenever it ends.
+func keepAgent(args []string) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program's own file: %w", err)
+	}
+	for {
+		cmd := &exec.Cmd{Path: exe, Args: append([]string{roleAgent}, args...), Stdout: os.Stdout, Stderr: os.Stderr}
+		if err := cmd.Run(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: the agent ended (%v); the next one is started\n", roleKeep, err)
+		}
+		time.Sleep(keepPause)
+	}
+}
+
+func runAgent(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: " + roleAgent + " CONFIG")
+	}
+	config, err := readConfig(args[0])
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return Run(ctx, config)
+}
+
+// Run is the agent: it heals what has expired, keeps the rest in force, and does
+// what it is told on its socket until ctx ends. What is in force then stays so,
+// for the next agent to heal.
+func Run(ctx context.Context, config Config) error {
+	a, err := newAgent(config)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	if err := os.MkdirAll(filepath.Dir(config.Socket), 0o755); err != nil {
+		return fmt.Errorf("making the directory of the agent's socket: %w", err)
+	}
+	// An agent that was killed leaves its socket behind.
+	if err := os.Remove(config.Socket); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("taking over the agent's socket: %w", err)
+	}
+	l, err := net.Listen("unix", config.Socket)
+	if err != nil {
+		return fmt.Errorf("listening on the agent's socket: %w", err)
+	}
+	notifyReady()
+	all, ctx := errgroup.WithContext(ctx)
+	for _, w := range a.watchers {
+		all.Go(func() error { w.run(ctx); return nil })
+	}
+	all.Go(func() error {
+		if err := agenthttp.Serve(ctx, l, a.handler()); err != nil {
+			return fmt.Errorf("answering on the agent's socket: %w", err)
+		}
+		return nil
+	})
+	return all.Wait()
+}
+
+// notifyReady tells systemd that the agent has healed what it had to. Nobody else
+// minds, so neither does a failure.
+func notifyReady() {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	if conn, err := net.Dial("unixgram", socket); err == nil {
+		_, _ = conn.Write([]byte("READY=1"))
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,294 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// TestMain runs the tests in new user, mount, PID and network namespaces, so that
+// they need no privileges, find no processes but their own and leave nothing behind.
+func TestMain(m *testing.M) {
+	Main()
+	local.Main()
+	if !local.InSandbox() {
+		os.Exit(local.Reexec())
+	}
+	flag.Parse()
+	// Most of them wait for times to be over.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// testNode is a node with an agent of its own, which is a process of its own, and a
+// kubelet that starts what has a manifest.
+type testNode struct {
+	*Client
+	t      *testing.T
+	config Config
+	file   string
+	agent  *exec.Cmd
+	// start starts a command, in the node's network namespace if it has one.
+	start func(*exec.Cmd) error
+}
+
+// nodes tells the processes of tests that run at the same time apart.
+var nodes atomic.Int64
+
+const testManifest = `apiVersion: v1
+kind: Pod
+metadata:
+  name: %[1]s
+  namespace: kube-system
+spec:
+  containers:
+  - name: %[1]s
+    command:
+    - %[1]s
+    - --name=node-1
+    - --initial-advertise-peer-urls=https://10.0.0.1:2380
+    - --initial-cluster=node-1=https://10.0.0.1:2380
+    - --initial-cluster-state=new
+    ports:
+    - {containerPort: 2381, hostPort: 2381}
+  hostNetwork: true
+`
+
+// newNode makes a node with static pods, and starts its agent.
+func newNode(t *testing.T, pods ...framework.Component) *testNode {
+	t.Helper()
+	dir := t.TempDir()
+	n := &testNode{t: t, file: filepath.Join(dir, "agent.json"), start: (*exec.Cmd).Start}
+	n.config = Config{Socket: filepath.Join(dir, "run", "agent.sock"), Dir: filepath.Join(dir, "state"),
+		Audit: filepath.Join(dir, "audit.log")}
+	manifests, suffix := filepath.Join(dir, "kubernetes", "manifests"), fmt.Sprintf("-%d", nodes.Add(1))
+	mkdir(t, manifests)
+	for _, pod := range pods {
+		path := filepath.Join(manifests, string(pod)+".yaml")
+		write(t, path, fmt.Sprintf(testManifest, pod))
+		n.config.Components = append(n.config.Components, Component{Name: pod, Command: string(pod) + suffix, Manifest: path})
+	}
+	n.Client = NewClient("node-1", func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", n.config.Socket)
+	})
+	t.Cleanup(n.Close)
+	if len(pods) > 0 {
+		runKubelet(t, manifests, suffix)
+	}
+	return n
+}
+
+// up starts the agent and waits until it answers.
+func (n *testNode) up() {
+	n.t.Helper()
+	b, err := json.Marshal(n.config)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	write(n.t, n.file, string(b))
+	exe, err := os.Executable()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.agent = &exec.Cmd{Path: exe, Args: []string{roleAgent, n.file}, Env: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr}
+	if err := n.start(n.agent); err != nil {
+		n.t.Fatal(err)
+	}
+	started := n.agent
+	n.t.Cleanup(func() {
+		_ = started.Process.Kill()
+		_ = started.Wait()
+	})
+	eventually(n.t, "the agent answers", func() bool { return n.Ping(n.t.Context()) == nil })
+}
+
+// kill ends the agent by SIGKILL.
+func (n *testNode) kill() {
+	n.t.Helper()
+	if err := n.agent.Process.Kill(); err != nil {
+		n.t.Fatal(err)
+	}
+	_ = n.agent.Wait()
+}
+
+// restarted makes the state look like one from before a restart of the node.
+func (n *testNode) restarted() {
+	n.t.Helper()
+	file := filepath.Join(n.config.Dir, "state.json")
+	var s map[string]any
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	s["boot"] = "another"
+	if err == nil {
+		b, err = json.Marshal(s)
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	write(n.t, file, string(b))
+}
+
+func (n *testNode) process(c framework.Component) framework.Process {
+	n.t.Helper()
+	p, err := n.Process(n.t.Context(), c)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return p
+}
+
+// runs waits until a component runs, and returns its process.
+func (n *testNode) runs(c framework.Component) (p framework.Process) {
+	n.t.Helper()
+	eventually(n.t, string(c)+" runs", func() bool {
+		p = n.process(c)
+		return p.PID != 0 && p.State != "T"
+	})
+	return p
+}
+
+// kubelet starts a process for each manifest in a directory, again when it has
+// ended, and ends it when its manifest is gone or has changed.
+type kubelet struct {
+	dir    string
+	suffix string          // of the names of processes
+	pods   map[string]*pod // by file
+}
+
+type pod struct {
+	cmd      *exec.Cmd
+	manifest string
+	ended    chan struct{}
+}
+
+func runKubelet(t *testing.T, dir, suffix string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	k := &kubelet{dir: dir, suffix: suffix, pods: map[string]*pod{}}
+	done.Go(func() {
+		for ctx.Err() == nil {
+			k.sync(t)
+			time.Sleep(10 * time.Millisecond)
+		}
+		for _, p := range k.pods {
+			_ = p.cmd.Process.Kill()
+			<-p.ended
+		}
+	})
+	t.Cleanup(func() { cancel(); done.Wait() })
+}
+
+func (k *kubelet) sync(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join(k.dir, "[^.]*.yaml"))
+	there := map[string]bool{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		there[file] = true
+		p := k.pods[file]
+		if p != nil && p.manifest == string(b) {
+			select {
+			case <-p.ended:
+			default:
+				continue
+			}
+		} else if p != nil {
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			<-p.ended
+		}
+		k.pods[file] = runPod(t, strings.TrimSuffix(filepath.Base(file), ".yaml")+k.suffix, string(b))
+	}
+	for file, p := range k.pods {
+		if !there[file] {
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			<-p.ended
+			delete(k.pods, file)
+		}
+	}
+}
+
+func runPod(t *testing.T, name, manifest string) *pod {
+	p := &pod{cmd: sleeper(t, name), manifest: manifest, ended: make(chan struct{})}
+	if err := p.cmd.Start(); err != nil {
+		t.Errorf("starting %s: %v", name, err)
+		close(p.ended)
+		return p
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p
+}
+
+// sleeper returns a command that does nothing, under a name.
+func sleeper(t *testing.T, name string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &exec.Cmd{Path: path, Args: []string{name, "1000"}}
+}
+
+const patience = 20 * time.Second
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("within %s it has not come about that %s", patience, what)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refused(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, framework.ErrNothingDone) {
+		t.Errorf("%v is not framework.ErrNothingDone", err)
+	}
+}
+
+func mkdir(t *testing.T, dir string) {
+	t.Helper()
+	must(t, os.MkdirAll(dir, 0o755))
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}

@@ -1,0 +1,312 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Peer is who is at the other end of a node's links.
+type Peer struct {
+	Name string `json:"name"`
+	// Prefixes are the addresses that its packets carry: its own, and those of
+	// its pods. Those of two peers do not overlap.
+	Prefixes []netip.Prefix `json:"prefixes"`
+}
+
+// Path is one direction between the node and a peer.
+type Path struct {
+	Peer string `json:"peer"`
+	// Out is what the node sends; otherwise it is what it receives.
+	Out bool `json:"out,omitempty"`
+	// Ports narrow it, as those of framework.Link.
+	Ports []uint16 `json:"ports,omitempty"`
+}
+
+// impairedState is an impairment that has neither been restored nor expired.
+type impairedState struct {
+	Paths      []Path               `json:"paths"`
+	Impairment framework.Impairment `json:"impairment"`
+	Began      time.Time            `json:"began"`
+	Until      time.Time            `json:"until"`
+	// Counted is what it did before the kernel began to count anew.
+	Counted framework.LinkCounters `json:"counted,omitzero"`
+}
+
+// restoredState is what is left of one that has.
+type restoredState struct {
+	Handle  string                 `json:"handle"`
+	Counted framework.LinkCounters `json:"counted"`
+}
+
+// restoredLimit is of how many restored impairments the counters are kept.
+const restoredLimit = 64
+
+// network impairs the links of a node.
+type network struct {
+	store    *store
+	device   string
+	detours  detours
+	resetter *resetter
+	// cannot says why nothing can be done here.
+	cannot error
+
+	mu sync.Mutex
+	// silenced is the index of the device that drops what is condemned.
+	silenced int
+	timers   map[string]*time.Timer // of the next thing to happen to an impairment
+	off      map[string]bool        // those that flap and are out of force for the moment
+	closed   bool
+}
+
+func newNetwork(device string, s *store) *network {
+	return &network{store: s, device: device, detours: detours{device: device, all: map[string]*detour{}}, resetter: newResetter(),
+		timers: map[string]*time.Timer{}, off: map[string]bool{}}
+}
+
+func (n *network) saved() (all map[string]*impairedState) {
+	n.store.read(func(st *state) { all = maps.Clone(st.Impaired) })
+	return all
+}
+
+// dispatch sends a batch, after which packets meet what is in force and no more.
+func (n *network) dispatch(b *batch) error {
+	var forces []force
+	var peers []Peer
+	n.store.read(func(st *state) {
+		peers = st.Peers
+		for _, handle := range slices.Sorted(maps.Keys(st.Impaired)) {
+			if !n.off[handle] && !st.Impaired[handle].detoured() {
+				forces = append(forces, force{handle, st.Impaired[handle].Paths})
+			}
+		}
+	})
+	b.dispatch(peers, forces, n.silent())
+	return b.Flush()
+}
+
+// silent returns the index of the device on which condemned packets are dropped
+// without a word to who sent them; 0 where the kernel does not do that.
+func (n *network) silent() int {
+	device, err := net.InterfaceByName(n.device)
+	if err != nil {
+		return 0
+	}
+	if device.Index == n.silenced {
+		return device.Index
+	}
+	b, err := newBatch()
+	if err == nil {
+		b.silence(n.device)
+		err = b.Flush()
+	}
+	if err != nil {
+		return 0
+	}
+	n.silenced = device.Index
+	return device.Index
+}
+
+// meet tells who the peers are, in place of those that were told before.
+func (n *network) meet(peers []Peer) error {
+	for _, p := range peers {
+		if p.Name == "" || len(p.Prefixes) == 0 || slices.ContainsFunc(p.Prefixes, func(x netip.Prefix) bool { return !x.IsValid() }) {
+			return fmt.Errorf("peer %q needs a name and addresses, such as 172.18.0.3/32", p.Name)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cannot != nil {
+		return n.cannot
+	}
+	b, err := newBatch()
+	if err != nil {
+		return err
+	}
+	if err := n.store.update(func(st *state) { st.Peers = peers }); err != nil {
+		return err
+	}
+	if len(n.detours.all) > 0 {
+		if err := n.rebuild(); err != nil {
+			return err
+		}
+	}
+	return n.dispatch(b)
+}
+
+// support says why an impairment cannot be; nil where it can.
+func (n *network) support(imp framework.Impairment) error {
+	if n.cannot != nil {
+		return n.cannot
+	}
+	if what := beyondNftables(imp); len(what) > 0 {
+		if err := n.detours.support(); err != nil {
+			return agenthttp.Unsupported(fmt.Sprintf("%s: %v", strings.Join(what, ", "), err))
+		}
+	}
+	return nil
+}
+
+func (n *network) check(r request) error {
+	if err := n.support(r.Impairment); err != nil {
+		return err
+	}
+	imp := r.Impairment
+	switch {
+	case r.For <= 0:
+		return fmt.Errorf("an impairment needs a time to live above zero, not %s", r.For)
+	case r.Handle == "" || strings.ContainsAny(r.Handle, " /") || len(r.Handle) > 64:
+		return fmt.Errorf("%q is no handle: 1 to 64 letters, digits and hyphens", r.Handle)
+	case len(r.Paths) == 0:
+		return errors.New("the impairment names no link")
+	case imp.Cut && imp.Reset:
+		return errors.New("cut and reset exclude each other: one is silence, the other is an answer")
+	case imp.Reset && len(beyondNftables(imp)) > 0:
+		return fmt.Errorf("reset goes together with none of: %s", strings.Join(beyondNftables(imp), ", "))
+	case !(imp.Loss >= 0 && imp.Loss <= 1):
+		return fmt.Errorf("loss is %v, want a probability from 0 to 1", imp.Loss)
+	case (imp.FlapOn != 0 || imp.FlapOff != 0) && min(imp.FlapOn, imp.FlapOff) < time.Millisecond:
+		return errors.New("the phases of a flapping impairment must both be 1ms or longer")
+	}
+	var err error
+	n.store.read(func(st *state) {
+		if st.Impaired[r.Handle] != nil {
+			err = fmt.Errorf("there is an impairment %s already", r.Handle)
+		}
+		for _, p := range r.Paths {
+			if len(prefixesOf(st.Peers, p.Peer)) == 0 {
+				err = fmt.Errorf("no peer %q is known here", p.Peer)
+			}
+		}
+	})
+	return err
+}
+
+func prefixesOf(peers []Peer, name string) []netip.Prefix {
+	for _, p := range peers {
+		if p.Name == name {
+			return p.Prefixes
+		}
+	}
+	return nil
+}
+
+// impair puts an impairment into force on all its paths at one moment.
+func (n *network) impair(r request) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.check(r); err != nil {
+		return err
+	}
+	b, err := newBatch()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	s := &impairedState{Paths: r.Paths, Impairment: r.Impairment, Began: now, Until: now.Add(r.For)}
+	err = n.store.update(func(st *state) { st.Impaired[r.Handle] = s })
+	switch {
+	case err != nil:
+	case s.detoured():
+		err = n.detour(r.Handle, s)
+	default:
+		if err = b.addImpairment(r.Handle, r.Paths, r.Impairment, n.resetter.tell(r.Handle)); err == nil {
+			err = n.dispatch(b)
+		}
+	}
+	if err != nil {
+		n.store.note(func(st *state) { delete(st.Impaired, r.Handle) })
+		return fmt.Errorf("impairing links: %w", err)
+	}
+	n.schedule(r.Handle, s)
+	return nil
+}
+
+// restore takes an impairment out of force; it does nothing where it is gone.
+func (n *network) restore(handle string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.end(handle)
+}
+
+// end is restore with mu held. The counters are read after the last packet.
+func (n *network) end(handle string) error {
+	s := n.saved()[handle]
+	if s == nil {
+		return nil
+	}
+	var done map[string]framework.LinkCounters
+	var err error
+	if s.detoured() {
+		if done, err = n.endDetour(handle); err != nil {
+			complain(fmt.Errorf("leading links past user space again: %w", err)) // nothing is done to them there
+		}
+	} else if done, err = n.endRules(handle, s); err != nil {
+		return fmt.Errorf("restoring links: %w", err)
+	}
+	n.store.note(func(st *state) {
+		delete(st.Impaired, handle)
+		st.Restored = append(st.Restored, restoredState{handle, add(add(s.Counted, sum(done)), framework.LinkCounters{Resets: n.resetter.forget(handle)})})
+		st.Restored = st.Restored[max(0, len(st.Restored)-restoredLimit):]
+		foldDropped(st, done)
+	})
+	if t := n.timers[handle]; t != nil {
+		t.Stop()
+	}
+	delete(n.timers, handle)
+	delete(n.off, handle)
+	return nil
+}
+
+// endRules takes an impairment out of nftables, and tells what it had done to each
+// link.
+func (n *network) endRules(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
+	b, err := newBatch()
+	if err != nil {
+		return nil, err
+	}
+	wasOff := n.off[handle]
+	n.off[handle] = true
+	if err := n.dispatch(b); err != nil {
+		n.off[handle] = wasOff
+		return nil, err
+	}
+	counted, err := b.counters()
+	if err != nil {
+		complain(err)
+	}
+	b.removeImpairment(handle, s.Paths, s.Impairment)
+	if err := b.Flush(); err != nil {
+		complain(fmt.Errorf("removing what nothing leads to any more: %w", err))
+	}
+	return byLink(handle, s.Paths, counted), nil
+}
+
+func (n *network) handle(mux *http.ServeMux) {
+	answer(mux, "POST /peers", func(_ context.Context, r request) (any, error) { return nil, n.meet(r.Peers) })
+	answer(mux, "POST /impairment-support", func(_ context.Context, r request) (any, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return nil, n.support(r.Impairment)
+	})
+	answer(mux, "POST /impair", func(_ context.Context, r request) (any, error) { return nil, n.impair(r) })
+	answer(mux, "POST /restore", func(_ context.Context, r request) (any, error) { return nil, n.restore(r.Handle) })
+	answer(mux, "POST /counters", func(_ context.Context, r request) (any, error) { return n.counters(r.Handle) })
+	answer(mux, "POST /link", func(_ context.Context, r request) (any, error) {
+		if len(r.Paths) != 1 {
+			return nil, errors.New("it takes one link")
+		}
+		return n.link(r.Paths[0])
+	})
+}

@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+)
+
+// close leaves all as it is, and notes what was counted in case that the node is
+// about to be restarted.
+func (n *network) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	for _, t := range n.timers {
+		t.Stop()
+	}
+	if n.cannot != nil {
+		return
+	}
+	n.resetter.close()
+	if b, err := newBatch(); err == nil {
+		if counted, err := b.counters(); err == nil {
+			n.store.note(func(st *state) { st.Counted = counted })
+		}
+	}
+}
+
+// resume takes up what an earlier agent left in the kernel, or puts into force
+// again what a restart of the node has ended.
+func (n *network) resume() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.device == "" {
+		n.cannot = agenthttp.Unsupported("links of this node cannot be impaired: its agent was given no device")
+		return
+	}
+	n.resetter.start()
+	if err := n.takeOver(); err != nil {
+		n.cannot = agenthttp.Unsupported(fmt.Sprintf("links of this node cannot be impaired: nftables does not work here: %v", err))
+		complain(n.cannot)
+		return
+	}
+	n.detourAgain()
+	for handle, s := range n.saved() {
+		if expired(s) {
+			if err := n.end(handle); err == nil {
+				continue
+			}
+		}
+		n.schedule(handle, s)
+	}
+}
+
+// detourAgain makes the detours that have ended with an earlier agent.
+func (n *network) detourAgain() {
+	var errs []error
+	for handle, s := range n.saved() {
+		if s.detoured() && !expired(s) {
+			errs = append(errs, n.detours.add(handle, s.Paths, s.Impairment))
+		}
+	}
+	if err := errors.Join(append(errs, n.rebuild())...); err != nil && len(errs) > 0 {
+		complain(fmt.Errorf("leading links through user space again: %w", err))
+	}
+}
+
+// takeOver leaves the table as it is where it is that of the state, so that
+// nothing is out of force meanwhile and no connection is forgotten. Otherwise it is
+// made anew.
+func (n *network) takeOver() error {
+	b, err := newBatch()
+	if err != nil {
+		return err
+	}
+	saved := n.saved()
+	maps.DeleteFunc(saved, func(_ string, s *impairedState) bool { return s.detoured() })
+	for handle, s := range saved {
+		n.off[handle] = expired(s)
+	}
+	_, err = b.ListChain(b.table, bases()[0].name)
+	mine := err == nil
+	var counted map[string]uint64
+	if mine {
+		if counted, err = b.counters(); err != nil {
+			return err
+		}
+	} else {
+		n.store.read(func(st *state) { counted = st.Counted })
+	}
+	there := map[string]bool{}
+	for name := range counted {
+		if handle, ok := handleOf(name); ok {
+			there[handle] = true
+		}
+	}
+	if mine && maps.EqualFunc(there, saved, func(bool, *impairedState) bool { return true }) {
+		return n.dispatch(b)
+	}
+	n.store.note(func(st *state) {
+		fold(st, counted)
+		st.Counted = nil
+	})
+	b.begin()
+	for handle, s := range saved {
+		if err := b.addImpairment(handle, s.Paths, s.Impairment, n.resetter.tell(handle)); err != nil {
+			return err
+		}
+	}
+	return n.dispatch(b)
+}

@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+)
+
+func expired(s *impairedState) bool { return !time.Now().Before(s.Until) }
+
+// schedule sets the timer for the next thing that is to happen to an impairment:
+// its end, or the change of its phase; with mu held.
+func (n *network) schedule(handle string, s *impairedState) {
+	left, off := time.Until(s.Until), false
+	if on, pause := s.Impairment.FlapOn, s.Impairment.FlapOff; on > 0 && !s.detoured() {
+		since := time.Since(s.Began) % (on + pause)
+		next := on - since
+		if off = since >= on; off {
+			next += pause
+		}
+		left = min(left, next)
+	}
+	if off != n.off[handle] {
+		if err := n.flap(handle, s, off); err != nil {
+			complain(fmt.Errorf("flapping: %w", err))
+			left = min(left, retryPause)
+		}
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(left, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.timers[handle] != timer || n.closed {
+			return
+		}
+		if time.Now().Before(s.Until) {
+			n.schedule(handle, s)
+			return
+		}
+		if err := n.end(handle); err != nil {
+			complain(fmt.Errorf("%w; trying again", err))
+			timer.Reset(retryPause)
+		}
+	})
+	n.timers[handle] = timer
+}
+
+// flap takes an impairment out of force, or into it. The connections that are
+// there when it comes count as established.
+func (n *network) flap(handle string, s *impairedState, off bool) error {
+	b, err := newBatch()
+	if err != nil {
+		return err
+	}
+	if s.Impairment.Established && !off {
+		set, err := b.GetSetByName(b.table, freshSet(handle))
+		if err != nil {
+			return err
+		}
+		b.FlushSet(set)
+	}
+	n.off[handle] = off
+	if err := n.dispatch(b); err != nil {
+		n.off[handle] = !off
+		return err
+	}
+	return nil
+}

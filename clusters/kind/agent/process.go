@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
+)
+
+// process is one process of a component, held by a descriptor so that no other
+// can be taken for it.
+type process struct {
+	pid   int
+	ticks uint64
+	fd    int           // of pidfd_open, closed when it has ended
+	gone  chan struct{} // closed when its end was taken note of
+	// stray says that it was started while its component is held down.
+	stray bool
+	// killed says that this agent has sent SIGKILL.
+	killed atomic.Bool
+}
+
+// findProcess returns the component's process, nil where none runs. Of several the
+// oldest counts: the others were started inside its container.
+func findProcess(c Component) (*process, error) {
+	pids, err := procfs.Find("/proc", func(args []string) bool { return filepath.Base(args[0]) == c.Command })
+	if err != nil {
+		return nil, fmt.Errorf("looking for %s: %w", c.Name, err)
+	}
+	var oldest *process
+	for _, pid := range pids {
+		// The descriptor comes first: what it stands for cannot change any more.
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		st, err := procfs.ReadStat("/proc", pid)
+		args := procfs.Arguments("/proc", pid)
+		fits := err == nil && !st.Ended() && len(args) > 0 && filepath.Base(args[0]) == c.Command && childOf(st.Parent, c.Parent)
+		if !fits || oldest != nil && oldest.ticks <= st.StartTicks {
+			_ = unix.Close(fd)
+			continue
+		}
+		if oldest != nil {
+			_ = unix.Close(oldest.fd)
+		}
+		oldest = &process{pid: pid, ticks: st.StartTicks, fd: fd, gone: make(chan struct{})}
+	}
+	return oldest, nil
+}
+
+func childOf(parent int, command string) bool {
+	if command == "" {
+		return true
+	}
+	args := procfs.Arguments("/proc", parent)
+	return len(args) > 0 && filepath.Base(args[0]) == command
+}
+
+func (p *process) close() { _ = unix.Close(p.fd) }
+
+// signal sends a signal to the whole process. The caller makes sure that the
+// descriptor is open.
+func (p *process) signal(sig syscall.Signal) error {
+	if err := unix.PidfdSendSignal(p.fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("%s to process %d: %w", unix.SignalName(sig), p.pid, err)
+	}
+	if sig == syscall.SIGKILL {
+		p.killed.Store(true)
+	}
+	return nil
+}
+
+// awaitEnd returns when the process has ended.
+func (p *process) awaitEnd() {
+	for {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, -1); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+const unknownExit = "unknown"
+
+// reapLimit is how long the parent of a process that has ended may take to ask
+// how, before which the kernel does not tell it to others.
+const reapLimit = 250 * time.Millisecond
+
+// exit says how a process that has ended did. Kernels before 6.15 do not tell
+// strangers; there it is known only of one that was killed from here.
+func (p *process) exit() string {
+	for deadline := time.Now().Add(reapLimit); ; time.Sleep(time.Millisecond) {
+		ws, err := exitStatus(p.fd)
+		if err == nil {
+			return procfs.ExitWords(ws)
+		}
+		if !errors.Is(err, errNotReaped) || time.Now().After(deadline) {
+			break
+		}
+	}
+	if p.killed.Load() {
+		return "signal: " + syscall.SIGKILL.String()
+	}
+	return unknownExit
+}
+
+var errNotReaped = errors.New("it has not been reaped")
+
+// pidfdInfo is struct pidfd_info of linux/pidfd.h in its first version.
+type pidfdInfo struct {
+	mask     uint64
+	cgroup   uint64
+	ids      [11]uint32
+	exitCode int32
+}
+
+// From linux/pidfd.h: _IOWR(0xFF, 11, struct pidfd_info), and the bit for exit_code.
+const (
+	pidfdGetInfo  = 3<<30 | uint(unsafe.Sizeof(pidfdInfo{}))<<16 | 0xFF<<8 | 11
+	pidfdInfoExit = 1 << 3
+)
+
+// exitStatus asks the kernel how a process ended.
+func exitStatus(pidfd int) (syscall.WaitStatus, error) {
+	info := pidfdInfo{mask: pidfdInfoExit}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(pidfd), uintptr(pidfdGetInfo), uintptr(unsafe.Pointer(&info)))
+	switch {
+	case errno == unix.ESRCH || errno == 0 && info.mask&pidfdInfoExit == 0:
+		return 0, errNotReaped
+	case errno != 0:
+		return 0, os.NewSyscallError("ioctl PIDFD_GET_INFO", errno)
+	}
+	return syscall.WaitStatus(info.exitCode), nil
+}

@@ -1,0 +1,362 @@
+package agent
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+const (
+	etcdPod   = framework.Etcd
+	scheduler = framework.Scheduler
+)
+
+func TestKill(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, framework.ControllerManager)
+	n.up()
+	c := framework.ControllerManager
+	before := n.runs(c)
+	if before.Restarts != 0 || before.Held || before.StartTicks == 0 || time.Since(before.Started) > time.Minute {
+		t.Errorf("at first it is %+v", before)
+	}
+	must(t, n.Kill(t.Context(), c, 0))
+	after := n.runs(c)
+	if after.PID == before.PID || after.Restarts != 1 || after.LastExit != "signal: killed" || after.Held {
+		t.Errorf("killed, it is %+v; before %+v", after, before)
+	}
+
+	must(t, n.Kill(t.Context(), c, time.Hour))
+	held := n.process(c)
+	if held.PID != 0 || !held.Held {
+		t.Errorf("held down, it is %+v", held)
+	}
+	refused(t, n.Kill(t.Context(), c, time.Hour))
+	refused(t, n.Stop(t.Context(), c, time.Hour))
+	refused(t, n.Freeze(t.Context(), c, time.Hour))
+	refused(t, n.CrashLoop(t.Context(), c, 0, time.Hour))
+	time.Sleep(100 * time.Millisecond)
+	if p := n.process(c); p.PID != 0 || p.StartTicks != 0 {
+		t.Errorf("held down, it was started: %+v", p)
+	}
+	must(t, n.Start(t.Context(), c))
+	if p := n.runs(c); p.Held || p.Restarts != 2 {
+		t.Errorf("started, it is %+v", p)
+	}
+	p := n.process(c)
+	must(t, n.Start(t.Context(), c))
+	time.Sleep(50 * time.Millisecond)
+	if q := n.process(c); q.PID != p.PID {
+		t.Errorf("one that runs was started: %+v, before %+v", q, p)
+	}
+	if err := n.Kill(t.Context(), etcdPod, 0); err == nil || !strings.Contains(err.Error(), "no component") {
+		t.Errorf("killing what is not there: %v", err)
+	}
+}
+
+// TestManifest holds a pod down and looks at what becomes of its manifest.
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler)
+	n.up()
+	n.runs(scheduler)
+	m := manifest(n.config.Components[0].Manifest)
+	before, err := os.ReadFile(m.path())
+	must(t, err)
+	must(t, n.Kill(t.Context(), scheduler, time.Hour))
+	if exists(m.path()) || !exists(m.aside()) {
+		t.Error("the manifest was not taken away")
+	}
+	must(t, n.Start(t.Context(), scheduler))
+	b, err := os.ReadFile(m.path())
+	must(t, err)
+	if exists(m.aside()) || string(b) != string(before) {
+		t.Errorf("the manifest put back is:\n%s", b)
+	}
+	entries, err := os.ReadDir(filepath.Dir(m.path()))
+	must(t, err)
+	if len(entries) != 1 {
+		t.Errorf("left beside the manifest: %v", entries)
+	}
+}
+
+func TestHoldExpires(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler)
+	n.up()
+	n.runs(scheduler)
+	must(t, n.Kill(t.Context(), scheduler, 500*time.Millisecond))
+	if p := n.process(scheduler); p.PID != 0 || !p.Held {
+		t.Errorf("held down, it is %+v", p)
+	}
+	if p := n.runs(scheduler); p.Held || p.Restarts != 1 {
+		t.Errorf("the hold being over, it is %+v", p)
+	}
+}
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler)
+	n.up()
+	n.runs(scheduler)
+	must(t, n.Stop(t.Context(), scheduler, 0))
+	if p := n.runs(scheduler); p.LastExit != "signal: terminated" || p.Restarts != 1 {
+		t.Errorf("stopped, it is %+v", p)
+	}
+	must(t, n.Stop(t.Context(), scheduler, 500*time.Millisecond))
+	if p := n.process(scheduler); p.PID != 0 || !p.Held || p.LastExit != "signal: terminated" {
+		t.Errorf("held down, it is %+v", p)
+	}
+	if p := n.runs(scheduler); p.Held {
+		t.Errorf("the hold being over, it is %+v", p)
+	}
+}
+
+func TestFreeze(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, etcdPod)
+	n.up()
+	before := n.runs(etcdPod)
+	refused(t, n.Freeze(t.Context(), etcdPod, 0))
+	must(t, n.Freeze(t.Context(), etcdPod, time.Hour))
+	eventually(t, "it is frozen", func() bool { return n.process(etcdPod).State == "T" })
+	refused(t, n.Freeze(t.Context(), etcdPod, time.Hour))
+	must(t, n.Thaw(t.Context(), etcdPod))
+	must(t, n.Thaw(t.Context(), etcdPod))
+	if p := n.runs(etcdPod); p.PID != before.PID {
+		t.Errorf("thawed, it is %+v; before %+v", p, before)
+	}
+	must(t, n.Freeze(t.Context(), etcdPod, 300*time.Millisecond))
+	eventually(t, "it is frozen", func() bool { return n.process(etcdPod).State == "T" })
+	if p := n.runs(etcdPod); p.PID != before.PID {
+		t.Errorf("its time being over, it is %+v; before %+v", p, before)
+	}
+}
+
+func TestCrashLoop(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler)
+	n.up()
+	n.runs(scheduler)
+	must(t, n.CrashLoop(t.Context(), scheduler, 50*time.Millisecond, time.Hour))
+	refused(t, n.CrashLoop(t.Context(), scheduler, 0, time.Hour))
+	eventually(t, "it was killed three times", func() bool { return n.process(scheduler).Restarts >= 3 })
+	if p := n.process(scheduler); !p.CrashLooped || p.LastExit != "signal: killed" {
+		t.Errorf("in a crash loop, it is %+v", p)
+	}
+	must(t, n.EndCrashLoop(t.Context(), scheduler))
+	must(t, n.EndCrashLoop(t.Context(), scheduler))
+	stays(t, n, scheduler)
+
+	must(t, n.CrashLoop(t.Context(), scheduler, 50*time.Millisecond, 400*time.Millisecond))
+	eventually(t, "the crash loop is over", func() bool { return !n.process(scheduler).CrashLooped })
+	stays(t, n, scheduler)
+}
+
+// stays shows that nothing ends a component any more.
+func stays(t *testing.T, n *testNode, c framework.Component) {
+	t.Helper()
+	eventually(t, "it runs on", func() bool {
+		p := n.runs(c)
+		time.Sleep(200 * time.Millisecond)
+		return n.process(c).PID == p.PID
+	})
+}
+
+// TestDeadMan kills the agent in the middle of each fault on processes. Its
+// successor keeps it in force and ends it in time; or ends it at once, where its time
+// was over before.
+func TestDeadMan(t *testing.T) {
+	t.Parallel()
+	held, frozen, looping := framework.APIServer, framework.Etcd, framework.Scheduler
+	for _, late := range []bool{false, true} {
+		ttl := 4 * time.Second
+		if late {
+			ttl = 500 * time.Millisecond
+		}
+		n := newNode(t, held, frozen, looping)
+		n.up()
+		before := map[framework.Component]framework.Process{}
+		for _, c := range []framework.Component{held, frozen, looping} {
+			before[c] = n.runs(c)
+		}
+		must(t, n.Freeze(t.Context(), frozen, ttl))
+		must(t, n.Kill(t.Context(), held, ttl))
+		must(t, n.CrashLoop(t.Context(), looping, 50*time.Millisecond, ttl))
+		n.kill()
+		if late {
+			time.Sleep(ttl)
+		}
+		n.up()
+		if p := n.process(frozen); !late && p.State != "T" || p.PID != before[frozen].PID || p.Restarts != 0 {
+			t.Errorf("late %v: the successor finds %+v frozen", late, p)
+		}
+		if p := n.process(held); !late && (p.PID != 0 || !p.Held) || late && p.Held {
+			t.Errorf("late %v: the successor finds %+v held down", late, p)
+		}
+		if p := n.process(looping); p.CrashLooped == late {
+			t.Errorf("late %v: the successor finds %+v in a crash loop", late, p)
+		}
+		if !late {
+			refused(t, n.Freeze(t.Context(), frozen, ttl))
+			refused(t, n.Kill(t.Context(), held, ttl))
+			refused(t, n.CrashLoop(t.Context(), looping, 0, ttl))
+		}
+		if p := n.runs(frozen); p.PID != before[frozen].PID {
+			t.Errorf("late %v: thawed, it is %+v, was %+v", late, p, before[frozen])
+		}
+		if p := n.runs(held); p.Restarts != 1 {
+			t.Errorf("late %v: no more held down, it is %+v", late, p)
+		}
+		eventually(t, "the crash loop is over", func() bool { return !n.process(looping).CrashLooped })
+		stays(t, n, looping)
+	}
+}
+
+// TestNodeRestarts shows that faults on processes do not outlive a restart of the
+// node, and nothing is counted from before it.
+func TestNodeRestarts(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler, etcdPod)
+	n.up()
+	n.runs(etcdPod)
+	n.runs(scheduler)
+	must(t, n.CrashLoop(t.Context(), etcdPod, time.Hour, time.Hour))
+	must(t, n.Kill(t.Context(), scheduler, time.Hour))
+	n.kill()
+	n.restarted()
+	n.up()
+	for _, c := range []framework.Component{scheduler, etcdPod} {
+		if p := n.runs(c); p.Held || p.CrashLooped || p.Restarts > 0 || p.LastExit != "" {
+			t.Errorf("after the restart of its node it is %+v", p)
+		}
+	}
+}
+
+// TestUnit ends the process of a systemd unit. A stand-in for systemctl notes what
+// it is told.
+func TestUnit(t *testing.T) {
+	bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
+	script := "#!/bin/sh\necho \"$@\" >>" + told + "\n"
+	must(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte(script), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	n := newNode(t)
+	n.config.Components = []Component{{Name: framework.NodeAgent, Command: "kubelet", Unit: "kubelet.service"}}
+	n.up()
+	start := func() {
+		cmd := sleeper(t, "kubelet")
+		must(t, cmd.Start())
+		go func() { _ = cmd.Wait() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+	}
+	start()
+	n.runs(framework.NodeAgent)
+	must(t, n.Kill(t.Context(), framework.NodeAgent, time.Hour))
+	must(t, n.Start(t.Context(), framework.NodeAgent))
+	start()
+	n.runs(framework.NodeAgent)
+	must(t, n.Kill(t.Context(), framework.NodeAgent, 0))
+	b, err := os.ReadFile(told)
+	must(t, err)
+	want := []string{"stop kubelet.service", "start --no-block kubelet.service"}
+	if got := strings.Split(strings.TrimSpace(string(b)), "\n"); !slices.Equal(got, want) {
+		t.Errorf("systemctl was told %q, want %q", got, want)
+	}
+}
+
+// TestStray holds down a component that nobody can be told to leave down, as in the
+// load balancer's container.
+func TestStray(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.config.Components = []Component{{Name: framework.LoadBalancer, Command: "stray-envoy"}}
+	n.up()
+	start := func() *exec.Cmd {
+		cmd := sleeper(t, "/usr/bin/stray-envoy")
+		must(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		return cmd
+	}
+	first := start()
+	n.runs(framework.LoadBalancer)
+	must(t, n.Kill(t.Context(), framework.LoadBalancer, time.Hour))
+	_ = first.Wait()
+	second := start()
+	_ = second.Wait()
+	if ws := second.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != syscall.SIGKILL {
+		t.Errorf("what is started while it is held down ends by %v", ws)
+	}
+	must(t, n.Start(t.Context(), framework.LoadBalancer))
+	third := start()
+	n.runs(framework.LoadBalancer)
+	stays(t, n, framework.LoadBalancer)
+	must(t, third.Process.Kill())
+	_ = third.Wait()
+}
+
+// TestConnect joins standard streams to the socket of an agent.
+func TestConnect(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler)
+	n.up()
+	in, inWriter, err := os.Pipe()
+	must(t, err)
+	outReader, out, err := os.Pipe()
+	must(t, err)
+	done := make(chan error, 1)
+	go func() {
+		done <- connect([]string{n.config.Socket}, in, out)
+		_ = out.Close()
+	}()
+	_, err = inWriter.WriteString("GET /ping HTTP/1.0\r\n\r\n")
+	must(t, err)
+	buf := make([]byte, 64)
+	k, err := outReader.Read(buf)
+	if err != nil || !strings.HasPrefix(string(buf[:k]), "HTTP/1.0 200") {
+		t.Errorf("answered %q, %v", buf[:k], err)
+	}
+	must(t, inWriter.Close())
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := connect([]string{n.config.Socket + ".none"}, in, out); err == nil {
+		t.Error("connected to a socket that is not there")
+	}
+}
+
+// TestKeep kills an agent that no systemd starts again.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler)
+	n.up()
+	n.kill()
+	exe, err := os.Executable()
+	must(t, err)
+	keep := &exec.Cmd{Path: exe, Args: []string{roleKeep, n.file}, Env: os.Environ(), Stdout: os.Stdout,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+	must(t, keep.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-keep.Process.Pid, syscall.SIGKILL)
+		_ = keep.Wait()
+	})
+	last := 0
+	for range 2 {
+		eventually(t, "another agent answers", func() bool {
+			pids, err := procfs.Find("/proc", func(args []string) bool { return slices.Equal(args, []string{roleAgent, n.file}) })
+			if err != nil || len(pids) != 1 || pids[0] == last || n.Ping(t.Context()) != nil {
+				return false
+			}
+			last = pids[0]
+			return true
+		})
+		must(t, syscall.Kill(last, syscall.SIGKILL))
+	}
+}

@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/vnet"
+)
+
+// The kernel answers the sender of a segment with RST, and nobody else. So it is
+// asked for the headers of what it resets (nfnetlink_log), and the receiver is sent
+// an RST from here. Where it cannot be asked, the receiver gets one as soon as it
+// sends something itself.
+
+// resetter sends RST to those who have not sent anything.
+type resetter struct {
+	log        *netlink.Conn // nil where the kernel cannot be asked
+	ipv4, ipv6 int           // raw sockets
+
+	mu   sync.Mutex
+	sent map[string]uint64 // by handle
+}
+
+// resetGroup is the group of messages from nfnetlink_log.
+const resetGroup = 0x6864
+
+// headerRoom is how much of a packet holds all of its headers.
+const headerRoom = 192
+
+// From linux/netfilter/nfnetlink_log.h.
+const (
+	nfulPacket = 0 // NFULNL_MSG_PACKET
+	nfulConfig = 1 // NFULNL_MSG_CONFIG
+
+	nfulaPayload = 9
+	nfulaPrefix  = 10
+
+	nfulaConfigCommand   = 1
+	nfulaConfigMode      = 2
+	nfulaConfigThreshold = 5
+
+	nfulBind       = 1
+	nfulCopyPacket = 2
+)
+
+// newResetter returns one that does nothing until it is started.
+func newResetter() *resetter { return &resetter{ipv4: -1, ipv6: -1, sent: map[string]uint64{}} }
+
+// start has it send, where the kernel can be asked.
+func (r *resetter) start() {
+	if err := r.open(); err != nil {
+		complain(fmt.Errorf("receivers of segments that are reset will only get RST when they send: %w", err))
+		r.close()
+	}
+}
+
+func (r *resetter) open() (err error) {
+	if r.ipv4, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW); err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	// Without IPv6 in the kernel there is nothing to be sent by it.
+	r.ipv6, _ = unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if r.log, err = netlink.Dial(unix.NETLINK_NETFILTER, nil); err != nil {
+		return err
+	}
+	mode := append(binary.BigEndian.AppendUint32(nil, headerRoom), nfulCopyPacket, 0)
+	for _, a := range []netlink.Attribute{
+		{Type: nfulaConfigCommand, Data: []byte{nfulBind}},
+		{Type: nfulaConfigMode, Data: mode},
+		{Type: nfulaConfigThreshold, Data: binary.BigEndian.AppendUint32(nil, 1)}, // at once
+	} {
+		b, err := netlink.MarshalAttributes([]netlink.Attribute{a})
+		if err != nil {
+			return err
+		}
+		_, err = r.log.Execute(netlink.Message{
+			Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_ULOG<<8 | nfulConfig), Flags: netlink.Request | netlink.Acknowledge},
+			Data:   append([]byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, resetGroup >> 8, resetGroup & 0xff}, b...),
+		})
+		if err != nil {
+			return fmt.Errorf("asking nfnetlink_log: %w", err)
+		}
+	}
+	go r.run(r.log)
+	return nil
+}
+
+// run sends an RST for each packet that the kernel tells of.
+func (r *resetter) run(log *netlink.Conn) {
+	for {
+		messages, err := log.Receive()
+		if err != nil {
+			if isOverrun(err) {
+				continue // too many at once; their connections send again
+			}
+			return
+		}
+		for _, m := range messages {
+			if m.Header.Type != netlink.HeaderType(unix.NFNL_SUBSYS_ULOG<<8|nfulPacket) || len(m.Data) < 4 {
+				continue
+			}
+			attributes, err := netlink.UnmarshalAttributes(m.Data[4:])
+			if err != nil {
+				continue
+			}
+			var handle string
+			var packet []byte
+			for _, a := range attributes {
+				switch a.Type {
+				case nfulaPrefix:
+					handle = strings.TrimRight(string(a.Data), "\x00")
+				case nfulaPayload:
+					packet = a.Data
+				}
+			}
+			r.reset(handle, packet)
+		}
+	}
+}
+
+func isOverrun(err error) bool { return strings.Contains(err.Error(), unix.ENOBUFS.Error()) }
+
+// reset ends the connection of a segment at its receiver.
+func (r *resetter) reset(handle string, packet []byte) {
+	out := vnet.ResetReceiver(packet)
+	if out == nil {
+		return
+	}
+	var err error
+	if out[0]>>4 == 4 {
+		to := &unix.SockaddrInet4{Addr: [4]byte(out[16:20])}
+		err = unix.Sendto(r.ipv4, out, 0, to)
+	} else {
+		to := &unix.SockaddrInet6{Addr: [16]byte(out[24:40])}
+		err = unix.Sendto(r.ipv6, out, 0, to)
+	}
+	if err == nil {
+		r.mu.Lock()
+		r.sent[handle]++
+		r.mu.Unlock()
+	}
+}
+
+// tell returns what has a rule tell of its packets.
+func (r *resetter) tell(handle string) []expr.Any {
+	if r.log == nil {
+		return nil
+	}
+	return []expr.Any{&expr.Log{Group: resetGroup, Snaplen: headerRoom, QThreshold: 1, Data: []byte(handle),
+		Key: 1<<unix.NFTA_LOG_GROUP | 1<<unix.NFTA_LOG_SNAPLEN | 1<<unix.NFTA_LOG_QTHRESHOLD | 1<<unix.NFTA_LOG_PREFIX}}
+}
+
+// count returns how many were sent for an impairment.
+func (r *resetter) count(handle string) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sent[handle]
+}
+
+// forget returns the count for the last time.
+func (r *resetter) forget(handle string) uint64 {
+	n := r.count(handle)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sent, handle)
+	return n
+}
+
+func (r *resetter) close() {
+	if r.log != nil {
+		_ = r.log.Close()
+		r.log = nil
+	}
+	for _, fd := range []*int{&r.ipv4, &r.ipv6} {
+		if *fd >= 0 {
+			_ = unix.Close(*fd)
+		}
+		*fd = -1
+	}
+}

@@ -1,0 +1,391 @@
+package agent
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// The agent has one table for packets, and one for frames. Packets meet its base chains where their addresses and
+// ports are those on the wire and conntrack knows their connection. Each chain of
+// base first sends them through the chains of every impairment that is in force for
+// their peer. Those count, and condemn; what is condemned is dropped at the end, so
+// that of two impairments on one link each counts as if it were alone. What is left
+// is counted as delivered.
+//
+// What a program of this node sends would come back to it as an error (EPERM) if it
+// was dropped there. So it is dropped as a frame, on its way out of the device, where
+// the kernel knows how (5.16 and later).
+
+// base is a place where packets are looked at.
+type base struct {
+	name     string
+	hook     *nftables.ChainHook
+	priority nftables.ChainPriority
+	out      bool
+}
+
+func bases() []base {
+	return []base{
+		{"in", nftables.ChainHookPrerouting, *nftables.ChainPriorityConntrack + 10, false},
+		{"out", nftables.ChainHookOutput, *nftables.ChainPriorityNATSource + 200, true},
+		// What pods send, which are behind the node.
+		{"through", nftables.ChainHookForward, *nftables.ChainPriorityNATSource + 200, true},
+	}
+}
+
+func table() *nftables.Table {
+	return &nftables.Table{Name: "holdfast", Family: nftables.TableFamilyINet}
+}
+
+// Packets are condemned by a priority (SO_PRIORITY) that no other uses. None of
+// them gets as far as a queue, where it would mean something; a mark may be
+// somebody's.
+const (
+	condemnedToDrop  = 0x686f6c64
+	condemnedToReset = 0x66617374
+)
+
+// batch is a change of the table that takes hold at one moment.
+type batch struct {
+	*nftables.Conn
+	table *nftables.Table
+}
+
+func newBatch() (*batch, error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return nil, err
+	}
+	return &batch{conn, table()}, nil
+}
+
+func (b *batch) chain(name string) *nftables.Chain {
+	return &nftables.Chain{Table: b.table, Name: name}
+}
+
+func (b *batch) rule(chain string, parts ...[]expr.Any) {
+	var all []expr.Any
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	b.AddRule(&nftables.Rule{Table: b.table, Chain: b.chain(chain), Exprs: all})
+}
+
+func (b *batch) counter(name string) {
+	b.AddObj(&nftables.NamedObj{Table: b.table, Name: name, Type: nftables.ObjTypeCounter, Obj: &expr.Counter{}})
+}
+
+func (b *batch) removeCounter(name string) {
+	b.DeleteObject(&nftables.NamedObj{Table: b.table, Name: name, Type: nftables.ObjTypeCounter, Obj: &expr.Counter{}})
+}
+
+// counters reads all counters, in packets.
+func (b *batch) counters() (map[string]uint64, error) {
+	all, err := b.GetNamedObjects(b.table)
+	if err != nil {
+		return nil, fmt.Errorf("reading the counters of nftables: %w", err)
+	}
+	packets := map[string]uint64{}
+	for _, o := range all {
+		if named, ok := o.(*nftables.NamedObj); ok {
+			if c, ok := named.Obj.(*expr.Counter); ok {
+				packets[named.Name] = c.Packets
+			}
+		}
+	}
+	return packets, nil
+}
+
+// Names of counters. That of a path is found again by its handle.
+const (
+	matched = "matched"
+	dropped = "dropped"
+	resets  = "resets"
+)
+
+func pathName(handle string, path int) string { return fmt.Sprintf("h-%s-%d", handle, path) }
+
+func counterName(handle string, path int, what string) string {
+	return pathName(handle, path) + " " + what
+}
+
+// handleOf returns the handle in the name of a path's counter.
+func handleOf(counter string) (string, bool) {
+	path, _, ok := strings.Cut(strings.TrimPrefix(counter, "h-"), " ")
+	i := strings.LastIndexByte(path, '-')
+	if !ok || !strings.HasPrefix(counter, "h-") || i < 0 {
+		return "", false
+	}
+	return path[:i], true
+}
+
+func passedName(peer string, out bool) string { return "passed " + linkName(peer, out) }
+
+// linkName names a direction between the node and a peer.
+func linkName(peer string, out bool) string {
+	if out {
+		return "to " + peer
+	}
+	return "from " + peer
+}
+
+func freshSet(handle string) string { return "h-" + handle + "-fresh" }
+
+// begin makes the table anew, with nothing in force.
+func (b *batch) begin() {
+	// Deleting one that is not there would fail.
+	b.AddTable(b.table)
+	b.DelTable(b.table)
+	b.AddTable(b.table)
+	accept := nftables.ChainPolicyAccept
+	for _, at := range bases() {
+		b.AddChain(&nftables.Chain{Table: b.table, Name: at.name, Hooknum: at.hook, Type: nftables.ChainTypeFilter,
+			Priority: nftables.ChainPriorityRef(at.priority), Policy: &accept})
+	}
+}
+
+// addImpairment makes the chains of an impairment. They are out of force until
+// dispatch leads to them. tell has the kernel tell of what is reset.
+func (b *batch) addImpairment(handle string, paths []Path, imp framework.Impairment, tell []expr.Any) error {
+	if imp.Established {
+		err := b.AddSet(&nftables.Set{Table: b.table, Name: freshSet(handle), KeyType: nftables.TypeInteger,
+			Dynamic: true, HasTimeout: true, Timeout: freshTimeout, Size: freshLimit}, nil)
+		if err != nil {
+			return err
+		}
+	}
+	for i, p := range paths {
+		name := pathName(handle, i)
+		for _, what := range []string{matched, dropped, resets} {
+			b.counter(counterName(handle, i, what))
+		}
+		act := name
+		if len(p.Ports) > 0 {
+			act = name + "-act"
+			b.AddChain(b.chain(act))
+		}
+		b.AddChain(b.chain(name))
+		// Going there, rather than jumping, a packet comes back to the base
+		// chain and meets no second port.
+		for _, port := range p.Ports {
+			for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+				for _, offset := range []uint32{0, 2} { // source, destination
+					b.rule(name, protocolIs(protocol), portIs(offset, port), to(expr.VerdictGoto, act))
+				}
+			}
+		}
+		b.act(act, handle, i, imp, tell)
+	}
+	return nil
+}
+
+// Limits of the connections that an impairment knows to be new. What is forgotten
+// is taken for one that was there before.
+const (
+	freshTimeout = time.Hour
+	freshLimit   = 1 << 15
+)
+
+// act fills the chain that does an impairment to the packets of a path.
+func (b *batch) act(chain, handle string, path int, imp framework.Impairment, tell []expr.Any) {
+	count := func(what string) []expr.Any {
+		return []expr.Any{&expr.Objref{Type: int(nftables.ObjTypeCounter), Name: counterName(handle, path, what)}}
+	}
+	const syn, rst = 0x02, 0x04
+	if imp.Established || imp.Reset {
+		b.rule(chain, metaIs(expr.MetaKeyL4PROTO, expr.CmpOpNeq, unix.IPPROTO_TCP), to(expr.VerdictReturn, ""))
+	}
+	if imp.Reset {
+		b.rule(chain, tcpFlag(rst), to(expr.VerdictReturn, ""))
+	}
+	if imp.Established {
+		id := []expr.Any{&expr.Ct{Key: expr.CtKey(unix.NFT_CT_ID), Register: 1}}
+		b.rule(chain, tcpFlag(syn), id,
+			[]expr.Any{&expr.Dynset{SrcRegKey: 1, SetName: freshSet(handle), Operation: unix.NFT_DYNSET_OP_UPDATE}},
+			to(expr.VerdictReturn, ""))
+		b.rule(chain, id, []expr.Any{&expr.Lookup{SourceRegister: 1, SetName: freshSet(handle)}}, to(expr.VerdictReturn, ""))
+	}
+	b.rule(chain, count(matched))
+	switch {
+	case imp.Reset:
+		b.rule(chain, count(dropped), count(resets), tell, condemn(condemnedToReset))
+	case imp.Cut:
+		b.rule(chain, count(dropped), condemn(condemnedToDrop))
+	case imp.Loss > 0:
+		b.rule(chain, chance(imp.Loss), count(dropped), condemn(condemnedToDrop))
+	}
+}
+
+// removeImpairment takes away what addImpairment made, once nothing leads there.
+func (b *batch) removeImpairment(handle string, paths []Path, imp framework.Impairment) {
+	for i, p := range paths {
+		name := pathName(handle, i)
+		b.FlushChain(b.chain(name))
+		b.DelChain(b.chain(name))
+		if len(p.Ports) > 0 {
+			b.FlushChain(b.chain(name + "-act"))
+			b.DelChain(b.chain(name + "-act"))
+		}
+		for _, what := range []string{matched, dropped, resets} {
+			b.removeCounter(counterName(handle, i, what))
+		}
+	}
+	if imp.Established {
+		b.DelSet(&nftables.Set{Table: b.table, Name: freshSet(handle)})
+	}
+}
+
+// force is an impairment that is in force.
+type force struct {
+	handle string
+	paths  []Path
+}
+
+// silence drops what was condemned on its way out of a device. Programs are told
+// nothing then, as on a wire.
+func (b *batch) silence(device string) {
+	t := &nftables.Table{Name: "holdfast", Family: nftables.TableFamilyNetdev}
+	b.AddTable(t)
+	b.DelTable(t)
+	b.AddTable(t)
+	out := b.AddChain(&nftables.Chain{Table: t, Name: "out", Hooknum: nftables.ChainHookEgress, Type: nftables.ChainTypeFilter,
+		Priority: nftables.ChainPriorityFilter, Device: device})
+	b.AddRule(&nftables.Rule{Table: t, Chain: out, Exprs: append(condemned(condemnedToDrop), to(expr.VerdictDrop, "")...)})
+}
+
+// dispatch leads packets to the impairments that are in force, and to no others.
+// silent is the index of the device that drops what is condemned; 0 for none.
+func (b *batch) dispatch(peers []Peer, forces []force, silent int) {
+	for _, peer := range peers {
+		b.counter(passedName(peer.Name, false))
+		b.counter(passedName(peer.Name, true))
+	}
+	for _, at := range bases() {
+		b.FlushChain(b.chain(at.name))
+		for _, f := range forces {
+			for i, p := range f.paths {
+				if p.Out != at.out {
+					continue
+				}
+				for _, prefix := range prefixesOf(peers, p.Peer) {
+					b.rule(at.name, addressIn(prefix, p.Out), to(expr.VerdictJump, pathName(f.handle, i)))
+				}
+			}
+		}
+		if at.name == "out" && silent > 0 {
+			// Another device may have taken its place.
+			b.rule(at.name, condemned(condemnedToDrop), leavesBy(silent), to(expr.VerdictAccept, ""))
+		}
+		b.rule(at.name, condemned(condemnedToDrop), to(expr.VerdictDrop, ""))
+		b.rule(at.name, condemned(condemnedToReset), protocolIs(unix.IPPROTO_TCP), []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
+		for _, peer := range peers {
+			for _, prefix := range peer.Prefixes {
+				b.rule(at.name, addressIn(prefix, at.out),
+					[]expr.Any{&expr.Objref{Type: int(nftables.ObjTypeCounter), Name: passedName(peer.Name, at.out)}})
+			}
+		}
+	}
+}
+
+// Parts of rules.
+
+func to(kind expr.VerdictKind, chain string) []expr.Any {
+	return []expr.Any{&expr.Verdict{Kind: kind, Chain: chain}}
+}
+
+func metaIs(key expr.MetaKey, op expr.CmpOp, value byte) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: op, Register: 1, Data: []byte{value}}}
+}
+
+func leavesBy(device int) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyOIF, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(uint32(device))},
+	}
+}
+
+func protocolIs(protocol byte) []expr.Any {
+	return metaIs(expr.MetaKeyL4PROTO, expr.CmpOpEq, protocol)
+}
+
+func portIs(offset uint32, port uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, port)},
+	}
+}
+
+func tcpFlag(flag byte) []expr.Any {
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 13, Len: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 1, Mask: []byte{flag}, Xor: []byte{0}},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{0}},
+	}
+}
+
+// addressIn matches the source address of a packet, or its destination.
+func addressIn(prefix netip.Prefix, destination bool) []expr.Any {
+	family := byte(unix.NFPROTO_IPV4)
+	if prefix.Addr().Is6() {
+		family = unix.NFPROTO_IPV6
+	}
+	return append(metaIs(expr.MetaKeyNFPROTO, expr.CmpOpEq, family), payloadIn(prefix, destination)...)
+}
+
+// payloadIn is addressIn for what is known to be of the prefix's family.
+func payloadIn(prefix netip.Prefix, destination bool) []expr.Any {
+	offset, size := uint32(12), uint32(4)
+	if prefix.Addr().Is6() {
+		offset, size = 8, 16
+	}
+	if destination {
+		offset += size
+	}
+	all := []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: size}}
+	if prefix.Bits() < prefix.Addr().BitLen() {
+		all = append(all, &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: size,
+			Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen()), Xor: make([]byte, size)})
+	}
+	return append(all, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: prefix.Masked().Addr().AsSlice()})
+}
+
+// condemn gives a packet a priority.
+func condemn(to uint32) []expr.Any {
+	return []expr.Any{
+		&expr.Immediate{Register: 1, Data: binaryutil.NativeEndian.PutUint32(to)},
+		&expr.Meta{Key: expr.MetaKeyPRIORITY, SourceRegister: true, Register: 1},
+	}
+}
+
+func condemned(to uint32) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(to)},
+	}
+}
+
+// chance matches a share of the packets, each by itself.
+func chance(share float64) []expr.Any {
+	if share >= 1 {
+		return nil
+	}
+	const all = math.MaxInt32
+	return []expr.Any{
+		&expr.Numgen{Register: 1, Modulus: all, Type: unix.NFT_NG_RANDOM},
+		// Comparing goes by bytes, the first one first.
+		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
+		&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binaryutil.BigEndian.PutUint32(uint32(share * all))},
+	}
+}

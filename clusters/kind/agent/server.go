@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// agent is what runs on a node.
+type agent struct {
+	config       Config
+	store        *store
+	watchers     map[framework.Component]*watcher
+	network      *network
+	certificates *certificates
+	etcd         *etcd
+}
+
+// newAgent heals what has expired and takes the rest up again.
+func newAgent(config Config) (*agent, error) {
+	s, err := openStore(config.Dir)
+	if err != nil {
+		return nil, err
+	}
+	now, err := boot()
+	if err != nil {
+		return nil, err
+	}
+	restarted := false
+	s.read(func(st *state) { restarted = st.Boot != now })
+	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}}
+	for _, c := range config.Components {
+		a.watchers[c.Name] = newWatcher(s, c)
+	}
+	ctx := context.Background()
+	// The data of a member first: it must not be started on what is not its own.
+	a.etcd = &etcd{data: config.EtcdData, watcher: a.watchers[framework.Etcd], store: s, dir: config.Dir}
+	a.etcd.resume(restarted)
+	a.certificates = &certificates{pki: config.PKI, store: s}
+	a.certificates.resume()
+	for _, c := range config.Components {
+		a.watchers[c.Name].resume(ctx, restarted)
+	}
+	a.network = newNetwork(deviceOf(config.Device), s)
+	a.network.resume()
+	return a, s.update(func(st *state) { st.Boot = now })
+}
+
+// close keeps what is in force as it is.
+func (a *agent) close() { a.network.close() }
+
+// request is what an agent is told.
+type request struct {
+	Component framework.Component `json:"component,omitempty"`
+	// For is how long it lasts: a hold, a freeze, or any other fault.
+	For time.Duration `json:"for,omitempty"`
+	// After is for a crash loop: the time from each start to the kill.
+	After  time.Duration               `json:"after,omitempty"`
+	Defect framework.CertificateDefect `json:"defect,omitempty"`
+	// Name is what a certificate is not to carry: the balancer's.
+	Name   string `json:"name,omitempty"`
+	Handle string `json:"handle,omitempty"`
+	// Peers, Paths and Impairment are for the network.
+	Peers      []Peer               `json:"peers,omitempty"`
+	Paths      []Path               `json:"paths,omitempty"`
+	Impairment framework.Impairment `json:"impairment,omitzero"`
+	// Cluster are the members that etcd is to be one of.
+	Cluster []framework.EtcdPeer `json:"cluster,omitempty"`
+}
+
+func (a *agent) handler() http.Handler {
+	mux := http.NewServeMux()
+	onComponent := func(verb string, do func(context.Context, *watcher, request) error) {
+		answer(mux, "POST /"+verb, func(ctx context.Context, r request) (any, error) {
+			w := a.watchers[r.Component]
+			if w == nil {
+				return nil, fmt.Errorf("no component %q here", r.Component)
+			}
+			return nil, do(ctx, w, r)
+		})
+	}
+	answer(mux, "GET /ping", func(context.Context, request) (any, error) { return nil, nil })
+	answer(mux, "GET /processes", func(context.Context, request) (any, error) {
+		var all []framework.Process
+		for _, c := range a.config.Components {
+			all = append(all, a.watchers[c.Name].process())
+		}
+		return all, nil
+	})
+	answer(mux, "POST /process", func(_ context.Context, r request) (any, error) {
+		w := a.watchers[r.Component]
+		if w == nil {
+			return nil, fmt.Errorf("no component %q here", r.Component)
+		}
+		return w.process(), nil
+	})
+	onComponent("kill", func(ctx context.Context, w *watcher, r request) error { return w.kill(ctx, r.For) })
+	onComponent("stop", func(ctx context.Context, w *watcher, r request) error { return w.stop(ctx, r.For) })
+	onComponent("start", func(ctx context.Context, w *watcher, _ request) error { return w.start(ctx) })
+	onComponent("freeze", func(_ context.Context, w *watcher, r request) error { return w.freeze(r.For) })
+	onComponent("thaw", func(_ context.Context, w *watcher, _ request) error { return w.thaw() })
+	onComponent("crash-loop", func(_ context.Context, w *watcher, r request) error { return w.crashLoop(r.After, r.For) })
+	onComponent("end-crash-loop", func(ctx context.Context, w *watcher, _ request) error { return w.endCrashLoop(ctx) })
+	a.certificates.handle(mux)
+	a.network.handle(mux)
+	a.etcd.handle(mux)
+	mux.HandleFunc("GET /audit", a.serveAudit)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !agenthttp.RefuseLate(w, r) {
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// answer has a request with a JSON body, or none, answered with JSON.
+func answer(mux *http.ServeMux, pattern string, do func(context.Context, request) (any, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		var req request
+		if r.ContentLength != 0 {
+			if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+				http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
+				return
+			}
+		}
+		said, err := do(r.Context(), req)
+		if err != nil {
+			agenthttp.Error(w, err)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(said)
+	})
+}

@@ -1,0 +1,341 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+)
+
+const (
+	// stopGrace is how long a component may take to end after SIGTERM before it
+	// is killed: what the kubelet grants a pod by default.
+	stopGrace = 30 * time.Second
+	// retryPause is how soon healing is tried again that has failed, as on a
+	// disk that is full for the moment.
+	retryPause = time.Second
+	// keepLimit is how long a keeper may take.
+	keepLimit = 10 * time.Second
+)
+
+const (
+	errNotRunning = agenthttp.NothingDone("it is not running")
+	errNoTTL      = agenthttp.NothingDone("it needs a time to live above zero")
+	errCrashLoop  = agenthttp.NothingDone("it is in a crash loop already")
+	errFrozen     = agenthttp.NothingDone("it is frozen already")
+)
+
+// begin finds the process that is to end and begins to hold the component down.
+// Between two processes, a hold keeps the next one from running, and there is
+// none to end; where a hold is in force already, or none is asked for, there is
+// nothing to do. With mu held.
+func (w *watcher) begin(hold time.Duration) (*process, error) {
+	w.look()
+	if w.proc == nil && (hold <= 0 || w.held()) {
+		return nil, errNotRunning
+	}
+	if hold <= 0 {
+		return w.proc, nil
+	}
+	before := w.saved().HoldUntil
+	if err := w.update(func(st *componentState) { st.HoldUntil = time.Now().Add(hold) }); err != nil {
+		w.note(func(st *componentState) { st.HoldUntil = before })
+		return nil, agenthttp.NothingDone(err.Error())
+	}
+	w.holdFor(hold)
+	return w.proc, nil
+}
+
+// kill ends the component without notice. Who starts it is told before to leave it
+// down, unless that is somebody who would ask it to end meanwhile.
+func (w *watcher) kill(ctx context.Context, hold time.Duration) error {
+	w.mu.Lock()
+	p, err := w.begin(hold)
+	if err == nil && hold > 0 && w.keep.early() {
+		err = w.keepDown(ctx)
+	}
+	if err == nil && p != nil {
+		err = p.signal(syscall.SIGKILL)
+	}
+	if err == nil && hold > 0 && !w.keep.early() {
+		err = w.keepDown(ctx)
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.awaitDown(ctx, p, hold > 0)
+}
+
+// awaitDown returns when a process has ended and, where the component is held down,
+// each that was started before that was known.
+func (w *watcher) awaitDown(ctx context.Context, p *process, held bool) error {
+	for p != nil {
+		select {
+		case <-p.gone:
+		case <-ctx.Done():
+			return fmt.Errorf("process %d has not ended: %w", p.pid, context.Cause(ctx))
+		}
+		if !held {
+			return nil
+		}
+		w.mu.Lock()
+		w.look()
+		p, held = w.proc, w.held()
+		w.mu.Unlock()
+	}
+	return nil
+}
+
+// keepDown tells whoever starts the component to leave it down, or takes the hold
+// back; with mu held.
+func (w *watcher) keepDown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLimit)
+	defer cancel()
+	if err := w.keep.hold(ctx); err != nil {
+		return errors.Join(fmt.Errorf("holding it down: %w", err), w.endHold(ctx))
+	}
+	return nil
+}
+
+// stop ends the component gracefully, if it can. The hold counts from its end, and
+// lasts for as long as that takes besides. It goes on when ctx ends.
+func (w *watcher) stop(ctx context.Context, hold time.Duration) error {
+	first := hold
+	if hold > 0 {
+		first += stopGrace + retryPause
+	}
+	w.mu.Lock()
+	p, err := w.begin(first)
+	if err == nil && p != nil {
+		err = p.signal(syscall.SIGTERM)
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.stopped(p, hold) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stopped waits for the end of a process that was told to end, and holds the
+// component down. Not before: a kubelet that is to leave a pod down asks it to end
+// once more, upon which an API server drops everything.
+func (w *watcher) stopped(p *process, hold time.Duration) error {
+	if p != nil {
+		grace := time.NewTimer(stopGrace)
+		defer grace.Stop()
+		select {
+		case <-p.gone:
+		case <-grace.C:
+			w.mu.Lock()
+			if w.proc == p {
+				_ = p.signal(syscall.SIGKILL)
+			}
+			w.mu.Unlock()
+			<-p.gone
+		}
+	}
+	w.mu.Lock()
+	if hold <= 0 || !w.held() { // somebody has started it meanwhile
+		w.mu.Unlock()
+		return nil
+	}
+	w.note(func(st *componentState) { st.HoldUntil = time.Now().Add(hold) })
+	w.holdFor(hold)
+	err := w.keepDown(context.Background())
+	w.look()
+	p = w.proc
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.awaitDown(context.Background(), p, true)
+}
+
+// holdFor ends the hold later; with mu held.
+func (w *watcher) holdFor(d time.Duration) {
+	if w.holding != nil {
+		w.holding.Stop()
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.holding != timer {
+			return // there is another hold
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), keepLimit)
+		defer cancel()
+		if err := w.endHold(ctx); err != nil {
+			complain(fmt.Errorf("%w; trying again", err))
+			w.holdFor(retryPause)
+		}
+	})
+	w.holding = timer
+}
+
+// endHold ends a hold, if there is one, and has the component started; with mu
+// held.
+func (w *watcher) endHold(ctx context.Context) error {
+	if err := w.keep.release(ctx); err != nil {
+		return fmt.Errorf("ending the hold of %s: %w", w.spec.Name, err)
+	}
+	if w.holding != nil {
+		w.holding.Stop()
+		w.holding = nil
+	}
+	if w.held() {
+		w.note(func(st *componentState) { st.HoldUntil = time.Time{} })
+	}
+	return nil
+}
+
+// start ends a hold, and the back-off of a restart.
+func (w *watcher) start(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	held := w.held()
+	if err := w.endHold(ctx); err != nil {
+		w.holdFor(retryPause)
+		return err
+	}
+	return w.hurry(ctx, held)
+}
+
+// hurry ends the back-off of a restart where nothing runs; with mu held. What was
+// held down until now is being started anyway.
+func (w *watcher) hurry(ctx context.Context, held bool) error {
+	if w.look(); w.proc != nil || held {
+		return nil
+	}
+	if err := w.keep.hurry(ctx); err != nil {
+		return fmt.Errorf("starting it: %w", err)
+	}
+	return nil
+}
+
+func (w *watcher) freeze(ttl time.Duration) error {
+	if ttl <= 0 {
+		return errNoTTL
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.look()
+	switch {
+	case w.proc == nil:
+		return errNotRunning
+	case !w.saved().ThawAt.IsZero():
+		return errFrozen
+	}
+	if err := w.update(func(st *componentState) { st.ThawAt = time.Now().Add(ttl) }); err != nil {
+		w.note(func(st *componentState) { st.ThawAt = time.Time{} })
+		return agenthttp.NothingDone(err.Error())
+	}
+	w.thawIn(ttl)
+	return w.proc.signal(syscall.SIGSTOP)
+}
+
+// thawIn thaws the component later; with mu held.
+func (w *watcher) thawIn(d time.Duration) {
+	if w.thawing != nil {
+		w.thawing.Stop()
+	}
+	w.thawing = time.AfterFunc(d, func() {
+		if err := w.thaw(); err != nil {
+			complain(err)
+		}
+	})
+}
+
+func (w *watcher) thaw() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.thawing != nil {
+		w.thawing.Stop()
+	}
+	if !w.saved().ThawAt.IsZero() {
+		w.note(func(st *componentState) { st.ThawAt = time.Time{} })
+	}
+	if w.look(); w.proc == nil {
+		return nil
+	}
+	return w.proc.signal(syscall.SIGCONT)
+}
+
+// crashLoop kills the component now and after each start, until ttl has passed.
+func (w *watcher) crashLoop(after, ttl time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.look()
+	switch {
+	case ttl <= 0:
+		return errNoTTL
+	case w.proc == nil:
+		return errNotRunning
+	case time.Now().Before(w.saved().CrashUntil):
+		return errCrashLoop
+	}
+	err := w.update(func(st *componentState) { st.CrashAfter, st.CrashUntil = after, time.Now().Add(ttl) })
+	if err != nil {
+		w.note(func(st *componentState) { st.CrashUntil = time.Time{} })
+		return agenthttp.NothingDone(err.Error())
+	}
+	w.endCrashLoopIn(ttl)
+	return w.proc.signal(syscall.SIGKILL)
+}
+
+// endCrashLoopIn ends the crash loop later; with mu held.
+func (w *watcher) endCrashLoopIn(d time.Duration) {
+	if w.looping != nil {
+		w.looping.Stop()
+	}
+	w.looping = time.AfterFunc(d, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), keepLimit)
+		defer cancel()
+		if err := w.endCrashLoop(ctx); err != nil {
+			complain(err)
+		}
+	})
+}
+
+// crashLater kills a process that has just been seen, if the component is in a
+// crash loop; with mu held. The time counts from its start.
+func (w *watcher) crashLater() {
+	p, saved := w.proc, w.saved()
+	if !time.Now().Before(saved.CrashUntil) {
+		return
+	}
+	w.crashing = time.AfterFunc(max(0, time.Until(saved.Started.Add(saved.CrashAfter))), func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.proc == p && time.Now().Before(w.saved().CrashUntil) {
+			_ = p.signal(syscall.SIGKILL)
+		}
+	})
+}
+
+// endCrashLoop ends it, and the back-off of the restart that it led to.
+func (w *watcher) endCrashLoop(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range []*time.Timer{w.crashing, w.looping} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	if w.saved().CrashUntil.IsZero() {
+		return nil
+	}
+	w.note(func(st *componentState) { st.CrashUntil = time.Time{} })
+	return w.hurry(ctx, w.held())
+}

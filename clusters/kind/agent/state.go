@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// state is what an agent's successor must know. Times are of the wall clock for
+// the successor; the agent that set them goes by the monotonic clock, which its
+// own times carry too.
+type state struct {
+	// Boot names the life of the node in which it was written.
+	Boot       string                                  `json:"boot"`
+	Components map[framework.Component]*componentState `json:"components"`
+	Spoilt     map[framework.Component]*spoiltState    `json:"spoilt"`
+	Wiped      *wipedState                             `json:"wiped,omitempty"`
+	Peers      []Peer                                  `json:"peers,omitempty"`
+	Impaired   map[string]*impairedState               `json:"impaired"`
+	Restored   []restoredState                         `json:"restored,omitempty"`
+	Links      map[string]framework.LinkState          `json:"links"`
+	// Counted are the counters of the kernel when an agent last ended in order.
+	Counted map[string]uint64 `json:"counted,omitempty"`
+}
+
+// componentState is what is known of a component, and what is done to it.
+type componentState struct {
+	PID        int       `json:"pid"`
+	StartTicks uint64    `json:"startTicks"`
+	Started    time.Time `json:"started"`
+	Restarts   int       `json:"restarts"`
+	LastExit   string    `json:"lastExit,omitempty"`
+	HoldUntil  time.Time `json:"holdUntil,omitzero"`
+	ThawAt     time.Time `json:"thawAt,omitzero"`
+	// CrashUntil is the end of a crash loop, CrashAfter the time from each
+	// start to the kill.
+	CrashUntil time.Time     `json:"crashUntil,omitzero"`
+	CrashAfter time.Duration `json:"crashAfter,omitzero"`
+}
+
+// store keeps the state in a file.
+type store struct {
+	file string
+
+	mu sync.Mutex
+	s  state // guarded by mu
+}
+
+// openStore reads the state. One that cannot be read is put aside: an agent that
+// did not start would heal nothing.
+func openStore(dir string) (*store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the agent's directory: %w", err)
+	}
+	s := &store{file: filepath.Join(dir, "state.json")}
+	b, err := os.ReadFile(s.file)
+	if err == nil {
+		if err = json.Unmarshal(b, &s.s); err != nil {
+			fmt.Fprintf(os.Stderr, "node agent: its state cannot be read and is put aside as %s.broken: %v\n", s.file, err)
+			s.s = state{}
+			err = os.Rename(s.file, s.file+".broken")
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the agent's state: %w", err)
+	}
+	if s.s.Components == nil {
+		s.s.Components = map[framework.Component]*componentState{}
+	}
+	if s.s.Spoilt == nil {
+		s.s.Spoilt = map[framework.Component]*spoiltState{}
+	}
+	if s.s.Impaired == nil {
+		s.s.Impaired = map[string]*impairedState{}
+	}
+	if s.s.Links == nil {
+		s.s.Links = map[string]framework.LinkState{}
+	}
+	return s, nil
+}
+
+// update changes the state and writes it down. Where that fails the change holds
+// all the same: a caller that is about to begin a fault takes it back.
+// Faults should take hold at once, so it does not wait for the disk: a restart of
+// the node loses nothing that was written.
+func (s *store) update(change func(*state)) error { return s.write(change, false) }
+
+// updateDurably is update for what must be healed even after the machine under the
+// node lost power.
+func (s *store) updateDurably(change func(*state)) error { return s.write(change, true) }
+
+func (s *store) write(change func(*state), durable bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.s)
+	b, err := json.Marshal(&s.s)
+	if err == nil {
+		err = replaceFile(s.file, b, 0o600, durable)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the agent's state: %w", err)
+	}
+	return nil
+}
+
+// note is update for what is no fault that begins: who fails to note the end of
+// one heals it twice.
+func (s *store) note(change func(*state)) {
+	if err := s.update(change); err != nil {
+		complain(err)
+	}
+}
+
+func (s *store) read(look func(*state)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	look(&s.s)
+}
+
+func complain(err error) { fmt.Fprintf(os.Stderr, "node agent: %v\n", err) }
+
+// replaceFile writes a file so that whoever reads it finds the old or the new, with
+// durable also after the machine under the node lost power. Its temporary name
+// begins with a dot, so that a kubelet takes no notice of it.
+func replaceFile(path string, b []byte, mode os.FileMode, durable bool) error {
+	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".holdfast")
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+	}
+	return err
+}
+
+// boot names the life of this node: no other process is the first one of its PID
+// namespace, on this kernel since its boot.
+func boot() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("telling a restart of the node: %w", err)
+	}
+	first, err := procfs.ReadStat("/proc", 1)
+	if err != nil {
+		return "", fmt.Errorf("telling a restart of the node: %w", err)
+	}
+	return fmt.Sprintf("%s-%d", strings.TrimSpace(string(id)), first.StartTicks), nil
+}

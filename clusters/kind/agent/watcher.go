@@ -1,0 +1,193 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// lookPause is how often it is looked for the process of a component that is down.
+const lookPause = 50 * time.Millisecond
+
+// watcher sees the processes of one component come and go, and does to them what
+// faults ask for. It starts none: that is for the kubelet or systemd.
+type watcher struct {
+	store *store
+	spec  Component
+	keep  keeper
+
+	mu       sync.Mutex
+	proc     *process // nil where nothing runs
+	holding  *time.Timer
+	thawing  *time.Timer
+	crashing *time.Timer // kills the process that runs
+	looping  *time.Timer // ends the crash loop
+}
+
+func newWatcher(s *store, spec Component) *watcher {
+	w := &watcher{store: s, spec: spec, keep: keeperOf(spec)}
+	s.read(func(st *state) {
+		if st.Components[spec.Name] == nil {
+			st.Components[spec.Name] = &componentState{}
+		}
+	})
+	return w
+}
+
+// resume takes up what an earlier agent has left. After a restart of the node that
+// is nothing: faults on processes do not survive it.
+func (w *watcher) resume(ctx context.Context, restarted bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if restarted {
+		w.note(func(st *componentState) { *st = componentState{HoldUntil: st.HoldUntil} })
+	}
+	saved := w.saved()
+	if left := time.Until(saved.HoldUntil); left > 0 && !restarted {
+		if err := w.keep.hold(ctx); err != nil {
+			complain(fmt.Errorf("holding %s down again: %w", w.spec.Name, err))
+		}
+		w.holdFor(left)
+	} else if w.held() || w.spec.Manifest != "" { // a manifest may be aside without a note of it
+		if err := w.endHold(ctx); err != nil {
+			complain(err)
+			w.holdFor(retryPause)
+		}
+	}
+	w.look()
+	if saved = w.saved(); !saved.ThawAt.IsZero() {
+		w.thawIn(max(0, time.Until(saved.ThawAt)))
+	}
+	if !saved.CrashUntil.IsZero() {
+		w.endCrashLoopIn(max(0, time.Until(saved.CrashUntil)))
+	}
+}
+
+// run takes note of the component's processes until ctx ends.
+func (w *watcher) run(ctx context.Context) {
+	pause := time.NewTicker(lookPause)
+	defer pause.Stop()
+	for {
+		w.mu.Lock()
+		w.look()
+		p := w.proc
+		w.mu.Unlock()
+		if p != nil {
+			select {
+			case <-p.gone:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look finds the component's process where none is known; with mu held.
+func (w *watcher) look() {
+	if w.proc != nil {
+		return
+	}
+	p, err := findProcess(w.spec)
+	if err != nil {
+		complain(err)
+	}
+	if p == nil {
+		if saved := w.saved(); saved.PID != 0 { // it ended while no agent was there
+			w.note(func(st *componentState) { st.PID, st.StartTicks, st.LastExit = 0, 0, unknownExit })
+		}
+		return
+	}
+	w.runs(p)
+}
+
+// runs takes note of a process; with mu held. One that is started while the component
+// is held down is ended and counts for nothing: whoever started it had not heard yet.
+func (w *watcher) runs(p *process) {
+	w.proc = p
+	saved := w.saved()
+	known := saved.PID == p.pid && saved.StartTicks == p.ticks
+	p.stray = !known && !saved.HoldUntil.IsZero()
+	switch {
+	case p.stray:
+		_ = p.signal(syscall.SIGKILL)
+	case !known:
+		began, err := procfs.Started(p.ticks)
+		if err != nil {
+			began = time.Now()
+		}
+		w.note(func(st *componentState) {
+			if !st.Started.IsZero() {
+				st.Restarts++
+			}
+			if st.PID != 0 {
+				st.LastExit = unknownExit
+			}
+			st.PID, st.StartTicks, st.Started, st.ThawAt = p.pid, p.ticks, began, time.Time{}
+		})
+	}
+	w.crashLater()
+	go func() {
+		p.awaitEnd()
+		w.ended(p, p.exit())
+	}()
+}
+
+func (w *watcher) ended(p *process, how string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !p.stray {
+		w.note(func(st *componentState) { st.PID, st.StartTicks, st.LastExit = 0, 0, how })
+	}
+	w.proc = nil
+	p.close()
+	close(p.gone)
+}
+
+func (w *watcher) saved() (c componentState) {
+	w.store.read(func(st *state) { c = *st.Components[w.spec.Name] })
+	return c
+}
+
+func (w *watcher) update(change func(*componentState)) error {
+	return w.store.update(func(st *state) { change(st.Components[w.spec.Name]) })
+}
+
+func (w *watcher) note(change func(*componentState)) {
+	w.store.note(func(st *state) { change(st.Components[w.spec.Name]) })
+}
+
+// held tells whether the component is to be left down.
+func (w *watcher) held() bool { return !w.saved().HoldUntil.IsZero() }
+
+// process tells the component's state now.
+func (w *watcher) process() framework.Process {
+	for {
+		w.mu.Lock()
+		w.look()
+		p, saved := w.proc, w.saved()
+		w.mu.Unlock()
+		now := framework.Process{Component: w.spec.Name, Started: saved.Started, Restarts: saved.Restarts,
+			LastExit: saved.LastExit, Held: !saved.HoldUntil.IsZero(), CrashLooped: time.Now().Before(saved.CrashUntil)}
+		if p == nil {
+			return now
+		}
+		st, err := procfs.ReadStat("/proc", p.pid)
+		if p.stray || err != nil || st.StartTicks != p.ticks || st.Ended() {
+			<-p.gone // it is being killed, or how it ended is being found out
+			continue
+		}
+		now.PID, now.StartTicks, now.State = p.pid, p.ticks, st.State
+		return now
+	}
+}

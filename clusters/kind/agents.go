@@ -1,0 +1,199 @@
+package kind
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
+	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
+)
+
+// agentUp is how long an agent may take until it answers.
+const agentUp = 30 * time.Second
+
+// startAgents puts an agent into every container of the cluster and returns when all of
+// them answer.
+func (c *Cluster) startAgents(ctx context.Context) error {
+	g, gctx := errgroup.WithContext(ctx)
+	for _, n := range c.containers() {
+		g.Go(func() error {
+			if err := n.startAgent(gctx); err != nil {
+				return fmt.Errorf("starting the agent on %s: %w", n.name, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return c.Network.Meet(ctx)
+}
+
+func (n *node) startAgent(ctx context.Context) error {
+	config := agent.Worker()
+	switch n.role {
+	case controlPlaneRole:
+		config = agent.ControlPlane()
+		config.Audit = nodeAuditLog
+	case balancerRole:
+		config = agent.Balancer(balancer.Program)
+	}
+	files, err := agent.Files(config)
+	if err != nil {
+		return err
+	}
+	if n.role == balancerRole {
+		delete(files, agent.UnitPath)
+	}
+	if err := n.put(ctx, files); err != nil {
+		return err
+	}
+	if n.role == balancerRole {
+		// It has no systemd. The engine ends what runs beside a container's first
+		// process when that ends, so PowerOn comes here again.
+		links := "ln -sf " + agent.BinaryPath + " " + agent.ConnectPath + " && ln -sf " + agent.BinaryPath + " " + agent.KeepPath
+		if _, err := n.docker(ctx, "exec", n.name, "sh", "-c", links); err != nil {
+			return err
+		}
+		_, err = n.docker(ctx, "exec", "--detach", "--privileged", n.name, agent.KeepPath, agent.ConfigPath)
+	} else {
+		_, err = n.docker(ctx, "exec", n.name, "sh", "-c", agent.SetUp())
+	}
+	if err != nil {
+		return err
+	}
+	return n.awaitAgent(ctx)
+}
+
+func (n *node) awaitAgent(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
+	defer cancel()
+	return await.Until(ctx, 100*time.Millisecond, n.Ping)
+}
+
+// put writes files into the container, this program as the agent's among them.
+func (n *node) put(ctx context.Context, files map[string][]byte) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	program, err := os.Open(exe)
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	info, err := program.Stat()
+	if err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	go func() {
+		t := tar.NewWriter(w)
+		err := t.WriteHeader(&tar.Header{Name: agent.BinaryPath[1:], Mode: 0o755, Size: info.Size()})
+		if err == nil {
+			_, err = io.Copy(t, program)
+		}
+		for name, b := range files {
+			if err == nil {
+				err = t.WriteHeader(&tar.Header{Name: path.Dir(name)[1:] + "/", Typeflag: tar.TypeDir, Mode: 0o755})
+			}
+			if err == nil {
+				err = t.WriteHeader(&tar.Header{Name: name[1:], Mode: 0o644, Size: int64(len(b))})
+			}
+			if err == nil {
+				_, err = io.Copy(t, bytes.NewReader(b))
+			}
+		}
+		if err == nil {
+			err = t.Close()
+		}
+		_ = w.CloseWithError(err)
+	}()
+	defer r.Close()
+	_, err = n.cluster.cli.RunWith(ctx, r, "cp", "-", n.name+":/")
+	return err
+}
+
+func (n *node) docker(ctx context.Context, args ...string) (string, error) {
+	return n.cluster.cli.Run(ctx, args...)
+}
+
+// dial opens a connection to the node's agent: the streams of a program that runs
+// inside and joins them to the agent's socket. It lasts until it is closed.
+func (n *node) dial(context.Context) (net.Conn, error) {
+	in, out, err := pipes()
+	if err != nil {
+		return nil, err
+	}
+	cmd := n.cluster.cli.Start("exec", "--interactive", n.name, agent.ConnectPath)
+	cmd.Stdin, cmd.Stdout = in.r, out.w
+	err = cmd.Start()
+	_ = in.r.Close()
+	_ = out.w.Close()
+	if err != nil {
+		_ = in.w.Close()
+		_ = out.r.Close()
+		return nil, err
+	}
+	return &streams{cmd: cmd, in: in.w, out: out.r}, nil
+}
+
+type pipe struct{ r, w *os.File }
+
+func pipes() (in, out pipe, err error) {
+	if in.r, in.w, err = os.Pipe(); err != nil {
+		return in, out, err
+	}
+	if out.r, out.w, err = os.Pipe(); err != nil {
+		_ = in.r.Close()
+		_ = in.w.Close()
+	}
+	return in, out, err
+}
+
+// streams is a connection to a program.
+type streams struct {
+	cmd *exec.Cmd
+	in  *os.File // what it reads
+	out *os.File // what it writes
+}
+
+func (s *streams) Read(b []byte) (int, error)  { return s.out.Read(b) }
+func (s *streams) Write(b []byte) (int, error) { return s.in.Write(b) }
+
+// Close ends the program.
+func (s *streams) Close() error {
+	_ = s.in.Close()
+	err := s.out.Close()
+	_ = s.cmd.Process.Kill()
+	go func() { _ = s.cmd.Wait() }()
+	return err
+}
+
+func (s *streams) SetDeadline(t time.Time) error {
+	if err := s.in.SetWriteDeadline(t); err != nil {
+		return err
+	}
+	return s.out.SetReadDeadline(t)
+}
+
+func (s *streams) SetReadDeadline(t time.Time) error  { return s.out.SetReadDeadline(t) }
+func (s *streams) SetWriteDeadline(t time.Time) error { return s.in.SetWriteDeadline(t) }
+func (s *streams) LocalAddr() net.Addr                { return streamAddr{} }
+func (s *streams) RemoteAddr() net.Addr               { return streamAddr{} }
+
+type streamAddr struct{}
+
+func (streamAddr) Network() string { return "exec" }
+func (streamAddr) String() string  { return "exec" }

@@ -1,0 +1,379 @@
+package kind
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/kind/pkg/cluster"
+	kindlog "sigs.k8s.io/kind/pkg/log"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	proxy "github.com/holdfast-ha/holdfast/clusters/local/balancer"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+const (
+	kubeconfigFile = "kubeconfig"
+	apiServerPort  = "6443"
+	etcdPort       = "2379"
+	etcdPeerPort   = "2380"
+	// balancerStatusPort is that of Envoy's administration interface.
+	balancerStatusPort = "10000"
+)
+
+// Cluster is a control plane made of kind's nodes.
+type Cluster struct {
+	*agent.Network // impairs links
+
+	spec     *clusters.Cluster
+	o        Options
+	cli      docker.CLI
+	dir      string
+	settings framework.Settings
+	network  network
+
+	// Found once, by find: kind reads files of a node to tell them, which a fault may
+	// keep it from later.
+	nodes     []*node
+	workers   []*node
+	balancer  *node // nil where there is one control-plane node
+	entrances []framework.Entrance
+	etcdTLS   *tls.Config
+	apiTLS    *tls.Config // trusts the authority of the API servers
+
+	closeOnce sync.Once
+}
+
+var (
+	_ framework.Cluster         = (*Cluster)(nil)
+	_ framework.EtcdAccess      = (*Cluster)(nil)
+	_ framework.BackendReporter = (*Cluster)(nil)
+	_ framework.NetworkFaulter  = (*Cluster)(nil)
+	_ framework.LinkReporter    = (*Cluster)(nil)
+	_ framework.ProcessReporter = (*Cluster)(nil)
+	_ framework.Killer          = (*Cluster)(nil)
+	_ framework.Stopper         = (*Cluster)(nil)
+	_ framework.Starter         = (*Cluster)(nil)
+	_ framework.Freezer         = (*Cluster)(nil)
+)
+
+func newCluster(spec *clusters.Cluster, o Options) *Cluster {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.LogDir == "" {
+		o.LogDir = filepath.Join(o.Dir, "logs")
+	}
+	return &Cluster{spec: spec, o: o, cli: docker.CLI{Host: o.Engine},
+		dir: filepath.Join(o.Dir, "kind-"+spec.Metadata.Name)}
+}
+
+// balancerDetection is that of kind's own balancer, whose health checks cannot be
+// chosen: every 2 s, given up after the second one that fails, which may take 3 s.
+// Source: pkg/cluster/internal/loadbalancer/config.go of kind.
+const balancerDetection = 2*2*time.Second + 3*time.Second
+
+func settings(spec *clusters.Cluster) (framework.Settings, error) {
+	s, err := clusters.Settings(spec)
+	if s.BalancerDetection = balancerDetection; len(spec.Spec.Nodes) == 1 {
+		s.BalancerDetection = 0
+	}
+	return s, err
+}
+
+// find learns what the cluster consists of: its containers, how to reach each API
+// server and each etcd member, and who may.
+func (c *Cluster) find(ctx context.Context) error {
+	names, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
+	if err != nil {
+		return fmt.Errorf("finding the nodes of cluster %s: %w", c.Name(), err)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("cluster %s has no nodes", c.Name())
+	}
+	all, err := c.cli.Inspect(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("finding the nodes of cluster %s: %w", c.Name(), err)
+	}
+	slices.SortFunc(all, func(a, b docker.Container) int { return kindOrder(a.Name, b.Name) })
+	for _, container := range all {
+		address, err := netip.ParseAddr(container.NetworkSettings.Networks[c.network.name].IPAddress)
+		if err != nil {
+			return fmt.Errorf("finding the address of %s in the network %s: %w", container.Name, c.network.name, err)
+		}
+		n := &node{cluster: c, name: container.Name, address: address, role: container.Config.Labels[roleLabel]}
+		n.Client = agent.NewClient(n.name, n.dial)
+		switch n.role {
+		case controlPlaneRole:
+			n.spec = c.spec.Node(len(c.nodes))
+			c.nodes = append(c.nodes, n)
+		case workerRole:
+			c.workers = append(c.workers, n)
+		case balancerRole:
+			c.balancer = n
+		}
+	}
+	if c.balancer != nil {
+		for _, n := range c.containers() {
+			n.Client.Balancer = c.balancer.name
+		}
+	}
+	if err := c.findEntrances(); err != nil {
+		return err
+	}
+	if err := c.findEtcd(ctx); err != nil {
+		return err
+	}
+	return c.findParties(ctx)
+}
+
+// containers returns all of them.
+func (c *Cluster) containers() []*node {
+	all := slices.Concat(c.nodes, c.workers)
+	if c.balancer != nil {
+		all = append(all, c.balancer)
+	}
+	return all
+}
+
+// findParties tells who is on the network, and which addresses packets of each carry:
+// those of pods leave a node as they are.
+func (c *Cluster) findParties(ctx context.Context) error {
+	// A node has its range of pods' addresses some time after it has joined.
+	var ranges map[string][]netip.Prefix
+	if _, err := await.API(ctx, c.entrances[0], "/api/v1/nodes", func(body []byte) (err error) {
+		ranges, err = podRanges(body, len(c.nodes)+len(c.workers))
+		return err
+	}); err != nil {
+		return fmt.Errorf("finding the addresses of pods in cluster %s: %w", c.Name(), err)
+	}
+	party := func(name string, nodes ...*node) agent.Party {
+		p := agent.Party{Name: name}
+		for _, n := range nodes {
+			p.Prefixes = append(p.Prefixes, netip.PrefixFrom(n.address, n.address.BitLen()))
+			p.Prefixes = append(p.Prefixes, ranges[n.name]...)
+			p.Agents = append(p.Agents, n.Client)
+		}
+		return p
+	}
+	var all []agent.Party
+	for _, n := range c.nodes {
+		all = append(all, party(n.name, n))
+	}
+	if c.balancer != nil {
+		all = append(all, party(framework.BalancerHost, c.balancer))
+	}
+	if len(c.workers) > 0 {
+		all = append(all, party(framework.WorkersHost, c.workers...))
+	}
+	harness := c.network.gateway()
+	all = append(all, agent.Party{Name: framework.HarnessHost, Prefixes: []netip.Prefix{netip.PrefixFrom(harness, harness.BitLen())}})
+	c.Network = agent.NewNetwork(c.Name(), all)
+	return nil
+}
+
+// podRanges returns the addresses of pods by node, of so many nodes.
+func podRanges(body []byte, nodes int) (map[string][]netip.Prefix, error) {
+	var list corev1.NodeList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("reading the list of nodes: %w", err)
+	}
+	ranges := map[string][]netip.Prefix{}
+	for _, n := range list.Items {
+		for _, cidr := range n.Spec.PodCIDRs {
+			p, err := netip.ParsePrefix(cidr)
+			if err != nil {
+				return nil, fmt.Errorf("the addresses of pods on %s: %w", n.Name, err)
+			}
+			ranges[n.Name] = append(ranges[n.Name], p)
+		}
+	}
+	if len(ranges) < nodes {
+		return nil, fmt.Errorf("%d of %d nodes have addresses for pods", len(ranges), nodes)
+	}
+	return ranges, nil
+}
+
+// findEntrances takes an administrator's certificate from kind, and an address from
+// each container.
+func (c *Cluster) findEntrances() error {
+	var kubeconfig string
+	err := withKind(c.o.Engine, "", kindlog.NoopLogger{}, func(p *cluster.Provider) (err error) {
+		kubeconfig, err = p.KubeConfig(c.Name(), true)
+		return kindFailed(err)
+	})
+	if err != nil {
+		return fmt.Errorf("getting an administrator's certificate for cluster %s: %w", c.Name(), err)
+	}
+	admin, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
+	if err != nil {
+		return fmt.Errorf("reading kind's kubeconfig of cluster %s: %w", c.Name(), err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(admin.CAData) {
+		return fmt.Errorf("reading kind's kubeconfig of cluster %s: it holds no authority", c.Name())
+	}
+	c.apiTLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	entrance := func(name string, kind framework.EntranceKind, of string, n *node) {
+		config := rest.CopyConfig(admin)
+		config.Host = "https://" + net.JoinHostPort(n.address.String(), apiServerPort)
+		config.Dial = dialer.DialContext
+		c.entrances = append(c.entrances, framework.Entrance{Name: name, Kind: kind, Node: of, Config: config})
+	}
+	if c.balancer != nil {
+		entrance(framework.BalancerHost, framework.EntranceBalancer, "", c.balancer)
+	}
+	for _, n := range c.nodes {
+		entrance(n.name, framework.EntranceAPIServer, n.name, n)
+	}
+	return nil
+}
+
+// dialer notices a server that fell silent, as that of the local provider does.
+var dialer = &net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
+
+// findEtcd takes the certificate that kubeadm has API servers use.
+func (c *Cluster) findEtcd(ctx context.Context) error {
+	var parts [3][]byte
+	for i, file := range []string{"etcd/ca.crt", "apiserver-etcd-client.crt", "apiserver-etcd-client.key"} {
+		out, err := c.cli.Run(ctx, "exec", c.nodes[0].name, "cat", "/etc/kubernetes/pki/"+file)
+		if err != nil {
+			return fmt.Errorf("getting a client certificate for the etcd of cluster %s: %w", c.Name(), err)
+		}
+		parts[i] = []byte(out + "\n")
+	}
+	pair, err := tls.X509KeyPair(parts[1], parts[2])
+	if err != nil {
+		return fmt.Errorf("reading a client certificate for the etcd of cluster %s: %w", c.Name(), err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(parts[0]) {
+		return fmt.Errorf("reading the authority of the etcd of cluster %s: it holds no certificate", c.Name())
+	}
+	c.etcdTLS = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	for _, n := range c.nodes {
+		if n.etcd, err = c.etcdVersion(ctx, n); err != nil {
+			return fmt.Errorf("asking etcd on %s for its version: %w", n.name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) etcdVersion(ctx context.Context, n *node) (string, error) {
+	config, err := c.EtcdConfig(n.name)
+	if err != nil {
+		return "", err
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	status, err := client.Status(ctx, config.Endpoints[0])
+	if err != nil {
+		return "", err
+	}
+	return "v" + status.Version, nil
+}
+
+// Name implements framework.Cluster.
+func (c *Cluster) Name() string { return c.spec.Metadata.Name }
+
+// Nodes implements framework.Cluster.
+func (c *Cluster) Nodes() []framework.Node {
+	var all []framework.Node
+	for _, n := range c.nodes {
+		all = append(all, n)
+	}
+	return all
+}
+
+// Entrances implements framework.Cluster.
+func (c *Cluster) Entrances() []framework.Entrance { return c.entrances }
+
+// Settings implements framework.Cluster.
+func (c *Cluster) Settings() framework.Settings { return c.settings }
+
+// Versions implements framework.Cluster.
+func (c *Cluster) Versions() map[string]map[framework.Component]string {
+	all := map[string]map[framework.Component]string{}
+	for _, n := range c.nodes {
+		k := n.spec.KubernetesVersion
+		all[n.name] = map[framework.Component]string{framework.APIServer: k, framework.ControllerManager: k, framework.Scheduler: k,
+			framework.Etcd: n.etcd}
+	}
+	return all
+}
+
+// EtcdConfig implements framework.EtcdAccess.
+func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
+	for _, n := range c.nodes {
+		if n.name == name {
+			return clientv3.Config{Endpoints: []string{"https://" + net.JoinHostPort(n.address.String(), etcdPort)},
+				TLS: c.etcdTLS.Clone(), DialTimeout: dialer.Timeout}, nil
+		}
+	}
+	return clientv3.Config{}, fmt.Errorf("cluster %s has no node %q", c.Name(), name)
+}
+
+// Backends implements framework.BackendReporter. The Envoy that kind starts where its
+// image can be had tells in a way of its own.
+func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
+	if c.balancer == nil {
+		return nil, nil
+	}
+	// A connection of its own each time: a kept one says nothing of a balancer that
+	// was started anew.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}}
+	body, err := await.Request(ctx, client, http.MethodGet, "http://"+net.JoinHostPort(c.balancer.address.String(), balancerStatusPort)+"/", "")
+	if err != nil {
+		return nil, fmt.Errorf("asking the balancer of cluster %s for its backends: %w", c.Name(), err)
+	}
+	var status proxy.Status
+	if err := json.Unmarshal(body, &status); err != nil {
+		return nil, fmt.Errorf("asking the balancer of cluster %s for its backends: %w by Envoy", c.Name(), errors.ErrUnsupported)
+	}
+	var all []framework.Backend
+	for _, b := range status.Backends {
+		name := b.Name
+		if host, _, err := net.SplitHostPort(name); err == nil {
+			name = host
+		}
+		all = append(all, framework.Backend{Name: name, Address: b.Address, Up: b.Healthy, Since: b.Since.Round(time.Microsecond), Check: b.LastCheck})
+	}
+	return all, nil
+}
+
+// Close deletes the cluster, having kept its logs.
+func (c *Cluster) Close(ctx context.Context) error {
+	var err error
+	c.closeOnce.Do(func() {
+		for _, n := range c.containers() {
+			n.guard.end()
+			n.Client.Close()
+		}
+		err = errors.Join(c.keepLogs(), Delete(ctx, c.Name(), c.o.Engine), os.RemoveAll(c.dir))
+	})
+	return err
+}

@@ -1,0 +1,240 @@
+package kind
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"golang.org/x/mod/semver"
+	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Paths on the nodes.
+const (
+	nodeAuditPolicy = "/etc/kubernetes/audit-policy.yaml"
+	nodeAuditDir    = "/var/log/kubernetes/audit"
+	nodeAuditLog    = nodeAuditDir + "/audit.log"
+	nodePatches     = "/etc/kubernetes/patches"
+)
+
+// auditPolicy has every request logged with who asked for what, once it is answered.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+`
+
+// configuration returns what kind is to make. image names the node image of a Kubernetes
+// version, balancer is the address that the load balancer will have; what nodes are to
+// mount is written to dir.
+func configuration(spec *clusters.Cluster, image func(version string) string, balancer netip.Addr, dir string) (*v1alpha4.Cluster, error) {
+	policy := filepath.Join(dir, "audit-policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o644); err != nil {
+		return nil, fmt.Errorf("writing the audit policy: %w", err)
+	}
+	cluster, err := kubeadmPatches(spec, balancer)
+	if err != nil {
+		return nil, err
+	}
+	config := &v1alpha4.Cluster{
+		TypeMeta: v1alpha4.TypeMeta{Kind: "Cluster", APIVersion: "kind.x-k8s.io/v1alpha4"},
+		Name:     spec.Metadata.Name,
+		Networking: v1alpha4.Networking{
+			IPFamily: v1alpha4.IPv4Family, APIServerAddress: "127.0.0.1",
+			PodSubnet: podSubnet, ServiceSubnet: serviceSubnet,
+			DisableDefaultCNI: true, KubeProxyMode: v1alpha4.NFTablesProxyMode,
+		},
+		KubeadmConfigPatches: cluster,
+	}
+	for _, n := range spec.Nodes() {
+		own := n.ExtraArgs
+		patches, err := writePatches(filepath.Join(dir, fmt.Sprintf("patches-%d", n.Index)), spec.Spec.ExtraArgs, own)
+		if err != nil {
+			return nil, fmt.Errorf("writing the arguments of %s: %w", n.Name, err)
+		}
+		node := v1alpha4.Node{
+			Role: v1alpha4.ControlPlaneRole, Image: image(n.KubernetesVersion),
+			Labels:      map[string]string{zoneLabel: n.Zone},
+			ExtraMounts: []v1alpha4.Mount{{HostPath: policy, ContainerPath: nodeAuditPolicy, Readonly: true}},
+		}
+		if patches != "" {
+			node.ExtraMounts = append(node.ExtraMounts, v1alpha4.Mount{HostPath: patches, ContainerPath: nodePatches, Readonly: true})
+			node.KubeadmConfigPatches = patchesFrom(nodePatches)
+		}
+		config.Nodes = append(config.Nodes, node)
+	}
+	for range spec.Spec.Workers {
+		config.Nodes = append(config.Nodes, v1alpha4.Node{Role: v1alpha4.WorkerRole, Image: image(spec.Spec.KubernetesVersion)})
+	}
+	return config, nil
+}
+
+const (
+	podSubnet     = "10.244.0.0/16"
+	serviceSubnet = "10.96.0.0/16"
+	zoneLabel     = "topology.kubernetes.io/zone"
+)
+
+// pair is one of kubeadm's extraArgs and extraEnvs (kubeadm.k8s.io/v1beta4).
+type pair struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// listsFrom is the version from which on kind writes configuration of v1beta4, where
+// arguments are lists. They are objects before, and there is no environment.
+const listsFrom = "v1.36.0"
+
+// component is what kubeadm is told of one component.
+type component struct {
+	CertSANs     []string `json:"certSANs,omitempty"`
+	ExtraArgs    any      `json:"extraArgs,omitempty"`
+	ExtraEnvs    []pair   `json:"extraEnvs,omitempty"`
+	ExtraVolumes []mount  `json:"extraVolumes,omitempty"`
+}
+
+// withArguments returns a component with flags and, where that can be said, its share of
+// the processors (see clusters.ProcessorShare).
+func withArguments(spec *clusters.Cluster, flags map[string]string) component {
+	if semver.Compare(spec.Spec.KubernetesVersion, listsFrom) < 0 {
+		return component{ExtraArgs: flags}
+	}
+	args := []pair{}
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		args = append(args, pair{name, flags[name]})
+	}
+	share := clusters.ProcessorShare(runtime.NumCPU(), len(spec.Spec.Nodes))
+	return component{ExtraArgs: args, ExtraEnvs: []pair{{"GOMAXPROCS", strconv.Itoa(share)}}}
+}
+
+// mount is one of kubeadm's extraVolumes.
+type mount struct {
+	Name      string `json:"name"`
+	HostPath  string `json:"hostPath"`
+	MountPath string `json:"mountPath"`
+	ReadOnly  bool   `json:"readOnly"`
+	PathType  string `json:"pathType"`
+}
+
+// kubeadmPatches returns what is changed in kubeadm's configuration on every node: audit
+// logs of the API servers, the cluster's own arguments, and a kubelet that puts up with
+// control groups of version 1. A list replaces kind's own, which is therefore repeated.
+func kubeadmPatches(spec *clusters.Cluster, balancer netip.Addr) ([]string, error) {
+	args := clusters.ExtraArgs{
+		framework.APIServer: {
+			"runtime-config": "", "audit-policy-file": nodeAuditPolicy, "audit-log-path": nodeAuditLog,
+			"audit-log-maxsize": "100", "audit-log-maxbackup": "2",
+		},
+		framework.ControllerManager: {"enable-hostpath-provisioner": "true"},
+	}.Merge(spec.Spec.ExtraArgs)
+	var all []string
+	add := func(patch any) error {
+		b, err := yaml.Marshal(patch)
+		all = append(all, string(b))
+		return err
+	}
+	apiServer := withArguments(spec, args[framework.APIServer])
+	// By the balancer's name comes who uses controlPlaneEndpoint; kubeadm adds it.
+	apiServer.CertSANs = []string{"localhost", "127.0.0.1", balancer.String()}
+	apiServer.ExtraVolumes = []mount{
+		{Name: "audit-policy", HostPath: nodeAuditPolicy, MountPath: nodeAuditPolicy, ReadOnly: true, PathType: "File"},
+		{Name: "audit-logs", HostPath: nodeAuditDir, MountPath: nodeAuditDir, PathType: "DirectoryOrCreate"},
+	}
+	cluster := map[string]any{
+		"kind":              "ClusterConfiguration",
+		"apiServer":         apiServer,
+		"controllerManager": withArguments(spec, args[framework.ControllerManager]),
+		"scheduler":         withArguments(spec, args[framework.Scheduler]),
+		"etcd":              map[string]any{"local": withArguments(spec, args[framework.Etcd])},
+	}
+	if err := add(cluster); err != nil {
+		return nil, err
+	}
+	return all, add(map[string]any{"kind": "KubeletConfiguration", "failCgroupV1": false})
+}
+
+// patchesFrom has kubeadm patch the static pods that it writes on a node.
+func patchesFrom(dir string) []string {
+	var all []string
+	for _, kind := range []string{"InitConfiguration", "JoinConfiguration"} {
+		all = append(all, fmt.Sprintf("kind: %s\npatches:\n  directory: %s\n", kind, dir))
+	}
+	return all
+}
+
+// writePatches writes what a node's own arguments change in its static pods, as patches
+// for kubeadm, into dir, and returns it; empty where there is nothing to change. A flag
+// that comes twice has its last value.
+func writePatches(dir string, cluster, node clusters.ExtraArgs) (string, error) {
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value string `json:"value"`
+	}
+	written := ""
+	for _, c := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler, framework.Etcd} {
+		var patch []operation
+		for _, flag := range slices.Sorted(maps.Keys(node[c])) {
+			value := node[c][flag]
+			if common, ok := cluster[c][flag]; ok && common == value {
+				continue
+			}
+			patch = append(patch, operation{"add", "/spec/containers/0/command/-", "--" + flag + "=" + value})
+		}
+		if len(patch) == 0 {
+			continue
+		}
+		b, err := json.Marshal(patch)
+		if err == nil {
+			err = os.MkdirAll(dir, 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, string(c)+"+json.json"), b, 0o644)
+		}
+		if err != nil {
+			return "", err
+		}
+		written = dir
+	}
+	return written, nil
+}
+
+// cannot says what of a description this provider has no way to make, and what to do.
+func cannot(spec *clusters.Cluster) error {
+	s := spec.Spec
+	switch {
+	case len(s.Nodes) > 1 && s.LoadBalancer.Kind != clusters.BalancerBuiltin:
+		return fmt.Errorf("the balancer %s cannot be had on kind, which brings its own: say %s", s.LoadBalancer.Kind, clusters.BalancerBuiltin)
+	case s.LoadBalancer.HealthCheck.Disabled:
+		return fmt.Errorf("the health checks of kind's balancer cannot be disabled")
+	case s.EtcdBalancer != "":
+		return fmt.Errorf("a balancer of etcd members cannot be had on kind")
+	case s.EtcdVersion != "":
+		return fmt.Errorf("the version of etcd cannot be chosen on kind: kubeadm does, by that of Kubernetes")
+	}
+	for c, how := range s.Election {
+		if how != clusters.ElectionLease {
+			return fmt.Errorf("%s cannot be elected by %s on kind: its components elect themselves", c, how)
+		}
+	}
+	for _, n := range spec.Nodes() {
+		switch {
+		case n.EtcdVersion != "":
+			return fmt.Errorf("the version of etcd cannot be chosen on kind: kubeadm does, by that of Kubernetes")
+		case n.Disk == clusters.DiskFUSE:
+			return fmt.Errorf("faults of the disk cannot be had on kind: say disk %s", clusters.DiskNone)
+		}
+	}
+	return nil
+}

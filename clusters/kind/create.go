@@ -1,0 +1,262 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/kind/pkg/cluster"
+	kindexec "sigs.k8s.io/kind/pkg/exec"
+	kindlog "sigs.k8s.io/kind/pkg/log"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+)
+
+// Labels that kind puts on its containers.
+const (
+	clusterLabel = "io.x-k8s.kind.cluster"
+	roleLabel    = "io.x-k8s.kind.role"
+)
+
+// Options say how Create makes a cluster.
+type Options struct {
+	// Engine is the address of the Docker engine, as in DOCKER_HOST; empty for the one
+	// that the docker command finds by itself.
+	Engine string
+	// Image names the node image of a Kubernetes version.
+	Image func(version string) string
+	// Dir is where what is kept of the cluster goes: it must be a directory that the
+	// engine sees under the same path.
+	Dir string
+	// LogDir is where logs go (NODE/COMPONENT.log); empty for Dir/logs.
+	LogDir string
+	// Progress is told what happens, one line a step; nil for silence.
+	Progress func(string)
+}
+
+// ErrExists is returned by Create for a name that is taken.
+var ErrExists = errors.New("a kind cluster of this name exists already")
+
+// Create makes a cluster and returns when all of it is ready. When it fails, or ctx ends
+// before, the logs of its nodes are in the log directory and nothing else of it is left.
+func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, error) {
+	if err := cannot(spec); err != nil {
+		return nil, err
+	}
+	c := newCluster(spec, o)
+	if err := c.refuseTaken(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.create(ctx); err != nil {
+		err = fmt.Errorf("creating cluster %s: %w", c.Name(), err)
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteLimit)
+		defer cancel()
+		if ctx.Err() == nil {
+			err = errors.Join(err, c.keepLogs())
+		}
+		return nil, errors.Join(explain(err), Delete(undo, c.Name(), o.Engine), os.RemoveAll(c.dir))
+	}
+	return c, nil
+}
+
+// deleteLimit is how long deleting a cluster may take.
+const deleteLimit = 2 * time.Minute
+
+// refuseTaken makes sure that nothing of another cluster's is taken for this one's.
+func (c *Cluster) refuseTaken(ctx context.Context) error {
+	there, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
+	if err != nil {
+		return fmt.Errorf("looking for a cluster %s: %w", c.Name(), err)
+	}
+	if len(there) > 0 {
+		return fmt.Errorf("%w: %s (%s); delete it with `kind delete cluster --name %s`, or give this one another --name",
+			ErrExists, c.Name(), strings.Join(there, ", "), c.Name())
+	}
+	return nil
+}
+
+func (c *Cluster) create(ctx context.Context) error {
+	var err error
+	if err = os.MkdirAll(c.dir, 0o700); err != nil {
+		return fmt.Errorf("making its directory: %w", err)
+	}
+	if c.settings, err = settings(c.spec); err != nil {
+		return err
+	}
+	if c.network, err = makeNetwork(ctx, c.cli, c.Name()); err != nil {
+		return err
+	}
+	config, err := configuration(c.spec, c.o.Image, c.network.balancer(), c.dir)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	since := func() string { return time.Since(began).Round(time.Second).String() }
+	if err := c.kindCreates(ctx, cluster.CreateWithV1Alpha4Config(config)); err != nil {
+		return err
+	}
+	c.o.Progress("kind is done after " + since())
+	if err := c.network.pin(ctx, c.cli, c.Name()); err != nil {
+		return err
+	}
+	if err := c.find(ctx); err != nil {
+		return err
+	}
+	c.o.Progress("addresses are pinned after " + since())
+	if err := c.startAgents(ctx); err != nil {
+		return err
+	}
+	if err := c.Ready(ctx); err != nil {
+		return err
+	}
+	c.o.Progress("all is ready after " + since())
+	return nil
+}
+
+// kindMu is held while kind runs: it is told some things by the environment.
+var kindMu sync.Mutex
+
+// withKind calls f with kind's library set up for an engine and a network.
+func withKind(engine, network string, log kindlog.Logger, f func(*cluster.Provider) error) error {
+	kindMu.Lock()
+	defer kindMu.Unlock()
+	for name, value := range map[string]string{"DOCKER_HOST": engine, "KIND_EXPERIMENTAL_DOCKER_NETWORK": network} {
+		if value == "" {
+			continue
+		}
+		before, set := os.LookupEnv(name)
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+		defer func() {
+			if set {
+				_ = os.Setenv(name, before)
+			} else {
+				_ = os.Unsetenv(name)
+			}
+		}()
+	}
+	return f(cluster.NewProvider(cluster.ProviderWithDocker(), cluster.ProviderWithLogger(log)))
+}
+
+// kindCreates has kind create the cluster. kind cannot be told to stop, so where ctx ends
+// its containers are taken from it, upon which it fails.
+func (c *Cluster) kindCreates(ctx context.Context, config cluster.CreateOption) error {
+	done := make(chan error, 1)
+	go func() {
+		done <- withKind(c.o.Engine, c.network.name, &steps{progress: c.o.Progress}, func(p *cluster.Provider) error {
+			return p.Create(c.Name(), config, cluster.CreateWithRetain(true),
+				cluster.CreateWithKubeconfigPath(filepath.Join(c.dir, kubeconfigFile)))
+		})
+	}()
+	for {
+		select {
+		case err := <-done:
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return kindFailed(err)
+		case <-ctx.Done():
+			undo := context.WithoutCancel(ctx)
+			if there, err := c.cli.List(undo, clusterLabel+"="+c.Name()); err == nil && len(there) > 0 {
+				_, _ = c.cli.Run(undo, append([]string{"rm", "--force", "--volumes"}, there...)...)
+			}
+			time.Sleep(100 * time.Millisecond) // and what it makes next
+		}
+	}
+}
+
+// kindFailed is an error of kind with what the command said that failed.
+func kindFailed(err error) error {
+	if err == nil {
+		return nil
+	}
+	said := ""
+	if run := kindexec.RunErrorForError(err); run != nil {
+		said = strings.TrimSpace(string(run.Output))
+	}
+	if said == "" {
+		return err
+	}
+	lines := strings.Split(said, "\n")
+	return fmt.Errorf("%w; it said:\n  %s", err, strings.Join(lines[max(0, len(lines)-20):], "\n  "))
+}
+
+// explain adds what to do about failures that are not the cluster's.
+func explain(err error) error {
+	for words, todo := range map[string]string{
+		"no space left on device": "the engine's disk is full: free some space (`docker system df` tells what takes it), or have the engine keep its data elsewhere",
+		"unable to apply caps":    "this engine cannot run privileged containers: see `holdfast doctor`, and use `holdfast kind engine` instead",
+		"no such image":           "the node image is not there: make it with `holdfast kind image`",
+	} {
+		if strings.Contains(strings.ToLower(err.Error()), words) {
+			return fmt.Errorf("%w\n%s", err, todo)
+		}
+	}
+	return err
+}
+
+// keepLogs collects the logs of all nodes, as far as they are there.
+func (c *Cluster) keepLogs() error {
+	err := withKind(c.o.Engine, "", kindlog.NoopLogger{}, func(p *cluster.Provider) error {
+		return p.CollectLogs(c.Name(), c.o.LogDir)
+	})
+	if _, gone := os.Stat(c.o.LogDir); gone == nil {
+		c.o.Progress("the logs of its nodes are in " + c.o.LogDir)
+		return nil // some logs lack on a node that did not come up
+	}
+	return err
+}
+
+// Delete ends the cluster of a name and returns when nothing of it is left in the
+// engine; it does nothing where there is nothing.
+func Delete(ctx context.Context, name, engine string) error {
+	cli := docker.CLI{Host: engine}
+	there, err := cli.List(ctx, clusterLabel+"="+name)
+	if err != nil {
+		return fmt.Errorf("deleting cluster %s: %w", name, err)
+	}
+	if len(there) > 0 {
+		// Volumes of its own hold what nodes have in /var.
+		if _, err := cli.Run(ctx, append([]string{"rm", "--force", "--volumes"}, there...)...); err != nil && !docker.Says(err, "no such container") {
+			return fmt.Errorf("deleting cluster %s: %w", name, err)
+		}
+	}
+	return removeNetwork(ctx, cli, name)
+}
+
+// steps is kind's logger, which shows its steps alone, each of them once: kind logs the
+// beginning and the end.
+type steps struct {
+	kindlog.NoopLogger
+	progress func(string)
+	last     string
+}
+
+func (s *steps) V(level kindlog.Level) kindlog.InfoLogger {
+	if level > 0 {
+		return kindlog.NoopInfoLogger{}
+	}
+	return s
+}
+
+func (s *steps) Info(line string) {
+	line = strings.TrimFunc(strings.TrimSuffix(strings.TrimSpace(line), "..."), notText)
+	if line != "" && line != s.last {
+		s.progress("kind: " + line)
+	}
+	s.last = line
+}
+
+func (s *steps) Infof(format string, args ...any) { s.Info(fmt.Sprintf(format, args...)) }
+
+func (s *steps) Enabled() bool { return true }
+
+// notText is what kind decorates its lines with.
+func notText(r rune) bool { return r > 127 || r <= ' ' }

@@ -1,0 +1,34 @@
+package kind
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+var _ framework.EndpointLister = (*node)(nil)
+
+// ServingEndpoints implements framework.EndpointLister. Controller manager and scheduler
+// serve on the node's loopback alone, as kubeadm has them.
+func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
+	at := func(name, port string, config *tls.Config, path string) framework.ServingEndpoint {
+		return framework.ServingEndpoint{Name: name, Address: net.JoinHostPort(n.address.String(), port), TLS: config,
+			Names: []string{n.address.String()}, Path: path}
+	}
+	switch c {
+	case framework.APIServer:
+		e := at("https", apiServerPort, n.cluster.apiTLS, "/livez")
+		if b := n.cluster.balancer; b != nil {
+			e.Names = append(e.Names, b.address.String(), b.name)
+		}
+		return []framework.ServingEndpoint{e}, nil
+	case framework.Etcd:
+		return []framework.ServingEndpoint{
+			at("client", etcdPort, n.cluster.etcdTLS, "/version"),
+			at("peer", etcdPeerPort, n.cluster.etcdTLS, ""),
+		}, nil
+	}
+	return nil, fmt.Errorf("node %s has no %s that serves TLS to others", n.name, c)
+}

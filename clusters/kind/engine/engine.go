@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Source says how an engine was found.
+type Source string
+
+const (
+	// SourceEnvironment is an engine that DOCKER_HOST names.
+	SourceEnvironment Source = "environment"
+	// SourceContext is the engine of the Docker client's current context: that
+	// of the default socket, where nobody chose another.
+	SourceContext Source = "context"
+	// SourceHoldfast is an engine that Start started.
+	SourceHoldfast Source = "holdfast"
+)
+
+// Engine is a Docker engine that answers.
+type Engine struct {
+	// Host is the engine's address, as in DOCKER_HOST.
+	Host   string `json:"host"`
+	Source Source `json:"source"`
+	// Version is that of dockerd.
+	Version       string `json:"version"`
+	StorageDriver string `json:"storageDriver"`
+	// CgroupVersion is "1" or "2".
+	CgroupVersion string `json:"cgroupVersion"`
+	CgroupDriver  string `json:"cgroupDriver"`
+	// Rootless tells that the engine runs as an ordinary user, so that its
+	// containers' addresses cannot be reached from here.
+	Rootless bool `json:"rootless"`
+	// UserNamespace tells that the engine gives containers a user namespace of
+	// their own (userns-remap).
+	UserNamespace bool `json:"userNamespace"`
+	// DataRoot is the engine's data directory.
+	DataRoot string `json:"dataRoot"`
+	// PID and StartTicks are those of the first process of an engine that
+	// holdfast started; 0 for others.
+	PID        int    `json:"pid,omitempty"`
+	StartTicks uint64 `json:"startTicks,omitempty"`
+	// Started is when holdfast started it.
+	Started time.Time `json:"started,omitzero"`
+	// Log is the file that dockerd of an engine of holdfast writes to.
+	Log string `json:"log,omitempty"`
+	// Warning is what is not as it should be, for people; empty as a rule.
+	Warning string `json:"warning,omitempty"`
+
+	// docker is the path of the Docker client.
+	docker string
+	// desktop tells that the engine is in a virtual machine of its own.
+	desktop bool
+}
+
+// String describes the engine in a few words.
+func (e Engine) String() string {
+	words := fmt.Sprintf("Docker %s at %s (%s, %s, cgroup v%s", e.Version, e.Host, e.origin(), e.StorageDriver, e.CgroupVersion)
+	if e.Rootless {
+		words += ", rootless"
+	}
+	if e.UserNamespace {
+		words += ", userns-remap"
+	}
+	return words + ")"
+}
+
+func (e Engine) origin() string {
+	switch e.Source {
+	case SourceEnvironment:
+		return "named by DOCKER_HOST"
+	case SourceHoldfast:
+		return "started by holdfast"
+	}
+	return "the Docker client's own"
+}
+
+// Environ returns the environment of this process, changed so that Docker
+// clients and kind talk to the engine.
+func (e Engine) Environ() []string {
+	if e.Source != SourceHoldfast {
+		return os.Environ() // which is how the engine was found
+	}
+	return append(withoutDocker(os.Environ()), "DOCKER_HOST="+e.Host)
+}
+
+// withoutDocker removes the variables that send a Docker client somewhere, or
+// make it talk TLS.
+func withoutDocker(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains([]string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"}, name)
+	})
+}
+
+// Docker returns a command of the Docker client that talks to the engine.
+func (e Engine) Docker(ctx context.Context, args ...string) *exec.Cmd {
+	name := e.docker
+	if name == "" {
+		name = "docker"
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = e.Environ()
+	return cmd
+}
+
+// Command returns a command that runs inside the engine's network, where the
+// addresses of containers can be reached, with an environment in which Docker
+// clients and kind talk to the engine. All else is as for this process: the
+// user, the files, the processes that it sees, its streams.
+//
+// Only an engine that holdfast started has a network of its own; that of others
+// is taken to be this process's.
+func (e Engine) Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	return cmd, e.Enter(cmd)
+}
+
+// Enter changes a command that was not started yet so that it runs as Command
+// says. What the command has of its own stays: its name, arguments, streams,
+// ExtraFiles, SysProcAttr, and Env where that is set.
+func (e Engine) Enter(cmd *exec.Cmd) error {
+	if cmd.Err != nil {
+		return fmt.Errorf("running %s in the engine's network: %w", cmd.Args[0], cmd.Err)
+	}
+	if cmd.Env == nil {
+		cmd.Env = e.Environ()
+	}
+	if e.PID == 0 {
+		return nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program's own file: %w", err)
+	}
+	config, err := json.Marshal(enterConfig{PID: e.PID, StartTicks: e.StartTicks, Path: cmd.Path, Args: cmd.Args})
+	if err != nil {
+		return err
+	}
+	cmd.Path, cmd.Args = exe, []string{roleEnter, string(config)}
+	return nil
+}
+
+// Reachable tells why the addresses of the engine's containers cannot be reached
+// from this machine, or by way of Enter; nil where nothing speaks against it.
+func (e Engine) Reachable() error {
+	const instead = "; use one of this machine, run as root, or: holdfast kind engine start"
+	switch {
+	case e.Rootless:
+		return fmt.Errorf("the Docker engine at %s is rootless: the addresses of its containers cannot be reached%s", e.Host, instead)
+	case e.desktop:
+		return fmt.Errorf("the Docker engine at %s is Docker Desktop's, in a virtual machine: the addresses of its containers cannot be reached%s", e.Host, instead)
+	case !strings.HasPrefix(e.Host, "unix://"):
+		return fmt.Errorf("the Docker engine at %s may be on another machine: the addresses of its containers cannot be reached%s", e.Host, instead)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
+)
+
+// enterConfig is what a process is told that is to enter an engine's network
+// and to become another program there, as JSON in its only argument.
+type enterConfig struct {
+	// PID and StartTicks are those of the engine's first process.
+	PID        int    `json:"pid"`
+	StartTicks uint64 `json:"startTicks"`
+	// Path and Args are those of the program.
+	Path string   `json:"path"`
+	Args []string `json:"args"`
+}
+
+// runEnter takes this process into the engine's network namespace alone: root of
+// the namespace above may do that, while the engine's user namespace is closed
+// to a process of several threads, and would take the user's rights over
+// files away. Then the process becomes the program, and keeps the namespace of
+// the thread that asked for it.
+func runEnter(args []string) error {
+	var cfg enterConfig
+	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &cfg) != nil {
+		return errors.New("usage: " + roleEnter + " CONFIG")
+	}
+	runtime.LockOSThread()
+	ns, err := os.Open(filepath.Join("/proc", strconv.Itoa(cfg.PID), "ns/net"))
+	// Looked at after it was opened: what is open cannot become another's.
+	engine := procfs.Process{Proc: "/proc", PID: cfg.PID, Stat: procfs.Stat{StartTicks: cfg.StartTicks}}
+	if engine.Over() {
+		return errors.New("the Docker engine that holdfast started has ended; start it again: holdfast kind engine")
+	}
+	if err != nil {
+		return fmt.Errorf("opening the network of the Docker engine: %w (it takes root)", err)
+	}
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("entering the network of the Docker engine: %w (it takes root)", err)
+	}
+	if err := syscall.Exec(cfg.Path, cfg.Args, os.Environ()); err != nil {
+		return fmt.Errorf("running %s in the network of the Docker engine: %w", cfg.Path, err)
+	}
+	return nil
+}

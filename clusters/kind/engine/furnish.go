@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// furnish makes the sandbox what dockerd needs: mounts of its own, a /proc that
+// shows its own processes, an empty /run, a network that goes nowhere. /sys stays
+// that of the machine: dockerd needs its control groups, and the kernel lets
+// containers mount a sysfs only as long as one is fully visible.
+func furnish(cfg initConfig) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mounting /proc: %w (in a container, run it with an unmasked /proc)", err)
+	}
+	if err := coverRun(cfg.StateDir, cfg.DataDir); err != nil {
+		return err
+	}
+	if err := os.WriteFile(daemonConfig, []byte("{}\n"), 0o600); err != nil {
+		return fmt.Errorf("writing dockerd's configuration: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Join(cfg.DataDir, "tmp"), 0o700); err != nil {
+		return fmt.Errorf("making the engine's directory for temporary files: %w", err)
+	}
+	keepOut()
+	if err := startNetwork(); err != nil {
+		return err
+	}
+	raiseLimits()
+	return nil
+}
+
+// coverRun mounts a tmpfs on /run, where the machine's own dockerd, containerd
+// and D-Bus have their sockets. Directories of the machine that are below it
+// stay where they are.
+func coverRun(keep ...string) error {
+	var below []*os.File
+	for _, dir := range keep {
+		if !strings.HasPrefix(dir, "/run/") {
+			continue
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			return fmt.Errorf("opening a directory below /run: %w", err)
+		}
+		defer f.Close()
+		below = append(below, f)
+	}
+	if err := unix.Mount("holdfast", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+		return fmt.Errorf("mounting a tmpfs on /run: %w", err)
+	}
+	for _, f := range below {
+		if err := os.MkdirAll(f.Name(), 0o700); err != nil {
+			return fmt.Errorf("making a directory below /run: %w", err)
+		}
+		if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), f.Name(), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("mounting %s in the sandbox: %w", f.Name(), err)
+		}
+	}
+	return nil
+}
+
+// keepOut keeps dockerd and containerd from writing to the machine's /etc/docker
+// (a key), /opt/containerd and, where a container of kind asks for modules that
+// the machine does not have, /lib/modules (empty directories), by overlays that go
+// with the sandbox. Where the kernel does not let it, these stay behind.
+func keepOut() {
+	dirs := []string{"/etc", "/opt"}
+	if _, err := os.Stat("/lib/modules"); errors.Is(err, fs.ErrNotExist) {
+		dirs = append(dirs, "/lib")
+	}
+	for _, dir := range dirs {
+		layer := filepath.Join("/run/holdfast", filepath.Base(dir))
+		upper, work := filepath.Join(layer, "upper"), filepath.Join(layer, "work")
+		if os.MkdirAll(upper, 0o755) == nil && os.MkdirAll(work, 0o755) == nil {
+			_ = mountOverlay(dir, upper, work, dir)
+		}
+	}
+}
+
+// mountOverlay mounts an overlay as a user namespace may: with its notes in
+// extended attributes of users.
+func mountOverlay(lower, upper, work, at string) error {
+	return unix.Mount("overlay", at, "overlay", 0,
+		fmt.Sprintf("userxattr,lowerdir=%s,upperdir=%s,workdir=%s", lower, upper, work))
+}
+
+// startNetwork brings the sandbox's network up: a loopback interface, and
+// nothing that leads out.
+func startNetwork() error {
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		return fmt.Errorf("bringing up the loopback interface: %w", err)
+	}
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
+		return fmt.Errorf("switching the forwarding of packets on: %w", err)
+	}
+	return nil
+}
+
+// raiseLimits lets containers have as many open files and processes as this
+// process may; with a shell's usual 1024 files a node of kind does not come up.
+func raiseLimits() {
+	for _, resource := range []int{unix.RLIMIT_NOFILE, unix.RLIMIT_NPROC} {
+		var l unix.Rlimit
+		if unix.Getrlimit(resource, &l) == nil {
+			l.Cur = l.Max
+			_ = unix.Setrlimit(resource, &l)
+		}
+	}
+}
+
+// Storage drivers of dockerd, the best first.
+const (
+	driverOverlay2    = "overlay2"
+	driverFuseOverlay = "fuse-overlayfs"
+	driverVFS         = "vfs"
+)
+
+// refused are file systems on which dockerd does not take overlay2, whatever
+// the kernel says.
+var refused = map[int64]string{
+	0x61756673: "AUFS",
+	0x0000f15f: "eCryptfs",
+	0x00006969: "NFS",
+	0x794c7630: "overlayfs",
+	0x2fc12fc1: "ZFS",
+}
+
+// storageDriver returns the storage driver for a data directory, found by trying,
+// and a warning where it is not a good one.
+func storageDriver(dir string, fuse bool) (driver, warning string) {
+	err := tryOverlay(dir)
+	if err == nil {
+		return driverOverlay2, ""
+	}
+	const advice = "; with XDG_CACHE_HOME on another disk (ext4, XFS or Btrfs) overlay2 works"
+	if fuse {
+		return driverFuseOverlay, fmt.Sprintf("images and containers are kept with %s, which is slower than overlay2: %v%s", driverFuseOverlay, err, advice)
+	}
+	return driverVFS, fmt.Sprintf("images and containers are kept with %s, which copies each image for each container: %v%s, and so does fuse-overlayfs (Debian package of that name) where it is",
+		driverVFS, err, advice)
+}
+
+// tryOverlay mounts an overlay with its layers in a directory.
+func tryOverlay(dir string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	if name, no := refused[int64(st.Type)]; no {
+		return fmt.Errorf("%s is on %s", dir, name)
+	}
+	trial, err := os.MkdirTemp(dir, "overlay-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(trial)
+	part := func(name string) string { return filepath.Join(trial, name) }
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		err = errors.Join(err, os.Mkdir(part(name), 0o755))
+	}
+	err = errors.Join(err, os.WriteFile(part("lower/file"), nil, 0o644))
+	if err != nil {
+		return err
+	}
+	// Without these an overlay loses what was removed.
+	if err := unix.Setxattr(part("upper"), "user.holdfast", []byte("1"), 0); err != nil {
+		return fmt.Errorf("%s has no extended attributes: %w", dir, err)
+	}
+	if err := mountOverlay(part("lower"), part("upper"), part("work"), part("merged")); err != nil {
+		return fmt.Errorf("mounting an overlay on %s in a user namespace: %w", dir, err)
+	}
+	defer unix.Unmount(part("merged"), unix.MNT_DETACH)
+	if err := os.Remove(part("merged/file")); err != nil {
+		return fmt.Errorf("removing a file of an overlay on %s: %w", dir, err)
+	}
+	if _, err := os.Stat(part("merged/file")); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("an overlay on %s keeps what is removed", dir)
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Names under which the program re-executes itself, as argv[0].
+const (
+	roleInit  = "holdfast-engine"
+	roleEnter = "holdfast-engine-enter"
+)
+
+// Main turns re-executed copies of the program into what they are to be, the
+// first process of an engine or a program in its network, and does not return in
+// them. In the program itself it returns. Call it first thing in main or
+// TestMain, beside Main of the other providers.
+func Main() {
+	var run func([]string) error
+	role := filepath.Base(os.Args[0])
+	switch role {
+	case roleInit:
+		run = runInit
+	case roleEnter:
+		run = runEnter
+	default:
+		return
+	}
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
+		os.Exit(3)
+	}
+	os.Exit(0)
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
+)
+
+// Problem is something that this machine lacks.
+type Problem struct {
+	// What is missing, in a few words.
+	What string `json:"what"`
+	// Package is the Debian package that has it; empty where none does.
+	Package string `json:"package,omitempty"`
+	// Advice is what to do.
+	Advice string `json:"advice"`
+	// Blocks tells that no engine can be started because of it. What does not
+	// block keeps something else of the kind provider from working.
+	Blocks bool `json:"blocks"`
+}
+
+// program is one that holdfast needs for the kind provider.
+type program struct {
+	name, packageName, use string
+	blocks                 bool
+}
+
+var programs = []program{
+	{"docker", "docker.io", "the Docker client", true},
+	{"dockerd", "docker.io", "the Docker engine", true},
+	{"containerd", "containerd", "which dockerd starts", true},
+	{"containerd-shim-runc-v2", "containerd", "which containerd starts", true},
+	{"runc", "runc", "which starts containers", true},
+	{"iptables", "iptables", "with which dockerd makes networks", true},
+	{"debootstrap", "debootstrap", "with which the node image is built where no image registry can be reached", false},
+}
+
+// machine is what Problems looks at; tests have their own.
+type machine struct {
+	look func(name string) (string, error)
+	uid  int
+	// mounts and maxUserNamespaces are files of /proc.
+	mounts, maxUserNamespaces string
+}
+
+func thisMachine() machine {
+	return machine{look: system.LookProgram, uid: os.Geteuid(),
+		mounts: "/proc/self/mountinfo", maxUserNamespaces: "/proc/sys/user/max_user_namespaces"}
+}
+
+// Problems tells what this machine lacks for an engine of holdfast's own, and
+// what to do about it. Nothing is needed of it where another engine serves.
+func Problems() []Problem { return thisMachine().problems() }
+
+func (m machine) problems() []Problem {
+	var all []Problem
+	if m.uid != 0 {
+		all = append(all, Problem{What: "root's rights", Blocks: true,
+			Advice: "run holdfast as root, or start an engine that this user may use: an ordinary user cannot start one with holdfast"})
+	}
+	for _, p := range programs {
+		if _, err := m.look(p.name); err != nil {
+			all = append(all, Problem{What: p.name + " (" + p.use + ")", Package: p.packageName,
+				Advice: advise([]string{p.packageName}), Blocks: p.blocks})
+		}
+	}
+	if b, err := os.ReadFile(m.maxUserNamespaces); err == nil && strings.TrimSpace(string(b)) == "0" {
+		all = append(all, Problem{What: "user namespaces", Blocks: true, Advice: "as root: sysctl -w user.max_user_namespaces=10000"})
+	}
+	if b, err := os.ReadFile(m.mounts); err == nil && !strings.Contains(string(b), " - cgroup") {
+		all = append(all, Problem{What: "control groups", Package: "cgroupfs-mount", Blocks: true,
+			Advice: "as root: apt-get install cgroupfs-mount && cgroupfs-mount; in a container, mount /sys/fs/cgroup into it"})
+	}
+	return all
+}
+
+// Blocking returns the problems that keep an engine from being started.
+func Blocking(problems []Problem) []Problem {
+	var blocking []Problem
+	for _, p := range problems {
+		if p.Blocks {
+			blocking = append(blocking, p)
+		}
+	}
+	return blocking
+}
+
+// Advice says in one sentence what to do about some problems: packages that are
+// missing make one command.
+func Advice(problems []Problem) string {
+	var words, packages []string
+	for _, p := range problems {
+		if p.Package == "" || p.Package == "cgroupfs-mount" {
+			words = append(words, p.Advice)
+			continue
+		}
+		packages = append(packages, p.Package)
+	}
+	if len(packages) > 0 {
+		words = append(words, advise(packages))
+	}
+	return strings.Join(words, "; ")
+}
+
+// advise says how to install Debian packages, each named once.
+func advise(packages []string) string {
+	var once []string
+	for _, p := range packages {
+		if !slices.Contains(once, p) {
+			once = append(once, p)
+		}
+	}
+	return "as root, on Debian 12: apt-get install --no-install-recommends " + strings.Join(once, " ")
+}
+
+// Missing names what is missing, for a table.
+func Missing(problems []Problem) string {
+	var names []string
+	for _, p := range problems {
+		name, _, _ := strings.Cut(p.What, " (")
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}

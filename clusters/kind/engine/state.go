@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/system"
+)
+
+// Files of the engine's state directory.
+const (
+	stateFile  = "engine.json"
+	socketFile = "docker.sock"
+	logFile    = "dockerd.log"
+)
+
+// stateName is the name of the engine's directory among those of clusters. A
+// cluster can have neither it nor its lock, since it is no DNS label.
+const stateName = ".kind.engine"
+
+// place is where the engine keeps what it has.
+type place struct {
+	// dir is the state directory, which is there while the engine runs, and
+	// after one that ended by itself.
+	dir string
+	// proc is a /proc; tests have their own.
+	proc string
+}
+
+func newPlace() place {
+	return place{dir: filepath.Join(system.StateRoot(), stateName), proc: "/proc"}
+}
+
+// name tells engines under different state directories apart.
+func (p place) name() string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(p.dir))) }
+
+func (p place) file(name string) string { return filepath.Join(p.dir, name) }
+
+// address is the engine's, as in DOCKER_HOST.
+func (p place) address() string { return "unix://" + p.file(socketFile) }
+
+// dataDir returns the directory of the engine's images and containers, on disk:
+// beside the binaries, since they may take gigabytes and are worth keeping.
+func (p place) dataDir(cacheDir string) (string, error) {
+	if cacheDir == "" {
+		var err error
+		if cacheDir, err = release.DefaultCacheDir(); err != nil {
+			return "", err
+		}
+	}
+	dir, err := filepath.Abs(filepath.Join(cacheDir, "kind-engine", p.name()))
+	if err != nil {
+		return "", fmt.Errorf("finding the engine's data directory: %w", err)
+	}
+	return dir, nil
+}
+
+// cgroupParent is the control group above those of all containers. The entrypoint
+// of kind's node images looks for the word docker in such names.
+func (p place) cgroupParent() string { return "/docker-holdfast-" + p.name() }
+
+// longestSocket is the longest path that a unix socket can have on Linux.
+const longestSocket = 107
+
+// make makes the directory above the state directory.
+func (p place) make() error {
+	if n := len(p.file(socketFile)); n > longestSocket {
+		return fmt.Errorf("the path of the engine's socket, %s, has %d characters, and may have %d: set XDG_RUNTIME_DIR to a shorter one",
+			p.file(socketFile), n, longestSocket)
+	}
+	return system.MakeStateRoot()
+}
+
+// lock waits until nobody starts or stops the engine, and keeps others from it
+// for as long as the file is open, here or in a process that inherited it.
+func (p place) lock(ctx context.Context) (*os.File, error) {
+	f, err := os.OpenFile(p.dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock of the Docker engine: %w", err)
+	}
+	var busy error
+	err = until(ctx, 20*time.Millisecond, func() bool {
+		busy = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		return !errors.Is(busy, unix.EWOULDBLOCK) && !errors.Is(busy, unix.EINTR)
+	})
+	if err == nil {
+		err = busy
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("waiting for another start or stop of the Docker engine: %w", err)
+	}
+	return f, nil
+}
+
+// until waits for a condition, or for the end of ctx, whose cause it returns.
+func until(ctx context.Context, every time.Duration, done func() bool) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// state is what is written down about an engine.
+type state struct {
+	// PID and StartTicks are those of its first process, and BootID that of the
+	// kernel under which they mean something.
+	PID        int    `json:"pid"`
+	StartTicks uint64 `json:"startTicks"`
+	BootID     string `json:"bootID"`
+	// Ready is set once the engine may be used.
+	Ready   bool      `json:"ready"`
+	Started time.Time `json:"started"`
+	DataDir string    `json:"dataDir"`
+	Warning string    `json:"warning,omitempty"`
+
+	place place
+}
+
+// load reads what is written down; nil where there is nothing.
+func (p place) load() (*state, error) {
+	b, err := os.ReadFile(p.file(stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of the Docker engine: %w", err)
+	}
+	s := state{place: p}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("reading the state of the Docker engine, %s: %w; remove it with: holdfast kind engine stop", p.file(stateFile), err)
+	}
+	return &s, nil
+}
+
+// save writes the state down, at once.
+func (s *state) save() error {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	temporary := s.place.file(stateFile + ".new")
+	if err = os.WriteFile(temporary, append(b, '\n'), 0o600); err == nil {
+		err = os.Rename(temporary, s.place.file(stateFile))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the state of the Docker engine: %w", err)
+	}
+	return nil
+}
+
+// process is the engine's first process.
+func (s *state) process() procfs.Process {
+	return procfs.Process{Proc: s.place.proc, PID: s.PID, Stat: procfs.Stat{StartTicks: s.StartTicks}}
+}
+
+// running tells whether the engine's first process lives. After a boot of the
+// machine, or once its number was given to another process, it does not.
+func (s *state) running() bool {
+	return s.PID != 0 && s.BootID == s.place.bootID() && !s.process().Over()
+}
+
+// bootID tells one boot of this machine's kernel from another.
+func (p place) bootID() string {
+	b, err := os.ReadFile(filepath.Join(p.proc, "sys/kernel/random/boot_id"))
+	if err != nil {
+		return "" // the same for all, so that the time of the start decides
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// logTail returns the end of dockerd's log, indented, for an error.
+func (p place) logTail() string {
+	const most = 15
+	b, err := os.ReadFile(p.file(logFile))
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if len(lines) > most {
+		lines = lines[len(lines)-most:]
+	}
+	if len(lines) == 1 && lines[0] == "" {
+		return "  (it is empty)"
+	}
+	return "  " + strings.Join(lines, "\n  ")
+}

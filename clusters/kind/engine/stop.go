@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/local/cgroup"
+)
+
+// State is what there is of an engine of holdfast's own.
+type State struct {
+	// Running tells that its first process lives.
+	Running bool `json:"running"`
+	// PID is the number of that process.
+	PID     int       `json:"pid,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Host    string    `json:"host,omitempty"`
+	// Log is dockerd's log: of the engine that runs, or of the last one where it
+	// did not come up or ended by itself. Empty where there is none.
+	Log string `json:"log,omitempty"`
+	// DataDir has the engine's images and containers, also while it does not
+	// run; empty where there are none.
+	DataDir string `json:"dataDir,omitempty"`
+}
+
+// Inspect tells what there is of an engine of holdfast's own. It looks at
+// files and processes, and does not ask the engine.
+func Inspect(c Config) (State, error) {
+	p := newPlace()
+	s, err := p.load()
+	if err != nil {
+		return State{}, err
+	}
+	var st State
+	if s != nil && s.running() {
+		st = State{Running: true, PID: s.PID, Started: s.Started, Host: p.address()}
+	}
+	if _, err := os.Stat(p.file(logFile)); err == nil {
+		st.Log = p.file(logFile)
+	}
+	data, err := p.dataDir(c.CacheDir)
+	if err != nil {
+		return State{}, err
+	}
+	if s != nil && s.DataDir != "" {
+		data = s.DataDir
+	}
+	if _, err := os.Stat(data); err == nil {
+		st.DataDir = data
+	}
+	return st, nil
+}
+
+// stopGrace is how long dockerd may take to stop its containers. Those of kind
+// take 12 s to be stopped.
+const stopGrace = 25 * time.Second
+
+// Stop ends the engine that holdfast started, with every container; their data
+// stay, and the containers come back with the next start where their restart
+// policy says so. It tells whether there was one. What an engine that ended by
+// itself has left is removed too. Where ctx ends, the engine is killed.
+func Stop(ctx context.Context) (stopped bool, err error) {
+	return stop(ctx, stopGrace)
+}
+
+func stop(ctx context.Context, grace time.Duration) (stopped bool, err error) {
+	p := newPlace()
+	if _, err := os.Stat(filepath.Dir(p.dir)); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err := p.make(); err != nil {
+		return false, err
+	}
+	lock, err := p.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close()
+	return p.stop(ctx, grace)
+}
+
+// stop ends the engine. The caller has the lock.
+func (p place) stop(ctx context.Context, grace time.Duration) (stopped bool, err error) {
+	// What cannot be read cannot be ended either; it is cleared.
+	if s, err := p.load(); err == nil && s != nil && s.running() {
+		if err := s.end(ctx, grace); err != nil {
+			return false, err
+		}
+		stopped = true
+	}
+	return stopped, p.clear()
+}
+
+// endLimit is how long the kernel may take to end all processes of the sandbox.
+const endLimit = 20 * time.Second
+
+// end ends the engine's first process, and with it all others.
+func (s *state) end(ctx context.Context, grace time.Duration) error {
+	first := s.process()
+	wait, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	err := first.Signal(syscall.SIGTERM)
+	if err == nil && until(wait, 10*time.Millisecond, first.Over) != nil {
+		if err = first.Signal(syscall.SIGKILL); err == nil {
+			// Also when ctx has ended: half an engine is worse.
+			wait, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endLimit, fmt.Errorf("it has not ended after %s", endLimit))
+			defer cancel()
+			err = until(wait, 10*time.Millisecond, first.Over)
+		}
+	}
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("ending the Docker engine that holdfast started (process %d): %w", s.PID, err)
+	}
+	return nil
+}
+
+// clear removes what an engine leaves that has ended, but for its data.
+func (p place) clear() error {
+	if err := os.RemoveAll(p.dir); err != nil {
+		return fmt.Errorf("removing the state of the Docker engine: %w", err)
+	}
+	return p.sweep()
+}
+
+// Remove ends the engine that holdfast started, at once, and removes its
+// images, containers and volumes. It tells whether there was anything.
+func Remove(ctx context.Context, c Config) (removed bool, err error) {
+	st, err := Inspect(c)
+	if err != nil {
+		st = State{} // Stop clears what cannot be read
+	}
+	stopped, err := stop(ctx, 0)
+	if err != nil {
+		return false, err
+	}
+	if st.DataDir == "" {
+		return stopped || st.Log != "", nil
+	}
+	c.say("removing %s", st.DataDir)
+	return true, removeData(st.DataDir)
+}
+
+// removeData removes the engine's data directory, and the one above that where
+// it is empty then.
+func removeData(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing the data of the Docker engine: %w; a disk that is mounted there has to be unmounted first", err)
+	}
+	_ = os.Remove(filepath.Dir(dir))
+	return nil
+}
+
+// sweep removes the control groups of containers that have ended with their
+// engine.
+func (p place) sweep() error {
+	mounts, err := cgroup.Mounts()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range mounts {
+		errs = append(errs, sweepGroup(filepath.Join(m.Dir, p.cgroupParent())))
+	}
+	return errors.Join(errs...)
+}
+
+// sweepGroup removes a group and those in it. They are all empty, or about to be.
+func sweepGroup(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for control groups of containers: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := sweepGroup(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = until(ctx, 5*time.Millisecond, func() bool {
+		err = unix.Rmdir(dir)
+		return !errors.Is(err, unix.EBUSY)
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing the control group %s of a container: %w", dir, err)
+	}
+	return nil
+}

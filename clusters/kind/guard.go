@@ -1,0 +1,137 @@
+package kind
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
+	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+)
+
+// A container that is paused or killed cannot bring itself back. A guard does: a process
+// in a session of its own, which goes on when the one that started it has ended.
+
+// guardRole is the name under which the program re-executes itself as a guard, argv[0].
+const guardRole = "holdfast-kind-guard"
+
+// guardOrder is what a guard is told, as JSON in its only argument.
+type guardOrder struct {
+	Engine    string `json:"engine"`
+	Container string `json:"container"`
+	// Verb is start or unpause.
+	Verb  string        `json:"verb"`
+	After time.Duration `json:"after"`
+}
+
+// Main turns re-executed copies of the program into what they are to be (a guard, a
+// node agent, the balancer, what keeps a Docker engine) and does not return in them.
+// Call it first thing in main or TestMain.
+func Main() {
+	engine.Main()
+	balancer.Reexec()
+	agent.Main()
+	if filepath.Base(os.Args[0]) != guardRole {
+		return
+	}
+	if err := runGuard(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", guardRole, err)
+		os.Exit(3)
+	}
+	os.Exit(0)
+}
+
+func runGuard(args []string) error {
+	var order guardOrder
+	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &order) != nil {
+		return errors.New("usage: " + guardRole + " ORDER")
+	}
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
+	timer := time.NewTimer(order.After)
+	fmt.Println("counting") // only now may the fault begin
+	<-timer.C
+	for cli := (docker.CLI{Host: order.Engine}); ; time.Sleep(time.Second) {
+		back, err := order.carryOut(context.Background(), cli)
+		if back {
+			return err
+		}
+	}
+}
+
+// carryOut brings the container back where it is away. It returns whether there is
+// nothing left to do.
+func (o guardOrder) carryOut(ctx context.Context, cli docker.CLI) (back bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	all, err := cli.Inspect(ctx, o.Container)
+	switch {
+	case docker.Says(err, "no such container"):
+		return true, nil
+	case err != nil:
+		return false, err
+	case o.Verb == "unpause" && !all[0].State.Paused, o.Verb == "start" && all[0].State.Running:
+		return true, nil
+	}
+	_, err = cli.Run(ctx, o.Verb, o.Container)
+	return err == nil, err
+}
+
+// guard is a guard that this process has started.
+type guard struct {
+	proc *os.Process
+	gone chan struct{}
+}
+
+// guardUp is how long a guard may take until it counts.
+const guardUp = 10 * time.Second
+
+// startGuard returns when a guard counts the time to live of what is to be done to a
+// container.
+func startGuard(order guardOrder) (*guard, error) {
+	b, err := json.Marshal(order)
+	if err != nil {
+		return nil, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	cmd := &exec.Cmd{Path: exe, Args: []string{guardRole, string(b)}, Dir: "/", Stdout: w,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	err = cmd.Start()
+	_ = w.Close()
+	if err != nil {
+		return nil, fmt.Errorf("starting a guard for %s: %w", order.Container, err)
+	}
+	g := &guard{proc: cmd.Process, gone: make(chan struct{})}
+	go func() { _ = cmd.Wait(); close(g.gone) }()
+	_ = r.SetReadDeadline(time.Now().Add(guardUp))
+	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
+		g.end()
+		return nil, fmt.Errorf("starting a guard for %s: it does not count: %w", order.Container, err)
+	}
+	return g, nil
+}
+
+// end ends the guard; what it guarded is back, or was not taken away.
+func (g *guard) end() {
+	if g != nil {
+		_ = g.proc.Kill()
+		<-g.gone
+	}
+}

@@ -1,0 +1,100 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// engineOfOne is a docker that has one container, whose state is in the file state.
+const engineOfOne = `state=$(cat $DIR/state)
+case "$1" in
+container) echo "[{\"Name\":\"/x\",\"State\":{\"Running\":$(case $state in off) echo false;; *) echo true;; esac),\"Paused\":$(case $state in paused) echo true;; *) echo false;; esac)}}]";;
+pause) echo paused > $DIR/state;;
+unpause|start) echo on > $DIR/state;;
+esac`
+
+func setState(t *testing.T, dir, state string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "state"), []byte(state+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readState(dir string) string {
+	b, _ := os.ReadFile(filepath.Join(dir, "state"))
+	return strings.TrimSpace(string(b))
+}
+
+// A container that nobody brings back is brought back by its guard, which has a session
+// of its own.
+func TestGuard(t *testing.T) {
+	dir := fakeDocker(t, engineOfOne)
+	setState(t, dir, "on")
+	g, err := startGuard(guardOrder{Container: "x", Verb: "unpause", After: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if session, err := sessionOf(g.proc.Pid); err != nil || session != g.proc.Pid {
+		t.Errorf("the guard is in session %d, %v", session, err)
+	}
+	setState(t, dir, "paused")
+	select {
+	case <-g.gone:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the guard goes on")
+	}
+	if got := readState(dir); got != "on" {
+		t.Errorf("the container is %s", got)
+	}
+	g.end() // of one that is gone
+}
+
+func sessionOf(pid int) (int, error) {
+	sid, _, err := syscall.RawSyscall(syscall.SYS_GETSID, uintptr(pid), 0, 0)
+	if err != 0 {
+		return 0, err
+	}
+	return int(sid), nil
+}
+
+func TestPause(t *testing.T) {
+	dir := fakeDocker(t, engineOfOne)
+	setState(t, dir, "on")
+	n := &node{name: "x", cluster: &Cluster{cli: docker.CLI{}}}
+	ctx := context.Background()
+	if err := n.Pause(ctx, 0); !errors.Is(err, framework.ErrNothingDone) {
+		t.Errorf("without a time to live: %v", err)
+	}
+	if err := n.Pause(ctx, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if paused, err := n.Paused(ctx); err != nil || !paused {
+		t.Errorf("paused: %t, %v", paused, err)
+	}
+	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) {
+		t.Errorf("a second time: %v", err)
+	}
+	guard := n.guard
+	for range 2 {
+		if err := n.Unpause(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := readState(dir); got != "on" {
+		t.Errorf("the container is %s", got)
+	}
+	select {
+	case <-guard.gone:
+	default:
+		t.Error("the guard goes on")
+	}
+}

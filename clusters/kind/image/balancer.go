@@ -1,0 +1,123 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/archive"
+)
+
+// balancerLabel is on a balancer's image that was built here, and names what it is
+// made of. The name of the image cannot, for kind knows no other than BalancerName.
+const balancerLabel = "io.holdfast.balancer"
+
+// balancer makes sure that the engine has an image for the balancer; published says
+// whether all nodes are from published images.
+func (b *builder) balancer(ctx context.Context, published bool) (Image, error) {
+	image := Image{Name: BalancerName, Source: SourcePublished}
+	var err error
+	if b.Source == SourcePublished {
+		image.Why, err = b.publishedOnly(ctx, image.Name)
+		return image, err
+	}
+	if b.Source == SourceBuild {
+		return b.builtBalancer(ctx, "it was asked for")
+	}
+	id, label, err := b.engine.inspect(ctx, image.Name, balancerLabel)
+	switch {
+	case err != nil:
+		return Image{}, err
+	case id != "" && label == "":
+		image.Why = "the engine has the published one"
+		return image, nil
+	case id != "" || !published:
+		return b.builtBalancer(ctx, "the image of the nodes was built too, or this one was before")
+	}
+	if image.Why, err = b.published(ctx, image.Name); err == nil || ctx.Err() != nil {
+		return image, err
+	}
+	why := "the published one cannot be had: " + reason(err)
+	b.say("balancer: %s; going on to build one", why)
+	return b.builtBalancer(ctx, why)
+}
+
+// builtBalancer makes sure that the engine has this version of the image that is
+// built here.
+func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) {
+	image := Image{Name: BalancerName, Source: SourceBuild, Why: why}
+	program, err := digest(b.BalancerProgram)
+	if err != nil {
+		return Image{}, err
+	}
+	want := key("balancer", recipe, b.arch, b.rootfsKey(), program)
+	unlock, err := b.lock(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	defer unlock()
+	old, label, err := b.engine.inspect(ctx, image.Name, balancerLabel)
+	if err != nil || label == want {
+		return image, err
+	}
+	root, err := b.rootfs(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	b.say("making the image of the balancer")
+	// Under a name of its own until it is known to be good.
+	fresh := "holdfast/kind-balancer:new-" + b.scope()
+	made := archive.Image{
+		Tags: []string{fresh}, Arch: b.arch,
+		Config: archive.Config{Env: []string{path}, Cmd: []string{"bash"}, Labels: map[string]string{balancerLabel: want}},
+		Layers: []archive.Layer{archive.TarFile(root), archive.Files([]archive.File{
+			{Name: programs + "/" + balancer.Program, Mode: 0o755, Path: b.BalancerProgram},
+		})},
+	}
+	defer b.engine.cleanup(ctx, "image", "rm", fresh)
+	if err := b.engine.load(ctx, func(w io.Writer) error { return archive.Write(w, made) }); err != nil {
+		return Image{}, err
+	}
+	if err := b.tryBalancer(ctx, fresh); err != nil {
+		return Image{}, err
+	}
+	if _, err := b.engine.run(ctx, "tag", fresh, image.Name); err != nil {
+		return Image{}, err
+	}
+	if old != "" {
+		// It has no name any more. Where containers use it, it stays.
+		b.engine.cleanup(ctx, "image", "rm", old)
+	}
+	return image, nil
+}
+
+// tryBalancer tells whether the program is a balancer there.
+func (b *builder) tryBalancer(ctx context.Context, image string) error {
+	out, err := b.engine.run(ctx, "run", "--rm", "--network", "none", "--entrypoint", balancer.Program, image, "--version")
+	if err == nil && strings.Contains(out, balancer.Banner) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("it says %q", out)
+	}
+	return fmt.Errorf("%s is no balancer in a container of Debian %s: %w\n\tIts main has to call Reexec of clusters/kind/balancer first; built with CGO_ENABLED=0, a program runs on any Linux", b.BalancerProgram, debianSuite, err)
+}
+
+// digest returns the SHA-256 of a file.
+func digest(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

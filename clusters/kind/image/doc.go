@@ -1,0 +1,30 @@
+// Package image makes the two images that a kind cluster is started from: that of
+// its nodes and that of its load balancer.
+//
+// Where a registry can be reached, kind's published node image is pulled. Elsewhere
+// both are built, without any image to start from:
+//
+//   - a root file system by debootstrap, with the packages that a node needs; it is
+//     kept in the cache, for it is the slow part;
+//   - the files that kind's own base image has, out of the source of the pinned kind
+//     module, which is in Go's module cache or gets there;
+//   - binaries that clusters/release fetches or builds: kubeadm, kubelet, kubectl,
+//     containerd, network plugins;
+//   - the images that kubeadm of that version asks for, each a program and nothing
+//     else, already in containerd's store: API server, controller manager,
+//     scheduler, etcd, kube-proxy, CoreDNS and pause;
+//   - a service that connects the pods of all nodes (files/usr/local/bin/holdfast-network).
+//
+// Differences to kind's published images: no storage provisioner, no network
+// policies, no crictl, and IPv4 only.
+//
+// The image of the balancer has the root file system and a copy of this program,
+// which clusters/kind/balancer makes a balancer.
+//
+// Images are named by what they are made of, so nothing is made twice, and a change
+// of anything makes another image. A copy of each node image is kept in the cache,
+// for engines that start from nothing.
+//
+// Building takes root, debootstrap, a Go toolchain and an engine. The tests take
+// none of these: docker and debootstrap are scripts there.
+package image

@@ -1,0 +1,157 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/archive"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+)
+
+// own are files of holdfast's own in a node image.
+//
+//go:embed files
+var own embed.FS
+
+// enabled are the services that a node starts with.
+var enabled = []string{"containerd.service", "holdfast-network.service", "kubelet.service", "undo-mount-hacks.service"}
+
+// nodeFiles returns what a node image has on top of the root file system. It follows
+// images/base/Dockerfile and pkg/build/nodeimage of kind, whose files are in base.
+func nodeFiles(ctx context.Context, version, base string, bins binaries) ([]archive.File, error) {
+	if _, err := os.Stat(base + "/usr/local/bin/entrypoint"); err != nil {
+		return nil, fmt.Errorf("kind's files for nodes are not where they should be: %w", err)
+	}
+	files, err := tree(os.DirFS(base))
+	if err != nil {
+		return nil, fmt.Errorf("kind's files for nodes: %w", err)
+	}
+	ours, err := fs.Sub(own, "files")
+	if err != nil {
+		return nil, err
+	}
+	more, err := tree(ours)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, more...)
+	for _, group := range []struct {
+		product release.Product
+		folder  string
+		names   []string
+	}{
+		// kubeadm, kubelet and containerd are where kind's services say.
+		{release.KubernetesNode, "usr/bin", []string{"kubeadm", "kubelet", "kubectl"}},
+		{release.Containerd, "usr/local/bin", release.Containerd.Files()},
+		{release.CNIPlugins, "opt/cni/bin", release.CNIPlugins.Files()},
+	} {
+		more, err := bins.files(group.product, group.folder, group.names...)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	spec, err := containerSpec(ctx, bins.path(release.Containerd, "ctr"))
+	if err != nil {
+		return nil, err
+	}
+	files = append(files,
+		archive.File{Name: "etc/containerd/cri-base.json", Mode: 0o644, Data: spec},
+		archive.File{Name: "etc/kubernetes/manifests", Mode: fs.ModeDir | 0o755},
+		archive.File{Name: "kind/version", Mode: 0o644, Data: []byte(version)},
+		archive.File{Name: "usr/sbin/init", Link: "/usr/lib/systemd/systemd"},
+		// It would register formats for the kernel, which all nodes share.
+		archive.File{Name: "etc/systemd/system/systemd-binfmt.service", Link: "/dev/null"},
+	)
+	for _, service := range enabled {
+		files = append(files, archive.File{Name: "etc/systemd/system/multi-user.target.wants/" + service, Link: "/etc/systemd/system/" + service})
+	}
+	return files, nil
+}
+
+// tree returns the files below a folder, with the permissions that kind's Dockerfile
+// gives them.
+func tree(folder fs.FS) ([]archive.File, error) {
+	var files []archive.File
+	err := fs.WalkDir(folder, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := fs.ReadFile(folder, name)
+		f := archive.File{Name: name, Mode: 0o644, Data: data}
+		if strings.HasPrefix(name, "usr/local/bin/") || strings.HasPrefix(name, "kind/bin/") {
+			f.Mode = 0o755
+		}
+		files = append(files, f)
+		return err
+	})
+	return files, err
+}
+
+// ownFiles is a digest of holdfast's own files.
+func ownFiles() string {
+	files, err := tree(own)
+	if err != nil {
+		panic(err) // they are in the program
+	}
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%q %q\n", f.Name, f.Data)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// containerSpec returns the specification that containerd starts containers of pods
+// from: its default, but that each container gets the node's product files, and that
+// no limits are set, as in kind's images.
+func containerSpec(ctx context.Context, ctr string) ([]byte, error) {
+	out, err := command.Command{Name: ctr, Args: []string{"oci", "spec"}}.Run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask ctr for its default specification of containers: %w", err)
+	}
+	return amendSpec([]byte(out))
+}
+
+func amendSpec(spec []byte) ([]byte, error) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(spec, &all); err != nil {
+		return nil, fmt.Errorf("ctr's default specification of containers: %w", err)
+	}
+	var process map[string]json.RawMessage
+	if err := json.Unmarshal(all["process"], &process); err != nil {
+		return nil, fmt.Errorf("ctr's default specification of containers has no process: %w", err)
+	}
+	hooks := map[string]json.RawMessage{}
+	if all["hooks"] != nil {
+		if err := json.Unmarshal(all["hooks"], &hooks); err != nil {
+			return nil, fmt.Errorf("hooks of ctr's default specification of containers: %w", err)
+		}
+	}
+	var create []json.RawMessage
+	if hooks["createContainer"] != nil {
+		if err := json.Unmarshal(hooks["createContainer"], &create); err != nil {
+			return nil, fmt.Errorf("hooks of ctr's default specification of containers: %w", err)
+		}
+	}
+	create = append(create, json.RawMessage(`{"path":"/kind/bin/mount-product-files.sh"}`))
+	delete(process, "rlimits")
+	var err error
+	if hooks["createContainer"], err = json.Marshal(create); err != nil {
+		return nil, err
+	}
+	if all["hooks"], err = json.Marshal(hooks); err != nil {
+		return nil, err
+	}
+	if all["process"], err = json.Marshal(process); err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
+}

@@ -1,0 +1,258 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/holdfast-ha/holdfast/clusters/release"
+)
+
+// Source is where an image comes from.
+type Source string
+
+const (
+	// SourceAuto takes a published image where there is one, and builds one
+	// where no registry answers.
+	SourceAuto Source = "auto"
+	// SourcePublished takes published images alone.
+	SourcePublished Source = "published"
+	// SourceBuild builds.
+	SourceBuild Source = "build"
+)
+
+// Sources lists all sources.
+func Sources() []Source { return []Source{SourceAuto, SourcePublished, SourceBuild} }
+
+// Config says which images are wanted, and where. The zero value is useful.
+type Config struct {
+	// DockerHost is the address of the Docker engine, as in DOCKER_HOST; empty
+	// for that of the environment.
+	DockerHost string
+	// Kubernetes are the versions to have a node image of; the default one if
+	// empty.
+	Kubernetes []string
+	// Source is SourceAuto if empty.
+	Source Source
+	// BalancerProgram is a program that calls balancer.Reexec first thing in
+	// main, to be put into the balancer's image; this one if empty.
+	BalancerProgram string
+	// CacheDir keeps what is slow to make; release.DefaultCacheDir if empty.
+	CacheDir string
+	// DebianMirror is where debootstrap gets packages from; DefaultDebianMirror
+	// if empty.
+	DebianMirror string
+	// Release says where binaries come from. Cache, architecture and progress
+	// are those of this package.
+	Release release.Options
+	// Progress is called with each step, never by two goroutines at once.
+	Progress func(Event)
+}
+
+// Event is one step, for people.
+type Event struct {
+	Text string
+	// Lasting tells a step from a changing status such as a percentage.
+	Lasting bool
+}
+
+// Images are the images of a cluster.
+type Images struct {
+	// Nodes has one image for each of Config.Kubernetes, in that order.
+	Nodes []Image `json:"nodes"`
+	// Balancer is started by kind under this name, whichever nodes there are.
+	Balancer Image `json:"balancer"`
+}
+
+// Image is one image in the engine.
+type Image struct {
+	// Kubernetes is the version of a node image.
+	Kubernetes string `json:"kubernetes,omitempty"`
+	// Name is what to start containers from.
+	Name string `json:"name"`
+	// Source is published or build.
+	Source Source `json:"source"`
+	// Why says why it is this one.
+	Why string `json:"why"`
+}
+
+// Node returns the name of the node image for a version of Kubernetes, or false.
+func (i Images) Node(version string) (string, bool) {
+	version, err := release.ParseVersion(release.Kubernetes, version)
+	if err != nil {
+		return "", false
+	}
+	at := slices.IndexFunc(i.Nodes, func(n Image) bool { return n.Kubernetes == version })
+	if at < 0 {
+		return "", false
+	}
+	return i.Nodes[at].Name, true
+}
+
+// Ensure makes sure that the engine has the images, and says which they are. What is
+// there already is not made again. When ctx ends, nothing half-made stays.
+//
+// Versions that are malformed or do not exist are a *release.VersionError.
+func Ensure(ctx context.Context, c Config) (Images, error) {
+	b, err := newBuilder(c)
+	if err != nil {
+		return Images{}, err
+	}
+	return b.ensure(ctx)
+}
+
+// builder is one call of Ensure. What it needs besides docker can be replaced by
+// tests.
+type builder struct {
+	Config
+	engine  engine
+	arch    string
+	dir     string // where this package keeps things
+	fetch   getter // gets binaries, whatever it takes
+	lookup  getter // gets those that are in the cache
+	source  func(ctx context.Context, module, version string) (dir string, err error)
+	free    func(dir string) (uint64, error)
+	root    bool          // whether this process may make a root file system
+	answer  time.Duration // how long a registry may take to answer
+	ownDirs bool          // whether debootstrap gets mounts of its own
+}
+
+func newBuilder(c Config) (*builder, error) {
+	c.Source = cmp.Or(c.Source, SourceAuto)
+	if !slices.Contains(Sources(), c.Source) {
+		return nil, fmt.Errorf("no source of images is called %q: want one of %v", c.Source, Sources())
+	}
+	if len(c.Kubernetes) == 0 {
+		c.Kubernetes = []string{release.DefaultKubernetes}
+	}
+	versions := slices.Clone(c.Kubernetes)
+	for i, v := range versions {
+		var err error
+		if versions[i], err = release.ParseVersion(release.Kubernetes, v); err != nil {
+			return nil, err
+		}
+	}
+	c.Kubernetes = versions
+	c.DebianMirror = cmp.Or(c.DebianMirror, DefaultDebianMirror)
+	var err error
+	if c.CacheDir == "" {
+		if c.CacheDir, err = release.DefaultCacheDir(); err != nil {
+			return nil, err
+		}
+	}
+	if c.CacheDir, err = filepath.Abs(c.CacheDir); err != nil {
+		return nil, err
+	}
+	if c.BalancerProgram == "" {
+		if c.BalancerProgram, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("find this program's own file, for the image of the balancer: %w", err)
+		}
+	}
+	b := &builder{
+		Config: c, engine: engine{host: c.DockerHost}, arch: runtime.GOARCH,
+		dir: filepath.Join(c.CacheDir, "kind"), source: release.Module, free: freeSpace,
+		root: os.Geteuid() == 0, answer: answerTimeout, ownDirs: true,
+	}
+	o := c.Release
+	o.CacheDir, o.Arch = c.CacheDir, b.arch
+	o.Progress = func(e release.Event) {
+		b.event(Event{Text: fmt.Sprintf("%s %s: %s", e.Product, e.Version, e.Text), Lasting: e.Lasting})
+	}
+	b.fetch = func(ctx context.Context, p release.Product, v string) (release.Entry, error) {
+		return release.Fetch(ctx, p, v, o)
+	}
+	b.lookup = func(_ context.Context, p release.Product, v string) (release.Entry, error) {
+		return release.Lookup(p, v, o)
+	}
+	return b, nil
+}
+
+func (b *builder) ensure(ctx context.Context) (Images, error) {
+	if err := b.engine.check(ctx, b.arch); err != nil {
+		return Images{}, err
+	}
+	var images Images
+	published := true
+	for _, version := range b.Kubernetes {
+		node, err := b.node(ctx, version)
+		if err != nil {
+			return Images{}, fmt.Errorf("node image of Kubernetes %s: %w", version, err)
+		}
+		images.Nodes = append(images.Nodes, node)
+		published = published && node.Source == SourcePublished
+	}
+	var err error
+	if images.Balancer, err = b.balancer(ctx, published); err != nil {
+		return Images{}, fmt.Errorf("image of the balancer: %w", err)
+	}
+	return images, nil
+}
+
+func (b *builder) say(format string, args ...any) {
+	b.event(Event{Text: fmt.Sprintf(format, args...), Lasting: true})
+}
+
+func (b *builder) status(format string, args ...any) {
+	b.event(Event{Text: fmt.Sprintf(format, args...)})
+}
+
+func (b *builder) event(e Event) {
+	if b.Progress != nil {
+		b.Progress(e)
+	}
+}
+
+// lock waits until no other process makes images out of the same cache, and makes
+// the directory of this package.
+func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the cache: %w; name another one with XDG_CACHE_HOME", err)
+	}
+	l := flock.New(filepath.Join(b.dir, "lock"))
+	ok, err := l.TryLock()
+	if err == nil && !ok {
+		b.say("another process is making images, waiting for that one")
+		_, err = l.TryLockContext(ctx, 200*time.Millisecond)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
+	}
+	return func() { _ = l.Unlock() }, nil
+}
+
+// workDir makes a directory for one attempt, after removing what earlier ones left
+// when they were killed. The caller holds the lock.
+func (b *builder) workDir() (dir string, remove func(), err error) {
+	left, _ := filepath.Glob(filepath.Join(b.dir, workPrefix+"*"))
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return "", nil, fmt.Errorf("remove what an earlier attempt left: %w", err)
+		}
+	}
+	if dir, err = os.MkdirTemp(b.dir, workPrefix); err != nil {
+		return "", nil, err
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, nil
+}
+
+const workPrefix = "work-"
+
+// isThere tells whether a file is there; anything else but its absence is an error.
+func isThere(file string) (bool, error) {
+	switch _, err := os.Stat(file); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, os.ErrNotExist):
+		return false, nil
+	default:
+		return false, err
+	}
+}

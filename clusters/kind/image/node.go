@@ -1,0 +1,262 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/archive"
+)
+
+const (
+	// recipe counts changes of this package that make other images out of the
+	// same inputs.
+	recipe = 1
+	// builtNodes is the name of node images that are built here.
+	builtNodes = "holdfast/kind-node"
+	// baseName is the name of a node image that has no images in it yet.
+	baseName = "holdfast/kind-node-base"
+	// buildContainer begins the name of the container in which images are put into
+	// the node's.
+	buildContainer = "holdfast-kind-image-"
+	// entrypoint is that of kind's images: it sets up the container, then starts
+	// systemd.
+	entrypoint = `["/usr/local/bin/entrypoint", "/sbin/init"]`
+)
+
+// key names inputs by their digest.
+func key(inputs ...any) string {
+	data, err := json.Marshal(inputs)
+	if err != nil {
+		panic(err) // strings and numbers always have a JSON form
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:6])
+}
+
+// scope tells builds out of this cache from others in the same engine, for what has a
+// name while it is made.
+func (b *builder) scope() string { return key(b.dir) }
+
+// container is the container that becomes a node image.
+func (b *builder) container() string { return buildContainer + b.scope() }
+
+// nodeName names a built node image by all that it is made of.
+func (b *builder) nodeName(version string, bins binaries, refs []reference) string {
+	return builtNodes + ":" + version + "-" + key("node", recipe, b.arch, b.rootfsKey(), KindVersion, bins.digests(), refs, ownFiles())
+}
+
+// node makes sure that the engine has a node image of a version of Kubernetes.
+func (b *builder) node(ctx context.Context, version string) (Image, error) {
+	published := publishedNode(version)
+	if b.Source == SourcePublished {
+		why, err := b.publishedOnly(ctx, published)
+		return Image{Kubernetes: version, Name: published, Source: SourcePublished, Why: why}, err
+	}
+	if b.Source == SourceBuild {
+		return b.builtNode(ctx, version, "it was asked for")
+	}
+	if has, err := b.engine.has(ctx, published); err != nil {
+		return Image{}, err
+	} else if has {
+		return Image{Kubernetes: version, Name: published, Source: SourcePublished, Why: "the engine has the published one"}, nil
+	}
+	// Where one was built before, nobody waits for a registry again.
+	if bins, refs, err := gather(ctx, version, b.lookup); err == nil {
+		name := b.nodeName(version, bins, refs)
+		if has, err := b.engine.has(ctx, name); err != nil {
+			return Image{}, err
+		} else if has {
+			return Image{Kubernetes: version, Name: name, Source: SourceBuild, Why: "it was built before, and nothing that it is made of has changed"}, nil
+		}
+	}
+	why, err := b.published(ctx, published)
+	switch {
+	case err == nil:
+		return Image{Kubernetes: version, Name: published, Source: SourcePublished, Why: why}, nil
+	case ctx.Err() != nil:
+		return Image{}, err
+	}
+	why = fmt.Sprintf("the published one cannot be had: %s", reason(err))
+	b.say("Kubernetes %s: %s; going on to build one", version, why)
+	image, err := b.builtNode(ctx, version, why)
+	if err != nil {
+		err = fmt.Errorf("%w\n\tIt is built, for %s", err, why)
+	}
+	return image, err
+}
+
+// builtNode makes sure that the engine has a node image that was built here.
+func (b *builder) builtNode(ctx context.Context, version, why string) (Image, error) {
+	bins, refs, err := gather(ctx, version, b.fetch)
+	if err != nil {
+		return Image{}, err
+	}
+	unlock, err := b.lock(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	defer unlock()
+	image := Image{Kubernetes: version, Name: b.nodeName(version, bins, refs), Source: SourceBuild, Why: why}
+	if has, err := b.engine.has(ctx, image.Name); has || err != nil {
+		return image, err
+	}
+	if err := b.needSpace(b.engine.dataDir(ctx), engineSpace, "free some, or give the Docker engine another data directory"); err != nil {
+		return Image{}, err
+	}
+	if b.restore(ctx, image.Name) {
+		return image, nil
+	}
+	if err := b.buildNode(ctx, image.Name, version, bins, refs); err != nil {
+		return Image{}, err
+	}
+	b.say("Kubernetes %s: built %s", version, image.Name)
+	b.keep(ctx, image.Name)
+	return image, nil
+}
+
+// buildNode builds a node image.
+func (b *builder) buildNode(ctx context.Context, name, version string, bins binaries, refs []reference) error {
+	kind, err := b.source(ctx, "sigs.k8s.io/kind", KindVersion)
+	if err != nil {
+		return fmt.Errorf("kind's files for nodes are in its source: %w", err)
+	}
+	files, err := nodeFiles(ctx, version, filepath.Join(kind, "images", "base", "files"), bins)
+	if err != nil {
+		return err
+	}
+	sandbox, err := sandboxImage(files)
+	if err != nil {
+		return err
+	}
+	root, err := b.rootfs(ctx)
+	if err != nil {
+		return err
+	}
+	b.say("Kubernetes %s: making the node image", version)
+	base := archive.Image{
+		Tags: []string{baseName + ":" + version + "-" + b.scope()}, Arch: b.arch,
+		// systemd looks for the first one, and ends at no signal but this.
+		Config: archive.Config{Env: []string{path, "container=docker"}, StopSignal: "SIGRTMIN+3"},
+		Layers: []archive.Layer{archive.TarFile(root), archive.Files(files)},
+	}
+	// What was killed before it could clean up.
+	b.engine.cleanup(ctx, "rm", "--force", "--volumes", b.container())
+	defer b.engine.cleanup(ctx, "image", "rm", base.Tags[0])
+	b.status("loading the base of the node image")
+	if err := b.engine.load(ctx, func(w io.Writer) error { return archive.Write(w, base) }); err != nil {
+		return fmt.Errorf("load the base of the image: %w", err)
+	}
+	defer b.engine.cleanup(ctx, "rm", "--force", "--volumes", b.container())
+	if err := b.startContainerd(ctx, base.Tags[0]); err != nil {
+		return err
+	}
+	tools, err := b.netTools(ctx)
+	if err != nil {
+		return err
+	}
+	payloads, err := payloadsOf(bins, refs, sandbox, tools, b.arch)
+	if err != nil {
+		return err
+	}
+	for _, p := range payloads {
+		b.status("putting %s into the node image", strings.Join(p.Tags, " and "))
+		if err := b.importImage(ctx, p); err != nil {
+			return fmt.Errorf("put %s into the image: %w", p.Tags[0], err)
+		}
+	}
+	if err := b.stopContainerd(ctx, payloads); err != nil {
+		return err
+	}
+	b.status("committing the node image")
+	_, err = b.engine.run(ctx, "commit", "--change", "ENTRYPOINT "+entrypoint, b.container(), name)
+	return err
+}
+
+// inside runs a script in the container that becomes the node image.
+func (b *builder) inside(ctx context.Context, script string) (string, error) {
+	return b.engine.run(ctx, "exec", b.container(), "sh", "-c", script)
+}
+
+// startContainerd starts a container with containerd in it. The container needs no
+// privileges, for nothing is unpacked in it.
+func (b *builder) startContainerd(ctx context.Context, base string) error {
+	if _, err := b.engine.run(ctx, "run", "--detach", "--name", b.container(), "--network", "none",
+		"--security-opt", "seccomp=unconfined", "--entrypoint", "sleep", base, "infinity"); err != nil {
+		return fmt.Errorf("start a container to build the image in: %w", err)
+	}
+	if _, err := b.engine.run(ctx, "exec", "--detach", b.container(), "sh", "-c", "exec containerd >/run/containerd.log 2>&1"); err != nil {
+		return err
+	}
+	// ctr waits for ever where there is no socket.
+	const wait = `for i in $(seq 300); do
+  if [ -S /run/containerd/containerd.sock ] && ctr --timeout 5s version >/dev/null 2>&1; then exit 0; fi
+  sleep 0.1
+done
+echo "its log ends with:" >&2
+tail -n 8 /run/containerd.log >&2
+exit 1`
+	if _, err := b.inside(ctx, wait); err != nil {
+		return fmt.Errorf("containerd did not start in the image that is being built: %w", err)
+	}
+	return nil
+}
+
+// importImage puts an image into containerd's store, where the kubelet leaves it
+// alone when it clears the disk.
+func (b *builder) importImage(ctx context.Context, image archive.Image) error {
+	c := b.engine.command("exec", "--interactive", b.container(), "ctr", "--namespace", "k8s.io", "images", "import",
+		"--label", "io.cri-containerd.pinned=pinned", "--no-unpack", "-")
+	return b.engine.feed(ctx, c, func(w io.Writer) error { return archive.Write(w, image) })
+}
+
+// stopContainerd checks that all images are there, and ends containerd, so that what
+// it has is on disk.
+func (b *builder) stopContainerd(ctx context.Context, payloads []archive.Image) error {
+	out, err := b.inside(ctx, "ctr --namespace k8s.io images list --quiet")
+	if err != nil {
+		return err
+	}
+	for _, p := range payloads {
+		for _, tag := range p.Tags {
+			if !strings.Contains("\n"+out+"\n", "\n"+tag+"\n") {
+				return fmt.Errorf("containerd in the image that is being built has no %s after the import; it has:\n%s", tag, out)
+			}
+		}
+	}
+	const stop = `pkill -x containerd
+for i in $(seq 100); do pgrep -x containerd >/dev/null || exit 0; sleep 0.1; done
+echo "containerd does not end" >&2
+exit 1`
+	_, err = b.inside(ctx, stop)
+	return err
+}
+
+// netTools returns the programs that kube-proxy calls, with the libraries that they
+// need: Debian's, as they are in the node image.
+func (b *builder) netTools(ctx context.Context) ([]archive.File, error) {
+	const collect = `set -e
+programs="/usr/sbin/nft"
+for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+  programs="$programs /usr/sbin/$name"
+done
+libraries=$(ldd $programs | grep -o '/[^ ]*' | grep -v ':$' | sort -u)
+tar --create --dereference --hard-dereference --absolute-names --file - $programs $libraries /usr/lib/*/xtables /etc/protocols /etc/services`
+	var out bytes.Buffer
+	c := b.engine.command("exec", b.container(), "sh", "-c", collect)
+	c.Stdout = &out
+	if _, err := b.engine.do(ctx, c); err != nil {
+		return nil, fmt.Errorf("collect what kube-proxy needs: %w", err)
+	}
+	files, err := archive.Read(&out)
+	if err != nil {
+		return nil, fmt.Errorf("collect what kube-proxy needs: %w", err)
+	}
+	return files, nil
+}

@@ -1,0 +1,91 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/kind/pkg/apis/config/defaults"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
+)
+
+const (
+	// KindVersion is the version of kind whose files are in node images; go.mod
+	// requires the same.
+	KindVersion = "v0.33.0"
+	// BalancerName is the image that kind starts as a load balancer: Image in
+	// pkg/cluster/internal/loadbalancer.
+	BalancerName = "docker.io/envoyproxy/envoy:v1.36.2"
+	// publishedNodes is where kind publishes node images.
+	publishedNodes = "docker.io/kindest/node"
+	// answerTimeout is how long a registry may take until it says that it has an
+	// image. How long the image takes to come is another matter.
+	answerTimeout = 10 * time.Second
+)
+
+// publishedNode is kind's image of a version of Kubernetes, with its digest where
+// this version of kind knows it.
+func publishedNode(version string) string {
+	name, _, _ := strings.Cut(defaults.Image, "@")
+	if _, tag, ok := strings.Cut(name, ":"); ok && tag == version {
+		return defaults.Image
+	}
+	return publishedNodes + ":" + version
+}
+
+// pull gets an image from its registry.
+func (b *builder) pull(ctx context.Context, name string) error {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(b.answer, func() {
+		cancel(fmt.Errorf("no registry has answered within %s", b.answer))
+	})
+	defer timer.Stop()
+	b.status("asking the registry for %s", name)
+	c := b.engine.command("pull", name)
+	c.Lines = func(line string) {
+		if strings.Contains(line, "Pulling from") {
+			timer.Stop()
+		}
+		b.status("pulling %s: %s", name, line)
+	}
+	_, err := b.engine.do(inner, c)
+	return err
+}
+
+// reason is an error in one line, for saying why something else was done.
+func reason(err error) string {
+	var failed *command.Error
+	if errors.As(err, &failed) && failed.Output != "" {
+		lines := strings.Split(failed.Output, "\n")
+		return strings.TrimSpace(lines[len(lines)-1])
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// published makes sure that the engine has a published image; why says how come.
+func (b *builder) published(ctx context.Context, name string) (why string, err error) {
+	if has, err := b.engine.has(ctx, name); err != nil {
+		return "", err
+	} else if has {
+		return "the engine has the published one", nil
+	}
+	if err := b.pull(ctx, name); err != nil {
+		return "", err
+	}
+	b.say("pulled %s", name)
+	return "the registry has it", nil
+}
+
+// publishedOnly is published for those who want no other.
+func (b *builder) publishedOnly(ctx context.Context, name string) (string, error) {
+	why, err := b.published(ctx, name)
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("the published image %s cannot be had: %w\n\tThe source %q builds one without a registry", name, err, SourceBuild)
+	}
+	return why, err
+}

@@ -1,0 +1,45 @@
+package image
+
+import (
+	"fmt"
+	"syscall"
+)
+
+const (
+	// cacheSpace is what the making of an image takes in the cache: the root file
+	// system as files and as a tar file, and a copy of the image.
+	cacheSpace = 2 << 30
+	// engineSpace is what it takes in the data directory of the engine, the
+	// archive that is being loaded included.
+	engineSpace = 3 << 30
+)
+
+// freeSpace returns how many bytes an ordinary user may still write to a file
+// system.
+func freeSpace(dir string) (uint64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, err
+	}
+	return s.Bavail * uint64(s.Bsize), nil
+}
+
+// needSpace says beforehand that a disk will be full. Where nobody knows how much is
+// free, such as in the directory of an engine on another machine, it is tried.
+func (b *builder) needSpace(dir string, need uint64, advice string) error {
+	if dir == "" {
+		return nil
+	}
+	if free, err := b.free(dir); err == nil && free < need {
+		return fmt.Errorf("%s are free in %s, and making images takes about %s there: %s", size(free), dir, size(need), advice)
+	}
+	return nil
+}
+
+// size writes a number of bytes for people.
+func size(n uint64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
+}

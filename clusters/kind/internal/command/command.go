@@ -1,0 +1,224 @@
+// Package command runs external programs, such as docker and debootstrap, and
+// makes errors of their failures that say what was run, what it wrote last, and
+// what to do where a program is missing.
+//
+// The tests run the shell and need nothing else.
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// patience is how long a program gets to end after it was told to.
+const patience = 10 * time.Second
+
+// Command is an external program with its arguments. Name alone is needed.
+type Command struct {
+	// Name is looked up in PATH.
+	Name string
+	Args []string
+	// Env is added to the environment of this process.
+	Env []string
+	// Stdin is what the program reads; nothing if nil.
+	Stdin io.Reader
+	// Stdout takes the place of the returned output.
+	Stdout io.Writer
+	// Lines is called with each line of standard output (unless Stdout is
+	// set) and of standard error as it comes, never twice at once.
+	Lines func(string)
+	// Package is the Debian package that has the program, for the error where
+	// it is missing.
+	Package string
+	// OwnMounts gives the program a mount namespace of its own, so that what
+	// it mounts is gone when it is. It takes root.
+	OwnMounts bool
+}
+
+// Error is a program that failed.
+type Error struct {
+	// Command is the command line.
+	Command string
+	// Output is the end of what it wrote, standard error included.
+	Output string
+	// Err is the exit status, or why it could not be run.
+	Err error
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s: %v", e.Command, e.Err)
+	if e.Output != "" {
+		text += "\n\t" + strings.ReplaceAll(e.Output, "\n", "\n\t")
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// MissingError is a program that is not installed.
+type MissingError struct {
+	Name    string
+	Package string
+}
+
+func (e *MissingError) Error() string {
+	text := fmt.Sprintf("%s is not in PATH", e.Name)
+	if e.Package != "" {
+		text += fmt.Sprintf(": install it (on Debian: apt-get install %s)", e.Package)
+	}
+	return text
+}
+
+// Run runs the program and returns what it wrote to standard output. When ctx
+// ends, it and what it started get SIGTERM, and SIGKILL after ten seconds; the
+// error is the cause of ctx then. Other failures are an *Error or a
+// *MissingError.
+func (c Command) Run(ctx context.Context) (string, error) {
+	path, err := c.find()
+	if err != nil {
+		return "", err
+	}
+	// The signal at the parent's death is tied to the thread that forked.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	cmd := exec.CommandContext(ctx, path, c.Args...)
+	cmd.Env = append(os.Environ(), c.Env...)
+	cmd.Stdin = c.Stdin
+	// A group of its own, so that the terminal's Ctrl-C comes by way of ctx.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if c.OwnMounts {
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = patience
+
+	var stdout bytes.Buffer
+	said := &tail{lines: c.Lines}
+	cmd.Stdout, cmd.Stderr = c.Stdout, said.stream(nil)
+	if c.Stdout == nil {
+		cmd.Stdout = said.stream(&stdout)
+	}
+	err = cmd.Run()
+	// What ignored SIGTERM must not outlive this call.
+	if ctx.Err() != nil && cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	switch {
+	case err == nil:
+		return stdout.String(), nil
+	case ctx.Err() != nil:
+		return stdout.String(), fmt.Errorf("%s: stopped: %w", c, context.Cause(ctx))
+	}
+	return stdout.String(), &Error{Command: c.String(), Output: said.String(), Err: err}
+}
+
+func (c Command) find() (string, error) {
+	path, err := exec.LookPath(c.Name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound):
+	default:
+		return "", &Error{Command: c.String(), Err: err}
+	}
+	// Programs for root are often not in the PATH of sudo and of services.
+	for _, folder := range []string{"/usr/sbin/", "/sbin/"} {
+		if path, err := exec.LookPath(folder + c.Name); err == nil {
+			return path, nil
+		}
+	}
+	return "", &MissingError{Name: c.Name, Package: c.Package}
+}
+
+// String is the command line, shortened where it is long.
+func (c Command) String() string {
+	const most = 200
+	words := []string{c.Name}
+	for _, word := range c.Args {
+		if word == "" || strings.ContainsAny(word, " \t\n\"'`$&|;<>(){}*?\\") {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		words = append(words, word)
+	}
+	line := strings.Join(strings.Fields(strings.Join(words, " ")), " ")
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + " ..."
+	}
+	return line
+}
+
+// tail keeps the last lines of several streams.
+type tail struct {
+	mu    sync.Mutex
+	lines func(string)
+	kept  []string
+	open  []*stream
+}
+
+// stream is one of the streams; it copies to all, where there is one.
+type stream struct {
+	tail *tail
+	all  *bytes.Buffer
+	rest []byte
+}
+
+func (t *tail) stream(all *bytes.Buffer) io.Writer {
+	s := &stream{tail: t, all: all}
+	t.open = append(t.open, s)
+	return s
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	s.tail.mu.Lock()
+	defer s.tail.mu.Unlock()
+	if s.all != nil {
+		s.all.Write(p)
+	}
+	s.rest = append(s.rest, p...)
+	for {
+		// Progress bars end their lines with a carriage return.
+		end := bytes.IndexAny(s.rest, "\r\n")
+		if end < 0 {
+			break
+		}
+		s.tail.line(string(s.rest[:end]))
+		s.rest = s.rest[end+1:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) line(line string) {
+	const most = 12
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	if t.lines != nil {
+		t.lines(line)
+	}
+	if t.kept = append(t.kept, line); len(t.kept) > most {
+		t.kept = t.kept[1:]
+	}
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := t.kept
+	for _, s := range t.open {
+		if rest := strings.TrimSpace(string(s.rest)); rest != "" {
+			kept = append(kept, rest)
+		}
+	}
+	return strings.Join(kept, "\n")
+}

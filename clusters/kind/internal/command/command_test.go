@@ -1,0 +1,98 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func shell(script string) Command { return Command{Name: "sh", Args: []string{"-c", script}} }
+
+func TestOutput(t *testing.T) {
+	c := shell(`read line; echo "$line $WORD"; echo aside >&2; printf last`)
+	c.Stdin, c.Env = strings.NewReader("hello\n"), []string{"WORD=world"}
+	var lines []string
+	c.Lines = func(line string) { lines = append(lines, line) }
+	got, err := c.Run(t.Context())
+	if err != nil || got != "hello world\nlast" {
+		t.Errorf("output = %q, %v", got, err)
+	}
+	slices.Sort(lines) // the two streams come in any order
+	if want := []string{"aside", "hello world"}; !slices.Equal(lines, want) {
+		t.Errorf("lines = %q, want %q", lines, want)
+	}
+
+	var b bytes.Buffer
+	c = shell("echo elsewhere")
+	c.Stdout = &b
+	if got, err := c.Run(t.Context()); err != nil || got != "" || b.String() != "elsewhere\n" {
+		t.Errorf("output = %q, elsewhere %q, %v", got, b.String(), err)
+	}
+}
+
+func TestFailure(t *testing.T) {
+	_, err := shell(`for i in $(seq 50); do echo "line $i"; done; printf 'no space left' >&2; exit 7`).Run(t.Context())
+	var failed *Error
+	if !errors.As(err, &failed) {
+		t.Fatalf("error = %v", err)
+	}
+	for _, want := range []string{"sh -c 'for i in", "exit status 7", "\n\tline 50", "\n\tno space left"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "line 20\n") {
+		t.Errorf("the error has all of the output: %v", err)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	_, err := Command{Name: "no-such-program", Package: "some-package"}.Run(t.Context())
+	var missing *MissingError
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "apt-get install some-package") {
+		t.Errorf("error = %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(file, []byte("text"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Command{Name: file}).Run(t.Context()); err == nil || errors.As(err, &missing) {
+		t.Errorf("error of a file that is no program = %v", err)
+	}
+}
+
+// What the program started ends with it, and the cause is told.
+func TestStops(t *testing.T) {
+	cause := errors.New("nobody answered")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	c := shell(`sleep 1000 & echo started; wait`)
+	c.Lines = func(string) { cancel(cause) }
+	start := time.Now()
+	if _, err := c.Run(ctx); !errors.Is(err, cause) || !strings.Contains(err.Error(), "stopped") {
+		t.Errorf("error = %v", err)
+	}
+	// The child holds the streams: had it not ended, there had been a wait.
+	if took := time.Since(start); took >= patience {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestString(t *testing.T) {
+	for want, c := range map[string]Command{
+		"docker version":                         {Name: "docker", Args: []string{"version"}},
+		`sh -c 'echo "a b"' ''`:                  {Name: "sh", Args: []string{"-c", `echo "a b"`, ""}},
+		`sh -c 'it'\''s'`:                        {Name: "sh", Args: []string{"-c", "it's"}},
+		"x " + strings.Repeat("y", 198) + " ...": {Name: "x", Args: []string{strings.Repeat("y", 300)}},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

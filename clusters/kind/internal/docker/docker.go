@@ -1,0 +1,102 @@
+// Package docker runs the docker command line on one engine. The command, rather than a
+// client library, is what kind itself uses, so that a machine that can run the one can
+// run the other.
+//
+// Its tests, and those of packages that use it, put a script named docker in front of
+// PATH.
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/command"
+)
+
+// CLI is the docker command line for one engine.
+type CLI struct {
+	// Host is that engine's address, as in DOCKER_HOST; empty for the engine that
+	// the command finds by itself.
+	Host string
+}
+
+// Says tells whether the output of a failed command holds words.
+func Says(err error, words string) bool {
+	var e *command.Error
+	return errors.As(err, &e) && strings.Contains(strings.ToLower(e.Output), strings.ToLower(words))
+}
+
+// env is what the environment is to have besides.
+func (c CLI) env() []string {
+	if c.Host == "" {
+		return nil
+	}
+	return []string{"DOCKER_HOST=" + c.Host}
+}
+
+// Run runs a command and returns what it wrote to its standard output, without the
+// white space around it. What fails is as for command.Command.
+func (c CLI) Run(ctx context.Context, args ...string) (string, error) {
+	return c.RunWith(ctx, nil, args...)
+}
+
+// RunWith is Run for a command that reads something.
+func (c CLI) RunWith(ctx context.Context, in io.Reader, args ...string) (string, error) {
+	out, err := command.Command{Name: "docker", Args: args, Env: c.env(), Stdin: in, Package: "docker.io"}.Run(ctx)
+	return strings.TrimSpace(out), err
+}
+
+// Start returns a command that is not started yet, in a process group of its own, so that
+// Ctrl-C reaches this program alone.
+func (c CLI) Start(args ...string) *exec.Cmd {
+	cmd := exec.Command("docker", args...)
+	cmd.Env = append(os.Environ(), c.env()...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// Container is what is known of a container.
+type Container struct {
+	Name  string
+	State struct {
+		Running bool
+		Paused  bool
+	}
+	Config struct {
+		Labels map[string]string
+	}
+	NetworkSettings struct {
+		Networks map[string]struct {
+			IPAddress string
+		}
+	}
+}
+
+// Inspect returns what is known of containers, in their order.
+func (c CLI) Inspect(ctx context.Context, names ...string) ([]Container, error) {
+	out, err := c.Run(ctx, append([]string{"container", "inspect"}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	var all []Container
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		return nil, fmt.Errorf("docker container inspect %s: reading its answer: %w", strings.Join(names, " "), err)
+	}
+	for i := range all {
+		all[i].Name = strings.TrimPrefix(all[i].Name, "/")
+	}
+	return all, nil
+}
+
+// List returns the names of all containers with a label, whether they run or not.
+func (c CLI) List(ctx context.Context, label string) ([]string, error) {
+	out, err := c.Run(ctx, "ps", "--all", "--filter", "label="+label, "--format", "{{.Names}}")
+	return strings.Fields(out), err
+}

@@ -1,0 +1,124 @@
+package kind
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+)
+
+// network is a cluster's own network in the engine. A subnet that is asked for, rather
+// than one that the engine picks, lets containers have addresses of their choice.
+type network struct {
+	name   string
+	subnet netip.Prefix
+}
+
+// networkName is that of a cluster's network.
+func networkName(cluster string) string { return "holdfast-" + cluster }
+
+// subnets are those that networks are made of, in turn: few, far from the engine's own.
+func subnets() []netip.Prefix {
+	var all []netip.Prefix
+	for third := range byte(250) {
+		all = append(all, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88, third, 0}), 24))
+	}
+	return all
+}
+
+// makeNetwork makes the network of a cluster in the first subnet that is free.
+func makeNetwork(ctx context.Context, cli docker.CLI, cluster string) (network, error) {
+	if err := removeNetwork(ctx, cli, cluster); err != nil { // of a cluster that is gone
+		return network{}, err
+	}
+	for _, subnet := range subnets() {
+		n := network{name: networkName(cluster), subnet: subnet}
+		_, err := cli.Run(ctx, "network", "create", "--driver", "bridge", "--subnet", subnet.String(),
+			"--gateway", n.gateway().String(), "--label", networkLabel+"="+cluster,
+			"--opt", "com.docker.network.bridge.enable_ip_masquerade=true", n.name)
+		switch {
+		case err == nil:
+			return n, nil
+		case docker.Says(err, "overlaps"):
+		default:
+			return network{}, fmt.Errorf("making the network of cluster %s: %w", cluster, err)
+		}
+	}
+	return network{}, fmt.Errorf("making the network of cluster %s: every subnet of 10.88.0.0/16 is taken; remove networks with `docker network prune`", cluster)
+}
+
+// networkLabel marks the networks of clusters.
+const networkLabel = "dev.holdfast.cluster"
+
+func removeNetwork(ctx context.Context, cli docker.CLI, cluster string) error {
+	if _, err := cli.Run(ctx, "network", "rm", networkName(cluster)); err != nil &&
+		!docker.Says(err, "no such network") && !docker.Says(err, "not found") {
+		return fmt.Errorf("removing the network of cluster %s: %w", cluster, err)
+	}
+	return nil
+}
+
+// gateway is the engine's own address on the network, and the harness's.
+func (n network) gateway() netip.Addr { return n.subnet.Addr().Next() }
+
+// balancer is the address that the load balancer gets: it has to be known before there
+// is one, since the API servers' certificates carry it.
+func (n network) balancer() netip.Addr {
+	a := n.subnet.Addr().As4()
+	a[3] = 250
+	return netip.AddrFrom4(a)
+}
+
+// pin gives every container of a cluster its address for good. Without it they get
+// the next free ones whenever they start.
+func (n network) pin(ctx context.Context, cli docker.CLI, cluster string) error {
+	names, err := cli.List(ctx, clusterLabel+"="+cluster)
+	if err != nil {
+		return fmt.Errorf("pinning the addresses of cluster %s: %w", cluster, err)
+	}
+	all, err := cli.Inspect(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("pinning the addresses of cluster %s: %w", cluster, err)
+	}
+	slices.SortFunc(all, func(a, b docker.Container) int { return cmp.Compare(a.Name, b.Name) })
+	for _, c := range all {
+		address := c.NetworkSettings.Networks[n.name].IPAddress
+		if c.Config.Labels[roleLabel] == balancerRole {
+			address = n.balancer().String()
+		}
+		if address == "" {
+			return fmt.Errorf("pinning the addresses of cluster %s: %s has none in the network %s", cluster, c.Name, n.name)
+		}
+		for _, args := range [][]string{
+			{"network", "disconnect", n.name, c.Name},
+			{"network", "connect", "--ip", address, n.name, c.Name},
+		} {
+			if _, err := cli.Run(ctx, args...); err != nil {
+				return fmt.Errorf("pinning the address %s of %s: %w", address, c.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// role of containers.
+const (
+	controlPlaneRole = "control-plane"
+	workerRole       = "worker"
+	balancerRole     = "external-load-balancer"
+)
+
+// kindOrder sorts nodes as kind numbers them: a name without a number is the first.
+func kindOrder(a, b string) int {
+	number := func(s string) (string, string) {
+		head := strings.TrimRight(s, "0123456789")
+		return head, s[len(head):]
+	}
+	ha, na := number(a)
+	hb, nb := number(b)
+	return cmp.Or(cmp.Compare(ha, hb), cmp.Compare(len(na), len(nb)), cmp.Compare(na, nb))
+}

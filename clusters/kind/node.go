@@ -1,0 +1,151 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// node is a container of the cluster. Its agent gives it abilities on components,
+// certificates and etcd's data.
+type node struct {
+	*agent.Client
+	cluster *Cluster
+	name    string
+	address netip.Addr
+	role    string
+	// spec is what was asked for, etcd the version that kubeadm chose; for
+	// control-plane nodes only.
+	spec clusters.Node
+	etcd string
+
+	mu    sync.Mutex
+	guard *guard // guarded by mu; of what was done to the container last
+}
+
+var (
+	_ framework.Node            = (*node)(nil)
+	_ framework.Zoner           = (*node)(nil)
+	_ framework.PowerSwitch     = (*node)(nil)
+	_ framework.ProcessReporter = (*node)(nil)
+	_ framework.Killer          = (*node)(nil)
+	_ framework.Freezer         = (*node)(nil)
+	_ framework.CrashLooper     = (*node)(nil)
+
+	_ framework.AuditReader        = (*node)(nil)
+	_ framework.CertificateFaulter = (*node)(nil)
+	_ framework.EtcdOperator       = (*node)(nil)
+)
+
+// Name implements framework.Node.
+func (n *node) Name() string { return n.name }
+
+// Address implements framework.Node.
+func (n *node) Address() netip.Addr { return n.address }
+
+// Zone implements framework.Zoner.
+func (n *node) Zone() string { return n.spec.Zone }
+
+// Components implements framework.Node.
+func (n *node) Components() []framework.Component {
+	return []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}
+}
+
+// unplugFor is how long a node that loses power is cut off for: longer than ending its
+// processes takes, and shorter than it takes to start again.
+const unplugFor = 4 * time.Second
+
+// unplug cuts the node off for a moment.
+func (n *node) unplug(ctx context.Context) error {
+	party := n.party()
+	var links []framework.Link
+	for _, other := range n.cluster.Parties() {
+		if other != party {
+			links = append(links, framework.Link{From: party, To: other}, framework.Link{From: other, To: party})
+		}
+	}
+	_, err := n.cluster.Impair(ctx, links, framework.Impairment{Cut: true}, unplugFor)
+	if err != nil {
+		return fmt.Errorf("cutting %s off before it loses power: %w", n.name, err)
+	}
+	return nil
+}
+
+// party is the node's name on the network.
+func (n *node) party() string {
+	switch n.role {
+	case balancerRole:
+		return framework.BalancerHost
+	case workerRole:
+		return framework.WorkersHost
+	}
+	return n.name
+}
+
+// host returns the balancer for its component.
+func (c *Cluster) host(component framework.Component) (*node, error) {
+	if component == framework.LoadBalancer && c.balancer != nil {
+		return c.balancer, nil
+	}
+	return nil, fmt.Errorf("cluster %s runs no %s", c.Name(), component)
+}
+
+// Process implements framework.ProcessReporter.
+func (c *Cluster) Process(ctx context.Context, component framework.Component) (framework.Process, error) {
+	n, err := c.host(component)
+	if err != nil {
+		return framework.Process{}, err
+	}
+	return n.Process(ctx, component)
+}
+
+// Kill implements framework.Killer.
+func (c *Cluster) Kill(ctx context.Context, component framework.Component, hold time.Duration) error {
+	n, err := c.host(component)
+	if err != nil {
+		return err
+	}
+	return n.Kill(ctx, component, hold)
+}
+
+// Stop implements framework.Stopper.
+func (c *Cluster) Stop(ctx context.Context, component framework.Component, hold time.Duration) error {
+	n, err := c.host(component)
+	if err != nil {
+		return err
+	}
+	return n.Stop(ctx, component, hold)
+}
+
+// Start implements framework.Starter.
+func (c *Cluster) Start(ctx context.Context, component framework.Component) error {
+	n, err := c.host(component)
+	if err != nil {
+		return err
+	}
+	return n.Start(ctx, component)
+}
+
+// Freeze implements framework.Freezer.
+func (c *Cluster) Freeze(ctx context.Context, component framework.Component, ttl time.Duration) error {
+	n, err := c.host(component)
+	if err != nil {
+		return err
+	}
+	return n.Freeze(ctx, component, ttl)
+}
+
+// Thaw implements framework.Freezer.
+func (c *Cluster) Thaw(ctx context.Context, component framework.Component) error {
+	n, err := c.host(component)
+	if err != nil {
+		return err
+	}
+	return n.Thaw(ctx, component)
+}

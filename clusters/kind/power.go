@@ -1,0 +1,101 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// nothingDone is an error that is framework.ErrNothingDone.
+type nothingDone string
+
+func (e nothingDone) Error() string { return string(e) }
+
+func (e nothingDone) Is(target error) bool { return target == framework.ErrNothingDone }
+
+// state asks the engine for the state of the node's container.
+func (n *node) state(ctx context.Context) (docker.Container, error) {
+	all, err := n.cluster.cli.Inspect(ctx, n.name)
+	if err != nil {
+		return docker.Container{}, fmt.Errorf("asking for the state of %s: %w", n.name, err)
+	}
+	return all[0], nil
+}
+
+// PowerOff implements framework.PowerSwitch: the container is killed, having lost its
+// network first, so that its end is not heard.
+func (n *node) PowerOff(ctx context.Context, ttl time.Duration) error {
+	return n.takeAway(ctx, "start", ttl, func(ctx context.Context) error {
+		if err := n.unplug(ctx); err != nil {
+			return err
+		}
+		_, err := n.cluster.cli.Run(ctx, "kill", n.name)
+		return err
+	})
+}
+
+// PowerOn implements framework.PowerSwitch.
+func (n *node) PowerOn(ctx context.Context) error { return n.bringBack(ctx, "start") }
+
+// Powered implements framework.PowerSwitch.
+func (n *node) Powered(ctx context.Context) (bool, error) {
+	c, err := n.state(ctx)
+	return c.State.Running, err
+}
+
+// Pause implements framework.Pauser.
+func (n *node) Pause(ctx context.Context, ttl time.Duration) error {
+	return n.takeAway(ctx, "unpause", ttl, func(ctx context.Context) error {
+		_, err := n.cluster.cli.Run(ctx, "pause", n.name)
+		return err
+	})
+}
+
+// Unpause implements framework.Pauser.
+func (n *node) Unpause(ctx context.Context) error { return n.bringBack(ctx, "unpause") }
+
+// Paused implements framework.Pauser.
+func (n *node) Paused(ctx context.Context) (bool, error) {
+	c, err := n.state(ctx)
+	return c.State.Paused, err
+}
+
+// takeAway does something to the container that verb undoes, once a guard counts.
+func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do func(context.Context) error) error {
+	if ttl <= 0 {
+		return nothingDone("it needs a time to live above zero")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch c, err := n.state(ctx); {
+	case err != nil:
+		return err
+	case c.State.Paused:
+		return nothingDone(n.name + " is paused already")
+	case !c.State.Running:
+		return nothingDone(n.name + " is powered off already")
+	}
+	n.guard.end() // of one that came back by itself
+	var err error
+	order := guardOrder{Engine: n.cluster.o.Engine, Container: n.name, Verb: verb, After: ttl}
+	if n.guard, err = startGuard(order); err != nil {
+		return err
+	}
+	return do(ctx)
+}
+
+// bringBack undoes what takeAway did; it does nothing where that is undone.
+func (n *node) bringBack(ctx context.Context, verb string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	back, err := guardOrder{Container: n.name, Verb: verb}.carryOut(ctx, n.cluster.cli)
+	if err != nil || !back {
+		return fmt.Errorf("%s of %s: %w", verb, n.name, err)
+	}
+	n.guard.end()
+	n.guard = nil
+	return nil
+}

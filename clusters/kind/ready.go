@@ -1,0 +1,147 @@
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// readyLimit is how long a cluster may take, when kubeadm is done, until it is ready.
+// It takes some ten seconds; the limit is for machines that are very slow.
+const readyLimit = 5 * time.Minute
+
+// Ready returns when every API server is ready, directly and through the balancer, each
+// elected component has a holder, and all nodes and all pods of the system are ready.
+// Otherwise it says which is not, and why.
+func (c *Cluster) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
+	defer cancel()
+	g, gctx := errgroup.WithContext(ctx)
+	for _, e := range c.Entrances() {
+		g.Go(func() error {
+			if _, err := await.API(gctx, e, "/readyz", await.Anything); err != nil {
+				return fmt.Errorf("%s %s is not ready: %w", e.Kind, e.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	e := c.Entrances()[0]
+	if _, err := await.API(ctx, e, "/api/v1/nodes", c.nodesReady); err != nil {
+		return err
+	}
+	if _, err := await.API(ctx, e, "/api/v1/namespaces/kube-system/pods", c.podsReady); err != nil {
+		return err
+	}
+	for _, elected := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
+		if !c.elects(elected) {
+			continue
+		}
+		if _, err := await.API(ctx, e, await.LeasePath(elected), await.Holder); err != nil {
+			return fmt.Errorf("no %s leads: %w", elected, err)
+		}
+	}
+	return nil
+}
+
+// elects tells whether leader election is on for a component on every node.
+func (c *Cluster) elects(component framework.Component) bool {
+	for _, n := range c.nodes {
+		if n.spec.ExtraArgs[component]["leader-elect"] == "false" {
+			return false
+		}
+	}
+	return true
+}
+
+// nodesReady likes a list that has every node ready.
+func (c *Cluster) nodesReady(body []byte) error {
+	var list corev1.NodeList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return fmt.Errorf("reading the list of nodes: %w", err)
+	}
+	there := map[string]corev1.Node{}
+	for _, n := range list.Items {
+		there[n.Name] = n
+	}
+	var problems []error
+	for _, n := range append(c.nodes[:len(c.nodes):len(c.nodes)], c.workers...) {
+		node, ok := there[n.name]
+		if !ok {
+			problems = append(problems, fmt.Errorf("node %s has not registered: its kubelet's log is journalctl -u kubelet on it", n.name))
+			continue
+		}
+		if why := notReady(node); why != "" {
+			problems = append(problems, fmt.Errorf("node %s is not ready: %s", n.name, why))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// notReady says why a node is not ready; empty where it is.
+func notReady(n corev1.Node) string {
+	for _, condition := range n.Status.Conditions {
+		if condition.Type != corev1.NodeReady {
+			continue
+		}
+		if condition.Status == corev1.ConditionTrue {
+			return ""
+		}
+		return strings.TrimSpace(condition.Reason + ": " + condition.Message)
+	}
+	return "its kubelet has said nothing yet"
+}
+
+// podsReady likes a list in which each pod is ready, or done.
+func (c *Cluster) podsReady(body []byte) error {
+	var list corev1.PodList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return fmt.Errorf("reading the list of pods: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return errors.New("the system has no pods")
+	}
+	var problems []error
+	for _, p := range list.Items {
+		if why := podNotReady(p); why != "" {
+			problems = append(problems, fmt.Errorf("pod %s on %s is not ready: %s", p.Name, p.Spec.NodeName, why))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// podNotReady says why a pod is not ready; empty where it is, or is done.
+func podNotReady(p corev1.Pod) string {
+	if p.Status.Phase == corev1.PodSucceeded {
+		return ""
+	}
+	why := string(p.Status.Phase)
+	for _, condition := range p.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			return ""
+		}
+		if condition.Status != corev1.ConditionTrue && condition.Message != "" {
+			why = condition.Message
+		}
+	}
+	for _, container := range p.Status.ContainerStatuses {
+		switch state := container.State; {
+		case state.Waiting != nil && state.Waiting.Reason != "":
+			why += fmt.Sprintf("; %s waits: %s %s", container.Name, state.Waiting.Reason, state.Waiting.Message)
+		case state.Terminated != nil:
+			why += fmt.Sprintf("; %s ended: %s, exit code %d", container.Name, state.Terminated.Reason, state.Terminated.ExitCode)
+		}
+	}
+	return strings.TrimSpace(why)
+}

@@ -1,0 +1,137 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// inside marks the copy of the test that runs in the engine's network.
+const inside = "HOLDFAST_TEST_KIND_INSIDE"
+
+// TestForReal makes a cluster in a real engine and breaks it. It takes root, what
+// docs/kind.md says, and some minutes:
+//
+//	HOLDFAST_TEST_KIND=1 go test ./clusters/kind -run ForReal -v -timeout 60m
+func TestForReal(t *testing.T) {
+	if os.Getenv("HOLDFAST_TEST_KIND") == "" {
+		t.Skip("set HOLDFAST_TEST_KIND=1")
+	}
+	spec := clusters.Default()
+	spec.Metadata.Name = "holdfast-test"
+	spec.Spec.Workers = 1
+	if os.Getenv(inside) == "" {
+		if err := (Provider{}).Prepare(t.Context(), clusters.Preparation{Progress: func(s string) { t.Log(s) }}, spec); err != nil {
+			t.Fatal(err)
+		}
+		cmd, err := Provider{}.Command(t.Context(), "-test.run=^TestForReal$", "-test.v", "-test.timeout=30m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(os.Environ(), inside+"=1")
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	made, err := Provider{}.Create(t.Context(), spec, clusters.Options{Dir: t.TempDir(), LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := made.(*heldCluster).Cluster
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := made.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if left, err := c.cli.List(ctx, clusterLabel+"="+c.Name()); err != nil || len(left) > 0 {
+			t.Errorf("containers that are left: %v, %v", left, err)
+		}
+	})
+	t.Run("taken", func(t *testing.T) {
+		again := *spec
+		again.Metadata.Name = c.Name()
+		e, err := engine.Find(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Create(t.Context(), &again, Options{Engine: e.Host, Dir: t.TempDir()}); !errors.Is(err, ErrExists) {
+			t.Errorf("a second cluster of the name: %v", err)
+		}
+	})
+	t.Run("processes", func(t *testing.T) {
+		for _, n := range c.nodes {
+			for _, component := range append(n.Components(), framework.NodeAgent, framework.ContainerRuntime) {
+				if p, err := n.Process(t.Context(), component); err != nil || p.PID == 0 || p.State == "" {
+					t.Errorf("%s on %s: %+v, %v", component, n.name, p, err)
+				}
+			}
+		}
+	})
+	for _, test := range []struct {
+		fault, on string
+		params    map[string]string
+	}{
+		{"kill", "kcm/active", nil},
+		{"kill", "etcd/leader", nil},
+		{"kill", "apiserver/1", nil},
+		{"freeze", "etcd/follower", nil},
+		{"stop", "scheduler/active", nil},
+		{"kill", "balancer", nil},
+		{"isolate", "node/follower", nil},
+		{"loss", "node/1", map[string]string{"share": "30%"}},
+		{"latency", "node/1", map[string]string{"delay": "20ms", "peer": "2,3"}},
+		{"cert-expired", "apiserver/2", nil},
+		{"power-off", "node/follower", nil},
+	} {
+		t.Run(test.fault+" "+test.on, func(t *testing.T) {
+			board := fault.NewBoard(c, func(fault.Entry) {})
+			e, err := board.Inject(t.Context(), test.fault, test.on, fault.Params{TTL: time.Minute, Values: test.params})
+			if err != nil || !e.Effect.Proven {
+				t.Fatalf("%+v, %v", e, err)
+			}
+			t.Log(e.Effect.What)
+			healed, err := board.Heal(t.Context(), e.ID)
+			if err != nil || len(healed) != 1 || healed[0].Healing == nil || !healed[0].Healing.Proven {
+				t.Fatalf("%+v, %v", healed, err)
+			}
+			t.Log(healed[0].Healing.What)
+			if err := c.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	// Nobody brings it back but its guard.
+	t.Run("power comes back by itself", func(t *testing.T) {
+		n := c.nodes[2]
+		if err := n.PowerOff(t.Context(), 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if on, err := n.Powered(t.Context()); err != nil || on {
+			t.Fatalf("powered: %t, %v", on, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
+			if on, err := n.Powered(ctx); err != nil || !on {
+				return errors.Join(errors.New("it is off"), err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package local
+
+import (
+	"context"
+	"os/exec"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+)
+
+// Provider makes clusters in sandboxes.
+type Provider struct{}
+
+var _ clusters.Provider = Provider{}
+
+// Name implements clusters.Provider.
+func (Provider) Name() string { return "local" }
+
+// Lacks implements clusters.Provider.
+func (Provider) Lacks(c *clusters.Cluster) string { return Missing(c) }
+
+// Prepare implements clusters.Provider: it fetches binaries.
+func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clusters.Cluster) error {
+	for _, c := range all {
+		for _, b := range Binaries(c) {
+			if _, err := release.Ensure(ctx, b.Product, b.Version, p.Release); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Command implements clusters.Provider.
+func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	return Command(ctx, SandboxOptions{}, args...)
+}
+
+// Explain implements clusters.Provider.
+func (Provider) Explain(err error) error { return ExplainStart(err) }
+
+// Create implements clusters.Provider.
+func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
+	made, err := Create(ctx, c, Options{Dir: o.Dir, LogDir: o.LogDir, DataDir: o.DataDir, Seed: o.Seed, Progress: o.Progress})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}

@@ -1,0 +1,56 @@
+package procfs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is one process, told from a later one of its number by the time of
+// its start.
+type Process struct {
+	// Proc is a /proc, and PID the number of the process in it.
+	Proc string
+	PID  int
+	// Stat is how the process was when it was looked at.
+	Stat
+}
+
+// Over tells whether the process has ended.
+func (p Process) Over() bool {
+	st, err := ReadStat(p.Proc, p.PID)
+	return err != nil || st.StartTicks != p.StartTicks || st.State == "Z" || st.State == "X"
+}
+
+// Signal sends a signal to this very process, and never to one that has taken
+// its number; os.ErrProcessDone where it has ended.
+func (p Process) Signal(sig syscall.Signal) error {
+	dir, err := os.Open(filepath.Join(p.Proc, strconv.Itoa(p.PID)))
+	if err != nil {
+		return os.ErrProcessDone
+	}
+	defer dir.Close()
+	if p.Over() {
+		return os.ErrProcessDone
+	}
+	control, err := dir.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	// A directory of /proc stands for its process as a pidfd does.
+	err = control.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+	switch {
+	case err != nil:
+		return err
+	case sent == unix.ESRCH:
+		return os.ErrProcessDone
+	case sent != nil:
+		return fmt.Errorf("%s to process %d: %w", unix.SignalName(sig), p.PID, sent)
+	}
+	return nil
+}

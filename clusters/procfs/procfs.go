@@ -1,0 +1,106 @@
+// Package procfs reads what the kernel tells about processes in a /proc: that of
+// this process or, by its path, that of another PID namespace.
+package procfs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ClockTick is the unit of times in /proc/PID/stat (USER_HZ, 100 a second on
+// every architecture that Go runs on).
+const ClockTick = 10 * time.Millisecond
+
+// Stat is what /proc/PID/stat tells about a process.
+type Stat struct {
+	State      string // its letter: R, S, D, T, Z
+	Parent     int
+	CPU        time.Duration // in user and in kernel mode
+	StartTicks uint64        // since the boot of the kernel
+}
+
+// Ended tells whether the process has ended, and at most waits to be reaped.
+func (s Stat) Ended() bool { return s.State == "Z" || s.State == "X" }
+
+// ReadStat reads the state of a process from a /proc.
+func ReadStat(proc string, pid int) (Stat, error) {
+	file := filepath.Join(proc, strconv.Itoa(pid), "stat")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return Stat{}, err
+	}
+	// The command stands in parentheses and may hold anything but a newline.
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(f) < 20 {
+		return Stat{}, fmt.Errorf("%s has %d fields after the command", file, len(f))
+	}
+	st := Stat{State: f[0]}
+	var user, system uint64
+	for field, value := range map[int]*uint64{11: &user, 12: &system, 19: &st.StartTicks} {
+		if *value, err = strconv.ParseUint(f[field], 10, 64); err != nil {
+			return Stat{}, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	if st.Parent, err = strconv.Atoi(f[1]); err != nil {
+		return Stat{}, fmt.Errorf("%s: %w", file, err)
+	}
+	st.CPU = time.Duration(user+system) * ClockTick
+	return st, nil
+}
+
+// Find returns the processes of a /proc whose arguments suit. A process that
+// has ended and waits to be reaped has none.
+func Find(proc string, suit func(args []string) bool) ([]int, error) {
+	entries, err := os.ReadDir(proc)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if args := Arguments(proc, pid); len(args) > 0 && suit(args) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// Arguments returns the arguments of a process, argv[0] first; none where it has
+// ended or is a thread of the kernel.
+func Arguments(proc string, pid int) []string {
+	b, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
+// Started returns the wall time at which a process with these start ticks began.
+func Started(ticks uint64) (time.Time, error) {
+	b, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return time.Time{}, err
+	}
+	up, _, _ := strings.Cut(string(b), " ")
+	seconds, err := strconv.ParseFloat(up, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("/proc/uptime: %w", err)
+	}
+	return time.Now().Add(time.Duration(ticks)*ClockTick - time.Duration(seconds*float64(time.Second))), nil
+}
+
+// ExitWords says how a process ended, as os.ProcessState does.
+func ExitWords(ws syscall.WaitStatus) string {
+	if ws.Signaled() {
+		return "signal: " + ws.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", ws.ExitStatus())
+}

@@ -1,0 +1,71 @@
+package clusters
+
+import (
+	"context"
+	"os/exec"
+
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Provider makes clusters in one way.
+type Provider interface {
+	// Name is what users call it, such as local.
+	Name() string
+	// Lacks says what of a description this provider cannot make on this machine, and
+	// how it could; empty where it can make all.
+	Lacks(*Cluster) string
+	// Prepare gets what clusters of these descriptions are made of, such as binaries,
+	// as far as this machine does not have it yet.
+	Prepare(ctx context.Context, p Preparation, all ...*Cluster) error
+	// Command returns a command that runs this program again, with args, where Create
+	// can be called. Descriptors that the caller puts behind those in ExtraFiles follow
+	// the three streams and these. Cancelling ctx sends it SIGINT.
+	Command(ctx context.Context, args ...string) (*exec.Cmd, error)
+	// Explain adds to an error of starting such a command what to do about it.
+	Explain(error) error
+	// Create makes a cluster and returns when it is ready. When it fails, nothing of
+	// the cluster is left.
+	Create(ctx context.Context, c *Cluster, o Options) (Made, error)
+}
+
+// Sizer is the ability of a provider to tell what one of its clusters takes.
+type Sizer interface {
+	// Machines is how many control-plane nodes of the local provider would take as much
+	// of the processors and of the memory.
+	Machines(*Cluster) int
+}
+
+// Sweeper is the ability of a provider to end clusters that outlive the processes they
+// were made by.
+type Sweeper interface {
+	// Sweep ends those whose processes have ended without ending them.
+	Sweep(context.Context) error
+}
+
+// Made is a cluster that a provider has made.
+type Made interface {
+	framework.Cluster
+	// Close ends the cluster. Logs stay.
+	Close(context.Context) error
+}
+
+// Preparation says how a provider prepares.
+type Preparation struct {
+	// Release says where binaries come from, and is told how that goes.
+	Release release.Options
+	// Progress is told what else happens, one line a step; nil for silence.
+	Progress func(string)
+}
+
+// Options say how a cluster is made, by whatever provider.
+type Options struct {
+	// Dir is where what is kept of the cluster goes, LogDir its logs
+	// (NODE/COMPONENT.log), and DataDir what is to be on disk: a directory that must not
+	// exist and that Close removes.
+	Dir, LogDir, DataDir string
+	// Seed makes the network's impairments repeatable, as far as the provider can.
+	Seed uint64
+	// Progress is told what happens, one line a step; nil for silence.
+	Progress func(string)
+}

@@ -1,0 +1,25 @@
+package system
+
+import (
+	"os/exec"
+	"path/filepath"
+)
+
+// systemDirs are where distributions put what only root uses as a rule; the
+// PATH of an ordinary user often lacks them.
+var systemDirs = []string{"/usr/sbin", "/usr/local/sbin", "/sbin"}
+
+// LookProgram returns the path of an installed program. It also looks where the
+// PATH of an ordinary user often does not.
+func LookProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range systemDirs {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}

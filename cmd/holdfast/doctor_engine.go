@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
+)
+
+const onlyKind = "only the kind provider needs one"
+
+// checkEngine asks the Docker engine that the kind provider would use, and has
+// it run a privileged container. Nothing is required of it: the local provider
+// needs none.
+func checkEngine(ctx context.Context) []check {
+	c := check{Name: "Docker engine"}
+	problems := engine.Problems()
+	blocking := engine.Blocking(problems)
+	var checks []check
+	e, err := engine.Find(ctx)
+	switch {
+	case err == nil:
+		checks = append(checks, c.ok("%s", e), checkPrivileged(ctx, e, len(blocking) == 0))
+		if err := e.Reachable(); err != nil {
+			checks[0] = c.fallback(e.String(), err.Error())
+		}
+	case !errors.Is(err, engine.ErrNone):
+		checks = append(checks, c.missing(firstLine(err.Error()), onlyKind))
+	case len(blocking) > 0:
+		checks = append(checks, c.missing(firstLine(err.Error()), onlyKind+"; for one that holdfast starts: "+engine.Advice(blocking)))
+	default:
+		checks = append(checks, c.fallback(firstLine(err.Error()), onlyKind+"; it starts one in a sandbox, as does: holdfast kind engine"))
+	}
+	for _, p := range problems {
+		if !p.Blocks {
+			c := check{Name: engine.Missing([]engine.Problem{p})}
+			checks = append(checks, c.fallback("not found", "only the kind provider needs it, to build the node image where no image registry can be reached; "+p.Advice))
+		}
+	}
+	return checks
+}
+
+// checkPrivileged has an engine run a privileged container.
+func checkPrivileged(ctx context.Context, e engine.Engine, startable bool) check {
+	c := check{Name: "privileged containers"}
+	err := engine.CheckPrivileged(ctx, e)
+	var refused *engine.PrivilegedError
+	switch {
+	case err == nil:
+		return c.ok("the Docker engine ran one")
+	case !errors.As(err, &refused):
+		return c.missing(firstLine(err.Error()), onlyKind)
+	case startable && e.Source == engine.SourceContext:
+		return c.fallback(firstLine(refused.Output), refused.Advice+"; the kind provider does that by itself")
+	}
+	return c.missing(firstLine(refused.Output), refused.Advice)
+}

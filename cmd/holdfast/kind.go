@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
+)
+
+func newKindCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kind",
+		Short: "What clusters of the kind provider need: a Docker engine and images",
+		Long: `What clusters of the kind provider need, for machines that do not have it. The
+commands on clusters themselves see to it that it is there; these do it beforehand,
+show it, and get rid of it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newKindEngineCommand(), newKindImageCommand(kindEngine))
+	return cmd
+}
+
+// kindEngine returns the address of the engine that clusters are made in, and starts one
+// where there is none.
+func kindEngine(ctx context.Context) (string, error) {
+	e, err := engine.Ensure(ctx, engine.Config{})
+	return e.Host, err
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/image"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+)
+
+// newKindImageCommand returns `holdfast kind image`. engine finds the Docker engine
+// and returns its address as in DOCKER_HOST, empty for that of the environment.
+func newKindImageCommand(engine func(context.Context) (string, error)) *cobra.Command {
+	var (
+		config image.Config
+		source string
+	)
+	cmd := &cobra.Command{
+		Use:   "image",
+		Short: "Get the images of a kind cluster into the Docker engine",
+		Long: `Get the images of a kind cluster into the Docker engine: one of the nodes for each
+version of Kubernetes, and that of the load balancer. Clusters get what they need
+themselves; this command does it beforehand.
+
+Where a registry answers, kind's published images are pulled. Elsewhere images are
+built, out of packages of Debian, kind's own files and binaries as "holdfast fetch"
+gets them. That takes root, debootstrap and a Go toolchain; the first time it takes
+some minutes, and 5 GiB of disk in all. What was built is kept in the cache, and
+nothing is built again until something that it is made of changes.
+
+The image of the load balancer has the one name that kind starts it by,
+` + image.BalancerName + `. With --source build, an image of that name in
+the engine is replaced.`,
+		Example: `  # the version that clusters have by default
+  holdfast kind image
+
+  # two versions, for an upgrade, built without asking a registry
+  holdfast kind image --kubernetes 1.36.3 --kubernetes 1.37.1 --source build
+
+  # packages from a mirror
+  holdfast kind image --debian-mirror http://mirror.example/debian
+
+  # names for a program
+  holdfast kind image -o json`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&config.Kubernetes, "kubernetes", nil, "`version` of Kubernetes, once for each image (default "+release.DefaultKubernetes+")")
+	flags.StringVar(&source, "source", string(image.SourceAuto), "where from: auto, published or build")
+	flags.StringVar(&config.DebianMirror, "debian-mirror", "", "base `URL` of Debian packages (default "+image.DefaultDebianMirror+")")
+	flags.StringVar(&config.Release.Mirror, "mirror", "", "base `URL` of the release archives of Kubernetes, as of holdfast fetch")
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		config.Source = image.Source(source)
+		if !slices.Contains(image.Sources(), config.Source) {
+			return usageError("--source is %q: it must be auto, published or build", source)
+		}
+		for _, v := range config.Kubernetes {
+			if _, err := release.ParseVersion(release.Kubernetes, v); err != nil {
+				return exitWith(exitUsage, err)
+			}
+		}
+		var err error
+		if config.DockerHost, err = engine(cmd.Context()); err != nil {
+			return err
+		}
+		images, err := ensureImages(cmd, config)
+		if err != nil {
+			return err
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), images)
+		}
+		return writeImages(cmd.OutOrStdout(), images)
+	}
+	return cmd
+}
+
+func ensureImages(cmd *cobra.Command, config image.Config) (image.Images, error) {
+	p := newProgress(cmd.ErrOrStderr())
+	defer p.Done()
+	config.Progress = imageProgress(p)
+	images, err := image.Ensure(cmd.Context(), config)
+	var v *release.VersionError
+	if errors.As(err, &v) {
+		err = exitWith(exitUsage, err)
+	}
+	return images, err
+}
+
+// imageProgress shows how images are made; commands that make them on the way to
+// something else use it too.
+func imageProgress(p *progress) func(image.Event) {
+	return func(e image.Event) {
+		if e.Lasting {
+			p.Line("%s", e.Text)
+		} else {
+			p.Status("%s", e.Text)
+		}
+	}
+}
+
+func writeImages(w io.Writer, images image.Images) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(what string, i image.Image) {
+		// In a table a reason is one line.
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", what, i.Name, i.Source, strings.Join(strings.Fields(i.Why), " "))
+	}
+	for _, n := range images.Nodes {
+		row("node "+n.Kubernetes, n)
+	}
+	row("balancer", images.Balancer)
+	return tw.Flush()
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/kind"
+	"github.com/holdfast-ha/holdfast/clusters/local"
+)
+
+// providers are all that can make clusters; the first one does unless told otherwise.
+var providers = []clusters.Provider{local.Provider{}, kind.Provider{}}
+
+func providerNames() string {
+	var names []string
+	for _, p := range providers {
+		names = append(names, p.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+func providerNamed(name string) (clusters.Provider, error) {
+	i := slices.IndexFunc(providers, func(p clusters.Provider) bool { return p.Name() == name })
+	if i < 0 {
+		return nil, usageError("--provider %s: allowed are %s", name, providerNames())
+	}
+	return providers[i], nil
+}
