@@ -83,7 +83,9 @@ func TestDisks(t *testing.T) {
 		{fault.DiskFull, "", true},
 		{fault.DiskFull, "free=1Gi", false},
 		{fault.DiskLie, "", false},
-		{fault.DiskFlip, "bytes=64 offset=0", false},
+		// Not at the beginning of the file: with each commit etcd writes one of its
+		// first two pages, and what was flipped there is gone before it is proven.
+		{fault.DiskFlip, "bytes=64", false},
 		{fault.DiskFlip, "bytes=16 file=member/wal/*.wal offset=4096", false},
 		{fault.DiskWipe, "", true},
 	} {
