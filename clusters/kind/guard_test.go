@@ -18,7 +18,7 @@ import (
 const engineOfOne = `state=$(cat $DIR/state)
 case "$1" in
 container) echo "[{\"Name\":\"/x\",\"State\":{\"Running\":$(case $state in off) echo false;; *) echo true;; esac),\"Paused\":$(case $state in paused) echo true;; *) echo false;; esac)}}]";;
-pause) echo paused > $DIR/state;;
+kill) echo off > $DIR/state;;
 unpause|start) echo on > $DIR/state;;
 esac`
 
@@ -66,26 +66,33 @@ func sessionOf(pid int) (int, error) {
 	return int(sid), nil
 }
 
-func TestPause(t *testing.T) {
+func TestPower(t *testing.T) {
 	dir := fakeDocker(t, engineOfOne)
 	setState(t, dir, "on")
 	n := &node{name: "x", cluster: &Cluster{cli: docker.CLI{}}}
 	ctx := context.Background()
-	if err := n.Pause(ctx, 0); !errors.Is(err, framework.ErrNothingDone) {
+	// PowerOff but for the network, which takes agents.
+	off := func(ttl time.Duration) error {
+		return n.takeAway(ctx, "start", ttl, func(ctx context.Context) error {
+			_, err := n.docker(ctx, "kill", n.name)
+			return err
+		})
+	}
+	if err := off(0); !errors.Is(err, framework.ErrNothingDone) {
 		t.Errorf("without a time to live: %v", err)
 	}
-	if err := n.Pause(ctx, time.Hour); err != nil {
+	if err := off(time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if paused, err := n.Paused(ctx); err != nil || !paused {
-		t.Errorf("paused: %t, %v", paused, err)
+	if on, err := n.Powered(ctx); err != nil || on {
+		t.Errorf("powered: %t, %v", on, err)
 	}
-	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) {
+	if err := off(time.Hour); !errors.Is(err, framework.ErrNothingDone) {
 		t.Errorf("a second time: %v", err)
 	}
 	guard := n.guard
 	for range 2 {
-		if err := n.Unpause(ctx); err != nil {
+		if err := n.PowerOn(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,23 +46,6 @@ func (n *node) Powered(ctx context.Context) (bool, error) {
 	return c.State.Running, err
 }
 
-// Pause implements framework.Pauser.
-func (n *node) Pause(ctx context.Context, ttl time.Duration) error {
-	return n.takeAway(ctx, "unpause", ttl, func(ctx context.Context) error {
-		_, err := n.cluster.cli.Run(ctx, "pause", n.name)
-		return err
-	})
-}
-
-// Unpause implements framework.Pauser.
-func (n *node) Unpause(ctx context.Context) error { return n.bringBack(ctx, "unpause") }
-
-// Paused implements framework.Pauser.
-func (n *node) Paused(ctx context.Context) (bool, error) {
-	c, err := n.state(ctx)
-	return c.State.Paused, err
-}
-
 // takeAway does something to the container that verb undoes, once a guard counts.
 func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do func(context.Context) error) error {
 	if ttl <= 0 {
@@ -73,8 +56,6 @@ func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do 
 	switch c, err := n.state(ctx); {
 	case err != nil:
 		return err
-	case c.State.Paused:
-		return nothingDone(n.name + " is paused already")
 	case !c.State.Running:
 		return nothingDone(n.name + " is powered off already")
 	}
