@@ -60,7 +60,7 @@ func conditions() map[string]bool {
 //	steady              the control plane is healthy (see observe.SteadyState)
 //	application-converged
 //	                    each Deployment of the traffic's application was seen as it is
-//	                    wanted since the wait began
+//	                    wanted since the wait began, with its pods and its Service
 //
 // An API server is hit where a fault is in force on its node.
 func Conditions() []string { return sortedKeys(conditions()) }
@@ -100,7 +100,10 @@ func (r *run) await(ctx context.Context, u *Until, limit time.Duration) (held bo
 	defer cancel()
 	look := func(ctx context.Context) error { return r.condition(ctx, u) }
 	if u.Condition == applicationConverged {
-		look = r.convergence()
+		if r.traffic == nil {
+			return false, errNoTraffic.Error()
+		}
+		look = convergence(r.traffic.Application)
 	}
 	for {
 		err := look(ctx)

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -10,15 +9,9 @@ import (
 
 func TestApplicationConverged(t *testing.T) {
 	t.Parallel()
-	c := newFake(t)
-	r := &run{cluster: c, apis: map[string]*client.API{}}
-	defer r.close()
-	set := func(name string, generation, observed, ready int) {
-		c.Set("/apis/apps/v1/namespaces/holdfast-app/deployments/"+name, fmt.Sprintf(
-			`{"metadata":{"name":%q,"generation":%d},"spec":{"replicas":3},"status":{"observedGeneration":%d,"replicas":3,"updatedReplicas":3,"readyReplicas":%d}}`,
-			name, generation, observed, ready))
-	}
-	look := r.convergence()
+	var lacks map[string]string
+	application := func() map[string]string { return lacks }
+	look := convergence(application)
 	missing := func(want string) {
 		t.Helper()
 		if err := look(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
@@ -26,20 +19,18 @@ func TestApplicationConverged(t *testing.T) {
 		}
 	}
 	missing("there is no application")
-	set("backend", 2, 1, 3)
-	set("frontend", 2, 2, 3)
-	missing("the Deployment backend has not been as it is wanted yet: its controller has not looked at generation 2")
+	lacks = map[string]string{"backend": "its controller has not looked at generation 2", "frontend": ""}
+	missing("backend has not been as it is wanted yet: its controller has not looked at generation 2")
 	// What was right once may be scaled again meanwhile.
-	set("frontend", 3, 2, 3)
-	set("backend", 2, 2, 2)
-	missing("3 pods, 2 of them ready, and 3 are wanted")
-	set("backend", 2, 2, 3)
+	lacks = map[string]string{"backend": "its Service lists 2 ready pods", "frontend": "it has 1 pods"}
+	missing("backend has not been as it is wanted yet: its Service lists 2 ready pods")
+	lacks["backend"] = ""
 	if err := look(t.Context()); err != nil {
 		t.Error(err)
 	}
 	// Another wait begins anew.
-	look = r.convergence()
-	missing("the Deployment frontend")
+	look = convergence(application)
+	missing("frontend has not been")
 }
 
 func TestEndpointsComplete(t *testing.T) {

@@ -318,10 +318,12 @@ func (r *run) act(ctx context.Context, a *Action) {
 // withTraffic does something with the traffic's keys.
 func (r *run) withTraffic(do func(*workload.Traffic) error) error {
 	if r.traffic == nil {
-		return errors.New("it takes the traffic, which is off")
+		return errNoTraffic
 	}
 	return do(r.traffic)
 }
+
+var errNoTraffic = errors.New("it takes the traffic, which is off")
 
 // The actions that a scenario may name.
 const (

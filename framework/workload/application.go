@@ -66,6 +66,18 @@ func newApplication(t *Traffic) *application {
 	return &application{t: t, settings: t.cfg.Application, sightings: &sightings{w: t.w}, end: func() {}}
 }
 
+// Application returns what each Deployment of the application, by name, lacks to be as
+// it is wanted, pods and Service included, as the watches show it; empty where it lacks
+// nothing. It is nil without the profile application.
+func (t *Traffic) Application() map[string]string {
+	for _, p := range t.profiles {
+		if a, ok := p.(*application); ok {
+			return a.lacks()
+		}
+	}
+	return nil
+}
+
 func (p *application) start() error {
 	all := p.t.cfg.Cluster.Entrances()
 	setup, cancel := context.WithTimeout(p.t.ctx, deployLimit)

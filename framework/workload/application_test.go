@@ -3,6 +3,7 @@ package workload
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -129,6 +130,10 @@ func TestApplication(t *testing.T) {
 	waitFor(t, "the end of the first batch", func() bool {
 		a := api.Do(t.Context(), client.Request{Method: http.MethodGet, Path: deploymentKind.path(ApplicationNamespace)})
 		return c.Revision() > 200 && !strings.Contains(string(a.Body), `"batch-1-`)
+	})
+	waitFor(t, "a moment at which all is as it is wanted", func() bool {
+		lacks := traffic.Application()
+		return len(lacks) >= 4 && !slices.ContainsFunc(slices.Collect(maps.Values(lacks)), func(l string) bool { return l != "" })
 	})
 	traffic.Stop()
 	close(stop)

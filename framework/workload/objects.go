@@ -63,15 +63,25 @@ func (s *sightings) of(kind record.ObjectKind, part string) []record.Object {
 	return s.now.Of(kind, part)
 }
 
-// lacking returns what is not as it is wanted, of all parts; empty where all is.
-func (s *sightings) lacking() (all []string) {
+// lacks returns what each part lacks to be as it is wanted, empty where nothing.
+func (s *sightings) lacks() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	all := map[string]string{}
 	for _, part := range s.now.Parts() {
-		if l := s.now.Lacks(part, ""); l != "" {
-			all = append(all, part+": "+l)
+		all[part] = s.now.Lacks(part, "")
+	}
+	return all
+}
+
+// lacking returns what is not as it is wanted, of all parts; empty where all is.
+func (s *sightings) lacking() (all []string) {
+	for part, lack := range s.lacks() {
+		if lack != "" {
+			all = append(all, part+": "+lack)
 		}
 	}
+	slices.Sort(all)
 	return all
 }
 
@@ -161,22 +171,22 @@ func (o *objectWatch) follow(ctx context.Context, from string) string {
 func (o *objectWatch) events(body io.Reader, from string) string {
 	for all := json.NewDecoder(body); ; {
 		var e struct {
-			Type   string       `json:"type"`
-			Object clusterThing `json:"object"`
+			Type   string          `json:"type"`
+			Object json.RawMessage `json:"object"`
 		}
 		if err := all.Decode(&e); err != nil {
 			return from
 		}
-		switch e.Type {
-		case "ADDED", "MODIFIED", "DELETED":
-			seen := e.Object.object(o.kind, o.via)
+		var thing clusterThing
+		if e.Type == "ERROR" || json.Unmarshal(e.Object, &thing) != nil {
+			return "" // most of all that the history is gone
+		}
+		if e.Type != "BOOKMARK" {
+			seen := thing.object(o.kind, o.via)
 			seen.Gone = e.Type == "DELETED"
 			o.saw(seen)
-		case "BOOKMARK":
-		default: // an error: most of all that the history is gone
-			return ""
 		}
-		from = e.Object.Metadata.ResourceVersion
+		from = thing.Metadata.ResourceVersion
 	}
 }
 

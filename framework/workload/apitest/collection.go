@@ -160,7 +160,8 @@ func (c *Cluster) watch(w http.ResponseWriter, r *http.Request) {
 		events := slices.Clone(c.history)
 		c.mu.Unlock()
 		if gone {
-			send("ERROR", map[string]any{"kind": "Status", "code": 410, "message": "too old resource version"})
+			send("ERROR", map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{},
+				"status": "Failure", "reason": "Expired", "code": 410, "message": "too old resource version"})
 			return
 		}
 		for _, e := range events {
