@@ -53,6 +53,8 @@ func judgeNodesReady(m *matter) finding {
 	case took > m.bound.Limit:
 		return failed("Heartbeats of worker nodes must get through in spite of the %s, and may be missing for %s: that of %s was for %s (%s to %s).",
 			m.fault.what(), m.bound, worst.node, short(took), when(worst.from), when(worst.to)).took(took).rests(worst.from, worst.to)
+	case to <= healed:
+		return inconclusive("the record shows no state of any object after the %s was healed, so that nothing can be said of its worker nodes", m.fault.what())
 	case lasted < m.bound.Limit:
 		return inconclusive("the %s lasted %s, which is less than the bound of %s", m.fault.what(), short(lasted), m.bound)
 	}

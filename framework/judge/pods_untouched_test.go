@@ -94,6 +94,11 @@ func TestNodesReady(t *testing.T) {
 			a.fault("lost", "kill", "node-2", "kube-controller-manager", 10, 18)
 			return a.sorted()
 		}},
+		{name: "not seen afterwards", want: Inconclusive, says: "no state of any object after", story: func() *story {
+			a := petstore()
+			a.cut(11)
+			return a.story
+		}},
 		{name: "not ready before", want: Inconclusive, says: "worker-3 was not ready before", story: func() *story {
 			a := petstore()
 			a.node(1, "worker-3", "False")
