@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -146,7 +147,7 @@ type agentRequest struct {
 	Load *loadSpec `json:"load,omitempty"`
 }
 
-// ServeHTTP answers GET /processes and POST /kill, /stop, /start, /reload, /freeze,
+// ServeHTTP answers GET /processes and /stalled, and POST /kill, /stop, /start, /reload, /freeze,
 // /thaw, /crash-loop, /end-crash-loop, /admit and /press, and what clocks.serve does.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if agenthttp.RefuseLate(w, r) {
@@ -158,6 +159,15 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			all = append(all, a.supervisors[spec.Name].process())
 		}
 		_ = json.NewEncoder(w).Encode(all)
+		return
+	}
+	if r.Method == http.MethodGet && r.URL.Path == "/stalled" {
+		peers, err := system.Stalled()
+		if err != nil {
+			agenthttp.Error(w, err)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(peers)
 		return
 	}
 	if a.clocks.serve(w, r) {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -97,6 +98,27 @@ func TestNetworkFaults(t *testing.T) {
 		}
 		wholeLinks(t, c)
 		eventually(t, 60*time.Second, "node-2 is ready", func() bool { return ready(t, c, "node-2") })
+	})
+
+	t.Run("connections wait to send again", func(t *testing.T) {
+		// stalled counts the nodes of the two whose connections to the other wait.
+		stalled := func() (n int) {
+			for i, node := range c.Nodes()[:2] {
+				peers, err := node.(framework.ConnectionReporter).Stalled(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if slices.Contains(peers, c.Nodes()[1-i].Address()) {
+					n++
+				}
+			}
+			return n
+		}
+		eventually(t, 60*time.Second, "none waits after the faults before", func() bool { return stalled() == 0 })
+		i := injectFault(t, c, "isolate", "node/2", nil, time.Minute)
+		eventually(t, 10*time.Second, "both ends wait", func() bool { return stalled() == 2 })
+		heal(t, i)
+		eventually(t, 60*time.Second, "none waits any longer", func() bool { return stalled() == 0 })
 	})
 
 	t.Run("overlapping, healed in any order", func(t *testing.T) {

@@ -3,6 +3,8 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"net/netip"
 	"path/filepath"
 	"time"
@@ -159,3 +161,11 @@ func (n *node) PowerOn(ctx context.Context) error { return n.machine.powerOn(ctx
 
 // Powered implements framework.PowerSwitch.
 func (n *node) Powered(context.Context) (bool, error) { return n.machine.powered(), nil }
+
+// Stalled implements framework.ConnectionReporter.
+func (n *node) Stalled(ctx context.Context) (peers []netip.Addr, err error) {
+	if err := n.machine.agent.Call(ctx, http.MethodGet, "stalled", nil, &peers); err != nil {
+		return nil, fmt.Errorf("asking for the connections of %s: %w", n.Name(), err)
+	}
+	return peers, nil
+}

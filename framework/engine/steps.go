@@ -385,5 +385,9 @@ func (r *run) recover(ctx context.Context) error {
 	} else {
 		r.say("not steady after %s: %s", s.Took.Round(time.Millisecond), listed(s.Problems))
 	}
-	return r.w.Append(record.KindSteady, s)
+	if err := r.w.Append(record.KindSteady, s); err != nil {
+		return err
+	}
+	r.reconnect(ctx, from.Add(longestRecovery))
+	return interrupted(ctx)
 }

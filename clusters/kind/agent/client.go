@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
@@ -85,6 +86,12 @@ func (c *Client) Processes(ctx context.Context) (all []framework.Process, err er
 func (c *Client) Process(ctx context.Context, component framework.Component) (p framework.Process, err error) {
 	err = c.post(ctx, "process", fmt.Sprintf("asking for the process of %s", component), request{Component: component}, &p)
 	return p, err
+}
+
+// Stalled implements framework.ConnectionReporter.
+func (c *Client) Stalled(ctx context.Context) (peers []netip.Addr, err error) {
+	err = c.do(ctx, answerLimit, http.MethodGet, "stalled", "asking for the connections", nil, &peers)
+	return peers, err
 }
 
 // Kill implements framework.Killer.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -106,6 +107,7 @@ func (a *agent) handler() http.Handler {
 	onComponent("thaw", func(_ context.Context, w *watcher, _ request) error { return w.thaw() })
 	onComponent("crash-loop", func(_ context.Context, w *watcher, r request) error { return w.crashLoop(r.After, r.For) })
 	onComponent("end-crash-loop", func(ctx context.Context, w *watcher, _ request) error { return w.endCrashLoop(ctx) })
+	answer(mux, "GET /stalled", func(context.Context, request) (any, error) { return system.Stalled() })
 	a.certificates.handle(mux)
 	a.network.handle(mux)
 	a.etcd.handle(mux)

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+// talker is a node that tells of its connections.
+type talker struct {
+	framework.Node
+	address netip.Addr
+	stalled func() []netip.Addr
+}
+
+func (n talker) Address() netip.Addr { return n.address }
+
+func (n talker) Stalled(context.Context) ([]netip.Addr, error) { return n.stalled(), nil }
+
+type talkers struct {
+	framework.Cluster
+	nodes []framework.Node
+}
+
+func (c talkers) Nodes() []framework.Node { return c.nodes }
+
+func TestReconnect(t *testing.T) {
+	t.Parallel()
+	inner := apitest.New(t, 3)
+	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
+	var lines []string
+	r := &run{options: Options{Progress: func(l string) { lines = append(lines, l) }}}
+	connect := func(stalled func() []netip.Addr) {
+		lines = nil
+		var nodes []framework.Node
+		for i, n := range inner.Nodes() {
+			tell := func() []netip.Addr { return nil }
+			if i == 1 {
+				tell = stalled
+			}
+			nodes = append(nodes, talker{n, address(i), tell})
+		}
+		r.cluster = talkers{inner, nodes}
+	}
+
+	// The address of no node, and the node's own, are nothing to wait for.
+	connect(func() []netip.Addr { return []netip.Addr{netip.MustParseAddr("10.1.1.1"), address(1)} })
+	r.reconnect(t.Context(), time.Now().Add(time.Minute))
+	if len(lines) > 0 {
+		t.Errorf("waited: %q", lines)
+	}
+
+	looks := 0
+	connect(func() []netip.Addr {
+		if looks++; looks > 2 {
+			return nil
+		}
+		return []netip.Addr{address(2)}
+	})
+	r.reconnect(t.Context(), time.Now().Add(time.Minute))
+	if said := strings.Join(lines, "\n"); !strings.Contains(said, "waiting until TCP sends again: node-2 to node-3") || !strings.Contains(said, "connected again") {
+		t.Errorf("said %q", said)
+	}
+
+	connect(func() []netip.Addr { return []netip.Addr{address(0)} })
+	r.reconnect(t.Context(), time.Now().Add(time.Millisecond))
+	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "has still not sent again: node-2 to node-1") }) {
+		t.Errorf("said %q", lines)
+	}
+}
