@@ -3,6 +3,7 @@ package clusters
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -256,12 +257,12 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestProcessorShare(t *testing.T) {
+func TestRuntimeEnvironment(t *testing.T) {
 	for _, test := range []struct{ processors, nodes, want int }{
 		{1, 3, 1}, {2, 3, 1}, {2, 1, 2}, {3, 3, 1}, {4, 3, 2}, {8, 3, 3}, {64, 5, 13},
 	} {
-		if got := ProcessorShare(test.processors, test.nodes); got != test.want {
-			t.Errorf("ProcessorShare(%d, %d) = %d, want %d", test.processors, test.nodes, got, test.want)
+		if got := RuntimeEnvironment(test.processors, test.nodes)["GOMAXPROCS"]; got != strconv.Itoa(test.want) {
+			t.Errorf("RuntimeEnvironment(%d, %d): GOMAXPROCS=%s, want %d", test.processors, test.nodes, got, test.want)
 		}
 	}
 }

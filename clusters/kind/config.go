@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 
 	"golang.org/x/mod/semver"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
@@ -104,8 +103,8 @@ type component struct {
 	ExtraVolumes []mount  `json:"extraVolumes,omitempty"`
 }
 
-// withArguments returns a component with flags and, where that can be said, its share of
-// the processors (see clusters.ProcessorShare).
+// withArguments returns a component with flags and, where that can be said, what is set
+// for the components of nodes that share a machine (see clusters.RuntimeEnvironment).
 func withArguments(spec *clusters.Cluster, flags map[string]string) component {
 	if semver.Compare(spec.Spec.KubernetesVersion, listsFrom) < 0 {
 		return component{ExtraArgs: flags}
@@ -114,8 +113,12 @@ func withArguments(spec *clusters.Cluster, flags map[string]string) component {
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		args = append(args, pair{name, flags[name]})
 	}
-	share := clusters.ProcessorShare(runtime.NumCPU(), len(spec.Spec.Nodes))
-	return component{ExtraArgs: args, ExtraEnvs: []pair{{"GOMAXPROCS", strconv.Itoa(share)}}}
+	env := []pair{}
+	set := clusters.RuntimeEnvironment(runtime.NumCPU(), len(spec.Spec.Nodes))
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		env = append(env, pair{name, set[name]})
+	}
+	return component{ExtraArgs: args, ExtraEnvs: env}
 }
 
 // mount is one of kubeadm's extraVolumes.

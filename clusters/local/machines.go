@@ -91,9 +91,12 @@ func (c *Cluster) component(m *machine, cmd component.Command, path string) (com
 			return componentSpec{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
 		}
 	}
+	var env []string
+	for name, value := range clusters.RuntimeEnvironment(runtime.NumCPU(), len(c.spec.Spec.Nodes)) {
+		env = append(env, name+"="+value)
+	}
 	return componentSpec{Name: cmd.Component, Path: path, Args: append([]string{cmd.Binary}, cmd.Args...), Dir: m.dir,
-		Env: []string{fmt.Sprintf("GOMAXPROCS=%d", clusters.ProcessorShare(runtime.NumCPU(), len(c.spec.Spec.Nodes)))},
-		Log: filepath.Join(m.logs, string(cmd.Component)+".log")}, nil
+		Env: env, Log: filepath.Join(m.logs, string(cmd.Component)+".log")}, nil
 }
 
 // binary returns the path of a binary in the cache.
