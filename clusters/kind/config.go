@@ -26,11 +26,14 @@ const (
 	nodePatches     = "/etc/kubernetes/patches"
 )
 
-// auditPolicy has every request logged with who asked for what, once it is answered.
+// auditPolicy has requests logged with who asked for what, once they are answered: all but
+// those that only look at one thing, which are most of them.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
+- level: None
+  verbs: [get]
 - level: Metadata
 `
 

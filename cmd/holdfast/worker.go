@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/suites"
 )
 
@@ -71,6 +72,11 @@ func work(dir, name string, todo []string) error {
 			}
 			cluster, broken = provider.Create(ctx, p.Parts[i].Cluster, clusters.Options{Dir: dir, LogDir: logs,
 				DataDir: filepath.Join(dir, dataPrefix+filepath.Base(logs)), Seed: p.Seed, Progress: progress})
+			if broken == nil {
+				if waited := observe.Calm(ctx, calmLimit); waited > 2*time.Second {
+					progress(fmt.Sprintf("waited %s for the machine to calm down", waited.Round(time.Second)))
+				}
+			}
 			say(workerMessage{Made: time.Since(began)})
 			return cluster, broken
 		},
@@ -103,6 +109,9 @@ func work(dir, name string, todo []string) error {
 	}
 	return nil
 }
+
+// calmLimit is how long a new cluster is given until the machine is calm.
+const calmLimit = 10 * time.Second
 
 // dataPrefix begins the names of directories for data on disk, in the results directory.
 const dataPrefix = "data-"

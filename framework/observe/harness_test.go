@@ -1,8 +1,11 @@
 package observe
 
 import (
+	"context"
+	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // A busy machine is seen as such.
@@ -28,5 +31,31 @@ func TestRunnable(t *testing.T) {
 	m.add(2)
 	if m.value() != 1.5 {
 		t.Errorf("mean %v", m.value())
+	}
+}
+
+func TestCalm(t *testing.T) {
+	if waited := Calm(t.Context(), 0); waited > calmFor {
+		t.Errorf("waited %s, against a limit of nothing", waited)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if waited := Calm(ctx, time.Minute); waited > calmFor {
+		t.Errorf("waited %s though it was interrupted", waited)
+	}
+	// More tasks than processors, for longer than the limit.
+	busy, end := context.WithCancel(t.Context())
+	defer end()
+	for range 4 * runtime.NumCPU() {
+		go func() {
+			runtime.LockOSThread()
+			for busy.Err() == nil {
+			}
+		}()
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8 * runtime.NumCPU()))
+	const limit = 1500 * time.Millisecond
+	if waited := Calm(t.Context(), limit); waited < limit {
+		t.Errorf("a busy machine was calm after %s", waited)
 	}
 }
