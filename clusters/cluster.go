@@ -51,6 +51,10 @@ type Spec struct {
 	Workers int `json:"workers"`
 	// ExtraArgs are arguments of components on every node.
 	ExtraArgs ExtraArgs `json:"extraArgs,omitempty"`
+	// Sysctls are kernel settings of every machine of the cluster, by their names, such
+	// as net.ipv4.tcp_rto_max_ms: of those of a network namespace. One that the kernel
+	// does not have is left out.
+	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Election says how each elected component is; lease where it is not named.
 	Election map[framework.Component]Election `json:"election,omitempty"`
 	// Data says where the nodes keep their data.

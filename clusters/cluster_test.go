@@ -66,6 +66,9 @@ func TestFullFile(t *testing.T) {
 			t.Errorf("node %d has lost an argument without a value", i)
 		}
 	}
+	if c.Spec.Sysctls["net.ipv4.tcp_rto_max_ms"] != "3000" {
+		t.Errorf("sysctls %v", c.Spec.Sysctls)
+	}
 	s, err := Settings(c)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +146,7 @@ func TestRefused(t *testing.T) {
 		{"no kind", "apiVersion: holdfast.dev/v1alpha1", []string{"f.yaml:1: kind is missing"}},
 		{"another kind", "apiVersion: v1\nkind: Pod", []string{`f.yaml:1: apiVersion is "v1": want holdfast.dev/v1alpha1`, `f.yaml:2: kind is "Pod": want Cluster`}},
 		{"two documents", header + "---\n" + header, []string{"f.yaml:3: a second document"}},
-		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, etcdBalancer, workers, extraArgs, election, data, disk"}},
+		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, etcdBalancer, workers, extraArgs, sysctls, election, data, disk"}},
 		{"unknown field, deep", spec + "  loadBalancer:\n    healthCheck:\n      port: 1", []string{"f.yaml:6: unknown field spec.loadBalancer.healthCheck.port: allowed are disabled, interval, timeout, fall, rise"}},
 		{"zone that is no name", spec + "  nodes:\n  - zone: A b", []string{`spec.nodes[0].zone is "A b"`}},
 		{"unknown field of a node", spec + "  nodes:\n  - rack: a", []string{"f.yaml:5: unknown field spec.nodes[0].rack: allowed are name, zone, kubernetesVersion, etcdVersion, extraArgs, disk"}},
@@ -173,6 +176,7 @@ func TestRefused(t *testing.T) {
 		{"component", spec + "  extraArgs:\n    kubelet: {v: 5}", []string{"f.yaml:5: spec.extraArgs.kubelet", "allowed are etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok"}},
 		{"component of a node", spec + "  nodes:\n  - extraArgs:\n      kwok: {v: 5}", []string{"f.yaml:6: spec.nodes[0].extraArgs.kwok", "allowed are etcd, kube-apiserver, kube-controller-manager, kube-scheduler"}},
 		{"dashes", spec + "  extraArgs:\n    etcd:\n      --name: x", []string{"f.yaml:6: spec.extraArgs.etcd.--name is no name of a flag"}},
+		{"setting of the whole kernel", spec + "  sysctls:\n    vm.swappiness: 1", []string{"f.yaml:5: spec.sysctls.vm.swappiness is no setting of a machine's network"}},
 		{"list as a value", spec + "  extraArgs:\n    etcd:\n      name: [x]", []string{"f.yaml:6: spec.extraArgs.etcd.name is a list: want a text"}},
 		{"time that bounds need", spec + "  extraArgs:\n    etcd:\n      election-timeout: 1s", []string{"f.yaml:6: spec.extraArgs.etcd.election-timeout cannot be used to compute bounds", "whole number of milliseconds"}},
 		{"… of a node", spec + "  nodes:\n  - extraArgs:\n      kube-scheduler:\n        leader-elect-retry-period: soon", []string{"f.yaml:7: spec.nodes[0].extraArgs.kube-scheduler.leader-elect-retry-period"}},

@@ -28,6 +28,8 @@
 //	  extraArgs:                  # component -> flag -> value
 //	    kube-apiserver:
 //	      max-requests-inflight: 800
+//	  sysctls:                    # of the machines' network, where the kernel has them
+//	    net.ipv4.tcp_rto_max_ms: 3000
 //
 // Instead of a number, nodes can be a list whose entries differ from the
 // cluster in what they set:

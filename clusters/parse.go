@@ -95,6 +95,7 @@ func (d *decoder) spec(node *yaml.Node, path string, s *Spec) {
 		{"etcdBalancer", d.text((*string)(&s.EtcdBalancer))},
 		{"workers", d.integer(&s.Workers)},
 		{"extraArgs", func(node *yaml.Node, path string) { s.ExtraArgs = d.extraArgs(node, path) }},
+		{"sysctls", func(node *yaml.Node, path string) { s.Sysctls = d.texts(node, path) }},
 		{"election", func(node *yaml.Node, path string) {
 			s.Election = map[framework.Component]Election{}
 			d.entries(node, path, func(component, value *yaml.Node, path string) {
@@ -138,13 +139,18 @@ func (d *decoder) nodes(node *yaml.Node, path string, s *Spec) {
 func (d *decoder) extraArgs(node *yaml.Node, path string) ExtraArgs {
 	args := ExtraArgs{}
 	d.entries(node, path, func(component, flags *yaml.Node, path string) {
-		values := map[string]string{}
-		args[framework.Component(component.Value)] = values
-		d.entries(flags, path, func(flag, value *yaml.Node, path string) {
-			text := ""
-			d.text(&text)(value, path)
-			values[flag.Value] = text
-		})
+		args[framework.Component(component.Value)] = d.texts(flags, path)
 	})
 	return args
+}
+
+// texts are scalars by name.
+func (d *decoder) texts(node *yaml.Node, path string) map[string]string {
+	values := map[string]string{}
+	d.entries(node, path, func(name, value *yaml.Node, path string) {
+		text := ""
+		d.text(&text)(value, path)
+		values[name.Value] = text
+	})
+	return values
 }

@@ -34,6 +34,8 @@ var (
 
 	label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	flag  = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+	// sysctl is a setting that each network namespace has for itself.
+	sysctl = regexp.MustCompile(`^net(\.[a-zA-Z0-9_-]+)+$`)
 )
 
 // Version puts a version into the form with a leading v. Empty stays empty.
@@ -90,6 +92,11 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	}
 	v.disk("spec.disk", s.Disk)
 	v.extraArgs("spec.extraArgs", s.ExtraArgs, perCluster)
+	for _, name := range slices.Sorted(maps.Keys(s.Sysctls)) {
+		if !sysctl.MatchString(name) {
+			v.problem(join("spec.sysctls", name), "is no setting of a machine's network: want one such as net.ipv4.tcp_rto_max_ms")
+		}
+	}
 	v.elections(c)
 	v.nodes(c)
 	if len(v.found) == 0 {

@@ -37,6 +37,14 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 		args[framework.Component(component)] = flags
 	}
 	c.Spec.ExtraArgs = run.Spec.ExtraArgs.Merge(args)
+	if len(wants.Sysctls) > 0 {
+		c.Spec.Sysctls = maps.Clone(wants.Sysctls)
+		for name, value := range run.Spec.Sysctls {
+			if _, own := wants.Sysctls[name]; !own {
+				c.Spec.Sysctls[name] = value
+			}
+		}
+	}
 	return &c, c.Validate()
 }
 

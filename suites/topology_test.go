@@ -12,9 +12,11 @@ import (
 
 func TestCluster(t *testing.T) {
 	run := clusters.Default()
+	run.Spec.Sysctls = map[string]string{"net.a": "1", "net.b": "1"}
 	run.Spec.ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"election-timeout": "3000", "heartbeat-interval": "300"}}
 	c, err := Cluster(run, scenarios.Topology{LoadBalancer: "haproxy", Disk: "fuse", Election: map[string]string{"kube-scheduler": "supervisor"},
-		ExtraArgs: map[string]map[string]string{"etcd": {"election-timeout": "2000"}, "kube-scheduler": {"v": "4"}}})
+		ExtraArgs: map[string]map[string]string{"etcd": {"election-timeout": "2000"}, "kube-scheduler": {"v": "4"}},
+		Sysctls:   map[string]string{"net.b": "2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +29,9 @@ func TestCluster(t *testing.T) {
 	etcd := c.Spec.ExtraArgs[framework.Etcd]
 	if etcd["election-timeout"] != "2000" || etcd["heartbeat-interval"] != "300" || c.Spec.ExtraArgs[framework.Scheduler]["v"] != "4" {
 		t.Errorf("%v", c.Spec.ExtraArgs)
+	}
+	if s := c.Spec.Sysctls; len(s) != 2 || s["net.a"] != "1" || s["net.b"] != "2" || run.Spec.Sysctls["net.b"] != "1" {
+		t.Errorf("sysctls %v, the run's %v", s, run.Spec.Sysctls)
 	}
 	if run.Spec.LoadBalancer.Kind != clusters.BalancerBuiltin || run.Spec.ExtraArgs[framework.Etcd]["election-timeout"] != "3000" {
 		t.Error("the run's own cluster has changed")

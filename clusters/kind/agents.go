@@ -49,6 +49,7 @@ func (n *node) startAgent(ctx context.Context) error {
 	case balancerRole:
 		config = agent.Balancer(balancer.Program)
 	}
+	config.Sysctls = n.cluster.spec.Spec.Sysctls
 	files, err := agent.Files(config)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -152,6 +154,9 @@ func (c *Cluster) create(ctx context.Context) error {
 	}
 	began := time.Now()
 	all := c.machines()
+	if missing := system.MissingSysctls(c.spec.Spec.Sysctls); len(missing) > 0 {
+		c.o.Progress(fmt.Sprintf("this kernel does not have %s: left out", strings.Join(missing, ", ")))
+	}
 	c.o.Progress(fmt.Sprintf("starting %d machines", len(all)))
 	g, gctx := errgroup.WithContext(ctx)
 	for _, m := range all {

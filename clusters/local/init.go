@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // initConfig is what the first process of a machine is told, on descriptor 3,
@@ -23,6 +24,8 @@ type initConfig struct {
 	Hosts string `json:"hosts"`
 	// NameServer is the address of the machine's name server; empty for none.
 	NameServer string `json:"nameServer,omitempty"`
+	// Sysctls are kernel settings of the machine's network.
+	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// AgentConfig is the file with the agentConfig.
 	AgentConfig string `json:"agentConfig"`
 	// AgentHold is the file that keeps the agent down; see held.
@@ -141,6 +144,9 @@ func setUpMachine(cfg initConfig) error {
 		return err
 	}
 	setCongestionControl()
+	if err := system.SetSysctls(cfg.Sysctls); err != nil {
+		return err
+	}
 	if err := unix.Sethostname([]byte(cfg.Hostname)); err != nil {
 		return fmt.Errorf("setting the host name: %w", err)
 	}

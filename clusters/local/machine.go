@@ -30,6 +30,7 @@ type machine struct {
 	logs  string
 	// nameServer is the address of the one it asks; empty for none.
 	nameServer string
+	sysctls    map[string]string
 
 	config agentConfig
 	agent  *agentClient
@@ -127,7 +128,7 @@ func (m *machine) boot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("joining the network: %w", err)
 	}
-	config := initConfig{Hostname: m.name, Hosts: m.hosts, NameServer: m.nameServer, AgentConfig: configPath,
+	config := initConfig{Hostname: m.name, Hosts: m.hosts, NameServer: m.nameServer, Sysctls: m.sysctls, AgentConfig: configPath,
 		AgentHold: m.agentHold(), Exits: m.config.Exits}
 	if err := json.NewEncoder(w).Encode(config); err != nil {
 		return fmt.Errorf("telling its first process what to do: %w", err)

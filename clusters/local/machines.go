@@ -121,6 +121,7 @@ func (c *Cluster) newMachine(name string, addr netip.Prefix) (*machine, error) {
 	if m.hosts, err = c.hostsFile(name, addr.Addr(), run); err != nil {
 		return nil, fmt.Errorf("writing the hosts file of %s: %w", name, err)
 	}
+	m.sysctls = c.spec.Spec.Sysctls
 	if c.names != nil {
 		m.nameServer = host(harnessHost).Addr().String()
 	}

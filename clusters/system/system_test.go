@@ -3,8 +3,12 @@ package system
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestStateRoot(t *testing.T) {
@@ -43,5 +47,32 @@ func TestLookProgram(t *testing.T) {
 	}
 	if path, err := LookProgram("holdfast-no-such-program"); err != nil || path != file {
 		t.Errorf("found %s, %v", path, err)
+	}
+}
+
+func TestSysctls(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it takes root to have a network of its own without a process of its own")
+	}
+	const name, none = "net.ipv4.tcp_retries2", "net.ipv4.holdfast_none"
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+			return
+		}
+		err := SetSysctls(map[string]string{name: "7", none: "1"})
+		if got, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_retries2"); err != nil || strings.TrimSpace(string(got)) != "7" {
+			t.Errorf("%q, %v", got, err)
+		}
+		if err := SetSysctls(map[string]string{name: "many"}); err == nil || !strings.Contains(err.Error(), "sysctl net.ipv4.tcp_retries2=many") {
+			t.Errorf("no number: %v", err)
+		}
+	}()
+	<-done
+	if missing := MissingSysctls(map[string]string{name: "7", none: "1"}); !slices.Equal(missing, []string{none}) {
+		t.Errorf("missing %q", missing)
 	}
 }

@@ -26,6 +26,9 @@ type Config struct {
 	EtcdData string `json:"etcdData,omitempty"`
 	// Audit is the API server's audit log; empty where there is none.
 	Audit string `json:"audit,omitempty"`
+	// Sysctls are kernel settings of the node's network, which a node that is started
+	// again has lost.
+	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Device is the network device that leads to the other nodes, as a pattern of
 	// path.Match: the engine numbers it anew when a container is reconnected. Empty
 	// where links are not to be impaired.
