@@ -79,6 +79,9 @@ func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) 
 	}
 	change.Phase, change.Node = record.NodeRemoved, nodeEntry(n)
 	r.observers.Leave(n.Name())
+	if r.traffic != nil {
+		r.traffic.Leave(n.Name())
+	}
 	if a.Name == actionLoseNode {
 		change.Phase = record.NodeLost
 		power, ok := n.(framework.PowerSwitch)

@@ -33,6 +33,9 @@ type Traffic struct {
 	watches   atomic.Int64 // how many there have been, for their IDs
 	randoms   uint64       // how many sources of choices there are
 
+	mu   sync.Mutex
+	ways map[string][]*client.API // by the node whose API server they go to; guarded by mu
+
 	stop  chan struct{}
 	once  sync.Once
 	final time.Duration // how long each profile may take to finish
@@ -68,7 +71,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) 
 			return nil, fmt.Errorf("start traffic: %w", err)
 		}
 	}
-	t := &Traffic{cfg: cfg, w: w, suffix: fresh(), stop: make(chan struct{}), final: finalLimit, patience: lastWriteLimit}
+	t := &Traffic{cfg: cfg, w: w, suffix: fresh(), ways: map[string][]*client.API{}, stop: make(chan struct{}), final: finalLimit, patience: lastWriteLimit}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	t.registers = &collection{name: t.suffix}
 	if err := t.start(); err != nil {
@@ -138,6 +141,16 @@ func (t *Traffic) Stop() {
 	})
 }
 
+// Leave ends what goes through a node's API server: the node is about to be removed, and
+// clients would wait for answers until they lose patience.
+func (t *Traffic) Leave(node string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, api := range t.ways[node] {
+		api.Leave()
+	}
+}
+
 // random returns a source of choices of its own for a client.
 func (t *Traffic) random() *rand.Rand {
 	t.randoms++
@@ -172,6 +185,11 @@ func (t *Traffic) client(e framework.Entrance, name, purpose string) (*registers
 		return nil, err
 	}
 	r.of = t.registers
+	if e.Kind == framework.EntranceAPIServer {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.ways[e.Node] = append(t.ways[e.Node], r.api)
+	}
 	return r, nil
 }
 

@@ -32,6 +32,41 @@ func recording(t *testing.T) (*record.Writer, func() *record.Run) {
 	}
 }
 
+// Nobody waits for a node that has left.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 2)
+	node := c.Nodes()[0].Name()
+	w, read := recording(t)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches}, Registers: RegisterSettings{Interval: 5 * time.Millisecond}}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "traffic", func() bool { return c.Revision() > 20 })
+	traffic.Leave(node)
+	left := w.Now()
+	now := c.Revision()
+	waitFor(t, "traffic through the other one", func() bool { return c.Revision() > now+20 })
+	traffic.Stop()
+	gone, through := 0, ""
+	for _, e := range c.Entrances() {
+		if e.Node == node {
+			through = e.Name
+		}
+	}
+	for _, o := range read().Ops {
+		if op := o.V; op.Entrance == through && op.Call > left && op.Purpose == "" {
+			gone++
+			if op.Outcome != record.Refused || !strings.Contains(op.Error, "the node has left the cluster") {
+				t.Fatalf("%+v", op)
+			}
+		}
+	}
+	if gone == 0 {
+		t.Errorf("no client of %s went on trying", through)
+	}
+}
+
 func TestTraffic(t *testing.T) {
 	before := runtime.NumGoroutine()
 	c := apitest.New(t, 3)

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,6 +33,7 @@ type API struct {
 	base      *url.URL
 	transport *http.Transport
 	rt        http.RoundTripper
+	left      atomic.Bool // see Leave
 }
 
 // Options change how an API client connects.
@@ -131,6 +133,12 @@ func Dialer(cfg *rest.Config) func(ctx context.Context, network, address string)
 // for any more.
 func (a *API) Close() { a.transport.CloseIdleConnections() }
 
+// Leave has every further request fail at once: the server is there no longer, and each
+// would take its whole time to fail.
+func (a *API) Leave() { a.left.Store(true) }
+
+var errLeft = errors.New("the node has left the cluster")
+
 // Do makes one request, once unless it is repeatable, and reads the whole answer. The
 // context bounds both.
 func (a *API) Do(ctx context.Context, r Request) Answer {
@@ -192,6 +200,9 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return e.Request + ": " + e.Problem }
 
 func (a *API) roundTrip(ctx context.Context, r Request) (res *http.Response, sent bool, err error) {
+	if a.left.Load() {
+		return nil, false, fmt.Errorf("%s %s: %w", r.Method, a.url(r), errLeft)
+	}
 	// The transport hands a request to a connection in this goroutine, right
 	// after GotConn. So if it did not call that, nothing was sent. It may call
 	// it more than once, where a kept connection turns out to be closed: it
