@@ -111,7 +111,7 @@ func work(dir, name string, todo []string) error {
 }
 
 // calmLimit is how long a new cluster is given until the machine is calm.
-const calmLimit = 10 * time.Second
+const calmLimit = 5 * time.Second
 
 // dataPrefix begins the names of directories for data on disk, in the results directory.
 const dataPrefix = "data-"

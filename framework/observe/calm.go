@@ -11,7 +11,7 @@ import (
 const (
 	// calmQueue is how many tasks may want a processor of a machine that is calm. With
 	// more, times that are measured begin to tell of the machine.
-	calmQueue = 2
+	calmQueue = 3
 	// calmFor is for how long it must be so, on average.
 	calmFor = time.Second
 )
