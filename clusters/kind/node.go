@@ -41,6 +41,7 @@ var (
 	_ framework.AuditReader        = (*node)(nil)
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
+	_ framework.DiskWiper          = (*node)(nil)
 )
 
 // Name implements framework.Node.
