@@ -66,6 +66,18 @@ type PowerSwitch interface {
 	Powered(ctx context.Context) (bool, error)
 }
 
+// Pauser is the ability of a node to stand still as a whole.
+type Pauser interface {
+	// Pause suspends everything on the node, its process watcher and its agent
+	// included, and has it go on after ttl. Connections stay, and nobody answers
+	// on them. It refuses a node that is paused already, or has no power.
+	Pause(ctx context.Context, ttl time.Duration) error
+	// Resume has the node go on; it does nothing where it is not paused.
+	Resume(ctx context.Context) error
+	// Paused tells whether the node stands still.
+	Paused(ctx context.Context) (bool, error)
+}
+
 // Zoner is the ability of a node to tell its fault domain.
 type Zoner interface {
 	// Zone returns the name of the node's fault domain.

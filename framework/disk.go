@@ -24,21 +24,31 @@ type DiskFaulter interface {
 }
 
 // DiskDamager is the ability of a node to have the data on the disk under its
-// etcd member damaged. RestoreDisk takes damage back.
+// etcd member damaged. RestoreDisk of DiskFaulter takes damage back.
 type DiskDamager interface {
 	// FlipDisk inverts bytes of a file behind etcd's back, until RestoreDisk
 	// or until ttl has passed. Bytes that were written again meanwhile stay.
 	// Where some of them are flipped already it does nothing, and there is no
 	// handle.
 	FlipDisk(ctx context.Context, f DiskFlip, ttl time.Duration) (DiskFlipped, error)
-	// WipeDisk puts an empty disk into the place of the one that is there,
-	// until RestoreDisk or until ttl has passed, when the old one comes back
-	// as it was. Files that are open across either change fail with EIO.
-	// Where it is wiped already it does nothing, and there is no handle.
-	WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error)
 	// ReadDisk reads a file of the member's data as the member would, past
 	// the page cache. The name is relative to the data directory.
 	ReadDisk(ctx context.Context, file string, offset int64, n int) ([]byte, error)
+	// ListDisk is that of DiskWiper.
+	ListDisk(ctx context.Context) ([]string, error)
+}
+
+// DiskWiper is the ability of a node to have the data of its etcd member taken away.
+// It needs no disk that can fail.
+type DiskWiper interface {
+	// WipeDisk puts an empty disk into the place of the one that is there,
+	// until RestoreDisk or until ttl has passed, when the old one comes back
+	// as it was. A member that runs across either change loses its files (they
+	// fail with EIO) or is killed.
+	// Where it is wiped already it does nothing, and there is no handle.
+	WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error)
+	// RestoreDisk takes back a wipe; it does nothing where it is gone.
+	RestoreDisk(ctx context.Context, handle string) error
 	// ListDisk names the files in the member's data directory, relative to it.
 	ListDisk(ctx context.Context) ([]string, error)
 }

@@ -2,14 +2,16 @@ package kind
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -57,7 +59,7 @@ func (n *node) startAgent(ctx context.Context) error {
 	if n.role == balancerRole {
 		delete(files, agent.UnitPath)
 	}
-	if err := n.put(ctx, files); err != nil {
+	if err := n.put(ctx, func(t *tar.Writer) error { return errors.Join(addProgram(t), addFiles(t, files)) }); err != nil {
 		return err
 	}
 	if n.role == balancerRole {
@@ -83,8 +85,24 @@ func (n *node) awaitAgent(ctx context.Context) error {
 	return await.Until(ctx, 100*time.Millisecond, n.Ping)
 }
 
-// put writes files into the container, this program as the agent's among them.
-func (n *node) put(ctx context.Context, files map[string][]byte) error {
+// put writes what add adds into the container.
+func (n *node) put(ctx context.Context, add func(*tar.Writer) error) error {
+	r, w := io.Pipe()
+	go func() {
+		t := tar.NewWriter(w)
+		err := add(t)
+		if err == nil {
+			err = t.Close()
+		}
+		_ = w.CloseWithError(err)
+	}()
+	defer r.Close()
+	_, err := n.cluster.cli.RunWith(ctx, r, "cp", "-", n.name+":/")
+	return err
+}
+
+// addProgram adds this program, as the agent's.
+func addProgram(t *tar.Writer) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
@@ -98,32 +116,29 @@ func (n *node) put(ctx context.Context, files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	r, w := io.Pipe()
-	go func() {
-		t := tar.NewWriter(w)
-		err := t.WriteHeader(&tar.Header{Name: agent.BinaryPath[1:], Mode: 0o755, Size: info.Size()})
-		if err == nil {
-			_, err = io.Copy(t, program)
-		}
-		for name, b := range files {
-			if err == nil {
-				err = t.WriteHeader(&tar.Header{Name: path.Dir(name)[1:] + "/", Typeflag: tar.TypeDir, Mode: 0o755})
-			}
-			if err == nil {
-				err = t.WriteHeader(&tar.Header{Name: name[1:], Mode: 0o644, Size: int64(len(b))})
-			}
-			if err == nil {
-				_, err = io.Copy(t, bytes.NewReader(b))
-			}
-		}
-		if err == nil {
-			err = t.Close()
-		}
-		_ = w.CloseWithError(err)
-	}()
-	defer r.Close()
-	_, err = n.cluster.cli.RunWith(ctx, r, "cp", "-", n.name+":/")
+	if err := t.WriteHeader(&tar.Header{Name: agent.BinaryPath[1:], Mode: 0o755, Size: info.Size()}); err != nil {
+		return err
+	}
+	_, err = io.Copy(t, program)
 	return err
+}
+
+// addFiles adds files, by path, and their directories, of which outer ones come first.
+func addFiles(t *tar.Writer, files map[string][]byte) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		b := files[name]
+		err := t.WriteHeader(&tar.Header{Name: path.Dir(name)[1:] + "/", Typeflag: tar.TypeDir, Mode: 0o755})
+		if err == nil {
+			err = t.WriteHeader(&tar.Header{Name: name[1:], Mode: 0o644, Size: int64(len(b))})
+		}
+		if err == nil {
+			_, err = t.Write(b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (n *node) docker(ctx context.Context, args ...string) (string, error) {

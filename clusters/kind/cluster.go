@@ -53,12 +53,20 @@ type Cluster struct {
 
 	// Found once, by find: kind reads files of a node to tell them, which a fault may
 	// keep it from later.
-	nodes     []*node
-	workers   []*node
-	balancer  *node // nil where there is one control-plane node
-	entrances []framework.Entrance
-	etcdTLS   *tls.Config
-	apiTLS    *tls.Config // trusts the authority of the API servers
+	workers  []*node
+	balancer *node        // nil where there is one control-plane node
+	admin    *rest.Config // an administrator's, without an address
+	etcdTLS  *tls.Config
+	apiTLS   *tls.Config // trusts the authority of the API servers
+
+	// scaling is held through every change of the nodes; made is the highest number
+	// that one of them has had.
+	scaling sync.Mutex
+	made    int // guarded by scaling
+
+	mu        sync.Mutex
+	nodes     []*node              // guarded by mu
+	entrances []framework.Entrance // guarded by mu
 
 	closeOnce sync.Once
 }
@@ -74,6 +82,7 @@ var (
 	_ framework.Stopper         = (*Cluster)(nil)
 	_ framework.Starter         = (*Cluster)(nil)
 	_ framework.Freezer         = (*Cluster)(nil)
+	_ framework.Scaler          = (*Cluster)(nil)
 )
 
 func newCluster(spec *clusters.Cluster, o Options) *Cluster {
@@ -120,11 +129,11 @@ func (c *Cluster) find(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("finding the address of %s in the network %s: %w", container.Name, c.network.name, err)
 		}
-		n := &node{cluster: c, name: container.Name, address: address, role: container.Config.Labels[roleLabel]}
-		n.Client = agent.NewClient(n.name, n.dial)
+		n := c.newNode(container.Name, address, container.Config.Labels[roleLabel])
 		switch n.role {
 		case controlPlaneRole:
-			n.spec = c.spec.Node(len(c.nodes))
+			number := nodeNumber(n.name)
+			n.spec, c.made = c.nodeSpec(number), max(c.made, number)
 			c.nodes = append(c.nodes, n)
 		case workerRole:
 			c.workers = append(c.workers, n)
@@ -143,12 +152,27 @@ func (c *Cluster) find(ctx context.Context) error {
 	if err := c.findEtcd(ctx); err != nil {
 		return err
 	}
-	return c.findParties(ctx)
+	parties, err := c.findParties(ctx, c.nodes)
+	c.Network = agent.NewNetwork(c.Name(), parties)
+	return err
+}
+
+func (c *Cluster) newNode(name string, address netip.Addr, role string) *node {
+	n := &node{cluster: c, name: name, address: address, role: role}
+	n.Client = agent.NewClient(n.name, n.dial)
+	return n
+}
+
+// controlPlane returns the control-plane nodes that there are.
+func (c *Cluster) controlPlane() []*node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes
 }
 
 // containers returns all of them.
 func (c *Cluster) containers() []*node {
-	all := slices.Concat(c.nodes, c.workers)
+	all := slices.Concat(c.controlPlane(), c.workers)
 	if c.balancer != nil {
 		all = append(all, c.balancer)
 	}
@@ -157,14 +181,14 @@ func (c *Cluster) containers() []*node {
 
 // findParties tells who is on the network, and which addresses packets of each carry:
 // those of pods leave a node as they are.
-func (c *Cluster) findParties(ctx context.Context) error {
+func (c *Cluster) findParties(ctx context.Context, nodes []*node) ([]agent.Party, error) {
 	// A node has its range of pods' addresses some time after it has joined.
 	var ranges map[string][]netip.Prefix
-	if _, err := await.API(ctx, c.entrances[0], "/api/v1/nodes", func(body []byte) (err error) {
-		ranges, err = podRanges(body, len(c.nodes)+len(c.workers))
+	if _, err := await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) (err error) {
+		ranges, err = podRanges(body, nodeNames(slices.Concat(nodes, c.workers)))
 		return err
 	}); err != nil {
-		return fmt.Errorf("finding the addresses of pods in cluster %s: %w", c.Name(), err)
+		return nil, fmt.Errorf("finding the addresses of pods in cluster %s: %w", c.Name(), err)
 	}
 	party := func(name string, nodes ...*node) agent.Party {
 		p := agent.Party{Name: name}
@@ -176,7 +200,7 @@ func (c *Cluster) findParties(ctx context.Context) error {
 		return p
 	}
 	var all []agent.Party
-	for _, n := range c.nodes {
+	for _, n := range nodes {
 		all = append(all, party(n.name, n))
 	}
 	if c.balancer != nil {
@@ -187,12 +211,11 @@ func (c *Cluster) findParties(ctx context.Context) error {
 	}
 	harness := c.network.gateway()
 	all = append(all, agent.Party{Name: framework.HarnessHost, Prefixes: []netip.Prefix{netip.PrefixFrom(harness, harness.BitLen())}})
-	c.Network = agent.NewNetwork(c.Name(), all)
-	return nil
+	return all, nil
 }
 
-// podRanges returns the addresses of pods by node, of so many nodes.
-func podRanges(body []byte, nodes int) (map[string][]netip.Prefix, error) {
+// podRanges returns the addresses of pods by node, when all of these nodes have some.
+func podRanges(body []byte, nodes []string) (map[string][]netip.Prefix, error) {
 	var list corev1.NodeList
 	if err := json.Unmarshal(body, &list); err != nil {
 		return nil, fmt.Errorf("reading the list of nodes: %w", err)
@@ -207,8 +230,10 @@ func podRanges(body []byte, nodes int) (map[string][]netip.Prefix, error) {
 			ranges[n.Name] = append(ranges[n.Name], p)
 		}
 	}
-	if len(ranges) < nodes {
-		return nil, fmt.Errorf("%d of %d nodes have addresses for pods", len(ranges), nodes)
+	for _, name := range nodes {
+		if len(ranges[name]) == 0 {
+			return nil, fmt.Errorf("node %s has no addresses for pods", name)
+		}
 	}
 	return ranges, nil
 }
@@ -224,28 +249,31 @@ func (c *Cluster) findEntrances() error {
 	if err != nil {
 		return fmt.Errorf("getting an administrator's certificate for cluster %s: %w", c.Name(), err)
 	}
-	admin, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
-	if err != nil {
+	if c.admin, err = clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig)); err != nil {
 		return fmt.Errorf("reading kind's kubeconfig of cluster %s: %w", c.Name(), err)
 	}
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(admin.CAData) {
+	if !roots.AppendCertsFromPEM(c.admin.CAData) {
 		return fmt.Errorf("reading kind's kubeconfig of cluster %s: it holds no authority", c.Name())
 	}
 	c.apiTLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	entrance := func(name string, kind framework.EntranceKind, of string, n *node) {
-		config := rest.CopyConfig(admin)
-		config.Host = "https://" + net.JoinHostPort(n.address.String(), apiServerPort)
-		config.Dial = dialer.DialContext
-		c.entrances = append(c.entrances, framework.Entrance{Name: name, Kind: kind, Node: of, Config: config})
-	}
 	if c.balancer != nil {
-		entrance(framework.BalancerHost, framework.EntranceBalancer, "", c.balancer)
+		e := c.entrance(c.balancer)
+		e.Name, e.Kind, e.Node = framework.BalancerHost, framework.EntranceBalancer, ""
+		c.entrances = append(c.entrances, e)
 	}
 	for _, n := range c.nodes {
-		entrance(n.name, framework.EntranceAPIServer, n.name, n)
+		c.entrances = append(c.entrances, c.entrance(n))
 	}
 	return nil
+}
+
+// entrance returns the way in through a node's API server.
+func (c *Cluster) entrance(n *node) framework.Entrance {
+	config := rest.CopyConfig(c.admin)
+	config.Host = "https://" + net.JoinHostPort(n.address.String(), apiServerPort)
+	config.Dial = dialer.DialContext
+	return framework.Entrance{Name: n.name, Kind: framework.EntranceAPIServer, Node: n.name, Config: config}
 }
 
 // dialer notices a server that fell silent, as that of the local provider does.
@@ -279,10 +307,7 @@ func (c *Cluster) findEtcd(ctx context.Context) error {
 }
 
 func (c *Cluster) etcdVersion(ctx context.Context, n *node) (string, error) {
-	config, err := c.EtcdConfig(n.name)
-	if err != nil {
-		return "", err
-	}
+	config := c.etcdAt(n)
 	client, err := clientv3.New(config)
 	if err != nil {
 		return "", err
@@ -303,14 +328,18 @@ func (c *Cluster) Name() string { return c.spec.Metadata.Name }
 // Nodes implements framework.Cluster.
 func (c *Cluster) Nodes() []framework.Node {
 	var all []framework.Node
-	for _, n := range c.nodes {
+	for _, n := range c.controlPlane() {
 		all = append(all, n)
 	}
 	return all
 }
 
 // Entrances implements framework.Cluster.
-func (c *Cluster) Entrances() []framework.Entrance { return c.entrances }
+func (c *Cluster) Entrances() []framework.Entrance {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entrances
+}
 
 // Settings implements framework.Cluster.
 func (c *Cluster) Settings() framework.Settings { return c.settings }
@@ -318,7 +347,7 @@ func (c *Cluster) Settings() framework.Settings { return c.settings }
 // Versions implements framework.Cluster.
 func (c *Cluster) Versions() map[string]map[framework.Component]string {
 	all := map[string]map[framework.Component]string{}
-	for _, n := range c.nodes {
+	for _, n := range c.controlPlane() {
 		k := n.spec.KubernetesVersion
 		all[n.name] = map[framework.Component]string{framework.APIServer: k, framework.ControllerManager: k, framework.Scheduler: k,
 			framework.Etcd: n.etcd}
@@ -328,13 +357,17 @@ func (c *Cluster) Versions() map[string]map[framework.Component]string {
 
 // EtcdConfig implements framework.EtcdAccess.
 func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
-	for _, n := range c.nodes {
+	for _, n := range c.controlPlane() {
 		if n.name == name {
-			return clientv3.Config{Endpoints: []string{"https://" + net.JoinHostPort(n.address.String(), etcdPort)},
-				TLS: c.etcdTLS.Clone(), DialTimeout: dialer.Timeout}, nil
+			return c.etcdAt(n), nil
 		}
 	}
 	return clientv3.Config{}, fmt.Errorf("cluster %s has no node %q", c.Name(), name)
+}
+
+func (c *Cluster) etcdAt(n *node) clientv3.Config {
+	return clientv3.Config{Endpoints: []string{"https://" + net.JoinHostPort(n.address.String(), etcdPort)},
+		TLS: c.etcdTLS.Clone(), DialTimeout: dialer.Timeout}
 }
 
 // Backends implements framework.BackendReporter. The Envoy that kind starts where its

@@ -88,6 +88,7 @@ func (o guardOrder) carryOut(ctx context.Context, cli docker.CLI) (back bool, er
 
 // guard is a guard that this process has started.
 type guard struct {
+	verb string
 	proc *os.Process
 	gone chan struct{}
 }
@@ -118,7 +119,7 @@ func startGuard(order guardOrder) (*guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting a guard for %s: %w", order.Container, err)
 	}
-	g := &guard{proc: cmd.Process, gone: make(chan struct{})}
+	g := &guard{verb: order.Verb, proc: cmd.Process, gone: make(chan struct{})}
 	go func() { _ = cmd.Wait(); close(g.gone) }()
 	_ = r.SetReadDeadline(time.Now().Add(guardUp))
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {

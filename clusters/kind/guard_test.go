@@ -18,6 +18,7 @@ import (
 const engineOfOne = `state=$(cat $DIR/state)
 case "$1" in
 container) echo "[{\"Name\":\"/x\",\"State\":{\"Running\":$(case $state in off) echo false;; *) echo true;; esac),\"Paused\":$(case $state in paused) echo true;; *) echo false;; esac)}}]";;
+pause) echo paused > $DIR/state;;
 kill) echo off > $DIR/state;;
 unpause|start) echo on > $DIR/state;;
 esac`
@@ -91,6 +92,13 @@ func TestPower(t *testing.T) {
 		t.Errorf("a second time: %v", err)
 	}
 	guard := n.guard
+	// Nothing is paused: what brings power back stays.
+	if err := n.Resume(ctx); err != nil || n.guard != guard {
+		t.Errorf("resumed: %v, guard %v", err, n.guard)
+	}
+	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) {
+		t.Errorf("paused without power: %v", err)
+	}
 	for range 2 {
 		if err := n.PowerOn(ctx); err != nil {
 			t.Fatal(err)
@@ -103,5 +111,45 @@ func TestPower(t *testing.T) {
 	case <-guard.gone:
 	default:
 		t.Error("the guard goes on")
+	}
+}
+
+func TestPause(t *testing.T) {
+	dir := fakeDocker(t, engineOfOne)
+	setState(t, dir, "on")
+	n := &node{name: "x", cluster: &Cluster{cli: docker.CLI{}}}
+	ctx := context.Background()
+	if err := n.Pause(ctx, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if paused, err := n.Paused(ctx); err != nil || !paused {
+		t.Errorf("paused: %t, %v", paused, err)
+	}
+	if on, err := n.Powered(ctx); err != nil || !on {
+		t.Errorf("powered: %t, %v", on, err)
+	}
+	guard := n.guard
+	if err := n.Pause(ctx, time.Hour); !errors.Is(err, framework.ErrNothingDone) || n.guard != guard {
+		t.Errorf("a second time: %v", err)
+	}
+	for range 2 {
+		if err := n.Resume(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := readState(dir); got != "on" || n.guard != nil {
+		t.Errorf("the container is %s, its guard %v", got, n.guard)
+	}
+	// Its own time to live.
+	if err := n.Pause(ctx, 200*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.guard.gone:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the guard goes on")
+	}
+	if paused, err := n.Paused(ctx); err != nil || paused {
+		t.Errorf("paused: %t, %v", paused, err)
 	}
 }

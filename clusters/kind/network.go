@@ -73,6 +73,22 @@ func (n network) balancer() netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
+// addedBase is the last byte of the address of the first node, were it added to a cluster
+// that runs. So those of nodes that are added are far from those that the engine picks.
+const addedBase = 150
+
+// added is the address of a node that is added to a cluster that runs, by its number:
+// none is given twice.
+func (n network) added(number int) (netip.Addr, error) {
+	a := n.subnet.Addr().As4()
+	last := addedBase + number - 1
+	if last >= int(n.balancer().As4()[3]) {
+		return netip.Addr{}, fmt.Errorf("the network %s has no address left for a node that no other one had", n.name)
+	}
+	a[3] = byte(last)
+	return netip.AddrFrom4(a), nil
+}
+
 // pin gives every container of a cluster its address for good. Without it they get
 // the next free ones whenever they start.
 func (n network) pin(ctx context.Context, cli docker.CLI, cluster string) error {

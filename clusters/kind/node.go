@@ -33,6 +33,7 @@ var (
 	_ framework.Node            = (*node)(nil)
 	_ framework.Zoner           = (*node)(nil)
 	_ framework.PowerSwitch     = (*node)(nil)
+	_ framework.Pauser          = (*node)(nil)
 	_ framework.ProcessReporter = (*node)(nil)
 	_ framework.Killer          = (*node)(nil)
 	_ framework.Freezer         = (*node)(nil)
@@ -41,6 +42,7 @@ var (
 	_ framework.AuditReader        = (*node)(nil)
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.EtcdOperator       = (*node)(nil)
+	_ framework.DiskWiper          = (*node)(nil)
 )
 
 // Name implements framework.Node.

@@ -46,6 +46,23 @@ func (n *node) Powered(ctx context.Context) (bool, error) {
 	return c.State.Running, err
 }
 
+// Pause implements framework.Pauser.
+func (n *node) Pause(ctx context.Context, ttl time.Duration) error {
+	return n.takeAway(ctx, "unpause", ttl, func(ctx context.Context) error {
+		_, err := n.cluster.cli.Run(ctx, "pause", n.name)
+		return err
+	})
+}
+
+// Resume implements framework.Pauser.
+func (n *node) Resume(ctx context.Context) error { return n.bringBack(ctx, "unpause") }
+
+// Paused implements framework.Pauser.
+func (n *node) Paused(ctx context.Context) (bool, error) {
+	c, err := n.state(ctx)
+	return c.State.Paused, err
+}
+
 // takeAway does something to the container that verb undoes, once a guard counts.
 func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do func(context.Context) error) error {
 	if ttl <= 0 {
@@ -58,14 +75,21 @@ func (n *node) takeAway(ctx context.Context, verb string, ttl time.Duration, do 
 		return err
 	case !c.State.Running:
 		return nothingDone(n.name + " is powered off already")
+	case verb == "unpause" && c.State.Paused:
+		return nothingDone(n.name + " is paused already")
 	}
-	n.guard.end() // of one that came back by itself
-	var err error
 	order := guardOrder{Engine: n.cluster.o.Engine, Container: n.name, Verb: verb, After: ttl}
-	if n.guard, err = startGuard(order); err != nil {
+	g, err := startGuard(order)
+	if err != nil {
 		return err
 	}
-	return do(ctx)
+	before := n.guard
+	n.guard = g
+	if err := do(ctx); err != nil {
+		return err // the guard of what was done before, such as a pause, goes on
+	}
+	before.end()
+	return nil
 }
 
 // bringBack undoes what takeAway did; it does nothing where that is undone.
@@ -76,7 +100,9 @@ func (n *node) bringBack(ctx context.Context, verb string) error {
 	if err != nil || !back {
 		return fmt.Errorf("%s of %s: %w", verb, n.name, err)
 	}
-	n.guard.end()
-	n.guard = nil
+	if n.guard != nil && n.guard.verb == verb { // and not of what came after
+		n.guard.end()
+		n.guard = nil
+	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,8 @@ func (c *Cluster) Ready(ctx context.Context) error {
 		return err
 	}
 	e := c.Entrances()[0]
-	if _, err := await.API(ctx, e, "/api/v1/nodes", c.nodesReady); err != nil {
+	nodes := nodeNames(slices.Concat(c.controlPlane(), c.workers))
+	if _, err := await.API(ctx, e, "/api/v1/nodes", func(body []byte) error { return nodesReady(body, nodes) }); err != nil {
 		return err
 	}
 	if _, err := await.API(ctx, e, "/api/v1/namespaces/kube-system/pods", c.podsReady); err != nil {
@@ -57,7 +59,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 
 // elects tells whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
-	for _, n := range c.nodes {
+	for _, n := range c.controlPlane() {
 		if n.spec.ExtraArgs[component]["leader-elect"] == "false" {
 			return false
 		}
@@ -65,8 +67,8 @@ func (c *Cluster) elects(component framework.Component) bool {
 	return true
 }
 
-// nodesReady likes a list that has every node ready.
-func (c *Cluster) nodesReady(body []byte) error {
+// nodesReady likes a list that has all of these nodes ready.
+func nodesReady(body []byte, names []string) error {
 	var list corev1.NodeList
 	if err := json.Unmarshal(body, &list); err != nil {
 		return fmt.Errorf("reading the list of nodes: %w", err)
@@ -76,14 +78,14 @@ func (c *Cluster) nodesReady(body []byte) error {
 		there[n.Name] = n
 	}
 	var problems []error
-	for _, n := range append(c.nodes[:len(c.nodes):len(c.nodes)], c.workers...) {
-		node, ok := there[n.name]
+	for _, name := range names {
+		node, ok := there[name]
 		if !ok {
-			problems = append(problems, fmt.Errorf("node %s has not registered: its kubelet's log is journalctl -u kubelet on it", n.name))
+			problems = append(problems, fmt.Errorf("node %s has not registered: its kubelet's log is journalctl -u kubelet on it", name))
 			continue
 		}
 		if why := notReady(node); why != "" {
-			problems = append(problems, fmt.Errorf("node %s is not ready: %s", n.name, why))
+			problems = append(problems, fmt.Errorf("node %s is not ready: %s", name, why))
 		}
 	}
 	return errors.Join(problems...)

@@ -10,7 +10,6 @@ import (
 )
 
 func TestNodesReady(t *testing.T) {
-	c := &Cluster{nodes: []*node{{name: "a"}}, workers: []*node{{name: "b"}}}
 	item := func(name, status, message string) string {
 		return fmt.Sprintf(`{"metadata":{"name":%q},"status":{"conditions":[{"type":"Ready","status":%q,"reason":"R","message":%q}]}}`, name, status, message)
 	}
@@ -20,7 +19,7 @@ func TestNodesReady(t *testing.T) {
 		{item("a", "False", "cni plugin not initialized") + "," + item("b", "True", ""), "node a is not ready: R: cni plugin not initialized"},
 		{`{"metadata":{"name":"a"}},` + item("b", "True", ""), "node a is not ready: its kubelet has said nothing yet"},
 	} {
-		err := c.nodesReady([]byte(`{"items":[` + test.items + `]}`))
+		err := nodesReady([]byte(`{"items":[`+test.items+`]}`), []string{"a", "b"})
 		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%v, want %q", err, test.says)
 		}
@@ -45,11 +44,11 @@ func TestPodsReady(t *testing.T) {
 }
 
 func TestPodRanges(t *testing.T) {
-	ranges, err := podRanges([]byte(`{"items":[{"metadata":{"name":"a"},"spec":{"podCIDRs":["10.244.0.0/24"]}},{"metadata":{"name":"b"}}]}`), 1)
+	ranges, err := podRanges([]byte(`{"items":[{"metadata":{"name":"a"},"spec":{"podCIDRs":["10.244.0.0/24"]}},{"metadata":{"name":"b"}}]}`), []string{"a"})
 	if err != nil || len(ranges["a"]) != 1 || ranges["a"][0].String() != "10.244.0.0/24" {
 		t.Errorf("%v, %v", ranges, err)
 	}
-	if _, err := podRanges([]byte(`{"items":[{"metadata":{"name":"a"}}]}`), 1); err == nil {
+	if _, err := podRanges([]byte(`{"items":[{"metadata":{"name":"a"}}]}`), []string{"a"}); err == nil {
 		t.Error("a node without addresses for pods will do")
 	}
 }

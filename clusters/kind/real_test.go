@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
@@ -24,6 +23,9 @@ const inside = "HOLDFAST_TEST_KIND_INSIDE"
 func TestForReal(t *testing.T) {
 	if os.Getenv("HOLDFAST_TEST_KIND") == "" {
 		t.Skip("set HOLDFAST_TEST_KIND=1")
+	}
+	if name := os.Getenv(pausing); name != "" {
+		t.Fatal(pauseAndWait(name))
 	}
 	spec := clusters.Default()
 	spec.Metadata.Name = "holdfast-test"
@@ -92,6 +94,8 @@ func TestForReal(t *testing.T) {
 		{"latency", "node/1", map[string]string{"delay": "20ms", "peer": "2,3"}},
 		{"cert-expired", "apiserver/2", nil},
 		{"power-off", "node/follower", nil},
+		{"pause", "node/leader", nil},
+		{"disk-wipe", "etcd/follower", nil},
 	} {
 		t.Run(test.fault+" "+test.on, func(t *testing.T) {
 			board := fault.NewBoard(c, func(fault.Entry) {})
@@ -119,19 +123,15 @@ func TestForReal(t *testing.T) {
 		if on, err := n.Powered(t.Context()); err != nil || on {
 			t.Fatalf("powered: %t, %v", on, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		err := await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
-			if on, err := n.Powered(ctx); err != nil || !on {
-				return errors.Join(errors.New("it is off"), err)
-			}
-			return nil
+		whileAway(t, "it is off", func(ctx context.Context) (bool, error) {
+			on, err := n.Powered(ctx)
+			return !on, err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		if err := c.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
+	t.Run("a pause outlives the harness", func(t *testing.T) { testPauseOutlivesHarness(t, c) })
+	t.Run("wiped data come back by themselves", func(t *testing.T) { testWipeEnds(t, c) })
+	t.Run("nodes come and go", func(t *testing.T) { testNodes(t, c) })
 }

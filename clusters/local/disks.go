@@ -23,6 +23,7 @@ type diskNode struct{ *node }
 var (
 	_ framework.DiskFaulter = diskNode{}
 	_ framework.DiskDamager = diskNode{}
+	_ framework.DiskWiper   = diskNode{}
 	_ framework.PowerLoser  = diskNode{}
 )
 
@@ -135,7 +136,7 @@ func (n diskNode) FlipDisk(ctx context.Context, f framework.DiskFlip, ttl time.D
 	return done, err
 }
 
-// WipeDisk implements framework.DiskDamager.
+// WipeDisk implements framework.DiskWiper.
 func (n diskNode) WipeDisk(ctx context.Context, ttl time.Duration) (string, error) {
 	return n.machine.disk.Wipe(ctx, ttl)
 }
@@ -150,7 +151,7 @@ func (n diskNode) ReadDisk(ctx context.Context, file string, offset int64, bytes
 	})
 }
 
-// ListDisk implements framework.DiskDamager.
+// ListDisk implements framework.DiskWiper.
 func (n diskNode) ListDisk(ctx context.Context) ([]string, error) {
 	root := filepath.Join(n.machine.disk.Mount(), dataDir)
 	return awaitDisk(ctx, func() ([]string, error) {

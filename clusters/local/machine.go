@@ -51,9 +51,10 @@ type machine struct {
 
 // life is one stretch of power.
 type life struct {
-	first *os.Process   // the machine's first process
-	ended chan struct{} // closed when it has ended
-	up    atomic.Bool   // the agent has answered
+	first *os.Process                // the machine's first process
+	ended chan struct{}              // closed when it has ended
+	up    atomic.Bool                // the agent has answered
+	still atomic.Pointer[standstill] // nil while its processes run
 }
 
 // machineDevice is a machine's network device.

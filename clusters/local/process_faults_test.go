@@ -184,6 +184,17 @@ func testDeadMan(t *testing.T, c *Cluster) {
 
 func testPower(t *testing.T, c *Cluster) {
 	heal(t, injectFor(t, c, fault.PowerOff, "zone/b", time.Hour))
+	heal(t, injectFor(t, c, fault.Pause, "zone/b", time.Hour))
+	t.Run("a pause ends with its time, and with the power", func(t *testing.T) {
+		injectFor(t, c, fault.Pause, "node/3", 2*time.Second)
+		eventually(t, 30*time.Second, "node 3 goes on", func() bool {
+			paused, err := c.nodes[2].Paused(t.Context())
+			return err == nil && !paused
+		})
+		i := injectFor(t, c, fault.Pause, "node/3", time.Hour)
+		heal(t, injectFor(t, c, fault.PowerOff, "node/3", time.Hour))
+		heal(t, i)
+	})
 	heal(t, injectFor(t, c, fault.Reboot, "node/3", time.Hour, "off=100ms"))
 	heal(t, injectFor(t, c, fault.Reboot, "zone/b", time.Hour, "off=100ms"))
 

@@ -7,11 +7,10 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -19,48 +18,16 @@ import (
 
 var _ framework.Scaler = (*Cluster)(nil)
 
-const (
-	// undoLimit is how long taking back a change may take that did not work.
-	undoLimit = 30 * time.Second
-	// drainLimit is how long the components of a node that is removed may take to
-	// end. An API server has told its peers by then that it is going, and has
-	// answered what was asked; watches alone keep it longer.
-	drainLimit = 5 * time.Second
-	// drainHold keeps them down until their machine is gone.
-	drainHold = 10 * time.Minute
-)
-
 var errEnded = errors.New("it has ended")
-
-// undo is what takes back the steps of a change, the last one first.
-type undo []func(context.Context) error
-
-func (u *undo) add(step func(context.Context) error) { *u = append(*u, step) }
-
-// all takes back everything, also after ctx has ended.
-func (u undo) all(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
-	defer cancel()
-	var left []error
-	for _, step := range slices.Backward(u) {
-		if err := step(ctx); err != nil {
-			left = append(left, err)
-		}
-	}
-	if err := errors.Join(left...); err != nil {
-		return fmt.Errorf("not all of it could be taken back: %w", err)
-	}
-	return nil
-}
 
 // AddNode implements framework.Scaler.
 func (c *Cluster) AddNode(ctx context.Context) (framework.Node, error) {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
-	var back undo
+	var back scaling.Undo
 	n, err := c.addNode(ctx, &back)
 	if err != nil {
-		return nil, fmt.Errorf("adding a node to cluster %s: %w", c.Name(), errors.Join(err, back.all(ctx)))
+		return nil, fmt.Errorf("adding a node to cluster %s: %w", c.Name(), errors.Join(err, back.All(ctx)))
 	}
 	return n.offered(), nil
 }
@@ -84,17 +51,18 @@ func (c *Cluster) nextNode() (clusters.Node, netip.Prefix, error) {
 }
 
 // addNode says in back what takes back what it has done.
-func (c *Cluster) addNode(ctx context.Context, back *undo) (*node, error) {
+func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error) {
 	if c.ended {
 		return nil, errEnded
 	}
 	if err := c.balances(); err != nil {
 		return nil, err
 	}
-	if err := c.quorumWith(ctx); err != nil {
+	members := c.etcdMembers()
+	if err := members.QuorumWith(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.membersAreNodes(ctx); err != nil {
+	if err := members.AreNodes(ctx); err != nil {
 		return nil, err
 	}
 	spec, addr, err := c.nextNode()
@@ -106,23 +74,23 @@ func (c *Cluster) addNode(ctx context.Context, back *undo) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	back.add(func(context.Context) error { return c.discard(n) })
+	back.Add(func(context.Context) error { return c.discard(n) })
 	entrance, err := c.entranceOf(n)
 	if err != nil {
 		return nil, err
 	}
-	back.add(func(ctx context.Context) error { return c.removeMember(ctx, n.peerURL()) })
-	if err := c.addLearner(ctx, n.peerURL()); err != nil {
+	back.Add(func(ctx context.Context) error { return members.Remove(ctx, n.peerURL()) })
+	if err := members.AddLearner(ctx, n.peerURL()); err != nil {
 		return nil, err
 	}
-	back.add(func(context.Context) error { return c.forget(self.Name) })
+	back.Add(func(context.Context) error { return c.forget(self.Name) })
 	if err := c.know(self); err != nil {
 		return nil, err
 	}
 	if err := n.machine.powerOn(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.promote(ctx, n.peerURL()); err != nil {
+	if err := members.Promote(ctx, n.peerURL()); err != nil {
 		return nil, err
 	}
 	if err := c.announce(ctx, n); err != nil {
@@ -135,7 +103,7 @@ func (c *Cluster) addNode(ctx context.Context, back *undo) (*node, error) {
 	}
 	old := c.controlPlane()
 	all := append(slices.Clip(old), n)
-	back.add(func(ctx context.Context) error { return c.balance(ctx, old) })
+	back.Add(func(ctx context.Context) error { return c.balance(ctx, old) })
 	if err := c.balance(ctx, all); err != nil {
 		return nil, err
 	}
@@ -149,13 +117,13 @@ func (c *Cluster) addNode(ctx context.Context, back *undo) (*node, error) {
 func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
-	var back undo
+	var back scaling.Undo
 	n, err := c.removable(ctx, name)
 	if err == nil {
 		err = c.takeOut(ctx, n, &back)
 	}
 	if err != nil {
-		return fmt.Errorf("removing node %s from cluster %s: %w", name, c.Name(), errors.Join(err, back.all(ctx)))
+		return fmt.Errorf("removing node %s from cluster %s: %w", name, c.Name(), errors.Join(err, back.All(ctx)))
 	}
 	// The cluster goes on without the node: from here on there is no way back.
 	c.mu.Lock()
@@ -185,48 +153,30 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	if err := c.balances(); err != nil {
 		return nil, err
 	}
-	return nodes[i], c.quorumWithout(ctx, nodes[i])
+	return nodes[i], c.etcdMembers().QuorumWithout(ctx, name)
 }
 
 // takeOut does all of a removal but the machine.
-func (c *Cluster) takeOut(ctx context.Context, n *node, back *undo) error {
+func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) error {
 	old := c.controlPlane()
-	back.add(func(ctx context.Context) error { return c.balance(ctx, old) })
+	back.Add(func(ctx context.Context) error { return c.balance(ctx, old) })
 	if err := c.balance(ctx, slices.DeleteFunc(slices.Clone(old), func(other *node) bool { return other == n })); err != nil {
 		return err
 	}
-	back.add(n.undrain)
+	back.Add(n.undrain)
 	n.drain(ctx)
-	if err := c.handOn(ctx, n); err != nil {
+	members := c.etcdMembers()
+	if err := members.HandOn(ctx, n.Name()); err != nil {
 		return err
 	}
-	return c.removeMember(ctx, n.peerURL())
+	return members.Remove(ctx, n.peerURL())
 }
 
-// drained are the components that are ended before the node's etcd member is
-// removed: an API server without its member could not even take its own address
-// out of the kubernetes service.
-var drained = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
-
-// drain ends the components gracefully, and with force what has not ended in time.
-// One that is not running, or cannot be told, is as good as ended.
+// drain ends the components of a node that is removed.
 func (n *node) drain(ctx context.Context) {
-	if !n.machine.powered() {
-		return
+	if n.machine.powered() {
+		scaling.Drain(ctx, n)
 	}
-	ctx, cancel := context.WithTimeout(ctx, drainLimit)
-	defer cancel()
-	var all sync.WaitGroup
-	for _, c := range drained {
-		all.Go(func() {
-			if err := n.Stop(ctx, c, drainHold); err == nil {
-				return
-			}
-			// Its connections are to be closed before the machine falls silent.
-			_ = n.Kill(context.WithoutCancel(ctx), c, drainHold)
-		})
-	}
-	all.Wait()
 }
 
 // undrain starts them again.
@@ -234,11 +184,7 @@ func (n *node) undrain(ctx context.Context) error {
 	if !n.machine.powered() {
 		return nil
 	}
-	var errs []error
-	for _, c := range drained {
-		errs = append(errs, n.Start(ctx, c))
-	}
-	return errors.Join(errs...)
+	return scaling.Undrain(ctx, n)
 }
 
 // discard ends a node's machine and removes what it kept. Logs stay.

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -53,7 +54,7 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node) error {
 	if err := c.rebalance(ctx, c.balancerConfig(nodes)); err != nil {
 		return fmt.Errorf("telling the load balancer of the API servers of %v: %w", nodeNames(nodes), err)
 	}
-	return await.Until(ctx, memberPause, func(ctx context.Context) error {
+	return await.Until(ctx, scaling.Pause, func(ctx context.Context) error {
 		backends, err := c.Backends(ctx)
 		if err != nil {
 			return err

@@ -124,7 +124,7 @@ func removed(t *testing.T, c *Cluster, name string) {
 // voters returns how many voting members etcd has.
 func voters(t *testing.T, c *Cluster) (n int) {
 	t.Helper()
-	list, err := c.listMembers(t.Context())
+	list, err := c.etcdMembers().List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,9 +138,9 @@ func voters(t *testing.T, c *Cluster) (n int) {
 
 func leaderNode(t *testing.T, c *Cluster) string {
 	t.Helper()
-	for n, s := range c.statuses(t.Context()) {
+	for n, s := range c.etcdMembers().Statuses(t.Context()) {
 		if s.Leader == s.Header.MemberId {
-			return n.Name()
+			return n
 		}
 	}
 	t.Fatal("etcd has no leader")
@@ -274,7 +274,7 @@ func TestJoiningMemberKilled(t *testing.T) {
 		t.Errorf("%d voting members", n)
 	}
 	// The last kill may have come just now, and its agent be waiting.
-	eventually(t, 30*time.Second, "every member answers", func() bool { return len(c.silent(t.Context())) == 0 })
+	eventually(t, 30*time.Second, "every member answers", func() bool { return len(c.etcdMembers().Silent(t.Context())) == 0 })
 	if names := stop(); len(names) < 10 {
 		t.Errorf("only %d writes were acknowledged meanwhile", len(names))
 	}

@@ -45,6 +45,7 @@ func All() []Fault {
 		MemoryPressure,
 		MoveLeader,
 		Overload,
+		Pause,
 		PowerOff,
 		Reboot,
 		RemoveMember,

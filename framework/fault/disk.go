@@ -10,8 +10,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// diskNeeds is what all faults of the disk need.
-const diskNeeds = "DiskFaulter (local provider: disk: fuse in the cluster file, or up --disk fuse)"
+// diskNeeds is what all faults of the disk need but the loss of all data.
+const diskNeeds = "DiskFaulter" + diskProviders
+
+const diskProviders = " (local provider: disk: fuse in the cluster file, or up --disk fuse)"
 
 // badDisk is the disk under an etcd member, with what the proofs of its faults
 // need.
@@ -21,26 +23,32 @@ type badDisk struct {
 }
 
 func newBadDisk(f Fault, c framework.Cluster, t Target, p Params) (badDisk, error) {
+	disk, member, err := onDisk[framework.DiskFaulter](f, c, t, p)
+	return badDisk{process: member, disk: disk}, err
+}
+
+// onDisk returns an ability on the disk under an etcd member, and the member.
+func onDisk[A any](f Fault, c framework.Cluster, t Target, p Params) (disk A, member process, err error) {
 	if err := checkParams(f, p); err != nil {
-		return badDisk{}, err
+		return disk, member, err
 	}
 	if t.Component != framework.Etcd {
-		return badDisk{}, fmt.Errorf("fault %s: target %s is not etcd: it takes an etcd member, such as etcd/leader or etcd/2", f.Name(), t.Asked)
+		return disk, member, fmt.Errorf("fault %s: target %s is not etcd: it takes an etcd member, such as etcd/leader or etcd/2", f.Name(), t.Asked)
 	}
 	holder, of, err := componentHolder(f, c, t)
 	if err != nil {
-		return badDisk{}, err
+		return disk, member, err
 	}
 	what := "fault " + f.Name()
-	d := badDisk{process: process{cluster: c, target: t}}
-	if d.disk, err = ability[framework.DiskFaulter](holder, of, what); err != nil {
-		return badDisk{}, err
+	member = process{cluster: c, target: t}
+	if disk, err = ability[A](holder, of, what); err != nil {
+		return disk, member, err
 	}
-	if d.reporter, err = ability[framework.ProcessReporter](holder, of, what); err != nil {
-		return badDisk{}, err
+	if member.reporter, err = ability[framework.ProcessReporter](holder, of, what); err != nil {
+		return disk, member, err
 	}
-	d.power, _ = holder.(framework.PowerSwitch)
-	return d, nil
+	member.power, _ = holder.(framework.PowerSwitch)
+	return disk, member, nil
 }
 
 // evidence looks in a probe and in the fault's counters for the fault's effect.
@@ -137,23 +145,23 @@ func (d badDisk) untouched(handle *string) look {
 
 // memberRuns looks whether the member runs and answers. One that another fault
 // holds down, or whose node is off, need not.
-func (d badDisk) memberRuns(ctx context.Context) (bool, string) {
-	if d.power != nil {
-		if on, err := d.power.Powered(ctx); err == nil && !on {
-			return true, fmt.Sprintf("node %s is powered off", d.target.Node)
+func (p process) memberRuns(ctx context.Context) (bool, string) {
+	if p.power != nil {
+		if on, err := p.power.Powered(ctx); err == nil && !on {
+			return true, fmt.Sprintf("node %s is powered off", p.target.Node)
 		}
 	}
-	now, err := d.reporter.Process(ctx, d.target.Component)
+	now, err := p.reporter.Process(ctx, p.target.Component)
 	switch {
 	case err != nil:
-		return false, fmt.Sprintf("%s cannot be asked for: %v", d.target.String(), err)
+		return false, fmt.Sprintf("%s cannot be asked for: %v", p.target.String(), err)
 	case now.Held, stopped(now):
-		return true, d.target.String() + " is kept from running by another fault"
+		return true, p.target.String() + " is kept from running by another fault"
 	}
-	if _, ok := d.cluster.(framework.EtcdAccess); ok {
-		return d.runs(ctx)
+	if _, ok := p.cluster.(framework.EtcdAccess); ok {
+		return p.runs(ctx)
 	}
-	return !ended(now), fmt.Sprintf("%s runs as %s", d.target.String(), id(now))
+	return !ended(now), fmt.Sprintf("%s runs as %s", p.target.String(), id(now))
 }
 
 // memberNow says what the member does.

@@ -155,3 +155,12 @@ func (d flipped) inverted(ctx context.Context, done framework.DiskFlipped) (n in
 	}
 	return n, seen
 }
+
+// damager returns the ability to damage the disk of a target.
+func damager(f Fault, c framework.Cluster, t Target) (framework.DiskDamager, error) {
+	holder, of, err := componentHolder(f, c, t)
+	if err != nil {
+		return nil, err
+	}
+	return ability[framework.DiskDamager](holder, of, "fault "+f.Name())
+}

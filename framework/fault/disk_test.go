@@ -24,7 +24,11 @@ func diskRefusals(t *testing.T, f Fault, bad map[string]string) {
 		}
 	}
 	var missing *MissingAbility
-	if err := f.Check(bareCluster{c}, component("node-1", framework.Etcd), Params{TTL: ttl}); !errors.As(err, &missing) || missing.Ability != "DiskFaulter" {
+	ability := "DiskFaulter"
+	if f == DiskWipe {
+		ability = "DiskWiper"
+	}
+	if err := f.Check(bareCluster{c}, component("node-1", framework.Etcd), Params{TTL: ttl}); !errors.As(err, &missing) || missing.Ability != ability {
 		t.Errorf("without a disk that can fail: %v", err)
 	}
 	for given, want := range bad {

@@ -22,14 +22,14 @@ func (diskWipe) Doc() Doc {
 	return Doc{
 		Summary: "kills an etcd member, puts an empty disk into the place of its own and starts it, without its data (a member of a larger cluster refuses to go on, the only one begins anew). Healing kills it again and brings its own disk back with the data that were on it; what was written in between is lost",
 		Targets: []string{"etcd"},
-		Needs:   []string{diskNeeds, "DiskDamager", "Killer", "Starter", "ProcessReporter"},
+		Needs:   []string{"DiskWiper" + diskProviders, "Killer", "Starter", "ProcessReporter"},
 		Example: "etcd/follower",
 	}
 }
 
 type wiped struct {
-	badDisk
-	damager framework.DiskDamager
+	process
+	disk    framework.DiskWiper
 	killer  framework.Killer
 	starter framework.Starter
 }
@@ -40,10 +40,7 @@ func (f diskWipe) Check(c framework.Cluster, t Target, p Params) error {
 }
 
 func (f diskWipe) parts(c framework.Cluster, t Target, p Params) (d wiped, err error) {
-	if d.badDisk, err = newBadDisk(f, c, t, p); err != nil {
-		return
-	}
-	if d.damager, err = damager(f, c, t); err != nil {
+	if d.disk, d.process, err = onDisk[framework.DiskWiper](f, c, t, p); err != nil {
 		return
 	}
 	holder, of, err := componentHolder(f, c, t)
@@ -84,7 +81,7 @@ func (f diskWipe) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 			if err := d.killer.Kill(ctx, t.Component, p.TTL); err != nil {
 				return err
 			}
-			w.handle, err = d.damager.WipeDisk(ctx, p.TTL)
+			w.handle, err = d.disk.WipeDisk(ctx, p.TTL)
 			return err
 		},
 		effect: func(ctx context.Context) (bool, string) { return d.gone(ctx, &w, had) },
@@ -109,7 +106,7 @@ type wipe struct {
 func (d wiped) list(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
-	files, err := d.damager.ListDisk(ctx)
+	files, err := d.disk.ListDisk(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing the data of %s: %w", d.target.String(), err)
 	}
@@ -155,6 +152,15 @@ func (d wiped) unwipe(ctx context.Context, w *wipe) error {
 	return errors.Join(err, d.starter.Start(ctx, d.target.Component))
 }
 
+// restore takes the wipe back. Without a handle there is none, or its time to live
+// ends it.
+func (d wiped) restore(ctx context.Context, handle string) error {
+	if handle == "" {
+		return nil
+	}
+	return d.disk.RestoreDisk(ctx, handle)
+}
+
 // back looks whether the data are where they were and the member runs on them.
 func (d wiped) back(ctx context.Context, had []string) (bool, string) {
 	files, err := d.list(ctx)
@@ -173,15 +179,6 @@ func (d wiped) back(ctx context.Context, had []string) (bool, string) {
 	}
 	held, said := d.memberRuns(ctx)
 	return held, fmt.Sprintf("%d files are in the data directory of %s, as %d before; %s", len(files), d.target.String(), len(had), said)
-}
-
-// damager returns the ability to damage the disk of a target.
-func damager(f Fault, c framework.Cluster, t Target) (framework.DiskDamager, error) {
-	holder, of, err := componentHolder(f, c, t)
-	if err != nil {
-		return nil, err
-	}
-	return ability[framework.DiskDamager](holder, of, "fault "+f.Name())
 }
 
 // localPattern tells whether a pattern is well formed and stays below the

@@ -27,7 +27,7 @@ const startTime = 200 * time.Millisecond
 func (n *fakeNode) reach(ctx context.Context, c framework.Component, port uint16) error {
 	n.c.mu.Lock()
 	p, known := n.processes[c]
-	silent := n.off || n.c.severed("harness", n.name, port) || known && p.State == "T"
+	silent := n.off || n.paused || n.c.severed("harness", n.name, port) || known && p.State == "T"
 	refused := !known || p.PID == 0 || time.Since(p.Started) < startTime
 	n.c.mu.Unlock()
 	switch {

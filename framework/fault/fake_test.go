@@ -47,6 +47,7 @@ type fakeNode struct {
 	name      string
 	runs      []framework.Component
 	off       bool
+	paused    bool
 	processes map[framework.Component]*fakeProcess
 	pids      int
 	loads     map[string]*fakeLoad
@@ -227,7 +228,7 @@ func (n *fakeNode) PowerOn(context.Context) error {
 }
 
 func (n *fakeNode) power(on bool) {
-	n.off = !on
+	n.off, n.paused = !on, false
 	for c, p := range n.processes {
 		if !on {
 			p.PID, p.StartTicks, p.State = 0, 0, ""
@@ -236,6 +237,33 @@ func (n *fakeNode) power(on bool) {
 		}
 		n.spawn(c)
 	}
+}
+
+func (n *fakeNode) Pause(_ context.Context, ttl time.Duration) error {
+	defer n.lock()()
+	if n.off || n.paused {
+		return framework.ErrNothingDone
+	}
+	if n.c.ask() {
+		n.paused = true
+		n.c.later(ttl, func() { n.paused = false })
+	}
+	return n.c.refuses
+}
+
+func (n *fakeNode) Resume(context.Context) error {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	if !n.c.stubborn {
+		n.paused = false
+	}
+	return nil
+}
+
+func (n *fakeNode) Paused(context.Context) (bool, error) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	return n.paused, nil
 }
 
 func (n *fakeNode) Powered(context.Context) (bool, error) {

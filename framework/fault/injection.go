@@ -125,6 +125,9 @@ type attempt struct {
 	// process does, when it is over. The process of a cluster that outlives
 	// its command is that of the cluster. 0 means that the provider does it.
 	ttl time.Duration
+	// already says why nothing is to be done to a node, among others; empty where
+	// it is.
+	already string
 }
 
 // nothingToUndo completes an attempt whose effect is not to be taken back:

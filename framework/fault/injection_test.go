@@ -79,6 +79,8 @@ func TestSecondOfTwoAtOnce(t *testing.T) {
 		}, func(n *fakeNode) bool { return n.trust.defects[framework.APIServer] != "" }},
 		"power": {PowerOff, wholeTarget("node-2"), func(n *fakeNode) error { return n.PowerOff(t.Context(), time.Hour) },
 			func(n *fakeNode) bool { return n.off }},
+		"pause": {Pause, wholeTarget("node-2"), func(n *fakeNode) error { return n.Pause(t.Context(), time.Hour) },
+			func(n *fakeNode) bool { return n.paused }},
 		"reboot": {Reboot, wholeTarget("node-2"), func(n *fakeNode) error { return n.PowerOff(t.Context(), time.Hour) },
 			func(n *fakeNode) bool { return n.off }},
 	} {

@@ -163,12 +163,19 @@ func (o *outage) back(ctx context.Context) (bool, string) {
 	if !on {
 		return false, fmt.Sprintf("node %s is off", name)
 	}
-	looks := []look{func(context.Context) (bool, string) { return true, fmt.Sprintf("node %s is on", name) }}
+	return o.serves(fmt.Sprintf("node %s is on", name))(ctx)
+}
+
+// serves looks whether the node's etcd and API server answer; what was seen before
+// comes first.
+func (o *outage) serves(before string) look {
+	name := o.node.Name()
+	looks := []look{func(context.Context) (bool, string) { return true, before }}
 	if _, ok := o.cluster.(framework.EtcdAccess); ok && slices.Contains(o.node.Components(), framework.Etcd) {
 		looks = append(looks, func(ctx context.Context) (bool, string) { return etcdAnswers(ctx, o.cluster, name) })
 	}
 	if o.entrance != nil {
 		looks = append(looks, func(ctx context.Context) (bool, string) { return ready(ctx, *o.entrance) })
 	}
-	return all(looks...)(ctx)
+	return all(looks...)
 }

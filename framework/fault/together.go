@@ -18,12 +18,16 @@ type share struct {
 
 // onNodes injects a fault into whole nodes, at the same moment and as one: it is
 // proven when it is on all of them, and healing heals all. Nodes that are off
-// have nothing that could be hit, and belong to another fault: they are left
-// alone.
+// have nothing that could be hit, and belong to another fault, as those that are in
+// the faulted state already: they are left alone.
 func onNodes(ctx context.Context, t Target, shares []share) (Injection, error) {
 	var parts []attempt
 	var off []string
 	for _, s := range shares {
+		if s.already != "" {
+			off = append(off, s.already)
+			continue
+		}
 		if power, ok := s.node.(framework.PowerSwitch); ok {
 			on, err := power.Powered(ctx)
 			if err != nil {

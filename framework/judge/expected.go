@@ -65,7 +65,7 @@ func (i *injection) keepsAPIServerDown() bool {
 	switch f.Name {
 	case "kill", "stop", "freeze":
 		return i.failed == nil && f.Component == "kube-apiserver" && f.Params["restart"] != "true"
-	case "power-off":
+	case "power-off", "pause":
 		return i.failed == nil
 	}
 	return false

@@ -101,7 +101,7 @@ func (m *matter) endings() []*injection {
 
 // deadly are the faults of etcd, or of a whole node, during which the member there
 // serves nobody.
-var deadly = []string{"kill", "stop", "restart", "crash-loop", "freeze", "remove-member", "isolate", "isolate-etcd", "split", "black-hole", "power-off", "power-loss", "reboot"}
+var deadly = []string{"kill", "stop", "restart", "crash-loop", "freeze", "remove-member", "isolate", "isolate-etcd", "split", "black-hole", "power-off", "power-loss", "reboot", "pause"}
 
 func hits(f *record.Fault, node string) bool { return f.Node == node || slices.Contains(f.Nodes, node) }
 

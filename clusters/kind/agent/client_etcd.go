@@ -40,23 +40,23 @@ func (c *Client) upload(ctx context.Context, file string) error {
 	return resp.Body.Close()
 }
 
-// WipeData takes the data of the etcd member away until RestoreData or until ttl has
+// WipeDisk takes the data of the etcd member away until RestoreDisk or until ttl has
 // passed, when they come back as they were, and returns a handle for it. A member
 // that runs is killed at either change, and started after it: no file stays open
 // across one. Where they are away already it does nothing, and there is no handle.
-func (c *Client) WipeData(ctx context.Context, ttl time.Duration) (handle string, err error) {
+func (c *Client) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error) {
 	err = c.do(ctx, changeLimit, http.MethodPost, "wipe", "wiping the data of etcd", &request{For: ttl}, &handle)
 	return handle, err
 }
 
-// RestoreData puts the data back that WipeData took away; it does nothing where they
+// RestoreDisk puts the data back that WipeDisk took away; it does nothing where they
 // are in place.
-func (c *Client) RestoreData(ctx context.Context, handle string) error {
+func (c *Client) RestoreDisk(ctx context.Context, handle string) error {
 	return c.do(ctx, changeLimit, http.MethodPost, "unwipe", "restoring the data of etcd", &request{Handle: handle}, nil)
 }
 
-// ListData names the files of the etcd member's data, relative to their directory.
-func (c *Client) ListData(ctx context.Context) (files []string, err error) {
+// ListDisk names the files of the etcd member's data, relative to their directory.
+func (c *Client) ListDisk(ctx context.Context) (files []string, err error) {
 	err = c.do(ctx, answerLimit, http.MethodGet, "data", "listing the data of etcd", nil, &files)
 	return files, err
 }

@@ -19,7 +19,8 @@
 // before the kubelet starts.
 //
 // A node that is paused (docker pause) has its agent paused with it, and one that is
-// stopped has none: to undo that in time is for the provider, outside of the node.
+// stopped has none: to undo that in time is for the provider's guard, outside of the
+// node.
 //
 // # Components
 //

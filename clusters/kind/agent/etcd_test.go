@@ -104,21 +104,21 @@ func takeSnapshot(t *testing.T, file string) int64 {
 	return put.Header.Revision
 }
 
-func TestWipeData(t *testing.T) {
+func TestWipeDisk(t *testing.T) {
 	t.Parallel()
 	n, db := etcdNode(t)
-	had, err := n.ListData(t.Context())
+	had, err := n.ListDisk(t.Context())
 	if err != nil || !slices.Equal(had, []string{"member/snap/db"}) {
 		t.Fatalf("its files are %v, %v", had, err)
 	}
 	// As the fault does: it is held down across the change.
 	must(t, n.Kill(t.Context(), framework.Etcd, time.Hour))
-	handle, err := n.WipeData(t.Context(), time.Hour)
+	handle, err := n.WipeDisk(t.Context(), time.Hour)
 	must(t, err)
-	if again, err := n.WipeData(t.Context(), time.Hour); again != "" || err != nil || handle == "" {
+	if again, err := n.WipeDisk(t.Context(), time.Hour); again != "" || err != nil || handle == "" {
 		t.Errorf("wiped twice: %q, then %q, %v", handle, again, err)
 	}
-	if files, err := n.ListData(t.Context()); err != nil || len(files) > 0 {
+	if files, err := n.ListDisk(t.Context()); err != nil || len(files) > 0 {
 		t.Errorf("wiped, its files are %v, %v", files, err)
 	}
 	if p := n.process(framework.Etcd); p.PID != 0 || !p.Held {
@@ -129,10 +129,10 @@ func TestWipeData(t *testing.T) {
 	mkdir(t, filepath.Dir(db))
 	write(t, db, "new")
 
-	must(t, n.RestoreData(t.Context(), "another"))
+	must(t, n.RestoreDisk(t.Context(), "another"))
 	before := n.process(framework.Etcd)
-	must(t, n.RestoreData(t.Context(), handle))
-	must(t, n.RestoreData(t.Context(), handle))
+	must(t, n.RestoreDisk(t.Context(), handle))
+	must(t, n.RestoreDisk(t.Context(), handle))
 	if b, err := os.ReadFile(db); err != nil || string(b) != "data" {
 		t.Errorf("restored, the data are %q, %v", b, err)
 	}
@@ -145,7 +145,7 @@ func TestWipeData(t *testing.T) {
 func TestWipeDeadMan(t *testing.T) {
 	t.Parallel()
 	n, db := etcdNode(t)
-	_, err := n.WipeData(t.Context(), 2500*time.Millisecond)
+	_, err := n.WipeDisk(t.Context(), 2500*time.Millisecond)
 	must(t, err)
 	n.kill()
 	if exists(db) {
@@ -156,7 +156,7 @@ func TestWipeDeadMan(t *testing.T) {
 	n.runs(framework.Etcd)
 
 	// A restart of the node, before which it was time.
-	_, err = n.WipeData(t.Context(), 200*time.Millisecond)
+	_, err = n.WipeDisk(t.Context(), 200*time.Millisecond)
 	must(t, err)
 	n.kill()
 	n.restarted()

@@ -32,10 +32,10 @@ type Party struct {
 // or they cannot be reached.
 type Network struct {
 	cluster string
-	parties []Party
 
-	mu   sync.Mutex
-	last map[string]framework.LinkCounters // by handle and node, as last told; guarded by mu
+	mu      sync.Mutex
+	parties []Party                           // guarded by mu
+	last    map[string]framework.LinkCounters // by handle and node, as last told; guarded by mu
 }
 
 var (
@@ -49,6 +49,21 @@ func NewNetwork(cluster string, parties []Party) *Network {
 	return &Network{cluster: cluster, parties: parties, last: map[string]framework.LinkCounters{}}
 }
 
+// Replace puts other parties into the place of those that there are. Agents know them
+// from the next Meet on.
+func (n *Network) Replace(parties []Party) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.parties = parties
+}
+
+// All returns the parties.
+func (n *Network) All() []Party {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.parties
+}
+
 // networkLimit is how long an agent may take to change a link, or to tell of one,
 // before it is taken for one that cannot be reached.
 const networkLimit = 5 * time.Second
@@ -58,7 +73,7 @@ const networkLimit = 5 * time.Second
 func (n *Network) Meet(ctx context.Context) error {
 	return n.each(n.agents(), func(c *Client) error {
 		var peers []Peer
-		for _, p := range n.parties {
+		for _, p := range n.All() {
 			if !slices.Contains(p.Agents, c) {
 				peers = append(peers, Peer{Name: p.Name, Prefixes: p.Prefixes})
 			}
@@ -78,7 +93,7 @@ func (n *Network) Support(ctx context.Context, imp framework.Impairment) error {
 // Parties implements framework.NetworkFaulter.
 func (n *Network) Parties() []string {
 	var names []string
-	for _, p := range n.parties {
+	for _, p := range n.All() {
 		names = append(names, p.Name)
 	}
 	return names
@@ -86,7 +101,7 @@ func (n *Network) Parties() []string {
 
 func (n *Network) agents() []*Client {
 	var all []*Client
-	for _, p := range n.parties {
+	for _, p := range n.All() {
 		all = append(all, p.Agents...)
 	}
 	return all
@@ -105,11 +120,12 @@ func (n *Network) each(agents []*Client, do func(*Client) error) error {
 
 func (n *Network) ends(from, to string) (sender, receiver Party, err error) {
 	find := func(name string) (Party, bool) {
-		i := slices.IndexFunc(n.parties, func(p Party) bool { return p.Name == name })
+		all := n.All()
+		i := slices.IndexFunc(all, func(p Party) bool { return p.Name == name })
 		if i < 0 {
 			return Party{}, false
 		}
-		return n.parties[i], true
+		return all[i], true
 	}
 	sender, ok := find(from)
 	receiver, too := find(to)
@@ -144,7 +160,7 @@ func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framew
 // power.
 func (n *Network) silent(ctx context.Context, links []framework.Link) map[*Client]bool {
 	var on []*Client
-	for _, p := range n.parties {
+	for _, p := range n.All() {
 		if slices.ContainsFunc(links, func(l framework.Link) bool { return l.From == p.Name || l.To == p.Name }) {
 			on = append(on, p.Agents...)
 		}

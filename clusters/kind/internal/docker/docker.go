@@ -70,7 +70,25 @@ type Container struct {
 		Paused  bool
 	}
 	Config struct {
-		Labels map[string]string
+		Image   string
+		Labels  map[string]string
+		Env     []string
+		Volumes map[string]struct{}
+	}
+	HostConfig struct {
+		Privileged    bool
+		Binds         []string
+		Tmpfs         map[string]string
+		SecurityOpt   []string
+		RestartPolicy struct {
+			Name              string
+			MaximumRetryCount int
+		}
+		Init         *bool
+		CgroupnsMode string
+		UsernsMode   string
+		Sysctls      map[string]string
+		Devices      []struct{ PathOnHost, PathInContainer, CgroupPermissions string }
 	}
 	NetworkSettings struct {
 		Networks map[string]struct {

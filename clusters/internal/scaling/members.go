@@ -1,0 +1,301 @@
+// Package scaling has what providers share that add control-plane nodes to a cluster
+// while it runs, and remove them: changes of etcd's members, the graceful end of a
+// node's components, and the way back where a change does not work.
+//
+// Its tests need nothing: go test ./clusters/internal/scaling
+package scaling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+)
+
+const (
+	// MemberCall is how long one etcd member may take for an answer.
+	MemberCall = 2 * time.Second
+	// memberChange is how long a change of the list of members may take, and how long
+	// the members may be busy with the one before. etcd refuses one while a member has
+	// been connected to the others for less than 5 s (HealthInterval in
+	// go.etcd.io/etcd/server/v3/etcdserver). A leader that lets go of a member without
+	// power sends nothing to the others while its two streams to that member hang in a
+	// write, 5 s each (Transport.RemovePeer and ConnWriteTimeout in
+	// etcdserver/api/rafthttp). An election may follow.
+	memberChange = 20 * time.Second
+	// catchUp is how long a new member may take until it has all data.
+	catchUp = 2 * time.Minute
+	// Pause is the time between two attempts.
+	Pause = 100 * time.Millisecond
+)
+
+// Member is the etcd member of a control-plane node.
+type Member struct {
+	Node    string
+	PeerURL string
+	// Config tells how to reach it, at one endpoint, or why it cannot be reached.
+	Config func(context.Context) (clientv3.Config, error)
+}
+
+// Ask asks the member.
+func (m Member) Ask(ctx context.Context, ask func(context.Context, *clientv3.Client) error) error {
+	config, err := m.Config(ctx)
+	if err == nil {
+		var client *clientv3.Client
+		if client, err = clientv3.New(config); err == nil {
+			defer client.Close()
+			ctx, cancel := context.WithTimeout(ctx, MemberCall)
+			defer cancel()
+			err = ask(ctx, client)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("etcd on %s: %w", m.Node, err)
+	}
+	return nil
+}
+
+// Status asks the member for what it knows itself.
+func (m Member) Status(ctx context.Context) (answer *clientv3.StatusResponse, err error) {
+	err = m.Ask(ctx, func(ctx context.Context, client *clientv3.Client) (err error) {
+		answer, err = client.Status(ctx, client.Endpoints()[0])
+		return err
+	})
+	return answer, err
+}
+
+// Members are the etcd members of all control-plane nodes.
+type Members []Member
+
+// askAny asks one member after the other until one does what is asked.
+func (all Members) askAny(ctx context.Context, ask func(context.Context, *clientv3.Client) error) error {
+	var errs []error
+	for _, m := range all {
+		err := m.Ask(ctx, ask)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// List returns the members as a quorum knows them.
+func (all Members) List(ctx context.Context) (list []*pb.Member, err error) {
+	err = all.askAny(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		answer, err := client.MemberList(ctx)
+		if err == nil {
+			list = answer.Members
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the etcd members: %w", err)
+	}
+	return list, nil
+}
+
+// at returns the member with a peer URL, nil if there is none.
+func (all Members) at(ctx context.Context, url string) (*pb.Member, error) {
+	list, err := all.List(ctx)
+	if i := slices.IndexFunc(list, func(m *pb.Member) bool { return slices.Equal(m.PeerURLs, []string{url}) }); i >= 0 {
+		return list[i], err
+	}
+	return nil, err
+}
+
+// AreNodes looks whether etcd has the members that the nodes make: a new one must be
+// told of exactly those.
+func (all Members) AreNodes(ctx context.Context) error {
+	var list []*pb.Member
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
+	defer cancel()
+	err := await.Until(ctx, Pause, func(ctx context.Context) (err error) {
+		list, err = all.List(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	has, want := map[string]bool{}, map[string]bool{}
+	for _, m := range list {
+		has[strings.Join(m.PeerURLs, ",")] = true
+	}
+	for _, m := range all {
+		want[m.PeerURL] = true
+	}
+	if !maps.Equal(has, want) {
+		return fmt.Errorf("etcd's members are at %v, the nodes' are at %v: heal what changed that, or remove the node first",
+			slices.Sorted(maps.Keys(has)), slices.Sorted(maps.Keys(want)))
+	}
+	return nil
+}
+
+// AddLearner adds a member that does not vote yet. Whoever asked in vain looks whether
+// it was added all the same.
+func (all Members) AddLearner(ctx context.Context, url string) error {
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
+	defer cancel()
+	return await.Until(ctx, Pause, func(ctx context.Context) error {
+		err := all.askAny(ctx, func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.MemberAddAsLearner(ctx, []string{url})
+			return err
+		})
+		if err == nil {
+			return nil
+		}
+		if m, _ := all.at(ctx, url); m != nil {
+			return nil
+		}
+		if down := all.Silent(ctx); len(down) > 0 {
+			return await.Fatal(fmt.Errorf("etcd takes no further member while the one on %s is down; start it, or remove its node: %w", strings.Join(down, ", "), err))
+		}
+		return fmt.Errorf("adding an etcd member: %w", err)
+	})
+}
+
+// Promote gives a learner its vote as soon as it has caught up with the leader.
+func (all Members) Promote(ctx context.Context, url string) error {
+	ctx, cancel := agenthttp.Within(ctx, catchUp)
+	defer cancel()
+	return await.Until(ctx, Pause, func(ctx context.Context) error {
+		m, err := all.at(ctx, url)
+		switch {
+		case err != nil:
+			return err
+		case m == nil:
+			return await.Fatal(errors.New("the new etcd member was removed by somebody else"))
+		case !m.IsLearner:
+			return nil
+		}
+		err = all.askAny(ctx, func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.MemberPromote(ctx, m.ID)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("promoting the new etcd member: %w", err)
+		}
+		return nil
+	})
+}
+
+// Remove removes the member with a peer URL, if there is one.
+func (all Members) Remove(ctx context.Context, url string) error {
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
+	defer cancel()
+	return await.Until(ctx, Pause, func(ctx context.Context) error {
+		m, err := all.at(ctx, url)
+		if err != nil || m == nil {
+			return err
+		}
+		err = all.askAny(ctx, func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.MemberRemove(ctx, m.ID)
+			return err
+		})
+		if err != nil && !errors.Is(rpctypes.Error(err), rpctypes.ErrMemberNotFound) {
+			return fmt.Errorf("removing the etcd member at %s: %w", url, err)
+		}
+		return nil
+	})
+}
+
+// Statuses asks every member for what it knows itself, by node; those that do not
+// answer are missing.
+func (all Members) Statuses(ctx context.Context) map[string]*clientv3.StatusResponse {
+	var mu sync.Mutex
+	answers := map[string]*clientv3.StatusResponse{}
+	var asked sync.WaitGroup
+	for _, m := range all {
+		asked.Go(func() {
+			if answer, err := m.Status(ctx); err == nil {
+				mu.Lock()
+				answers[m.Node] = answer
+				mu.Unlock()
+			}
+		})
+	}
+	asked.Wait()
+	return answers
+}
+
+// Silent returns the nodes whose members do not answer.
+func (all Members) Silent(ctx context.Context) []string { return all.missing(all.Statuses(ctx)) }
+
+func (all Members) missing(answers map[string]*clientv3.StatusResponse) (nodes []string) {
+	for _, m := range all {
+		if answers[m.Node] == nil {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	return nodes
+}
+
+// QuorumWithout looks whether enough members answer to remove the one on a node, and
+// to go on without it.
+func (all Members) QuorumWithout(ctx context.Context, gone string) error {
+	answers := all.Statuses(ctx)
+	now, left := len(answers), len(answers)
+	if answers[gone] != nil {
+		left--
+	}
+	if need := len(all)/2 + 1; now < need {
+		return fmt.Errorf("%d of %d etcd members answer, and it takes %d to change anything: start the others first", now, len(all), need)
+	}
+	if need := (len(all)-1)/2 + 1; left < need {
+		return fmt.Errorf("%d of the %d etcd members that would be left answer, and it takes a quorum of %d: start what is down (%s) first",
+			left, len(all)-1, need, strings.Join(all.missing(answers), ", "))
+	}
+	return nil
+}
+
+// QuorumWith looks whether a further member could cost the quorum: it counts from the
+// moment in which it is added, before it runs. etcd refuses that too, once it has
+// noticed who is down.
+func (all Members) QuorumWith(ctx context.Context) error {
+	down := all.Silent(ctx)
+	if need := (len(all)+1)/2 + 1; len(down) > 0 && len(all)-len(down) < need {
+		return fmt.Errorf("the etcd member on %s is down: of %d members %d would answer, too few for a quorum of %d; start it, or remove its node",
+			strings.Join(down, ", "), len(all)+1, len(all)-len(down), need)
+	}
+	return nil
+}
+
+// HandOn gives the leadership to another member, if the node's own has it.
+func (all Members) HandOn(ctx context.Context, node string) error {
+	ctx, cancel := agenthttp.Within(ctx, memberChange)
+	defer cancel()
+	return await.Until(ctx, Pause, func(ctx context.Context) error {
+		answers := all.Statuses(ctx)
+		own := answers[node]
+		if own == nil || own.Leader != own.Header.MemberId {
+			return nil
+		}
+		// The one that has the most of the log takes over at once.
+		var to, most uint64
+		for other, answer := range answers {
+			if other != node && !answer.IsLearner && answer.RaftIndex >= most {
+				to, most = answer.Header.MemberId, answer.RaftIndex
+			}
+		}
+		i := slices.IndexFunc(all, func(m Member) bool { return m.Node == node })
+		err := all[i].Ask(ctx, func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.MoveLeader(ctx, to)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("handing on the leadership: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,99 @@
+package scaling
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// What was done last is taken back first, all of it, also when nobody waits any more.
+func TestUndo(t *testing.T) {
+	var back Undo
+	var done []string
+	step := func(name string, err error) {
+		back.Add(func(ctx context.Context) error {
+			done = append(done, name)
+			return errors.Join(err, ctx.Err())
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	step("first", nil)
+	step("second", errors.New("stuck"))
+	step("third", nil)
+	if err := back.All(ctx); err == nil || err.Error() != "not all of it could be taken back: stuck" {
+		t.Error(err)
+	}
+	if !slices.Equal(done, []string{"third", "second", "first"}) {
+		t.Error(done)
+	}
+}
+
+// fakeNode has an API server that does not end when it is asked to.
+type fakeNode struct {
+	mu  sync.Mutex
+	did []string
+}
+
+func (n *fakeNode) note(what string, c framework.Component) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.did = append(n.did, what+" "+string(c))
+}
+
+func (n *fakeNode) Stop(_ context.Context, c framework.Component, hold time.Duration) error {
+	if c == framework.APIServer || hold != drainHold {
+		return errors.New("it goes on")
+	}
+	n.note("stop", c)
+	return nil
+}
+
+func (n *fakeNode) Kill(_ context.Context, c framework.Component, _ time.Duration) error {
+	n.note("kill", c)
+	return nil
+}
+
+func (n *fakeNode) Start(_ context.Context, c framework.Component) error {
+	n.note("start", c)
+	return nil
+}
+
+func TestDrain(t *testing.T) {
+	n := &fakeNode{}
+	Drain(t.Context(), n)
+	slices.Sort(n.did)
+	if got := strings.Join(n.did, ", "); got != "kill kube-apiserver, stop kube-controller-manager, stop kube-scheduler" {
+		t.Error(got)
+	}
+	n.did = nil
+	if err := Undrain(t.Context(), n); err != nil || len(n.did) != 3 {
+		t.Error(n.did, err)
+	}
+}
+
+// Without a quorum nothing is changed, and who is down is named.
+func TestQuorum(t *testing.T) {
+	down := func(context.Context) (clientv3.Config, error) { return clientv3.Config{}, errors.New("no power") }
+	all := Members{{Node: "a", Config: down}, {Node: "b", Config: down}, {Node: "c", Config: down}}
+	if err := all.QuorumWithout(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "0 of 3 etcd members answer") {
+		t.Error(err)
+	}
+	if err := all.QuorumWith(t.Context()); err == nil || !strings.Contains(err.Error(), "on a, b, c is down") {
+		t.Error(err)
+	}
+	if _, err := all.List(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd on b: no power") {
+		t.Error(err)
+	}
+	if err := all.HandOn(t.Context(), "a"); err != nil { // nobody leads
+		t.Error(err)
+	}
+}

@@ -1,0 +1,34 @@
+package scaling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// undoLimit is how long taking back a change may take that did not work.
+const undoLimit = 30 * time.Second
+
+// Undo is what takes back the steps of a change, the last one first.
+type Undo []func(context.Context) error
+
+// Add adds what takes back a step that comes next, or has been taken.
+func (u *Undo) Add(step func(context.Context) error) { *u = append(*u, step) }
+
+// All takes back everything, also after ctx has ended.
+func (u Undo) All(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+	defer cancel()
+	var left []error
+	for _, step := range slices.Backward(u) {
+		if err := step(ctx); err != nil {
+			left = append(left, err)
+		}
+	}
+	if err := errors.Join(left...); err != nil {
+		return fmt.Errorf("not all of it could be taken back: %w", err)
+	}
+	return nil
+}

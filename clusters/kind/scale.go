@@ -1,0 +1,284 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+const (
+	// forgetLimit is how long the API may take to forget a node.
+	forgetLimit = 20 * time.Second
+	// discardLimit is how long the engine may take to remove a container.
+	discardLimit = 30 * time.Second
+)
+
+// nodeNumber is how kind counts: the first control-plane node has no number.
+func nodeNumber(name string) int {
+	_, digits, _ := strings.Cut(name, "-"+controlPlaneRole)
+	if n, err := strconv.Atoi(digits); err == nil {
+		return n
+	}
+	return 1
+}
+
+// nodeSpec returns what the node of a number is: like one that the cluster's description
+// says nothing about, where that names fewer.
+func (c *Cluster) nodeSpec(number int) clusters.Node {
+	spec := *c.spec
+	if number > len(spec.Spec.Nodes) {
+		spec.SetNodes(number)
+	}
+	return spec.Node(number - 1)
+}
+
+func nodeNames(nodes []*node) (names []string) {
+	for _, n := range nodes {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+func (n *node) peerURL() string {
+	return "https://" + net.JoinHostPort(n.address.String(), etcdPeerPort)
+}
+
+// etcdMembers returns the etcd members of all nodes.
+func (c *Cluster) etcdMembers() scaling.Members {
+	var all scaling.Members
+	for _, n := range c.controlPlane() {
+		all = append(all, scaling.Member{Node: n.name, PeerURL: n.peerURL(), Config: func(ctx context.Context) (clientv3.Config, error) {
+			if !n.works(ctx) {
+				return clientv3.Config{}, errors.New("its container does not run")
+			}
+			return c.etcdAt(n), nil
+		}})
+	}
+	return all
+}
+
+// works tells whether the node's container runs and is not paused.
+func (n *node) works(ctx context.Context) bool {
+	container, err := n.state(ctx)
+	return err == nil && container.State.Running && !container.State.Paused
+}
+
+// AddNode implements framework.Scaler, with kubeadm.
+func (c *Cluster) AddNode(ctx context.Context) (framework.Node, error) {
+	c.scaling.Lock()
+	defer c.scaling.Unlock()
+	var back scaling.Undo
+	n, err := c.addNode(ctx, &back)
+	if err != nil {
+		return nil, fmt.Errorf("adding a node to cluster %s: %w", c.Name(), errors.Join(explain(err), back.All(ctx)))
+	}
+	return n, nil
+}
+
+// addNode says in back what takes back what it has done.
+func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error) {
+	members := c.etcdMembers()
+	if err := members.QuorumWith(ctx); err != nil {
+		return nil, err
+	}
+	if err := members.AreNodes(ctx); err != nil {
+		return nil, err
+	}
+	address, err := c.network.added(c.made + 1)
+	if err != nil {
+		return nil, err
+	}
+	c.made++
+	n := c.newNode(c.Name()+"-"+controlPlaneRole+strconv.Itoa(c.made), address, controlPlaneRole)
+	n.spec = c.nodeSpec(c.made)
+	if c.balancer != nil {
+		n.Client.Balancer = c.balancer.name
+	}
+	back.Add(func(ctx context.Context) error { return c.forget(ctx, n.name) })
+	// A member that votes must go before its container, which may be what the quorum
+	// takes; a kubeadm that still runs there may add another one until that is gone.
+	removed := func(ctx context.Context) error { return members.Remove(ctx, n.peerURL()) }
+	back.Add(removed)
+	back.Add(n.discard)
+	back.Add(removed)
+	if err := c.join(ctx, n); err != nil {
+		return nil, err
+	}
+	if err := n.startAgent(ctx); err != nil {
+		return nil, fmt.Errorf("starting the agent on %s: %w", n.name, err)
+	}
+	entrance := c.entrance(n)
+	if err := c.awaitNode(ctx, n, entrance); err != nil {
+		return nil, err
+	}
+	old := c.controlPlane()
+	all := append(slices.Clip(old), n)
+	known := c.Network.All()
+	parties, err := c.findParties(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	back.Add(func(context.Context) error { c.Network.Replace(known); return nil })
+	c.Network.Replace(parties)
+	if err := c.Network.Meet(ctx); err != nil {
+		return nil, err
+	}
+	back.Add(func(ctx context.Context) error { return c.balance(ctx, old, nil) })
+	if err := c.balance(ctx, all, n); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes, c.entrances = all, append(slices.Clip(c.entrances), entrance)
+	return n, nil
+}
+
+// awaitNode returns when the API server of a node that has joined is ready, its etcd
+// answers, and its kubelet and the network of its pods work.
+func (c *Cluster) awaitNode(ctx context.Context, n *node, entrance framework.Entrance) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
+	defer cancel()
+	if _, err := await.API(ctx, entrance, "/readyz", await.Anything); err != nil {
+		return fmt.Errorf("the API server of %s is not ready: %w", n.name, err)
+	}
+	var err error
+	if n.etcd, err = c.etcdVersion(ctx, n); err != nil {
+		return fmt.Errorf("asking etcd on %s for its version: %w", n.name, err)
+	}
+	_, err = await.API(ctx, c.Entrances()[0], "/api/v1/nodes", func(body []byte) error { return nodesReady(body, []string{n.name}) })
+	return err
+}
+
+// RemoveNode implements framework.Scaler.
+func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
+	c.scaling.Lock()
+	defer c.scaling.Unlock()
+	var back scaling.Undo
+	n, err := c.removable(ctx, name)
+	if err == nil {
+		err = c.takeOut(ctx, n, &back)
+	}
+	if err != nil {
+		return fmt.Errorf("removing node %s from cluster %s: %w", name, c.Name(), errors.Join(err, back.All(ctx)))
+	}
+	// The cluster goes on without the node: from here on there is no way back.
+	c.mu.Lock()
+	c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
+	c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
+	c.mu.Unlock()
+	parties := slices.Clone(c.Network.All())
+	for i := range parties {
+		if parties[i].Name == name {
+			c.Network.Replace(slices.Delete(parties, i, i+1))
+			break
+		}
+	}
+	if err := errors.Join(n.discard(ctx), c.forget(ctx, name)); err != nil {
+		return fmt.Errorf("node %s is removed from cluster %s, but something of it is left: %w", name, c.Name(), err)
+	}
+	return nil
+}
+
+// removable returns the node of a name if the cluster can go on without it.
+func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
+	nodes := c.controlPlane()
+	i := slices.IndexFunc(nodes, func(n *node) bool { return n.name == name })
+	switch {
+	case i < 0:
+		return nil, fmt.Errorf("there is no such node; there are %v", nodeNames(nodes))
+	case len(nodes) == 1:
+		return nil, errors.New("it is the last one")
+	case c.balancer == nil && nodeNumber(name) == 1:
+		return nil, errors.New("without a balancer all others reach the API through this node alone: make the cluster with three nodes")
+	}
+	return nodes[i], c.etcdMembers().QuorumWithout(ctx, name)
+}
+
+// takeOut does all of a removal but the machine.
+func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) error {
+	old := c.controlPlane()
+	back.Add(func(ctx context.Context) error { return c.balance(ctx, old, nil) })
+	if err := c.balance(ctx, slices.DeleteFunc(slices.Clone(old), func(other *node) bool { return other == n }), nil); err != nil {
+		return err
+	}
+	if n.works(ctx) {
+		back.Add(func(ctx context.Context) error { return scaling.Undrain(ctx, n) })
+		scaling.Drain(ctx, n)
+	}
+	members := c.etcdMembers()
+	if err := members.HandOn(ctx, n.name); err != nil {
+		return err
+	}
+	return members.Remove(ctx, n.peerURL())
+}
+
+// discard removes the node's container, whatever its state, and what it kept. Its logs
+// stay.
+func (n *node) discard(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.guard.end() // it would start what is to go
+	n.guard = nil
+	n.Client.Close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardLimit)
+	defer cancel()
+	logs := filepath.Join(n.cluster.o.LogDir, n.name)
+	if err := os.MkdirAll(logs, 0o755); err == nil {
+		_, _ = n.docker(ctx, "cp", n.name+":/var/log/.", logs) // it may not have come as far
+	}
+	if _, err := n.docker(ctx, "rm", "--force", "--volumes", n.name); err != nil && !docker.Says(err, "no such container") {
+		return fmt.Errorf("removing the container of %s: %w", n.name, err)
+	}
+	return nil
+}
+
+// noGrace has the API delete at once what no kubelet is left to end.
+const noGrace = `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}`
+
+// forget deletes the Node object of a node that is gone, and what ran there of the
+// system: kubeadm takes the addresses of etcd's members from their pods.
+func (c *Cluster) forget(ctx context.Context, name string) error {
+	e := c.Entrances()[0]
+	client, err := await.Client(e.Config)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	ctx, cancel := agenthttp.Within(context.WithoutCancel(ctx), forgetLimit)
+	defer cancel()
+	for _, path := range []string{"/api/v1/nodes/" + name,
+		"/api/v1/namespaces/kube-system/pods?fieldSelector=" + url.QueryEscape("spec.nodeName="+name)} {
+		err := await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, dialer.Timeout)
+			defer cancel()
+			_, err := await.Request(ctx, client, http.MethodDelete, e.Config.Host+path, noGrace)
+			var status await.StatusError
+			if errors.As(err, &status) && status.Code == http.StatusNotFound {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("deleting what the API has of node %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package kind
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
+	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
+)
+
+// balanceLimit is how long the balancer may take to follow a change of nodes, and to
+// find that an API server that is new is ready: it asks every 2 s.
+const balanceLimit = 20 * time.Second
+
+// balance has the balancer spread its clients over the API servers of these nodes,
+// without a restart, and returns when it does, and sends clients to the one of up if that
+// is given. Of the Envoy that kind starts where its image can be had it is not known when
+// it does.
+func (c *Cluster) balance(ctx context.Context, nodes []*node, up *node) error {
+	if c.balancer == nil {
+		return nil
+	}
+	ctx, cancel := agenthttp.Within(ctx, balanceLimit)
+	defer cancel()
+	if err := c.rebalance(ctx, nodes); err != nil {
+		return fmt.Errorf("telling the load balancer of the API servers of %v: %w", nodeNames(nodes), err)
+	}
+	return await.Until(ctx, scaling.Pause, func(ctx context.Context) error {
+		backends, err := c.Backends(ctx)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			return nil
+		case err != nil:
+			return err
+		}
+		var has []string
+		for _, b := range backends {
+			has = append(has, b.Name)
+			if up != nil && b.Name == up.name && !b.Up {
+				return fmt.Errorf("the load balancer does not find %s ready: %s", b.Name, b.Check)
+			}
+		}
+		if want := nodeNames(nodes); !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(want))) {
+			return fmt.Errorf("the load balancer has %v for backends, not %v", has, want)
+		}
+		return nil
+	})
+}
+
+// rebalance moves a new file of clusters into the place of the one that there is, as
+// kind does.
+func (c *Cluster) rebalance(ctx context.Context, nodes []*node) error {
+	b := c.balancer
+	old, err := b.docker(ctx, "exec", b.name, "cat", balancer.ClustersFile)
+	if err != nil {
+		return err
+	}
+	var servers []string
+	for _, n := range nodes {
+		servers = append(servers, net.JoinHostPort(n.name, apiServerPort))
+	}
+	changed, err := balancer.WithServers([]byte(old), servers)
+	if err != nil {
+		return err
+	}
+	const next = balancer.ClustersFile + ".tmp"
+	if err := b.put(ctx, func(t *tar.Writer) error { return addFiles(t, map[string][]byte{next: changed}) }); err != nil {
+		return err
+	}
+	_, err = b.docker(ctx, "exec", b.name, "mv", next, balancer.ClustersFile)
+	return err
+}

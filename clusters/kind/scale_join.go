@@ -1,0 +1,302 @@
+package kind
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+)
+
+const (
+	kubernetesDir = "/etc/kubernetes/"
+	// kubeadmConfig is where kind has kubeadm's configuration on each node.
+	kubeadmConfig = "/kind/kubeadm.conf"
+	// tokenLife is how long a token to join with is good, should nobody be left to
+	// delete it.
+	tokenLife = 15 * time.Minute
+	// systemUp is how long a container may take until its container runtime runs.
+	systemUp = time.Minute
+)
+
+// shared are the files that all control-plane nodes have in common, below
+// kubernetesDir: those that kind copies from the first to the others.
+var shared = []string{"admin.conf", "pki/ca.crt", "pki/ca.key", "pki/front-proxy-ca.crt", "pki/front-proxy-ca.key",
+	"pki/sa.pub", "pki/sa.key", "pki/etcd/ca.crt", "pki/etcd/ca.key"}
+
+// join makes a container for a node like those of the others and has kubeadm make it a
+// control-plane node. What it leaves where it fails is in that container, in etcd's list
+// of members and in the API.
+func (c *Cluster) join(ctx context.Context, n *node) error {
+	sponsor, files, err := c.sponsor(ctx)
+	if err != nil {
+		return err
+	}
+	models, err := c.cli.Inspect(ctx, sponsor.name)
+	if err != nil {
+		return err
+	}
+	image := models[0].Config.Image
+	if v := n.spec.KubernetesVersion; sponsor.spec.KubernetesVersion != v {
+		if c.o.Image == nil {
+			return fmt.Errorf("no node of Kubernetes %s is left whose image could be used", v)
+		}
+		image = c.o.Image(v)
+	}
+	c.o.Progress("starting " + n.name)
+	if _, err := c.cli.Run(ctx, likeContainer(models[0], n.name, image, c.network.name, n.address)...); err != nil {
+		return fmt.Errorf("starting the container of %s: %w", n.name, err)
+	}
+	if err := n.awaitSystem(ctx); err != nil {
+		return err
+	}
+	token, err := sponsor.docker(ctx, "exec", sponsor.name, "kubeadm", "token", "create", "--ttl", tokenLife.String())
+	if err != nil {
+		return fmt.Errorf("making a token for %s to join with: %w", n.name, err)
+	}
+	defer func() {
+		// One that cannot be deleted runs out.
+		_, _ = sponsor.docker(context.WithoutCancel(ctx), "exec", sponsor.name, "kubeadm", "token", "delete", token)
+	}()
+	if files[kubeadmConfig], err = joinConfiguration(files[kubeadmConfig], n.name, n.address, n.spec.Zone, token); err != nil {
+		return fmt.Errorf("the configuration of kubeadm on %s: %w", sponsor.name, err)
+	}
+	if err := n.put(ctx, func(t *tar.Writer) error { return addFiles(t, files) }); err != nil {
+		return fmt.Errorf("writing the certificates of the cluster to %s: %w", n.name, err)
+	}
+	c.o.Progress("kubeadm joins " + n.name)
+	if _, err := n.docker(ctx, "exec", n.name, "kubeadm", "join", "--config", kubeadmConfig); err != nil {
+		return fmt.Errorf("kubeadm on %s failed to join: %w; its logs are in %s", n.name, err, c.o.LogDir)
+	}
+	return nil
+}
+
+// sponsor returns a control-plane node that works, and the files of it that a further
+// one needs: one of the wanted version if there is one, since its image is at hand.
+func (c *Cluster) sponsor(ctx context.Context) (*node, map[string][]byte, error) {
+	nodes := slices.Clone(c.controlPlane())
+	slices.SortStableFunc(nodes, func(a, b *node) int {
+		return cmp.Compare(c.otherVersion(a), c.otherVersion(b))
+	})
+	script := "tar -cf - -C " + kubernetesDir + " " + strings.Join(shared, " ") + " -C / " + kubeadmConfig[1:] + " | base64 -w 0"
+	var errs []error
+	for _, n := range nodes {
+		out, err := c.cli.Run(ctx, "exec", n.name, "sh", "-c", script)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		files, err := sharedFiles(out)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the certificates of the cluster on %s: %w", n.name, err)
+		}
+		return n, files, nil
+	}
+	return nil, nil, fmt.Errorf("no control-plane node works that another one could be made like: %w", errors.Join(errs...))
+}
+
+// otherVersion is 1 for a node that has another version than the cluster, else 0.
+func (c *Cluster) otherVersion(n *node) int {
+	if n.spec.KubernetesVersion == c.spec.Spec.KubernetesVersion {
+		return 0
+	}
+	return 1
+}
+
+// sharedFiles reads what sponsor has a node write, by path.
+func sharedFiles(encoded string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	t := tar.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(encoded)))
+	for {
+		header, err := t.Next()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(t)
+		if err != nil {
+			return nil, err
+		}
+		name := "/" + header.Name
+		if name != kubeadmConfig {
+			name = path.Join(kubernetesDir, header.Name)
+		}
+		files[name] = b
+	}
+	for _, name := range shared {
+		if files[kubernetesDir+name] == nil {
+			return nil, fmt.Errorf("%s%s is missing", kubernetesDir, name)
+		}
+	}
+	if files[kubeadmConfig] == nil {
+		return nil, fmt.Errorf("%s is missing", kubeadmConfig)
+	}
+	return files, nil
+}
+
+// awaitSystem returns when the node's container runtime answers: kubeadm comes after
+// all that prepares the node.
+func (n *node) awaitSystem(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, systemUp, fmt.Errorf("not up after %s", systemUp))
+	defer cancel()
+	err := await.Until(ctx, 250*time.Millisecond, func(ctx context.Context) error {
+		_, err := n.docker(ctx, "exec", n.name, "sh", "-c", "systemctl is-active --quiet containerd.service && test -S /run/containerd/containerd.sock")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("the system of %s did not come up (docker logs %s, journalctl on it): %w", n.name, n.name, err)
+	}
+	return nil
+}
+
+// likeContainer returns the arguments for docker that run a container like another one,
+// but for its name, its image, its address and the arguments of that node's components.
+func likeContainer(model docker.Container, name, image, network string, address netip.Addr) []string {
+	config, host := model.Config, model.HostConfig
+	args := []string{"run", "--detach", "--tty", "--name", name, "--hostname", name, "--network", network, "--ip", address.String()}
+	add := func(flag, value string) {
+		if value != "" {
+			args = append(args, flag, value)
+		}
+	}
+	pairs := func(flag, separator string, all map[string]string) {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			value := all[key]
+			if value != "" {
+				value = separator + value
+			}
+			add(flag, key+value)
+		}
+	}
+	pairs("--label", "=", config.Labels)
+	if host.Privileged {
+		args = append(args, "--privileged")
+	}
+	for _, option := range host.SecurityOpt {
+		add("--security-opt", option)
+	}
+	pairs("--tmpfs", ":", host.Tmpfs)
+	for _, volume := range slices.Sorted(maps.Keys(config.Volumes)) {
+		add("--volume", volume)
+	}
+	for _, bind := range host.Binds {
+		if parts := strings.Split(bind, ":"); len(parts) > 1 && parts[1] == nodePatches {
+			continue
+		}
+		add("--volume", bind)
+	}
+	for _, variable := range config.Env {
+		add("--env", variable)
+	}
+	if policy := host.RestartPolicy; policy.MaximumRetryCount > 0 {
+		add("--restart", fmt.Sprintf("%s:%d", policy.Name, policy.MaximumRetryCount))
+	} else {
+		add("--restart", policy.Name)
+	}
+	if host.Init != nil {
+		args = append(args, fmt.Sprintf("--init=%t", *host.Init))
+	}
+	add("--cgroupns", host.CgroupnsMode)
+	add("--userns", host.UsernsMode)
+	pairs("--sysctl", "=", host.Sysctls)
+	for _, d := range host.Devices {
+		add("--device", d.PathOnHost+":"+d.PathInContainer+":"+d.CgroupPermissions)
+	}
+	return append(args, image)
+}
+
+// joinConfiguration makes of what kind has written for kubeadm on a control-plane node
+// that with which another one joins.
+func joinConfiguration(theirs []byte, name string, address netip.Addr, zone, token string) ([]byte, error) {
+	var parts [][]byte
+	joins := false
+	for _, part := range bytes.Split(theirs, []byte("\n---\n")) {
+		var doc map[string]any
+		if err := yaml.Unmarshal(part, &doc); err != nil {
+			return nil, err
+		}
+		switch doc["kind"] {
+		case "InitConfiguration":
+			continue // of the first node
+		case "JoinConfiguration":
+			joins = true
+			if err := joinAs(doc, name, address, zone, token); err != nil {
+				return nil, fmt.Errorf("JoinConfiguration: %w", err)
+			}
+			b, err := yaml.Marshal(doc)
+			if err != nil {
+				return nil, err
+			}
+			part = b
+		}
+		parts = append(parts, bytes.TrimSpace(part))
+	}
+	if !joins {
+		return nil, errors.New("there is no JoinConfiguration")
+	}
+	return append(bytes.Join(parts, []byte("\n---\n")), '\n'), nil
+}
+
+// joinAs puts a node into the place of the one that a JoinConfiguration is for.
+func joinAs(doc map[string]any, name string, address netip.Addr, zone, token string) error {
+	at := func(keys ...string) map[string]any {
+		here := doc
+		for _, key := range keys {
+			here, _ = here[key].(map[string]any)
+		}
+		return here
+	}
+	endpoint, registration, bootstrap := at("controlPlane", "localAPIEndpoint"), at("nodeRegistration"), at("discovery", "bootstrapToken")
+	if endpoint == nil || registration == nil || bootstrap == nil {
+		return errors.New("it names no localAPIEndpoint, nodeRegistration or bootstrapToken: it is not that of a control-plane node of kind")
+	}
+	endpoint["advertiseAddress"] = address.String()
+	bootstrap["token"] = token
+	delete(doc, "patches") // arguments of that node alone
+	switch args := registration["kubeletExtraArgs"].(type) {
+	case map[string]any: // v1beta3
+		for flag, value := range args {
+			text, _ := value.(string)
+			args[flag] = kubeletArgument(flag, text, name, address, zone)
+		}
+	case []any: // v1beta4
+		for _, arg := range args {
+			if pair, ok := arg.(map[string]any); ok {
+				flag, _ := pair["name"].(string)
+				text, _ := pair["value"].(string)
+				pair["value"] = kubeletArgument(flag, text, name, address, zone)
+			}
+		}
+	default:
+		return errors.New("it names no kubeletExtraArgs")
+	}
+	return nil
+}
+
+// kubeletArgument returns the value of a kubelet's flag for a node, of that for another.
+func kubeletArgument(flag, theirs, name string, address netip.Addr, zone string) string {
+	switch flag {
+	case "node-ip":
+		return address.String()
+	case "node-labels":
+		return zoneLabel + "=" + zone
+	case "provider-id":
+		return theirs[:strings.LastIndex(theirs, "/")+1] + name
+	}
+	return theirs
+}
