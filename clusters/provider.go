@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
@@ -29,6 +30,9 @@ type Provider interface {
 	Create(ctx context.Context, c *Cluster, o Options) (Made, error)
 }
 
+// ErrTaken is in the error of a Create for a name that is taken.
+var ErrTaken = errors.New("the name is taken")
+
 // Sizer is the ability of a provider to tell what one of its clusters takes.
 type Sizer interface {
 	// Machines is how many control-plane nodes of the local provider would take as much
@@ -41,6 +45,13 @@ type Sizer interface {
 type Sweeper interface {
 	// Sweep ends those whose processes have ended without ending them.
 	Sweep(context.Context) error
+}
+
+// Remover is the ability of a provider to end a cluster that is known by its name alone.
+type Remover interface {
+	// Remove ends the cluster of a name, unless a process that lives has made it, and
+	// returns whether there was one. One that the provider did not make stays.
+	Remove(ctx context.Context, name string) (bool, error)
 }
 
 // Made is a cluster that a provider has made.
@@ -62,8 +73,11 @@ type Preparation struct {
 type Options struct {
 	// Dir is where what is kept of the cluster goes, LogDir its logs
 	// (NODE/COMPONENT.log), and DataDir what is to be on disk: a directory that must not
-	// exist and that Close removes.
+	// exist and that Close removes. Without LogDir, the cluster is one that is kept (see
+	// clusters/keeper): its logs are looked at while it is there, and go with it.
 	Dir, LogDir, DataDir string
+	// NoWait returns as soon as the machines run; the cluster may not be ready then.
+	NoWait bool
 	// Seed makes the network's impairments repeatable, as far as the provider can.
 	Seed uint64
 	// Progress is told what happens, one line a step; nil for silence.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
@@ -102,12 +102,17 @@ func newUpCommand() *cobra.Command {
 		Short: "Make a cluster and leave it running",
 		Long: `Make a highly available control plane and leave it running: etcd members, API
 servers, controller managers and schedulers on machines of their own, a load
-balancer in front, simulated worker nodes behind.
+balancer in front, worker nodes behind.
 
-Binaries that the cache lacks are fetched first. Several clusters of different
-names run side by side. The cluster ends with 'holdfast down'.`,
+With the provider local the machines are namespaces and the workers are simulated;
+it takes seconds. With the provider kind they are containers of kind's in a Docker
+engine, set up by kubeadm, and the workers are real; it takes a minute or two.
+
+What the machine lacks for it, binaries or images, is got first. Several clusters of
+different names run side by side. The cluster ends with 'holdfast down'.`,
 		Example: `  holdfast up --wait
   holdfast up --name five --nodes 5 --lb haproxy --wait
+  holdfast up --provider kind --name demo --wait
   holdfast up -f cluster.yaml`,
 		Args: cobra.NoArgs,
 	}
@@ -119,19 +124,23 @@ names run side by side. The cluster ends with 'holdfast down'.`,
 		if err != nil {
 			return err
 		}
-		if f.provider != (local.Provider{}).Name() {
-			return usageError("--provider %s: clusters that stay are made by the provider local alone; `holdfast run --provider %s` makes its own", f.provider, f.provider)
+		provider, err := providerNamed(f.provider)
+		if err != nil {
+			return err
+		}
+		if why := provider.Lacks(spec); why != "" {
+			return usageError("--provider %s: %s", f.provider, why)
 		}
 		if port < 0 || port > 65535 {
 			return usageError("--port %d: want a port from 1 to 65535, or 0 for any free one", port)
 		}
 		p := newProgress(cmd.ErrOrStderr())
-		if err := prepare(cmd.Context(), local.Provider{}, p, spec); err != nil {
+		if err := prepare(cmd.Context(), provider, p, spec); err != nil {
 			return err
 		}
-		h, err := local.Up(cmd.Context(), spec, local.UpOptions{Wait: wait, Port: port,
+		h, err := keeper.Up(cmd.Context(), provider, spec, keeper.UpOptions{Wait: wait, Port: port,
 			Progress: func(s string) { p.Line("%s", s) }})
-		if errors.Is(err, local.ErrRunning) {
+		if errors.Is(err, clusters.ErrTaken) {
 			return exitWith(exitUsage, err)
 		}
 		if err != nil {
