@@ -59,6 +59,7 @@ type Cluster struct {
 	entrances []framework.Entrance
 	etcdTLS   *tls.Config
 	apiTLS    *tls.Config // trusts the authority of the API servers
+	admin     string      // kind's kubeconfig
 
 	closeOnce sync.Once
 }
@@ -224,6 +225,7 @@ func (c *Cluster) findEntrances() error {
 	if err != nil {
 		return fmt.Errorf("getting an administrator's certificate for cluster %s: %w", c.Name(), err)
 	}
+	c.admin = kubeconfig
 	admin, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
 	if err != nil {
 		return fmt.Errorf("reading kind's kubeconfig of cluster %s: %w", c.Name(), err)
@@ -365,7 +367,7 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 	return all, nil
 }
 
-// Close deletes the cluster, having kept its logs.
+// Close deletes the cluster, having kept its logs unless they are to be dropped.
 func (c *Cluster) Close(ctx context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
@@ -373,7 +375,10 @@ func (c *Cluster) Close(ctx context.Context) error {
 			n.guard.end()
 			n.Client.Close()
 		}
-		err = errors.Join(c.keepLogs(), Delete(ctx, c.Name(), c.o.Engine), os.RemoveAll(c.dir))
+		if !c.o.DropLogs {
+			err = c.keepLogs()
+		}
+		err = errors.Join(err, Delete(ctx, c.Name(), c.o.Engine), os.RemoveAll(c.dir))
 	})
 	return err
 }
