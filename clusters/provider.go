@@ -33,6 +33,9 @@ type Provider interface {
 // ErrTaken is in the error of a Create for a name that is taken.
 var ErrTaken = errors.New("the name is taken")
 
+// ErrMissing is in the error of a Describe for a cluster that there is not.
+var ErrMissing = errors.New("there is no such cluster")
+
 // Sizer is the ability of a provider to tell what one of its clusters takes.
 type Sizer interface {
 	// Machines is how many control-plane nodes of the local provider would take as much
@@ -52,6 +55,18 @@ type Remover interface {
 	// Remove ends the cluster of a name, unless a process that lives has made it, and
 	// returns whether there was one. One that the provider did not make stays.
 	Remove(ctx context.Context, name string) (bool, error)
+}
+
+// Attacher is the ability of a provider to take over clusters that somebody else has made.
+type Attacher interface {
+	// Describe describes one, as far as it can be told.
+	Describe(ctx context.Context, name string) (*Cluster, error)
+	// Attach takes over what Describe described, and returns as Create does. Closing it
+	// takes out what was put in, and leaves the cluster.
+	Attach(ctx context.Context, c *Cluster, o Options) (Made, error)
+	// Detach does that for a cluster that no process has taken over any more, or deletes
+	// it. It does nothing where there is nothing to take out.
+	Detach(ctx context.Context, name string, deleted bool) error
 }
 
 // Made is a cluster that a provider has made.

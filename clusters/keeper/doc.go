@@ -16,6 +16,10 @@
 // it ends, the server ends the cluster. What is left where both were killed goes with
 // Down, or with the next cluster of the name.
 //
+// A cluster that somebody else has made can be kept as well (UpOptions.Attach), of
+// providers that are a clusters.Attacher: it is taken over rather than made, and let go of
+// rather than ended.
+//
 // Files of the state directory: lock, keeper.json (what the keeper was told),
 // cluster.json (the description), control.sock, kubeconfig, keeper.log, and
 // logs/faults.jsonl (every change of an injection).

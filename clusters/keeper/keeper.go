@@ -43,6 +43,8 @@ const (
 type config struct {
 	// Provider is the name of the provider that makes the cluster.
 	Provider string `json:"provider"`
+	// Attach takes over a cluster that there is, rather than make it.
+	Attach bool `json:"attach,omitempty"`
 	// DataDir is for what is to be on disk.
 	DataDir string `json:"dataDir"`
 	// Port is that of the forwarder on the loopback; 0 for any.

@@ -86,7 +86,7 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Name != "a" || !s.Ready || s.Network != "a wire" || s.Impairments != 3 || len(s.Hosts) != 2 || s.Hosts[0].Versions["etcd"] != "v3.9.9" || s.Kubeconfig != h.Kubeconfig() {
+	if s.Name != "a" || !s.Ready || s.Network != "a wire" || s.Impairments != 3 || len(s.Hosts) != 2 || s.Hosts[0].Versions["etcd"] != "v3.9.9" || s.Leases[1].Holder != "one_1" || s.Kubeconfig != h.Kubeconfig() {
 		t.Errorf("%+v", s)
 	}
 
@@ -100,7 +100,7 @@ func TestUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "/hello" {
+	if b, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(b), `"path":"/hello"`) {
 		t.Errorf("%s, %v", b, err)
 	}
 
@@ -119,14 +119,14 @@ func TestUp(t *testing.T) {
 	if healed, err := h.Heal(t.Context()); err != nil || len(healed) != 0 {
 		t.Errorf("%v, %v", healed, err)
 	}
-	if name, err := Down(t.Context(), providers, ""); err != nil || name != "a" {
-		t.Errorf("%s, %v", name, err)
+	if ended, err := Down(t.Context(), providers, "", DownOptions{}); err != nil || ended != (Ended{Name: "a"}) {
+		t.Errorf("%+v, %v", ended, err)
 	}
 	nothing(t, "a")
-	if _, err := Down(t.Context(), providers, ""); !errors.Is(err, ErrNoCluster) {
+	if _, err := Down(t.Context(), providers, "", DownOptions{}); !errors.Is(err, ErrNoCluster) {
 		t.Errorf("%v", err)
 	}
-	if _, err := Down(t.Context(), providers, "a"); !errors.Is(err, ErrNoCluster) {
+	if _, err := Down(t.Context(), providers, "a", DownOptions{}); !errors.Is(err, ErrNoCluster) {
 		t.Errorf("%v", err)
 	}
 }
@@ -177,8 +177,8 @@ func TestUpNotReady(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "nobody leads") || !strings.Contains(err.Error(), "goes on running") {
 		t.Error(err)
 	}
-	if name, err := Down(t.Context(), providers, "a"); err != nil || name != "a" {
-		t.Errorf("%s, %v", name, err)
+	if ended, err := Down(t.Context(), providers, "a", DownOptions{}); err != nil || ended != (Ended{Name: "a"}) {
+		t.Errorf("%+v, %v", ended, err)
 	}
 	nothing(t, "a")
 }
@@ -256,8 +256,63 @@ func TestAllKilled(t *testing.T) {
 	if _, err := Open(providers, "a"); !errors.Is(err, ErrNoCluster) {
 		t.Errorf("%v", err)
 	}
-	if name, err := Down(t.Context(), providers, ""); err != nil || name != "a" {
-		t.Errorf("%s, %v", name, err)
+	if ended, err := Down(t.Context(), providers, "", DownOptions{}); err != nil || ended != (Ended{Name: "a"}) {
+		t.Errorf("%+v, %v", ended, err)
 	}
 	nothing(t, "a")
+}
+
+// A cluster that was taken over stays, with nothing of ours in it, unless it is to go.
+func TestAttach(t *testing.T) {
+	here(t, "")
+	attach := func() *Handle {
+		t.Helper()
+		if err := os.WriteFile(mark("a"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return up(t, "a", UpOptions{Wait: true, Attach: true})
+	}
+	is := func(when string, agents, cluster bool) {
+		t.Helper()
+		for name, want := range map[string]bool{"a" + agentsMark: agents, "a": cluster} {
+			if _, err := os.Stat(mark(name)); (err == nil) != want {
+				t.Errorf("%s: %s: %v, want there: %t", when, name, err, want)
+			}
+		}
+	}
+	attach()
+	is("taken over", true, true)
+	if ended, err := Down(t.Context(), providers, "a", DownOptions{}); err != nil || ended != (Ended{"a", true}) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	is("let go", false, true)
+	attach()
+	if ended, err := Down(t.Context(), providers, "a", DownOptions{Delete: true}); err != nil || ended != (Ended{"a", false}) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	is("deleted", false, false)
+
+	h := attach()
+	keeper, err := h.PID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := child(t, keeper)
+	for _, pid := range []int{keeper, server} {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	kill(t, h, keeper)
+	is("killed", true, true)
+	if _, err := Up(t.Context(), standIn{}, named("a"), UpOptions{}); !errors.Is(err, clusters.ErrTaken) || !strings.Contains(err.Error(), "holdfast down --name a") {
+		t.Errorf("%v", err)
+	}
+	if ended, err := Down(t.Context(), providers, "", DownOptions{}); err != nil || ended != (Ended{"a", true}) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	is("let go after that", false, true)
 }

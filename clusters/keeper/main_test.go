@@ -80,9 +80,41 @@ func (standIn) Create(ctx context.Context, c *clusters.Cluster, o clusters.Optio
 		return nil, errors.Join(ctx.Err(), made.Close(ctx))
 	}
 	go func() {
-		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"path":%q,"spec":{"holderIdentity":"one_1"}}`, r.URL.Path)
+		}))
 	}()
 	return made, nil
+}
+
+// Describe knows the clusters of which there is a mark.
+func (standIn) Describe(_ context.Context, name string) (*clusters.Cluster, error) {
+	c := clusters.Default()
+	c.Metadata.Name = name
+	_, err := os.Stat(mark(name))
+	return c, err
+}
+
+// Attach puts a mark of its own beside that of the cluster.
+func (standIn) Attach(ctx context.Context, c *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
+	agents := *c
+	agents.Metadata.Name += agentsMark
+	made, err := standIn{}.Create(ctx, &agents, o)
+	return made, err
+}
+
+const agentsMark = "-agents"
+
+func (standIn) Detach(_ context.Context, name string, deleted bool) error {
+	for _, file := range []string{name + agentsMark, name} {
+		if err := os.Remove(mark(file)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if !deleted {
+			break
+		}
+	}
+	return nil
 }
 
 func (standIn) Remove(_ context.Context, name string) (bool, error) {

@@ -47,9 +47,17 @@ type made interface {
 	Kept
 }
 
-// create has a provider make a cluster that can be kept.
-func create(ctx context.Context, p clusters.Provider, spec *clusters.Cluster, o clusters.Options) (made, error) {
-	c, err := p.Create(ctx, spec, o)
+// create has a provider make a cluster that can be kept, or take one over.
+func create(ctx context.Context, p clusters.Provider, attach bool, spec *clusters.Cluster, o clusters.Options) (made, error) {
+	do := p.Create
+	if attach {
+		a, err := attacher(p)
+		if err != nil {
+			return nil, err
+		}
+		do = a.Attach
+	}
+	c, err := do(ctx, spec, o)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +76,15 @@ func provider(all []clusters.Provider, name string) (clusters.Provider, error) {
 		}
 	}
 	return nil, fmt.Errorf("this program has no provider %q", name)
+}
+
+// attacher returns the ability of the provider.
+func attacher(p clusters.Provider) (clusters.Attacher, error) {
+	a, ok := p.(clusters.Attacher)
+	if !ok {
+		return nil, fmt.Errorf("the provider %s cannot take clusters over", p.Name())
+	}
+	return a, nil
 }
 
 // access returns the ability of the provider.

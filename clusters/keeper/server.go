@@ -82,14 +82,19 @@ func (s *server) run(providers []clusters.Provider) (err error) {
 	defer s.down()
 	go s.endWithKeeper(a.EndLimit())
 
-	s.cluster, err = create(ctx, p, spec, clusters.Options{Dir: s.dir, DataDir: s.cfg.DataDir, NoWait: true,
+	s.cluster, err = create(ctx, p, s.cfg.Attach, spec, clusters.Options{Dir: s.dir, DataDir: s.cfg.DataDir, NoWait: true,
 		Progress: func(m string) { _ = s.events.Encode(upEvent{Message: m}) }})
 	if err != nil {
 		return err
 	}
+	s.board = fault.NewBoard(s.cluster, s.noteFault)
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.EndLimit())
 		defer cancel()
+		if s.cfg.Attach { // of others, all ends
+			_, healing := s.board.Heal(end)
+			err = errors.Join(err, healing)
+		}
 		err = errors.Join(err, s.cluster.Close(end))
 	}()
 	return s.serve(ctx, control, forward)
@@ -106,7 +111,6 @@ func (s *server) endWithKeeper(limit time.Duration) {
 
 // serve answers until the cluster is to end.
 func (s *server) serve(ctx context.Context, control, forward net.Listener) error {
-	s.board = fault.NewBoard(s.cluster, s.noteFault)
 	s.url = "https://" + forward.Addr().String()
 	kubeconfig, err := s.cluster.Kubeconfig(s.url)
 	if err != nil {

@@ -25,6 +25,9 @@ import (
 type UpOptions struct {
 	// Wait returns when the cluster is ready rather than when its machines run.
 	Wait bool
+	// Attach takes over the cluster of that name, which somebody else has made and the
+	// provider has described.
+	Attach bool
 	// Port is the loopback port on which clients of this machine reach the
 	// cluster; 0 for any free one.
 	Port int
@@ -58,11 +61,14 @@ func Up(ctx context.Context, p clusters.Provider, spec *clusters.Cluster, o UpOp
 	if running(h.dir) {
 		return nil, fmt.Errorf("%w: %s; take it down with `holdfast down --name %s`, or give this one another --name", ErrRunning, name, name)
 	}
-	cfg := config{Provider: p.Name(), Port: o.Port}
+	cfg := config{Provider: p.Name(), Attach: o.Attach, Port: o.Port}
 	if cfg.DataDir, err = dataDir(name); err != nil {
 		return nil, err
 	}
 	// What is left of a cluster whose keeper was killed.
+	if left, _ := loadConfig(h.dir); left.Attach && !o.Attach {
+		return nil, fmt.Errorf("%w: there are still agents in a cluster %s that was taken over; take them out with `holdfast down --name %s`", clusters.ErrTaken, name, name)
+	}
 	if err := errors.Join(os.RemoveAll(h.dir), os.RemoveAll(cfg.DataDir)); err != nil {
 		return nil, fmt.Errorf("clearing what is left of an earlier cluster %s: %w", name, err)
 	}

@@ -50,6 +50,8 @@ type Cluster struct {
 	dir      string
 	settings framework.Settings
 	network  network
+	// foreign tells that somebody else has made it.
+	foreign bool
 
 	// Found once, by find: kind reads files of a node to tell them, which a fault may
 	// keep it from later.
@@ -243,6 +245,9 @@ func (c *Cluster) findEntrances() error {
 	}
 	if c.balancer != nil {
 		entrance(framework.BalancerHost, framework.EntranceBalancer, "", c.balancer)
+		if c.foreign { // whose certificates do not carry the balancer's address
+			c.entrances[0].Config.ServerName = c.balancer.name
+		}
 	}
 	for _, n := range c.nodes {
 		entrance(n.name, framework.EntranceAPIServer, n.name, n)

@@ -67,6 +67,9 @@ func (c *Cluster) Kubeconfig(server string) ([]byte, error) {
 	}
 	for _, cluster := range config.Clusters {
 		cluster.Server = server
+		if c.foreign { // kubeadm's certificates have this name, whatever they were asked for
+			cluster.TLSServerName = "kubernetes"
+		}
 	}
 	return clientcmd.Write(*config)
 }

@@ -21,13 +21,16 @@ contexts: [{name: kind-demo, context: {cluster: kind-demo, user: kind-demo}}]
 clusters: [{name: kind-demo, cluster: {server: "https://demo-external-load-balancer:6443", certificate-authority-data: QUJD}}]
 users: [{name: kind-demo, user: {client-certificate-data: QUJD, client-key-data: QUJD}}]
 `}
-	b, err := c.Kubeconfig("https://127.0.0.1:7")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(b)
-	if err != nil || config.Host != "https://127.0.0.1:7" || string(config.CertData) != "ABC" {
-		t.Errorf("%+v, %v", config, err)
+	for foreign, name := range map[bool]string{false: "", true: "kubernetes"} {
+		c.foreign = foreign
+		b, err := c.Kubeconfig("https://127.0.0.1:7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := clientcmd.RESTConfigFromKubeConfig(b)
+		if err != nil || config.Host != "https://127.0.0.1:7" || string(config.CertData) != "ABC" || config.ServerName != name {
+			t.Errorf("%+v, %v", config, err)
+		}
 	}
 }
 

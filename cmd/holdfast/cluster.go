@@ -147,17 +147,21 @@ func newDownCommand() *cobra.Command {
 		Use:   "down",
 		Short: "End a cluster and remove all of it",
 		Long: `End a cluster and remove all of it, also what is left of one whose processes were
-killed.`,
-		Example: `  holdfast down --name five`,
-		Args:    cobra.NoArgs,
+killed. One that 'holdfast up --attach' took over stays, without what holdfast put in,
+unless it is to be deleted.`,
+		Example: `  holdfast down --name five
+  holdfast down --name theirs --delete`,
+		Args: cobra.NoArgs,
 	}
+	var o keeper.DownOptions
+	cmd.Flags().BoolVar(&o.Delete, "delete", false, "delete the cluster also if holdfast did not make it but took it over")
 	name := nameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), keeper.DownLimit(providers))
 		defer cancel()
 		p := newProgress(cmd.ErrOrStderr())
 		p.Status("ending the cluster")
-		gone, err := keeper.Down(ctx, providers, *name)
+		ended, err := keeper.Down(ctx, providers, *name, o)
 		p.Done()
 		if errors.Is(err, keeper.ErrNoCluster) {
 			return exitWith(exitUsage, err)
@@ -165,7 +169,11 @@ killed.`,
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s is gone\n", gone)
+		what := "is gone"
+		if ended.Stays {
+			what = "stays, and holdfast has let go of it"
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s %s\n", ended.Name, what)
 		return err
 	}
 	return cmd
