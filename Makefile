@@ -30,6 +30,10 @@ TEST_ARGS   ?=
 e2e-ha: build ## From nothing to a report: a cluster, faults, verdicts (PROFILE, PROVIDER, OUT, ARGS)
 	$(BIN) run --profile $(PROFILE) --provider $(PROVIDER) --out $(OUT) $(ARGS)
 
+.PHONY: e2e-kind-smoke
+e2e-kind-smoke: ## The smoke profile on nodes of kind; the first time it makes their images
+	$(MAKE) e2e-ha PROVIDER=kind PROFILE=smoke
+
 .PHONY: build
 build: ## Build bin/holdfast
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast
@@ -92,6 +96,7 @@ $(addprefix verify-build-,$(ARCHES)): verify-build-%:
 .PHONY: bench
 bench: fetch ## Benchmarks, as ratios to what the machine can do
 	$(GO) test -timeout 60m -p 1 -run '^$$' -bench . $(TEST_ARGS) ./clusters/... ./framework/...
+	$(GO) test -timeout 60m -run '^$$' -bench Up -benchtime 1x $(TEST_ARGS) ./cmd/holdfast
 	$(MAKE) bench-network
 
 .PHONY: bench-network

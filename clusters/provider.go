@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
@@ -29,6 +30,12 @@ type Provider interface {
 	Create(ctx context.Context, c *Cluster, o Options) (Made, error)
 }
 
+// ErrTaken is in the error of a Create for a name that is taken.
+var ErrTaken = errors.New("the name is taken")
+
+// ErrMissing is in the error of a Describe for a cluster that there is not.
+var ErrMissing = errors.New("there is no such cluster")
+
 // Sizer is the ability of a provider to tell what one of its clusters takes.
 type Sizer interface {
 	// Machines is how many control-plane nodes of the local provider would take as much
@@ -41,6 +48,25 @@ type Sizer interface {
 type Sweeper interface {
 	// Sweep ends those whose processes have ended without ending them.
 	Sweep(context.Context) error
+}
+
+// Remover is the ability of a provider to end a cluster that is known by its name alone.
+type Remover interface {
+	// Remove ends the cluster of a name, unless a process that lives has made it, and
+	// returns whether there was one. One that the provider did not make stays.
+	Remove(ctx context.Context, name string) (bool, error)
+}
+
+// Attacher is the ability of a provider to take over clusters that somebody else has made.
+type Attacher interface {
+	// Describe describes one, as far as it can be told.
+	Describe(ctx context.Context, name string) (*Cluster, error)
+	// Attach takes over what Describe described, and returns as Create does. Closing it
+	// takes out what was put in, and leaves the cluster.
+	Attach(ctx context.Context, c *Cluster, o Options) (Made, error)
+	// Detach does that for a cluster that no process has taken over any more, or deletes
+	// it. It does nothing where there is nothing to take out.
+	Detach(ctx context.Context, name string, deleted bool) error
 }
 
 // Made is a cluster that a provider has made.
@@ -62,8 +88,11 @@ type Preparation struct {
 type Options struct {
 	// Dir is where what is kept of the cluster goes, LogDir its logs
 	// (NODE/COMPONENT.log), and DataDir what is to be on disk: a directory that must not
-	// exist and that Close removes.
+	// exist and that Close removes. Without LogDir, the cluster is one that is kept (see
+	// clusters/keeper): its logs are looked at while it is there, and go with it.
 	Dir, LogDir, DataDir string
+	// NoWait returns as soon as the machines run; the cluster may not be ready then.
+	NoWait bool
 	// Seed makes the network's impairments repeatable, as far as the provider can.
 	Seed uint64
 	// Progress is told what happens, one line a step; nil for silence.

@@ -50,14 +50,17 @@ type Cluster struct {
 	dir      string
 	settings framework.Settings
 	network  network
+	// foreign tells that somebody else has made it.
+	foreign bool
 
 	// Found once, by find: kind reads files of a node to tell them, which a fault may
 	// keep it from later.
-	workers  []*node
-	balancer *node        // nil where there is one control-plane node
-	admin    *rest.Config // an administrator's, without an address
-	etcdTLS  *tls.Config
-	apiTLS   *tls.Config // trusts the authority of the API servers
+	workers    []*node
+	balancer   *node // nil where there is one control-plane node
+	kubeconfig string
+	admin      *rest.Config // kind's kubeconfig, an administrator's
+	etcdTLS    *tls.Config
+	apiTLS     *tls.Config // trusts the authority of the API servers
 
 	// scaling is held through every change of the nodes; made is the highest number
 	// that one of them has had.
@@ -249,6 +252,7 @@ func (c *Cluster) findEntrances() error {
 	if err != nil {
 		return fmt.Errorf("getting an administrator's certificate for cluster %s: %w", c.Name(), err)
 	}
+	c.kubeconfig = kubeconfig
 	if c.admin, err = clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig)); err != nil {
 		return fmt.Errorf("reading kind's kubeconfig of cluster %s: %w", c.Name(), err)
 	}
@@ -260,6 +264,9 @@ func (c *Cluster) findEntrances() error {
 	if c.balancer != nil {
 		e := c.entrance(c.balancer)
 		e.Name, e.Kind, e.Node = framework.BalancerHost, framework.EntranceBalancer, ""
+		if c.foreign { // whose certificates do not carry the balancer's address
+			e.Config.ServerName = c.balancer.name
+		}
 		c.entrances = append(c.entrances, e)
 	}
 	for _, n := range c.nodes {
@@ -398,7 +405,7 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 	return all, nil
 }
 
-// Close deletes the cluster, having kept its logs.
+// Close deletes the cluster, having kept its logs unless they are to be dropped.
 func (c *Cluster) Close(ctx context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {
@@ -406,7 +413,10 @@ func (c *Cluster) Close(ctx context.Context) error {
 			n.guard.end()
 			n.Client.Close()
 		}
-		err = errors.Join(c.keepLogs(), Delete(ctx, c.Name(), c.o.Engine), os.RemoveAll(c.dir))
+		if !c.o.DropLogs {
+			err = c.keepLogs()
+		}
+		err = errors.Join(err, Delete(ctx, c.Name(), c.o.Engine), os.RemoveAll(c.dir))
 	})
 	return err
 }

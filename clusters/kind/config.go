@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"golang.org/x/mod/semver"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
@@ -24,6 +25,7 @@ const (
 	nodeAuditDir    = "/var/log/kubernetes/audit"
 	nodeAuditLog    = nodeAuditDir + "/audit.log"
 	nodePatches     = "/etc/kubernetes/patches"
+	nodeManager     = "/etc/systemd/system.conf.d/holdfast.conf"
 )
 
 // auditPolicy has requests logged with who asked for what, once they are answered: all but
@@ -45,6 +47,11 @@ func configuration(spec *clusters.Cluster, image func(version string) string, ba
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o644); err != nil {
 		return nil, fmt.Errorf("writing the audit policy: %w", err)
 	}
+	manager := filepath.Join(dir, "systemd.conf")
+	if err := os.WriteFile(manager, []byte(managerConfig(spec)), 0o644); err != nil {
+		return nil, fmt.Errorf("writing the configuration of systemd: %w", err)
+	}
+	everywhere := v1alpha4.Mount{HostPath: manager, ContainerPath: nodeManager, Readonly: true}
 	cluster, err := kubeadmPatches(spec, balancer)
 	if err != nil {
 		return nil, err
@@ -68,7 +75,7 @@ func configuration(spec *clusters.Cluster, image func(version string) string, ba
 		node := v1alpha4.Node{
 			Role: v1alpha4.ControlPlaneRole, Image: image(n.KubernetesVersion),
 			Labels:      map[string]string{zoneLabel: n.Zone},
-			ExtraMounts: []v1alpha4.Mount{{HostPath: policy, ContainerPath: nodeAuditPolicy, Readonly: true}},
+			ExtraMounts: []v1alpha4.Mount{everywhere, {HostPath: policy, ContainerPath: nodeAuditPolicy, Readonly: true}},
 		}
 		if patches != "" {
 			node.ExtraMounts = append(node.ExtraMounts, v1alpha4.Mount{HostPath: patches, ContainerPath: nodePatches, Readonly: true})
@@ -77,9 +84,27 @@ func configuration(spec *clusters.Cluster, image func(version string) string, ba
 		config.Nodes = append(config.Nodes, node)
 	}
 	for range spec.Spec.Workers {
-		config.Nodes = append(config.Nodes, v1alpha4.Node{Role: v1alpha4.WorkerRole, Image: image(spec.Spec.KubernetesVersion)})
+		config.Nodes = append(config.Nodes, v1alpha4.Node{Role: v1alpha4.WorkerRole, Image: image(spec.Spec.KubernetesVersion), ExtraMounts: []v1alpha4.Mount{everywhere}})
 	}
 	return config, nil
+}
+
+// runtimeEnvironment is what is set for Go programs of nodes, which share the machine.
+func runtimeEnvironment(spec *clusters.Cluster) (all []pair) {
+	set := clusters.RuntimeEnvironment(runtime.NumCPU(), len(spec.Spec.Nodes))
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		all = append(all, pair{name, set[name]})
+	}
+	return all
+}
+
+// managerConfig sets it for the services of a node: kubelet and container runtime.
+func managerConfig(spec *clusters.Cluster) string {
+	text := "[Manager]\nDefaultEnvironment="
+	for _, p := range runtimeEnvironment(spec) {
+		text += fmt.Sprintf("%q ", p.Name+"="+p.Value)
+	}
+	return strings.TrimSpace(text) + "\n"
 }
 
 const (
@@ -116,12 +141,7 @@ func withArguments(spec *clusters.Cluster, flags map[string]string) component {
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		args = append(args, pair{name, flags[name]})
 	}
-	env := []pair{}
-	set := clusters.RuntimeEnvironment(runtime.NumCPU(), len(spec.Spec.Nodes))
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		env = append(env, pair{name, set[name]})
-	}
-	return component{ExtraArgs: args, ExtraEnvs: env}
+	return component{ExtraArgs: args, ExtraEnvs: runtimeEnvironment(spec)}
 }
 
 // mount is one of kubeadm's extraVolumes.

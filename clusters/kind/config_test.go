@@ -47,23 +47,27 @@ func TestConfiguration(t *testing.T) {
 	if strings.Contains(all, "leader-elect") {
 		t.Errorf("an argument of one node is on all:\n%s", all)
 	}
-	if config.Nodes[0].KubeadmConfigPatches != nil || len(config.Nodes[0].ExtraMounts) != 1 {
+	if config.Nodes[0].KubeadmConfigPatches != nil || len(config.Nodes[0].ExtraMounts) != 2 {
 		t.Errorf("node 1 has what it was not asked to: %+v", config.Nodes[0])
 	}
 	odd := config.Nodes[2]
-	if len(odd.KubeadmConfigPatches) != 2 || len(odd.ExtraMounts) != 2 || odd.ExtraMounts[1].ContainerPath != nodePatches {
+	if len(odd.KubeadmConfigPatches) != 2 || len(odd.ExtraMounts) != 3 || odd.ExtraMounts[2].ContainerPath != nodePatches {
 		t.Fatalf("node 3: %+v", odd)
 	}
-	b, err := os.ReadFile(filepath.Join(odd.ExtraMounts[1].HostPath, "kube-scheduler+json.json"))
+	b, err := os.ReadFile(filepath.Join(odd.ExtraMounts[2].HostPath, "kube-scheduler+json.json"))
 	if want := `[{"op":"add","path":"/spec/containers/0/command/-","value":"--leader-elect=false"}]`; err != nil || string(b) != want {
 		t.Errorf("%s, %v", b, err)
 	}
-	if entries, err := os.ReadDir(odd.ExtraMounts[1].HostPath); err != nil || len(entries) != 1 {
+	if entries, err := os.ReadDir(odd.ExtraMounts[2].HostPath); err != nil || len(entries) != 1 {
 		t.Errorf("what all nodes have is patched again: %v, %v", entries, err)
 	}
 	for i, n := range config.Nodes[3:] {
-		if n.Role != v1alpha4.WorkerRole || len(n.ExtraMounts) != 0 {
-			t.Errorf("worker %d: %+v", i, n)
+		if n.Role != v1alpha4.WorkerRole || len(n.ExtraMounts) != 1 {
+			t.Fatalf("worker %d: %+v", i, n)
+		}
+		b, err := os.ReadFile(n.ExtraMounts[0].HostPath)
+		if want := "[Manager]\nDefaultEnvironment=\"GOGC=400\" \"GOMAXPROCS="; err != nil || !strings.HasPrefix(string(b), want) {
+			t.Errorf("worker %d: %q, %v", i, b, err)
 		}
 	}
 }

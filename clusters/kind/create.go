@@ -36,15 +36,20 @@ type Options struct {
 	Dir string
 	// LogDir is where logs go (NODE/COMPONENT.log); empty for Dir/logs.
 	LogDir string
+	// DropLogs has Close drop the logs rather than collect them. Those of a cluster
+	// that could not be created are kept in any case.
+	DropLogs bool
+	// NoWait returns when kubeadm is done and the agents answer, before all is ready.
+	NoWait bool
 	// Progress is told what happens, one line a step; nil for silence.
 	Progress func(string)
 }
 
-// ErrExists is returned by Create for a name that is taken.
-var ErrExists = errors.New("a kind cluster of this name exists already")
+// ErrExists is returned by Create for a name that is taken. It is clusters.ErrTaken.
+var ErrExists = fmt.Errorf("%w: a kind cluster of this name exists already", clusters.ErrTaken)
 
-// Create makes a cluster and returns when all of it is ready. When it fails, or ctx ends
-// before, the logs of its nodes are in the log directory and nothing else of it is left.
+// Create makes a cluster and returns when all of it is ready, or as Options.NoWait says.
+// When it fails, or ctx ends before, the logs of its nodes are in the log directory and nothing else of it is left.
 func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, error) {
 	if err := cannot(spec); err != nil {
 		return nil, err
@@ -111,6 +116,9 @@ func (c *Cluster) create(ctx context.Context) error {
 	c.o.Progress("addresses are pinned after " + since())
 	if err := c.startAgents(ctx); err != nil {
 		return err
+	}
+	if c.o.NoWait {
+		return nil
 	}
 	if err := c.Ready(ctx); err != nil {
 		return err

@@ -21,7 +21,10 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 	case framework.APIServer:
 		e := at("https", apiServerPort, n.cluster.apiTLS, "/livez")
 		if b := n.cluster.balancer; b != nil {
-			e.Names = append(e.Names, b.address.String(), b.name)
+			e.Names = append(e.Names, b.name)
+			if !n.cluster.foreign {
+				e.Names = append(e.Names, b.address.String())
+			}
 		}
 		return []framework.ServingEndpoint{e}, nil
 	case framework.Etcd:

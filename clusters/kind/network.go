@@ -16,6 +16,8 @@ import (
 type network struct {
 	name   string
 	subnet netip.Prefix
+	// router is the engine's own address, where that is not the first one.
+	router netip.Addr
 }
 
 // networkName is that of a cluster's network.
@@ -63,7 +65,12 @@ func removeNetwork(ctx context.Context, cli docker.CLI, cluster string) error {
 }
 
 // gateway is the engine's own address on the network, and the harness's.
-func (n network) gateway() netip.Addr { return n.subnet.Addr().Next() }
+func (n network) gateway() netip.Addr {
+	if n.router.IsValid() {
+		return n.router
+	}
+	return n.subnet.Addr().Next()
+}
 
 // balancer is the address that the load balancer gets: it has to be known before there
 // is one, since the API servers' certificates carry it.

@@ -27,6 +27,7 @@ var (
 	_ clusters.Provider = Provider{}
 	_ clusters.Sizer    = Provider{}
 	_ clusters.Sweeper  = Provider{}
+	_ clusters.Remover  = Provider{}
 )
 
 // Name implements clusters.Provider.
@@ -105,8 +106,9 @@ func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) 
 // Explain implements clusters.Provider.
 func (Provider) Explain(err error) error { return explain(err) }
 
-// Create implements clusters.Provider. Clusters of one name may be there in several
-// processes; each is told from the others by the last part of its log directory.
+// Create implements clusters.Provider. A cluster without a log directory is one that is
+// kept, and has the name of its description. Of others there may be several of one name,
+// in several processes: each is told from the others by the last part of its log directory.
 func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
 	e, err := engine.Find(ctx)
 	if err != nil {
@@ -117,8 +119,16 @@ func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 		return nil, err
 	}
 	named := *c
+	mine := Options{Engine: e.Host, Dir: o.Dir, LogDir: o.LogDir, NoWait: o.NoWait, Progress: o.Progress,
+		Image: func(version string) string { name, _ := images.Node(version); return name }}
+	if o.DataDir != "" {
+		// The engine may have a /run of its own, where the other is as a rule.
+		mine.Dir = o.DataDir
+	}
 	if o.LogDir != "" {
 		named.Metadata.Name += "-" + strings.ReplaceAll(filepath.Base(o.LogDir), ".", "-")
+	} else if err := keptOptions(&mine, o); err != nil {
+		return nil, err
 	}
 	if err := (Provider{}).Sweep(ctx); err != nil {
 		return nil, err
@@ -127,12 +137,17 @@ func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 	if err != nil {
 		return nil, err
 	}
-	made, err := Create(ctx, &named, Options{Engine: e.Host, Dir: o.Dir, LogDir: o.LogDir, Progress: o.Progress,
-		Image: func(version string) string { name, _ := images.Node(version); return name }})
+	made, err := Create(ctx, &named, mine)
 	if err != nil {
-		return nil, errors.Join(err, held.Close())
+		return nil, errors.Join(err, removeData(o.DataDir), held.Close())
 	}
-	return &heldCluster{Cluster: made, lock: held}, nil
+	kept := &heldCluster{Cluster: made, lock: held, data: o.DataDir}
+	if o.LogDir == "" {
+		if err := made.writeInside(o.Dir); err != nil {
+			return nil, errors.Join(err, kept.Close(context.WithoutCancel(ctx)))
+		}
+	}
+	return kept, nil
 }
 
 // heldCluster is a cluster that ends with this process: where that cannot see to it, the
@@ -140,11 +155,22 @@ func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 type heldCluster struct {
 	*Cluster
 	lock *flock.Flock
+	data string // a directory of its own; empty for none
 }
 
-// Close implements clusters.Made.
+// Close implements clusters.Made. What could not be ended is the next one's to end.
 func (c *heldCluster) Close(ctx context.Context) error {
-	return errors.Join(c.Cluster.Close(ctx), os.Remove(c.lock.Path()), c.lock.Close())
+	if err := c.Cluster.Close(ctx); err != nil {
+		return errors.Join(err, c.lock.Close())
+	}
+	return errors.Join(removeData(c.data), os.Remove(c.lock.Path()), c.lock.Close())
+}
+
+func removeData(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	return os.RemoveAll(dir)
 }
 
 // hold takes the lock of a cluster that is to be made.
@@ -157,6 +183,40 @@ func hold(name string) (*flock.Flock, error) {
 		return nil, errors.Join(fmt.Errorf("%w: %s is another process's", ErrExists, name), err)
 	}
 	return lock, nil
+}
+
+// Remove implements clusters.Remover.
+func (Provider) Remove(ctx context.Context, name string) (bool, error) {
+	e, err := engine.Find(ctx)
+	if err == nil {
+		return remove(ctx, e.Host, name)
+	}
+	if _, noted := os.Stat(lockOf(name)); noted != nil {
+		return false, nil // no process of this user has made it
+	}
+	return false, fmt.Errorf("looking for what is left of cluster %s: %w; its containers come back with their engine: start that, and take the cluster down again", name, err)
+}
+
+// remove goes by the network: that tells the clusters that this provider has made.
+func remove(ctx context.Context, engine, name string) (bool, error) {
+	out, err := docker.CLI{Host: engine}.Run(ctx, "network", "ls", "--filter", "label="+networkLabel+"="+name, "--format", "{{.Name}}")
+	if err != nil {
+		return false, fmt.Errorf("looking for what is left of cluster %s: %w", name, err)
+	}
+	if _, noted := os.Stat(lockOf(name)); out == "" && noted != nil {
+		return false, nil
+	}
+	held, err := hold(name)
+	if err != nil {
+		return false, err
+	}
+	defer held.Close()
+	if out != "" {
+		if err := Delete(ctx, name, engine); err != nil {
+			return false, err
+		}
+	}
+	return out != "", os.Remove(held.Path())
 }
 
 // Sweep implements clusters.Sweeper.
@@ -195,5 +255,6 @@ func sweep(ctx context.Context, engine, name string) error {
 
 // lockOf is the lock that a process holds for as long as its cluster is to be there.
 func lockOf(cluster string) string {
-	return filepath.Join(system.StateRoot(), ".kind-"+cluster+".lock")
+	// Neither a cluster nor an engine can have a lock of such a name.
+	return filepath.Join(system.StateRoot(), ".kind.cluster."+cluster+".lock")
 }

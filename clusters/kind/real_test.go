@@ -16,33 +16,43 @@ import (
 // inside marks the copy of the test that runs in the engine's network.
 const inside = "HOLDFAST_TEST_KIND_INSIDE"
 
+// insideEngine tells whether this is the copy of the test that runs in the engine's
+// network. Elsewhere it runs that.
+func insideEngine(t *testing.T, spec *clusters.Cluster) bool {
+	t.Helper()
+	if os.Getenv("HOLDFAST_TEST_KIND") == "" {
+		t.Skip("set HOLDFAST_TEST_KIND=1")
+	}
+	if os.Getenv(inside) != "" {
+		return true
+	}
+	if err := (Provider{}).Prepare(t.Context(), clusters.Preparation{Progress: func(s string) { t.Log(s) }}, spec); err != nil {
+		t.Fatal(err)
+	}
+	cmd, err := Provider{}.Command(t.Context(), "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=30m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return false
+}
+
 // TestForReal makes a cluster in a real engine and breaks it. It takes root, what
 // docs/kind.md says, and some minutes:
 //
 //	HOLDFAST_TEST_KIND=1 go test ./clusters/kind -run ForReal -v -timeout 60m
 func TestForReal(t *testing.T) {
-	if os.Getenv("HOLDFAST_TEST_KIND") == "" {
-		t.Skip("set HOLDFAST_TEST_KIND=1")
-	}
 	if name := os.Getenv(pausing); name != "" {
 		t.Fatal(pauseAndWait(name))
 	}
 	spec := clusters.Default()
 	spec.Metadata.Name = "holdfast-test"
 	spec.Spec.Workers = 1
-	if os.Getenv(inside) == "" {
-		if err := (Provider{}).Prepare(t.Context(), clusters.Preparation{Progress: func(s string) { t.Log(s) }}, spec); err != nil {
-			t.Fatal(err)
-		}
-		cmd, err := Provider{}.Command(t.Context(), "-test.run=^TestForReal$", "-test.v", "-test.timeout=30m")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Env = append(os.Environ(), inside+"=1")
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		if err := cmd.Run(); err != nil {
-			t.Fatal(err)
-		}
+	if !insideEngine(t, spec) {
 		return
 	}
 	made, err := Provider{}.Create(t.Context(), spec, clusters.Options{Dir: t.TempDir(), LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) }})

@@ -130,20 +130,3 @@ func (s *supervisor) expire() {
 		_ = s.proc.Kill()
 	}
 }
-
-// activeOf returns the node on which a component runs that a supervisor elects, as the
-// hosts' states tell; empty where none or several do.
-func activeOf(c framework.Component, hosts []HostStatus) (node string) {
-	for _, h := range hosts {
-		for _, p := range h.Components {
-			if p.Component != c || p.PID == 0 {
-				continue
-			}
-			if node != "" {
-				return ""
-			}
-			node = h.Name
-		}
-	}
-	return node
-}

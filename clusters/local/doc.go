@@ -14,8 +14,8 @@
 // from /etc/hosts and ask it for all else. For the balancer's name it asks in turn,
 // where that is how clients are balanced.
 //
-// Inside a sandbox, Create makes a cluster. Up, List and Open manage clusters
-// that outlive the command that made them.
+// Inside a sandbox, Create makes a cluster. Package keeper keeps those that outlive the
+// command that made them.
 //
 // The tests need user namespaces and the Kubernetes binaries
 // (holdfast fetch kubernetes): go test ./clusters/local

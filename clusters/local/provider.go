@@ -11,7 +11,10 @@ import (
 // Provider makes clusters in sandboxes.
 type Provider struct{}
 
-var _ clusters.Provider = Provider{}
+var (
+	_ clusters.Provider = Provider{}
+	_ clusters.Sweeper  = Provider{}
+)
 
 // Name implements clusters.Provider.
 func (Provider) Name() string { return "local" }
@@ -39,9 +42,15 @@ func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) 
 // Explain implements clusters.Provider.
 func (Provider) Explain(err error) error { return ExplainStart(err) }
 
+// Sweep implements clusters.Sweeper. All else of a cluster ends with its processes.
+func (Provider) Sweep(context.Context) error {
+	SweepLimits()
+	return nil
+}
+
 // Create implements clusters.Provider.
 func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
-	made, err := Create(ctx, c, Options{Dir: o.Dir, LogDir: o.LogDir, DataDir: o.DataDir, Seed: o.Seed, Progress: o.Progress})
+	made, err := Create(ctx, c, Options{Dir: o.Dir, LogDir: o.LogDir, DataDir: o.DataDir, Seed: o.Seed, NoWait: o.NoWait, Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}

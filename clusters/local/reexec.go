@@ -31,8 +31,6 @@ const (
 	roleAgent    = "holdfast-agent"
 	roleEtcd     = "holdfast-etcd"
 	roleBalancer = "holdfast-balancer"
-	roleKeeper   = "holdfast-keeper"
-	roleServer   = "holdfast-server"
 	roleLoad     = "holdfast-load"
 	roleDisk     = "holdfast-disk"
 	roleTamper   = "holdfast-tamper"
@@ -74,8 +72,6 @@ func Main() {
 		exitOn(role, podmaster.Main(os.Args[1:]))
 	case roleVIP:
 		exitOn(role, vip.Main(os.Args[1:]))
-	case roleKeeper:
-		exitOn(role, runKeeper(os.Args[1:]))
 	}
 	if lifeline := os.Getenv(sandboxEnv); lifeline != "" && os.Getpid() == 1 {
 		_ = os.Unsetenv(sandboxEnv)
@@ -85,9 +81,6 @@ func Main() {
 			os.Exit(3)
 		}
 		sandbox = info
-		if role == roleServer {
-			exitOn(role, runServer(os.Args[1:]))
-		}
 	}
 }
 

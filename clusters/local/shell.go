@@ -9,19 +9,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// Shell returns a command that runs argv on a machine of the cluster, or beside
-// the harness where host is empty, with KUBECONFIG and etcdctl's variables set.
-// Its streams are the caller's to set. It needs nsenter of util-linux.
-func (h *Handle) Shell(ctx context.Context, hostName string, argv ...string) (*exec.Cmd, error) {
-	status, err := h.Status(ctx)
-	if err != nil {
-		return nil, err
+// Shell implements keeper.Access. It needs nsenter of util-linux.
+func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostStatus, argv ...string) (*exec.Cmd, error) {
+	if len(argv) == 0 {
+		argv = []string{system.UserShell()}
 	}
-	keeper, err := h.keeperPID()
+	keeper, err := h.PID()
 	if err != nil {
 		return nil, err
 	}
@@ -30,30 +29,16 @@ func (h *Handle) Shell(ctx context.Context, hostName string, argv ...string) (*e
 		return nil, fmt.Errorf("finding the sandbox of cluster %s: %w", h.Name, err)
 	}
 	pid, env := server, os.Environ()
-	if hostName != "" {
-		var found *HostStatus
-		var names []string
-		for i := range status.Hosts {
-			names = append(names, status.Hosts[i].Name)
-			if status.Hosts[i].Name == hostName {
-				found = &status.Hosts[i]
-			}
-		}
-		switch {
-		case found == nil:
-			return nil, fmt.Errorf("%w: cluster %s has no host %q; it has %s", ErrNoHost, h.Name, hostName, strings.Join(names, ", "))
-		case !found.Powered:
-			return nil, fmt.Errorf("%s of cluster %s is powered off", hostName, h.Name)
-		}
+	if host != nil {
 		// The sandbox's number of a process is the second but last one of the
 		// machine's first process: it is 1 to the machine itself.
 		pid, err = childWhere(server, func(inner []int) bool {
-			return len(inner) > 2 && inner[len(inner)-2] == found.PID
+			return len(inner) > 2 && inner[len(inner)-2] == host.PID
 		})
 		if err != nil {
-			return nil, fmt.Errorf("finding %s of cluster %s: %w", hostName, h.Name, err)
+			return nil, fmt.Errorf("finding %s of cluster %s: %w", host.Name, h.Name, err)
 		}
-		env = append(env, nodeEnv(found)...)
+		env = append(env, nodeEnv(host)...)
 	}
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
@@ -66,7 +51,7 @@ func (h *Handle) Shell(ctx context.Context, hostName string, argv ...string) (*e
 }
 
 // nodeEnv points kubectl and etcdctl at the node's own API server and member.
-func nodeEnv(host *HostStatus) []string {
+func nodeEnv(host *keeper.HostStatus) []string {
 	if host.Etcd == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 )
@@ -22,4 +23,12 @@ func LookProgram(name string) (string, error) {
 		}
 	}
 	return "", err
+}
+
+// UserShell returns the shell of the user.
+func UserShell() string {
+	if sh := os.Getenv("SHELL"); sh != "" {
+		return sh
+	}
+	return "/bin/sh"
 }

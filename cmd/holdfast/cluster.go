@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -15,21 +14,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // addNameFlag gives a command on a running cluster the flag --name, and returns
 // what opens that cluster.
-func addNameFlag(cmd *cobra.Command) func() (*local.Handle, error) {
-	name := cmd.Flags().String("name", "", "name of the cluster (default the only one there is)")
-	return func() (*local.Handle, error) {
-		h, err := local.Open(*name)
-		if errors.Is(err, local.ErrNoCluster) {
+func addNameFlag(cmd *cobra.Command) func() (*keeper.Handle, error) {
+	name := nameFlag(cmd)
+	return func() (*keeper.Handle, error) {
+		h, err := keeper.Open(providers, *name)
+		if errors.Is(err, keeper.ErrNoCluster) {
 			return nil, exitWith(exitUsage, err)
 		}
 		return h, err
 	}
+}
+
+func nameFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("name", "", "name of the cluster (default the only one there is)")
 }
 
 func newStatusCommand() *cobra.Command {
@@ -59,7 +62,7 @@ func newStatusCommand() *cobra.Command {
 	return cmd
 }
 
-func printStatus(out io.Writer, s *local.Status) error {
+func printStatus(out io.Writer, s *keeper.Status) error {
 	ready := "ready"
 	if !s.Ready {
 		ready = "not ready"
@@ -79,6 +82,9 @@ func printStatus(out io.Writer, s *local.Status) error {
 	for _, h := range s.Hosts {
 		if !h.Powered {
 			fmt.Fprintf(w, "%s\t-\tpowered off\t\t\t\t\n", h.Name)
+		}
+		if h.Error != "" {
+			fmt.Fprintf(w, "%s\t-\t%s\t\t\t\t\n", h.Name, firstLine(h.Error))
 		}
 		for _, p := range h.Components {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", h.Name, p.Component, processWords(p), p.PID, p.Restarts,
@@ -114,7 +120,7 @@ func processWords(p framework.Process) string {
 
 // processNote says what is special about a process: that it leads, or why it
 // cannot be asked.
-func processNote(s *local.Status, h local.HostStatus, p framework.Process) string {
+func processNote(s *keeper.Status, h keeper.HostStatus, p framework.Process) string {
 	if p.Component == framework.Etcd && h.Etcd != nil {
 		switch {
 		case h.Etcd.Error != "":
@@ -138,23 +144,36 @@ func firstLine(s string) string {
 
 func newDownCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "down",
-		Short:   "End a cluster and remove all of it",
-		Example: `  holdfast down --name five`,
-		Args:    cobra.NoArgs,
+		Use:   "down",
+		Short: "End a cluster and remove all of it",
+		Long: `End a cluster and remove all of it, also what is left of one whose processes were
+killed. One that 'holdfast up --attach' took over stays, without what holdfast put in,
+unless it is to be deleted.`,
+		Example: `  holdfast down --name five
+  holdfast down --name theirs --delete`,
+		Args: cobra.NoArgs,
 	}
-	open := addNameFlag(cmd)
+	var o keeper.DownOptions
+	cmd.Flags().BoolVar(&o.Delete, "delete", false, "delete the cluster also if holdfast did not make it but took it over")
+	name := nameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		h, err := open()
+		ctx, cancel := context.WithTimeout(cmd.Context(), keeper.DownLimit(providers))
+		defer cancel()
+		p := newProgress(cmd.ErrOrStderr())
+		p.Status("ending the cluster")
+		ended, err := keeper.Down(ctx, providers, *name, o)
+		p.Done()
+		if errors.Is(err, keeper.ErrNoCluster) {
+			return exitWith(exitUsage, err)
+		}
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
-		defer cancel()
-		if err := h.Down(ctx); err != nil {
-			return err
+		what := "is gone"
+		if ended.Stays {
+			what = "stays, and holdfast has let go of it"
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s is gone\n", h.Name)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s %s\n", ended.Name, what)
 		return err
 	}
 	return cmd
@@ -193,7 +212,7 @@ func newKubectlCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		path, err := h.Kubectl("")
+		path, err := h.Kubectl(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -210,9 +229,10 @@ func newShellCommand() *cobra.Command {
 		Short: "Run a shell or a command on a machine of the cluster",
 		Long: `Run a shell, or a command, on a machine of the cluster, with KUBECONFIG and the
 variables of etcdctl set for that node. Without HOST it runs beside the harness,
-on the same network.`,
+on the same network. 'holdfast status' lists the machines.`,
 		Example: `  holdfast shell node-2
   holdfast shell node-2 -- ip address
+  holdfast shell --name demo demo-control-plane2 -- journalctl -u kubelet
   holdfast shell -- curl -k https://10.77.0.10:6443/readyz`,
 	}
 	open := addNameFlag(cmd)
@@ -230,15 +250,12 @@ on the same network.`,
 		if len(args) == 1 {
 			host = args[0]
 		}
-		if len(argv) == 0 {
-			argv = []string{userShell()}
-		}
 		h, err := open()
 		if err != nil {
 			return err
 		}
 		shell, err := h.Shell(cmd.Context(), host, argv...)
-		if errors.Is(err, local.ErrNoHost) {
+		if errors.Is(err, keeper.ErrNoHost) {
 			return exitWith(exitUsage, err)
 		}
 		if err != nil {
@@ -270,7 +287,8 @@ func newLogsCommand() *cobra.Command {
 		Short: "Print the log of a component",
 		Example: `  holdfast logs node-1 kube-apiserver
   holdfast logs balancer load-balancer --follow
-  holdfast logs node-1 audit`,
+  holdfast logs node-1 audit
+  holdfast logs --name demo demo-control-plane kubelet`,
 		Args: cobra.ExactArgs(2),
 	}
 	cmd.Flags().BoolVar(&follow, "follow", false, "go on printing what is added")
@@ -280,38 +298,11 @@ func newLogsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		dir := filepath.Join(h.Dir(), "logs")
-		path := filepath.Join(dir, args[0], args[1]+".log")
-		f, err := os.Open(path)
-		if errors.Is(err, os.ErrNotExist) {
-			return usageError("cluster %s has no log of %s on %s; there are:\n%s", h.Name, args[1], args[0], logNames(dir))
+		err = h.Log(cmd.Context(), args[0], args[1], follow, cmd.OutOrStdout())
+		if errors.Is(err, keeper.ErrNoLog) || errors.Is(err, keeper.ErrNoHost) {
+			return exitWith(exitUsage, err)
 		}
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		for {
-			if _, err := io.Copy(cmd.OutOrStdout(), f); err != nil {
-				return err
-			}
-			if !follow {
-				return nil
-			}
-			select {
-			case <-cmd.Context().Done():
-				return nil
-			case <-time.After(200 * time.Millisecond):
-			}
-		}
+		return err
 	}
 	return cmd
-}
-
-func logNames(dir string) string {
-	files, _ := filepath.Glob(filepath.Join(dir, "*", "*.log"))
-	var b strings.Builder
-	for _, f := range files {
-		fmt.Fprintf(&b, "  %s %s\n", filepath.Base(filepath.Dir(f)), strings.TrimSuffix(filepath.Base(f), ".log"))
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }

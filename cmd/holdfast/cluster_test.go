@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -23,9 +23,10 @@ import (
 // the binaries are fetched.
 const clusterTests = "HOLDFAST_TEST_CLUSTERS"
 
-// commandLine runs holdfast with a directory of its own for running clusters.
+// commandLine runs holdfast with a directory of its own for running clusters, or, where
+// run is empty, with the user's.
 type commandLine struct {
-	t   *testing.T
+	t   testing.TB
 	run string
 }
 
@@ -47,7 +48,11 @@ func (c commandLine) command(args ...string) *exec.Cmd {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return &exec.Cmd{Path: exe, Args: append([]string{"holdfast"}, args...), Env: append(os.Environ(), "XDG_RUNTIME_DIR="+c.run)}
+	env := os.Environ()
+	if c.run != "" {
+		env = append(env, "XDG_RUNTIME_DIR="+c.run)
+	}
+	return &exec.Cmd{Path: exe, Args: append([]string{"holdfast"}, args...), Env: env}
 }
 
 // do runs a command, checks its exit code and returns what it printed.
@@ -79,10 +84,10 @@ func (c commandLine) execute(args ...string) (stdout, stderr string, code int) {
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-func (c commandLine) status() local.Status {
+func (c commandLine) status() keeper.Status {
 	c.t.Helper()
 	out, _ := c.do(exitPass, "status", "-o", "json")
-	var s local.Status
+	var s keeper.Status
 	if err := json.Unmarshal([]byte(out), &s); err != nil {
 		c.t.Fatal(err)
 	}

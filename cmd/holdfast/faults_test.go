@@ -242,7 +242,7 @@ func (c commandLine) resources() resources {
 		dir := filepath.Dir(p)
 		env, _ := os.ReadFile(p)
 		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if !bytes.Contains(env, []byte(c.run)) || !bytes.HasPrefix(line, []byte("holdfast-server")) {
+		if !bytes.Contains(env, []byte(c.run)) || !bytes.HasPrefix(line, []byte("holdfast-keeper\x00serve\x00")) {
 			continue
 		}
 		fds, _ := os.ReadDir(filepath.Join(dir, "fd"))

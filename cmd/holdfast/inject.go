@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 func newInjectCommand() *cobra.Command {
-	var r local.InjectRequest
+	var r keeper.InjectRequest
 	cmd := &cobra.Command{
 		Use:   "inject FAULT --on TARGET [NAME=VALUE ...]",
 		Short: "Break a running cluster on purpose, for a while",
@@ -69,7 +69,7 @@ touched), 3 no proof (what was touched is undone).`,
 }
 
 // readInjectArgs reads what can be wrong without a cluster.
-func readInjectArgs(r *local.InjectRequest, params []string) error {
+func readInjectArgs(r *keeper.InjectRequest, params []string) error {
 	f, ok := fault.ByName(r.Fault)
 	switch {
 	case !ok:
@@ -181,7 +181,7 @@ fault in force; 'holdfast status' lists them.`,
 }
 
 // onlyFault returns the ID of the only fault in force.
-func onlyFault(ctx context.Context, h *local.Handle) ([]string, error) {
+func onlyFault(ctx context.Context, h *keeper.Handle) ([]string, error) {
 	status, err := h.Status(ctx)
 	if err != nil {
 		return nil, err

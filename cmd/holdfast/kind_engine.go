@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 func newKindEngineCommand() *cobra.Command {
@@ -234,7 +234,7 @@ reached, with DOCKER_HOST set. Files and processes are those of this machine.`,
 			return usageError("a command goes behind --")
 		}
 		if len(args) == 0 {
-			args = []string{userShell()}
+			args = []string{system.UserShell()}
 		}
 		e, err := engine.Find(cmd.Context())
 		if errors.Is(err, engine.ErrNone) {
@@ -250,12 +250,4 @@ reached, with DOCKER_HOST set. Files and processes are those of this machine.`,
 		return runChild(cmd, shell)
 	}
 	return cmd
-}
-
-// userShell returns the shell of the user.
-func userShell() string {
-	if sh := os.Getenv("SHELL"); sh != "" {
-		return sh
-	}
-	return "/bin/sh"
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
@@ -95,54 +95,102 @@ func prepare(ctx context.Context, provider clusters.Provider, p *progress, all .
 
 func newUpCommand() *cobra.Command {
 	var f clusterFlags
-	var wait bool
-	var port int
+	var o keeper.UpOptions
+	var attach string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Make a cluster and leave it running",
 		Long: `Make a highly available control plane and leave it running: etcd members, API
 servers, controller managers and schedulers on machines of their own, a load
-balancer in front, simulated worker nodes behind.
+balancer in front, worker nodes behind.
 
-Binaries that the cache lacks are fetched first. Several clusters of different
-names run side by side. The cluster ends with 'holdfast down'.`,
+With the provider local the machines are namespaces and the workers are simulated;
+it takes seconds. With the provider kind they are containers of kind's in a Docker
+engine, set up by kubeadm, and the workers are real; it takes a minute or two.
+
+What the machine lacks for it, binaries or images, is got first. Several clusters of
+different names run side by side. The cluster ends with 'holdfast down'.
+
+With --attach a cluster that somebody else has made is taken over: its addresses are
+pinned, and agents are put into its machines. 'holdfast down' takes them out again.`,
 		Example: `  holdfast up --wait
   holdfast up --name five --nodes 5 --lb haproxy --wait
+  holdfast up --provider kind --name demo --wait
+  kind create cluster --name theirs && holdfast up --provider kind --attach theirs
   holdfast up -f cluster.yaml`,
 		Args: cobra.NoArgs,
 	}
 	f.add(cmd, "file", "f")
-	cmd.Flags().BoolVar(&wait, "wait", false, "return when the cluster is ready, not as soon as its machines run")
-	cmd.Flags().IntVar(&port, "port", 0, "port on the loopback for clients of this machine (default any free one)")
+	cmd.Flags().BoolVar(&o.Wait, "wait", false, "return when the cluster is ready, not as soon as its machines run")
+	cmd.Flags().StringVar(&attach, "attach", "", "name of a cluster that there is and that is to be taken over, with the provider kind")
+	cmd.Flags().IntVar(&o.Port, "port", 0, "port on the loopback for clients of this machine (default any free one)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		spec, err := f.cluster()
+		if o.Port < 0 || o.Port > 65535 {
+			return usageError("--port %d: want a port from 1 to 65535, or 0 for any free one", o.Port)
+		}
+		p := newProgress(cmd.ErrOrStderr())
+		provider, err := providerNamed(f.provider)
 		if err != nil {
 			return err
 		}
-		if f.provider != (local.Provider{}).Name() {
-			return usageError("--provider %s: clusters that stay are made by the provider local alone; `holdfast run --provider %s` makes its own", f.provider, f.provider)
+		var spec *clusters.Cluster
+		if o.Attach = attach != ""; o.Attach {
+			spec, err = f.describe(cmd, provider, attach)
+		} else {
+			spec, err = f.prepared(cmd.Context(), provider, p)
 		}
-		if port < 0 || port > 65535 {
-			return usageError("--port %d: want a port from 1 to 65535, or 0 for any free one", port)
-		}
-		p := newProgress(cmd.ErrOrStderr())
-		if err := prepare(cmd.Context(), local.Provider{}, p, spec); err != nil {
+		if err != nil {
 			return err
 		}
-		h, err := local.Up(cmd.Context(), spec, local.UpOptions{Wait: wait, Port: port,
-			Progress: func(s string) { p.Line("%s", s) }})
-		if errors.Is(err, local.ErrRunning) {
+		o.Progress = func(s string) { p.Line("%s", s) }
+		h, err := keeper.Up(cmd.Context(), provider, spec, o)
+		if errors.Is(err, clusters.ErrTaken) {
 			return exitWith(exitUsage, err)
 		}
 		if err != nil {
 			return err
 		}
 		state := "is ready"
-		if !wait {
+		if !o.Wait {
 			state = "is starting"
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s %s: try `holdfast status`, `holdfast kubectl -- get nodes`; end it with `holdfast down`\n", h.Name, state)
+		end := "end it"
+		if o.Attach {
+			end = "let go of it"
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s %s: try `holdfast status`, `holdfast kubectl -- get nodes`; %s with `holdfast down`\n", h.Name, state, end)
 		return err
 	}
 	return cmd
+}
+
+// prepared returns the cluster that the flags describe when there is all that it is made
+// of.
+func (f *clusterFlags) prepared(ctx context.Context, provider clusters.Provider, p *progress) (*clusters.Cluster, error) {
+	spec, err := f.cluster()
+	if err != nil {
+		return nil, err
+	}
+	if why := provider.Lacks(spec); why != "" {
+		return nil, usageError("--provider %s: %s", f.provider, why)
+	}
+	return spec, prepare(ctx, provider, p, spec)
+}
+
+// describe returns the description of a cluster that is to be taken over as it is.
+func (f *clusterFlags) describe(cmd *cobra.Command, provider clusters.Provider, name string) (*clusters.Cluster, error) {
+	a, ok := provider.(clusters.Attacher)
+	if !ok {
+		return nil, usageError("--attach: the provider %s makes its clusters itself; say --provider kind", f.provider)
+	}
+	for _, flag := range []string{"file", "name", "nodes", "kubernetes", "etcd", "lb", "data", "disk"} {
+		if cmd.Flags().Changed(flag) {
+			return nil, usageError("--%s: with --attach the cluster is taken over as it is, under its own name", flag)
+		}
+	}
+	spec, err := a.Describe(cmd.Context(), name)
+	if errors.Is(err, clusters.ErrMissing) || errors.Is(err, clusters.ErrTaken) {
+		return nil, exitWith(exitUsage, err)
+	}
+	return spec, err
 }

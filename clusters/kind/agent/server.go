@@ -100,6 +100,7 @@ func (a *agent) handler() http.Handler {
 		}
 		return w.process(), nil
 	})
+	answer(mux, "GET /in-force", func(context.Context, request) (any, error) { return a.store.inForce(), nil })
 	onComponent("kill", func(ctx context.Context, w *watcher, r request) error { return w.kill(ctx, r.For) })
 	onComponent("stop", func(ctx context.Context, w *watcher, r request) error { return w.stop(ctx, r.For) })
 	onComponent("start", func(ctx context.Context, w *watcher, _ request) error { return w.start(ctx) })

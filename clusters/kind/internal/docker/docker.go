@@ -93,6 +93,10 @@ type Container struct {
 	NetworkSettings struct {
 		Networks map[string]struct {
 			IPAddress string
+			// IPAMConfig is what was asked for.
+			IPAMConfig *struct {
+				IPv4Address string
+			}
 		}
 	}
 }

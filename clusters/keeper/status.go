@@ -1,12 +1,9 @@
-package local
+package keeper
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"net"
-	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,7 +35,7 @@ type Status struct {
 // EntranceStatus is the state of a way in.
 type EntranceStatus struct {
 	Name  string `json:"name"`
-	URL   string `json:"url"` // inside the sandbox
+	URL   string `json:"url"` // where the cluster is made
 	Ready bool   `json:"ready"`
 	Error string `json:"error,omitempty"`
 }
@@ -48,8 +45,8 @@ type HostStatus struct {
 	Name       string              `json:"name"`
 	Address    string              `json:"address"`
 	Powered    bool                `json:"powered"`
-	PID        int                 `json:"pid,omitempty"` // in the sandbox
-	Dir        string              `json:"dir"`           // its disk, as the sandbox sees it
+	PID        int                 `json:"pid,omitempty"` // in the sandbox; of local alone
+	Dir        string              `json:"dir"`           // its disk, as the sandbox sees it; of local alone
 	Components []framework.Process `json:"components"`
 	Versions   map[string]string   `json:"versions,omitempty"`
 	Etcd       *EtcdStatus         `json:"etcd,omitempty"`
@@ -72,33 +69,20 @@ type LeaseStatus struct {
 	Error     string              `json:"error,omitempty"`
 }
 
-// statusLimit is how long one answer of Status may take to gather.
-const statusLimit = 3 * time.Second
-
-func (s *server) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), statusLimit)
-		defer cancel()
-		status := s.cluster.Status(ctx)
-		status.Started, status.Server, status.Faults = s.started, s.url, s.board.InForce()
-		_ = json.NewEncoder(w).Encode(status)
-	})
-	s.handleFaults(mux)
-	mux.HandleFunc("POST /down", func(http.ResponseWriter, *http.Request) { s.down() })
-	return mux
-}
-
-// Status looks at every part of the cluster at once. What does not answer
-// within ctx is reported as such.
-func (c *Cluster) Status(ctx context.Context) Status {
+// Look looks at every part of a cluster at once. What does not answer within ctx is
+// reported as such.
+func Look(ctx context.Context, c framework.Cluster, k Kept) Status {
 	entrances := c.Entrances()
-	status := Status{Name: c.Name(), Entrances: make([]EntranceStatus, len(entrances)), Network: c.backend, Impairments: c.impair.inForce()}
-	hosts := c.machines()
-	status.Hosts = make([]HostStatus, len(hosts))
+	status := Status{Name: c.Name(), Entrances: make([]EntranceStatus, len(entrances))}
+	status.Network, status.Impairments = k.NetworkState()
 	elected := []framework.Component{framework.ControllerManager, framework.Scheduler}
 	status.Leases = make([]LeaseStatus, len(elected))
-	versions := c.Versions()
+	var locks map[framework.Component]string
+	if reporter, ok := c.(framework.LockReporter); ok {
+		locks = reporter.Locks()
+	}
+	nodes := c.Nodes()
+	members := make([]*EtcdStatus, len(nodes))
 
 	var wg sync.WaitGroup
 	for i, e := range entrances {
@@ -111,36 +95,31 @@ func (c *Cluster) Status(ctx context.Context) Status {
 			status.Entrances[i] = st
 		})
 	}
-	for i, m := range hosts {
-		wg.Go(func() {
-			st := HostStatus{Name: m.name, Address: m.addr.Addr().String(), Powered: m.powered(), PID: m.pid(), Dir: m.dir}
-			if st.Powered {
-				var err error
-				if st.Components, err = m.agent.processes(ctx); err != nil {
-					st.Error = err.Error()
-				}
-			}
-			for component, v := range versions[m.name] {
-				if st.Versions == nil {
-					st.Versions = map[string]string{}
-				}
-				st.Versions[string(component)] = v
-			}
-			if versions[m.name] != nil {
-				st.Etcd = c.etcdStatus(ctx, m.name)
-			}
-			status.Hosts[i] = st
-		})
+	wg.Go(func() { status.Hosts = k.Hosts(ctx) })
+	if etcd, ok := c.(framework.EtcdAccess); ok {
+		for i, n := range nodes {
+			wg.Go(func() { members[i] = etcdStatus(ctx, etcd, n.Name()) })
+		}
 	}
-	locks := c.Locks()
 	for i, name := range elected {
-		if locks[name] == "" {
-			wg.Go(func() {
-				status.Leases[i] = c.leaseStatus(ctx, name)
-			})
+		if locks[name] == "" && len(entrances) > 0 {
+			wg.Go(func() { status.Leases[i] = leaseStatus(ctx, entrances[0], name) })
 		}
 	}
 	wg.Wait()
+	versions := c.Versions()
+	for i := range status.Hosts {
+		h := &status.Hosts[i]
+		for component, v := range versions[h.Name] {
+			if h.Versions == nil {
+				h.Versions = map[string]string{}
+			}
+			h.Versions[string(component)] = v
+		}
+		if at := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == h.Name }); at >= 0 {
+			h.Etcd = members[at]
+		}
+	}
 	for i, name := range elected {
 		if locks[name] != "" {
 			status.Leases[i] = LeaseStatus{Component: name, Holder: activeOf(name, status.Hosts)}
@@ -153,10 +132,27 @@ func (c *Cluster) Status(ctx context.Context) Status {
 	return status
 }
 
-func (c *Cluster) etcdStatus(ctx context.Context, node string) *EtcdStatus {
+// activeOf returns the node on which a component runs that a supervisor elects, as the
+// hosts' states tell; empty where none or several do.
+func activeOf(c framework.Component, hosts []HostStatus) (node string) {
+	for _, h := range hosts {
+		for _, p := range h.Components {
+			if p.Component != c || p.PID == 0 {
+				continue
+			}
+			if node != "" {
+				return ""
+			}
+			node = h.Name
+		}
+	}
+	return node
+}
+
+func etcdStatus(ctx context.Context, access framework.EtcdAccess, node string) *EtcdStatus {
 	st := &EtcdStatus{}
 	err := func() error {
-		config, err := c.EtcdConfig(node)
+		config, err := access.EtcdConfig(node)
 		if err != nil {
 			return err
 		}
@@ -179,9 +175,9 @@ func (c *Cluster) etcdStatus(ctx context.Context, node string) *EtcdStatus {
 	return st
 }
 
-func (c *Cluster) leaseStatus(ctx context.Context, component framework.Component) LeaseStatus {
+func leaseStatus(ctx context.Context, e framework.Entrance, component framework.Component) LeaseStatus {
 	st := LeaseStatus{Component: component}
-	body, err := await.API(ctx, c.Entrances()[0], await.LeasePath(component), await.Holder)
+	body, err := await.API(ctx, e, await.LeasePath(component), await.Holder)
 	if err != nil {
 		st.Error = err.Error()
 		return st
@@ -194,43 +190,4 @@ func (c *Cluster) leaseStatus(ctx context.Context, component framework.Component
 	}
 	st.Holder = lease.Spec.HolderIdentity
 	return st
-}
-
-// forwardLimit is how long the forwarder tries to connect.
-const forwardLimit = 10 * time.Second
-
-// forwardTo joins every connection that l accepts to one of its own to target.
-func forwardTo(l net.Listener, target string, d *net.Dialer) {
-	for {
-		in, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors, for one
-			continue
-		}
-		go func() {
-			defer in.Close()
-			ctx, cancel := context.WithTimeout(context.Background(), forwardLimit)
-			out, err := d.DialContext(ctx, "tcp", target)
-			cancel()
-			if err != nil {
-				return
-			}
-			defer out.Close()
-			done := make(chan struct{}, 2)
-			pipe := func(dst, src net.Conn) {
-				_, _ = io.Copy(dst, src)
-				if t, ok := dst.(*net.TCPConn); ok {
-					_ = t.CloseWrite()
-				}
-				done <- struct{}{}
-			}
-			go pipe(out, in)
-			go pipe(in, out)
-			<-done
-			<-done
-		}()
-	}
 }

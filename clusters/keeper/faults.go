@@ -1,4 +1,4 @@
-package local
+package keeper
 
 import (
 	"bytes"
@@ -76,9 +76,13 @@ func (s *server) noteFault(e fault.Entry) {
 		Time time.Time `json:"time"`
 		fault.Entry
 	}{time.Now(), e})
+	path := filepath.Join(s.dir, faultsLog)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
 	if err == nil {
 		var f *os.File
-		if f, err = os.OpenFile(filepath.Join(s.cfg.Dir, faultsLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
 			_, err = f.Write(append(line, '\n'))
 			_ = f.Close()
 		}

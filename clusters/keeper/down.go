@@ -1,0 +1,199 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+)
+
+// DownLimit is how long Down may take for any cluster of these providers.
+func DownLimit(providers []clusters.Provider) time.Duration {
+	limit := time.Minute
+	for _, p := range providers {
+		if a, ok := p.(Access); ok {
+			limit = max(limit, 2*a.EndLimit()+time.Minute)
+		}
+	}
+	return limit
+}
+
+// DownOptions say how Down ends a cluster.
+type DownOptions struct {
+	// Delete deletes a cluster that was taken over.
+	Delete bool
+}
+
+// Ended is a cluster that Down has ended.
+type Ended struct {
+	// Name is the cluster's.
+	Name string
+	// Stays tells that it was taken over, and goes on without what was put in.
+	Stays bool
+}
+
+// Down ends the cluster of a name, or the only one there is, and returns when nothing of
+// it is left; one that was taken over stays, unless it is to be deleted. That includes
+// what is left of a cluster whose processes were killed, which Open does not find any
+// more.
+func Down(ctx context.Context, providers []clusters.Provider, name string, o DownOptions) (Ended, error) {
+	h, err := Open(providers, name)
+	if err == nil {
+		stays, err := h.down(ctx, o)
+		return Ended{h.Name, stays}, err
+	}
+	if !errors.Is(err, ErrNoCluster) {
+		return Ended{}, err
+	}
+	kept, left, listing := list()
+	if listing != nil {
+		return Ended{}, listing
+	}
+	if name == "" && len(kept) == 0 && len(left) == 1 {
+		name = left[0]
+	}
+	if name == "" {
+		return Ended{}, err
+	}
+	found, stays, removing := removeLeft(ctx, providers, name, o)
+	if removing == nil && !found {
+		return Ended{}, err
+	}
+	return Ended{name, stays}, removing
+}
+
+// removeLeft removes what is left of a cluster that nobody keeps, and returns whether
+// there was something, and whether that was what was put into a cluster that stays.
+func removeLeft(ctx context.Context, providers []clusters.Provider, name string, o DownOptions) (found, stays bool, err error) {
+	starting, err := lockStart(ctx, name)
+	if err != nil {
+		return false, false, err
+	}
+	defer starting.Unlock()
+	dir := stateDir(name)
+	if running(dir) {
+		return true, false, fmt.Errorf("cluster %s was started just now", name)
+	}
+	cfg, _ := loadConfig(dir)
+	for _, p := range providers {
+		var there bool
+		if cfg.Attach && cfg.Provider == p.Name() {
+			there, stays, err = true, !o.Delete, detach(ctx, p, name, o)
+		} else if !cfg.Attach {
+			there, err = remove(ctx, p, name)
+		}
+		if found = found || there; err != nil {
+			return found, stays, err
+		}
+	}
+	data, err := dataDir(name)
+	if err != nil {
+		return found, stays, err
+	}
+	for _, d := range []string{data, dir} {
+		if _, err := os.Lstat(d); err == nil {
+			found = true
+		}
+		if err := os.RemoveAll(d); err != nil {
+			return found, stays, fmt.Errorf("removing what is left of cluster %s: %w", name, err)
+		}
+	}
+	return found, stays, nil
+}
+
+// detach has a provider let go of a cluster that was taken over.
+func detach(ctx context.Context, p clusters.Provider, name string, o DownOptions) error {
+	a, err := attacher(p)
+	if err != nil {
+		return err
+	}
+	return a.Detach(ctx, name, o.Delete)
+}
+
+// remove has a provider end what it may have of a cluster.
+func remove(ctx context.Context, p clusters.Provider, name string) (bool, error) {
+	r, ok := p.(clusters.Remover)
+	if !ok {
+		return false, nil
+	}
+	return r.Remove(ctx, name)
+}
+
+// Down ends the cluster and returns when nothing of it is left. One that was taken over
+// stays.
+func (h *Handle) Down(ctx context.Context) error {
+	_, err := h.down(ctx, DownOptions{})
+	return err
+}
+
+func (h *Handle) down(ctx context.Context, o DownOptions) (stays bool, err error) {
+	cfg, err := loadConfig(h.dir) // which goes with the keeper
+	if err != nil {
+		return false, fmt.Errorf("cluster %s: %w", h.Name, err)
+	}
+	if err := h.end(ctx); err != nil {
+		return false, err
+	}
+	// A server that failed to end it says so in a log that goes now: try again.
+	if cfg.Attach {
+		err = detach(ctx, h.provider, h.Name, o)
+	} else {
+		_, err = remove(ctx, h.provider, h.Name)
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := os.RemoveAll(h.dir); err != nil {
+		return false, fmt.Errorf("removing the state of cluster %s: %w", h.Name, err)
+	}
+	return cfg.Attach && !o.Delete, nil
+}
+
+// end has the processes end that keep the cluster.
+func (h *Handle) end(ctx context.Context) error {
+	if resp, err := h.call(ctx, http.MethodPost, "down", nil); err == nil {
+		_ = resp.Body.Close()
+	}
+	grace, cancel := context.WithTimeout(ctx, h.access.EndLimit())
+	defer cancel()
+	ended := func(context.Context) error {
+		if running(h.dir) {
+			return fmt.Errorf("cluster %s still runs", h.Name)
+		}
+		return nil
+	}
+	if await.Until(grace, 10*time.Millisecond, ended) != nil {
+		// The keeper's end ends the cluster, whatever state it is in.
+		if err := h.kill(); err != nil {
+			return err
+		}
+		if err := await.Until(ctx, 10*time.Millisecond, ended); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kill ends the keeper. Where that has ended already and the server goes on, its number
+// may be another process's.
+func (h *Handle) kill() error {
+	pid, err := h.PID()
+	if err != nil {
+		return err
+	}
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if !bytes.HasPrefix(line, []byte(role+"\x00")) {
+		return nil
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+		return fmt.Errorf("ending the keeper of cluster %s: %w", h.Name, err)
+	}
+	return nil
+}

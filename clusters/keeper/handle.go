@@ -1,0 +1,248 @@
+package keeper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/system"
+)
+
+// ErrNoCluster is returned by Open where there is no cluster to open.
+var ErrNoCluster = errors.New("no such cluster")
+
+// ErrNoHost is returned for a host that the cluster does not have.
+var ErrNoHost = errors.New("no such host")
+
+// ErrNoLog is in the error of a log that is not there.
+var ErrNoLog = errors.New("no such log")
+
+// Handle is a cluster made by Up.
+type Handle struct {
+	// Name is the cluster's.
+	Name     string
+	dir      string
+	provider clusters.Provider
+	access   Access
+}
+
+// handle returns the one of the cluster in a state directory that is kept.
+func handle(providers []clusters.Provider, name string) (*Handle, error) {
+	h := &Handle{Name: name, dir: stateDir(name)}
+	cfg, err := loadConfig(h.dir)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	if h.provider, err = provider(providers, cfg.Provider); err == nil {
+		h.access, err = access(h.provider)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return h, nil
+}
+
+// stateDir is the directory of the state of a cluster.
+func stateDir(name string) string { return filepath.Join(system.StateRoot(), name) }
+
+// running tells whether a cluster is kept: its keeper or its server has the lock.
+func running(dir string) bool {
+	path := filepath.Join(dir, lockFile)
+	if _, err := os.Stat(path); err != nil {
+		return false
+	}
+	lock := flock.New(path)
+	// Shared, so that two who ask at once do not take each other for a keeper.
+	ok, err := lock.TryRLock()
+	if ok {
+		_ = lock.Unlock()
+	}
+	return err == nil && !ok
+}
+
+// List returns the names of the clusters that run, sorted.
+func List() ([]string, error) {
+	running, _, err := list()
+	return running, err
+}
+
+// list returns the names of the clusters that are kept, and of those of which something
+// is left though nobody keeps them any more; sorted.
+func list() (kept, left []string, err error) {
+	if _, err := os.Lstat(system.StateRoot()); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err := system.MakeStateRoot(); err != nil {
+		return nil, nil, err
+	}
+	entries, err := os.ReadDir(system.StateRoot())
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing clusters: %w", err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(system.StateRoot(), e.Name())
+		if !e.IsDir() {
+			continue
+		}
+		if running(dir) {
+			kept = append(kept, e.Name())
+		} else if _, err := os.Stat(filepath.Join(dir, clusterFile)); err == nil {
+			left = append(left, e.Name())
+		}
+	}
+	slices.Sort(kept)
+	slices.Sort(left)
+	return kept, left, nil
+}
+
+// Open finds the cluster of a name made by Up, of one of these providers; the empty name
+// stands for the only one there is.
+func Open(providers []clusters.Provider, name string) (*Handle, error) {
+	names, err := List()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case name == "" && len(names) == 1:
+		name = names[0]
+	case name == "" && len(names) > 1:
+		return nil, fmt.Errorf("%w: there are several, say which with --name: %s", ErrNoCluster, strings.Join(names, ", "))
+	case name == "":
+		return nil, fmt.Errorf("%w: none runs; make one with `holdfast up`", ErrNoCluster)
+	case !slices.Contains(names, name):
+		if len(names) == 0 {
+			names = []string{"none"}
+		}
+		return nil, fmt.Errorf("%w: %s; running: %s", ErrNoCluster, name, strings.Join(names, ", "))
+	}
+	return handle(providers, name)
+}
+
+// Dir returns the directory of the cluster's state. Its logs are in
+// logs/HOST/COMPONENT.log.
+func (h *Handle) Dir() string { return h.dir }
+
+// Kubeconfig returns the path of a kubeconfig for clients on this machine. It
+// works for as long as the cluster lives.
+func (h *Handle) Kubeconfig() string { return filepath.Join(h.dir, kubeconfigFile) }
+
+// DataDir returns the directory of what the cluster has on disk.
+func (h *Handle) DataDir() (string, error) {
+	cfg, err := loadConfig(h.dir)
+	return cfg.DataDir, err
+}
+
+// Spec returns the description that the cluster was made from.
+func (h *Handle) Spec() (*clusters.Cluster, error) {
+	spec, err := loadSpec(h.dir)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", h.Name, err)
+	}
+	return spec, nil
+}
+
+func loadSpec(dir string) (*clusters.Cluster, error) {
+	b, err := os.ReadFile(filepath.Join(dir, clusterFile))
+	var spec clusters.Cluster
+	if err == nil {
+		err = json.Unmarshal(b, &spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the description of the cluster: %w", err)
+	}
+	return &spec, nil
+}
+
+// Kubectl returns the path of a kubectl of the cluster's version.
+func (h *Handle) Kubectl(ctx context.Context) (string, error) { return h.access.Kubectl(ctx, h) }
+
+// Shell returns a command that runs argv, or a shell where that is empty, on a machine of
+// the cluster, or beside the harness where host is empty, with KUBECONFIG and etcdctl's
+// variables set as far as the machine has what they name. Its streams are the caller's to
+// set.
+func (h *Handle) Shell(ctx context.Context, host string, argv ...string) (*exec.Cmd, error) {
+	if host == "" {
+		return h.access.Shell(ctx, h, nil, argv...)
+	}
+	status, err := h.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(status.Hosts, func(s HostStatus) bool { return s.Name == host })
+	switch {
+	case i < 0:
+		var names []string
+		for _, s := range status.Hosts {
+			names = append(names, s.Name)
+		}
+		return nil, fmt.Errorf("%w: cluster %s has no host %q; it has %s", ErrNoHost, h.Name, host, strings.Join(names, ", "))
+	case !status.Hosts[i].Powered:
+		return nil, fmt.Errorf("%s of cluster %s is powered off", host, h.Name)
+	}
+	return h.access.Shell(ctx, h, &status.Hosts[i], argv...)
+}
+
+// Log writes the log of a component on a machine to out and, where follow is set, what is
+// added to it until ctx ends.
+func (h *Handle) Log(ctx context.Context, host, component string, follow bool, out io.Writer) error {
+	return h.access.Log(ctx, h, host, component, follow, out)
+}
+
+// Status asks the cluster for its state.
+func (h *Handle) Status(ctx context.Context) (*Status, error) {
+	resp, err := h.call(ctx, http.MethodGet, "status", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var status Status
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+		return nil, fmt.Errorf("asking cluster %s for its state: %w", h.Name, err)
+	}
+	status.Kubeconfig = h.Kubeconfig()
+	return &status, nil
+}
+
+func (h *Handle) call(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", filepath.Join(h.dir, controlSocket))
+		}}}
+	req, err := http.NewRequestWithContext(ctx, method, "http://cluster/"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("talking to cluster %s: %w", h.Name, err)
+	}
+	return resp, nil
+}
+
+// PID returns the keeper's process, which has the lock.
+func (h *Handle) PID() (int, error) {
+	b, err := os.ReadFile(filepath.Join(h.dir, lockFile))
+	if err != nil {
+		return 0, fmt.Errorf("finding the keeper of cluster %s: %w", h.Name, err)
+	}
+	pid, err := strconv.Atoi(string(b))
+	if err != nil || !running(h.dir) {
+		return 0, fmt.Errorf("finding the keeper of cluster %s: its lock file says %q", h.Name, b)
+	}
+	return pid, nil
+}

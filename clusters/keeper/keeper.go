@@ -1,0 +1,236 @@
+package keeper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+)
+
+// Files of a cluster's state directory.
+const (
+	lockFile       = "lock"
+	configFile     = "keeper.json"
+	clusterFile    = "cluster.json"
+	controlSocket  = "control.sock"
+	kubeconfigFile = "kubeconfig"
+	keeperLog      = "keeper.log"
+	faultsLog      = "logs/faults.jsonl"
+)
+
+// role is the name under which the program re-executes itself, as argv[0], to keep a
+// cluster: role keep DIR, and role serve DIR.
+const (
+	role  = "holdfast-keeper"
+	keeps = "keep"
+	serve = "serve"
+)
+
+// config is what keeper and server are told, in the cluster's state directory.
+type config struct {
+	// Provider is the name of the provider that makes the cluster.
+	Provider string `json:"provider"`
+	// Attach takes over a cluster that there is, rather than make it.
+	Attach bool `json:"attach,omitempty"`
+	// DataDir is for what is to be on disk.
+	DataDir string `json:"dataDir"`
+	// Port is that of the forwarder on the loopback; 0 for any.
+	Port int `json:"port"`
+}
+
+func loadConfig(dir string) (c config, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, configFile))
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err != nil {
+		err = fmt.Errorf("reading how a cluster is kept: %w", err)
+	}
+	return c, err
+}
+
+// upEvent is one line of what keeper and server tell the command that started them.
+type upEvent struct {
+	Message string `json:"message,omitempty"`
+	Error   string `json:"error,omitempty"`
+	// Taken says that the error is a name that is taken.
+	Taken bool `json:"taken,omitempty"`
+	// Running is set when the machines run, Ready when the cluster is ready.
+	Running bool `json:"running,omitempty"`
+	Ready   bool `json:"ready,omitempty"`
+}
+
+// failure is the event of an error.
+func failure(err error) upEvent {
+	return upEvent{Error: err.Error(), Taken: errors.Is(err, clusters.ErrTaken)}
+}
+
+// Main turns re-executed copies of the program into a keeper or a server of clusters of
+// these providers, and does not return in them. Call it in main or TestMain, behind the
+// providers' own Main.
+func Main(providers ...clusters.Provider) {
+	if filepath.Base(os.Args[0]) != role {
+		return
+	}
+	err := fmt.Errorf("usage: %s %s|%s DIR", role, keeps, serve)
+	if len(os.Args) == 3 {
+		switch os.Args[1] {
+		case keeps:
+			err = runKeeper(providers, os.Args[2])
+		case serve:
+			err = runServer(providers, os.Args[2])
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
+		os.Exit(3)
+	}
+	os.Exit(0)
+}
+
+// eventsFD is the descriptor that the keeper gets from Up.
+const eventsFD = 3
+
+// Descriptors that the server gets from the keeper, from the one that descriptorsFrom
+// names in its environment.
+const (
+	serverEvents = iota
+	serverControl
+	serverForward
+	serverLifeline
+	serverLock
+	serverDescriptors
+)
+
+const descriptorsFrom = "HOLDFAST_KEEPER_DESCRIPTORS"
+
+func runKeeper(providers []clusters.Provider, dir string) error {
+	unix.CloseOnExec(eventsFD)
+	events := os.NewFile(eventsFD, "events")
+	// Where the command that started the keeper is gone, nobody listens.
+	signal.Ignore(syscall.SIGPIPE)
+	err := keep(providers, dir, events)
+	if err != nil {
+		_ = json.NewEncoder(events).Encode(failure(err))
+	}
+	return err
+}
+
+func keep(providers []clusters.Provider, dir string, events *os.File) error {
+	cfg, err := loadConfig(dir)
+	if err != nil {
+		return err
+	}
+	p, err := provider(providers, cfg.Provider)
+	if err != nil {
+		return err
+	}
+	lock, err := takeLock(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cmd, err := p.Command(ctx, serve, dir)
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := handOver(cmd, dir, cfg.Port, events, lock); err != nil {
+		return err
+	}
+	// The server ends the cluster when this end is closed, as it is when this process
+	// is killed.
+	r, lifeline, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer lifeline.Close()
+	cmd.ExtraFiles[len(cmd.ExtraFiles)-serverDescriptors+serverLifeline] = r
+	if err := cmd.Start(); err != nil {
+		return p.Explain(fmt.Errorf("starting the server of the cluster: %w", err))
+	}
+	// Only the server accepts from here on.
+	for _, f := range cmd.ExtraFiles {
+		if f != lock {
+			_ = f.Close()
+		}
+	}
+	err = cmd.Wait()
+	if s, ok := p.(clusters.Sweeper); ok { // a server that was killed could not
+		if left := s.Sweep(context.WithoutCancel(ctx)); left != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", role, left)
+		}
+	}
+	if ctx.Err() != nil || err == nil {
+		return os.RemoveAll(dir)
+	}
+	return err // the logs stay, to be looked into
+}
+
+// takeLock takes the lock of a cluster's state directory, which then names this process.
+func takeLock(dir string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock of the cluster: %w", err)
+	}
+	// Those who look whether a keeper lives hold the lock for a moment.
+	wait, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err = await.Until(wait, 5*time.Millisecond, func(context.Context) error {
+		return unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	})
+	if err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("another cluster of this name is being started: %w", err)
+	}
+	if _, err := lock.WriteString(strconv.Itoa(os.Getpid())); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("writing the lock of the cluster: %w", err)
+	}
+	return lock, nil
+}
+
+// handOver opens what the server is to answer on and puts it, behind the descriptors that
+// cmd has already, where the server looks for it.
+func handOver(cmd *exec.Cmd, dir string, port int, events, lock *os.File) error {
+	control, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, controlSocket), Net: "unix"})
+	if err != nil {
+		return fmt.Errorf("opening the control socket: %w", err)
+	}
+	defer control.Close()
+	control.SetUnlinkOnClose(false)
+	forward, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("opening the forwarder for kubectl on the loopback: %w; choose another --port, or leave it out", err)
+	}
+	defer forward.Close()
+	controlFile, err := control.File()
+	if err != nil {
+		return err
+	}
+	forwardFile, err := forward.(*net.TCPListener).File()
+	if err != nil {
+		return err
+	}
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", descriptorsFrom, 3+len(cmd.ExtraFiles)))
+	cmd.ExtraFiles = append(cmd.ExtraFiles, events, controlFile, forwardFile, nil, lock)
+	return nil
+}

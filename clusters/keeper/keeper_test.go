@@ -1,0 +1,318 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+var providers = []clusters.Provider{standIn{}}
+
+// here has clusters of the test in directories of its own, and an engine that makes them
+// in some way.
+func here(t *testing.T, how string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hk") // short, as it holds sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv(engineVariable, t.TempDir())
+	t.Setenv(behaviour, how)
+}
+
+func named(name string) *clusters.Cluster {
+	c := clusters.Default()
+	c.Metadata.Name = name
+	return c
+}
+
+// up makes a cluster that ends with the test.
+func up(t *testing.T, name string, o UpOptions) *Handle {
+	t.Helper()
+	h, err := Up(t.Context(), standIn{}, named(name), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Down(context.Background()) })
+	return h
+}
+
+// nothing makes sure that nothing of a cluster is there.
+func nothing(t *testing.T, name string) {
+	t.Helper()
+	for _, path := range []string{mark(name), stateDir(name)} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("left behind: %s", path)
+		}
+	}
+}
+
+func TestUp(t *testing.T) {
+	here(t, "")
+	var said []string
+	h := up(t, "a", UpOptions{Wait: true, Progress: func(s string) { said = append(said, s) }})
+	if !slices.Equal(said, []string{"making a"}) {
+		t.Errorf("%q", said)
+	}
+	if names, err := List(); err != nil || !slices.Equal(names, []string{"a"}) {
+		t.Errorf("%q, %v", names, err)
+	}
+	if _, err := Up(t.Context(), standIn{}, named("a"), UpOptions{}); !errors.Is(err, ErrRunning) || !errors.Is(err, clusters.ErrTaken) {
+		t.Errorf("a second one: %v", err)
+	}
+	if h, err := Open(providers, ""); err != nil || h.Name != "a" {
+		t.Errorf("%+v, %v", h, err)
+	}
+	if _, err := Open(providers, "b"); !errors.Is(err, ErrNoCluster) || !strings.Contains(err.Error(), "running: a") {
+		t.Errorf("%v", err)
+	}
+	s, err := h.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Name != "a" || !s.Ready || s.Network != "a wire" || s.Impairments != 3 || len(s.Hosts) != 2 || s.Hosts[0].Versions["etcd"] != "v3.9.9" || s.Leases[1].Holder != "one_1" || s.Kubeconfig != h.Kubeconfig() {
+		t.Errorf("%+v", s)
+	}
+
+	// The kubeconfig leads through the forwarder to the first entrance.
+	server, err := os.ReadFile(h.Kubeconfig())
+	if err != nil || string(server) != s.Server {
+		t.Fatalf("%s, %s, %v", server, s.Server, err)
+	}
+	resp, err := http.Get(strings.Replace(s.Server, "https", "http", 1) + "/hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(b), `"path":"/hello"`) {
+		t.Errorf("%s, %v", b, err)
+	}
+
+	if cmd, err := h.Shell(t.Context(), "one", "id"); err != nil || !slices.Equal(cmd.Args, []string{"echo", "one", "id"}) {
+		t.Errorf("%v, %v", cmd, err)
+	}
+	if _, err := h.Shell(t.Context(), "two", "id"); err == nil || !strings.Contains(err.Error(), "powered off") {
+		t.Errorf("%v", err)
+	}
+	if _, err := h.Shell(t.Context(), "six", "id"); !errors.Is(err, ErrNoHost) || !strings.Contains(err.Error(), "one, two") {
+		t.Errorf("%v", err)
+	}
+	if _, err := h.Inject(t.Context(), InjectRequest{Fault: "kill", On: "etcd/1", For: time.Minute}); !errors.As(err, new(*fault.Refused)) {
+		t.Errorf("%v", err)
+	}
+	if healed, err := h.Heal(t.Context()); err != nil || len(healed) != 0 {
+		t.Errorf("%v, %v", healed, err)
+	}
+	if ended, err := Down(t.Context(), providers, "", DownOptions{}); err != nil || ended != (Ended{Name: "a"}) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	nothing(t, "a")
+	if _, err := Down(t.Context(), providers, "", DownOptions{}); !errors.Is(err, ErrNoCluster) {
+		t.Errorf("%v", err)
+	}
+	if _, err := Down(t.Context(), providers, "a", DownOptions{}); !errors.Is(err, ErrNoCluster) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestUpLeavesNothingWhenItFails(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, test := range []struct {
+		how   string
+		port  int
+		says  string
+		taken bool
+	}{
+		{how: "fails", says: "there is no power"},
+		{how: "taken", says: "by another", taken: true},
+		{port: busy.Addr().(*net.TCPAddr).Port, says: "another --port"},
+	} {
+		here(t, test.how)
+		_, err := Up(t.Context(), standIn{}, named("a"), UpOptions{Port: test.port})
+		if err == nil || !strings.Contains(err.Error(), test.says) || errors.Is(err, clusters.ErrTaken) != test.taken {
+			t.Errorf("%v, want %q", err, test.says)
+		}
+		nothing(t, "a")
+	}
+}
+
+func TestUpInterrupted(t *testing.T) {
+	here(t, "hangs")
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Up(ctx, standIn{}, named("a"), UpOptions{Progress: func(s string) {
+		if s == "making a" {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	nothing(t, "a")
+}
+
+// A cluster that runs and is not ready stays, to be looked into.
+func TestUpNotReady(t *testing.T) {
+	here(t, "unready")
+	_, err := Up(t.Context(), standIn{}, named("a"), UpOptions{Wait: true})
+	if err == nil || !strings.Contains(err.Error(), "nobody leads") || !strings.Contains(err.Error(), "goes on running") {
+		t.Error(err)
+	}
+	if ended, err := Down(t.Context(), providers, "a", DownOptions{}); err != nil || ended != (Ended{Name: "a"}) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	nothing(t, "a")
+}
+
+// kill ends a process with SIGKILL and returns when nobody keeps the cluster any more.
+func kill(t *testing.T, h *Handle, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); running(h.dir); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is kept after 20 s")
+		}
+	}
+}
+
+// child returns the server.
+func child(t *testing.T, keeper int) int {
+	t.Helper()
+	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(keeper) + "/task/*/children")
+	for _, list := range lists {
+		b, _ := os.ReadFile(list)
+		if words := strings.Fields(string(b)); len(words) > 0 {
+			pid, err := strconv.Atoi(words[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	t.Skip("this kernel does not list children")
+	return 0
+}
+
+func TestKeeperKilled(t *testing.T) {
+	here(t, "")
+	h := up(t, "a", UpOptions{Wait: true})
+	pid, err := h.PID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(t, h, pid)
+	if _, err := os.Stat(mark("a")); err == nil {
+		t.Error("its cluster goes on")
+	}
+	// And the next one of the name is none the worse.
+	h = up(t, "a", UpOptions{Wait: true})
+	if err := h.Down(t.Context()); err != nil {
+		t.Error(err)
+	}
+	nothing(t, "a")
+}
+
+// What is left where both processes were killed goes with the next Down.
+func TestAllKilled(t *testing.T) {
+	here(t, "")
+	h := up(t, "a", UpOptions{Wait: true})
+	keeper, err := h.PID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := child(t, keeper)
+	// A keeper that is stopped cannot see to anything.
+	if err := syscall.Kill(keeper, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	kill(t, h, keeper)
+	if _, err := os.Stat(mark("a")); err != nil {
+		t.Fatalf("its cluster is gone: %v", err)
+	}
+	if _, err := Open(providers, "a"); !errors.Is(err, ErrNoCluster) {
+		t.Errorf("%v", err)
+	}
+	if ended, err := Down(t.Context(), providers, "", DownOptions{}); err != nil || ended != (Ended{Name: "a"}) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	nothing(t, "a")
+}
+
+// A cluster that was taken over stays, with nothing of ours in it, unless it is to go.
+func TestAttach(t *testing.T) {
+	here(t, "")
+	attach := func() *Handle {
+		t.Helper()
+		if err := os.WriteFile(mark("a"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return up(t, "a", UpOptions{Wait: true, Attach: true})
+	}
+	is := func(when string, agents, cluster bool) {
+		t.Helper()
+		for name, want := range map[string]bool{"a" + agentsMark: agents, "a": cluster} {
+			if _, err := os.Stat(mark(name)); (err == nil) != want {
+				t.Errorf("%s: %s: %v, want there: %t", when, name, err, want)
+			}
+		}
+	}
+	attach()
+	is("taken over", true, true)
+	if ended, err := Down(t.Context(), providers, "a", DownOptions{}); err != nil || ended != (Ended{"a", true}) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	is("let go", false, true)
+	attach()
+	if ended, err := Down(t.Context(), providers, "a", DownOptions{Delete: true}); err != nil || ended != (Ended{"a", false}) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	is("deleted", false, false)
+
+	h := attach()
+	keeper, err := h.PID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := child(t, keeper)
+	for _, pid := range []int{keeper, server} {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(server, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	kill(t, h, keeper)
+	is("killed", true, true)
+	if _, err := Up(t.Context(), standIn{}, named("a"), UpOptions{}); !errors.Is(err, clusters.ErrTaken) || !strings.Contains(err.Error(), "holdfast down --name a") {
+		t.Errorf("%v", err)
+	}
+	if ended, err := Down(t.Context(), providers, "", DownOptions{}); err != nil || ended != (Ended{"a", true}) {
+		t.Errorf("%+v, %v", ended, err)
+	}
+	is("let go after that", false, true)
+}

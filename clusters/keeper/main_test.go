@@ -1,0 +1,175 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+func TestMain(m *testing.M) {
+	Main(standIn{})
+	os.Exit(m.Run())
+}
+
+// standIn is a provider of clusters that are one HTTP server and a file in the directory
+// of engineVariable, which outlives whoever made it.
+type standIn struct{}
+
+const (
+	engineVariable = "HOLDFAST_TEST_ENGINE"
+	// behaviour is how clusters are made: empty, fails, hangs, unready or taken.
+	behaviour = "HOLDFAST_TEST_BEHAVIOUR"
+)
+
+func mark(name string) string { return filepath.Join(os.Getenv(engineVariable), name) }
+
+func (standIn) Name() string                   { return "stand-in" }
+func (standIn) Lacks(*clusters.Cluster) string { return "" }
+func (standIn) Explain(err error) error        { return err }
+
+func (standIn) Prepare(context.Context, clusters.Preparation, ...*clusters.Cluster) error {
+	return nil
+}
+
+func (standIn) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd.Args[0] = os.Args[0]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	null, err := os.Open(os.DevNull)
+	cmd.ExtraFiles = []*os.File{null} // some provider's own
+	return cmd, err
+}
+
+func (standIn) Create(ctx context.Context, c *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
+	name := c.Metadata.Name
+	o.Progress("making " + name)
+	if err := os.WriteFile(mark(name), nil, 0o600); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	made := &standInCluster{name: name, behaviour: os.Getenv(behaviour), l: l}
+	switch made.behaviour {
+	case "fails":
+		return nil, errors.Join(errors.New("there is no power"), made.Close(ctx))
+	case "taken":
+		return nil, errors.Join(fmt.Errorf("%w: by another", clusters.ErrTaken), made.Close(ctx))
+	case "hangs":
+		<-ctx.Done()
+		return nil, errors.Join(ctx.Err(), made.Close(ctx))
+	}
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"path":%q,"spec":{"holderIdentity":"one_1"}}`, r.URL.Path)
+		}))
+	}()
+	return made, nil
+}
+
+// Describe knows the clusters of which there is a mark.
+func (standIn) Describe(_ context.Context, name string) (*clusters.Cluster, error) {
+	c := clusters.Default()
+	c.Metadata.Name = name
+	_, err := os.Stat(mark(name))
+	return c, err
+}
+
+// Attach puts a mark of its own beside that of the cluster.
+func (standIn) Attach(ctx context.Context, c *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
+	agents := *c
+	agents.Metadata.Name += agentsMark
+	made, err := standIn{}.Create(ctx, &agents, o)
+	return made, err
+}
+
+const agentsMark = "-agents"
+
+func (standIn) Detach(_ context.Context, name string, deleted bool) error {
+	for _, file := range []string{name + agentsMark, name} {
+		if err := os.Remove(mark(file)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if !deleted {
+			break
+		}
+	}
+	return nil
+}
+
+func (standIn) Remove(_ context.Context, name string) (bool, error) {
+	err := os.Remove(mark(name))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (standIn) EndLimit() time.Duration { return 20 * time.Second }
+
+func (standIn) Shell(ctx context.Context, _ *Handle, host *HostStatus, argv ...string) (*exec.Cmd, error) {
+	return exec.CommandContext(ctx, "echo", append([]string{host.Name}, argv...)...), nil
+}
+
+func (standIn) Log(_ context.Context, _ *Handle, host, component string, _ bool, out io.Writer) error {
+	_, err := fmt.Fprintln(out, host, component)
+	return err
+}
+
+func (standIn) Kubectl(context.Context, *Handle) (string, error) { return "kubectl", nil }
+
+type standInCluster struct {
+	name, behaviour string
+	l               net.Listener
+}
+
+func (c *standInCluster) Name() string                 { return c.name }
+func (c *standInCluster) Nodes() []framework.Node      { return nil }
+func (c *standInCluster) Settings() framework.Settings { return framework.Settings{} }
+
+func (c *standInCluster) Versions() map[string]map[framework.Component]string {
+	return map[string]map[framework.Component]string{"one": {framework.Etcd: "v3.9.9"}}
+}
+
+func (c *standInCluster) Entrances() []framework.Entrance {
+	return []framework.Entrance{{Name: "balancer", Config: &rest.Config{Host: "http://" + c.l.Addr().String()}}}
+}
+
+func (c *standInCluster) Close(context.Context) error {
+	return errors.Join(c.l.Close(), os.Remove(mark(c.name)))
+}
+
+func (c *standInCluster) Ready(ctx context.Context) error {
+	if c.behaviour == "unready" {
+		return errors.New("nobody leads")
+	}
+	return nil
+}
+
+func (c *standInCluster) Kubeconfig(server string) ([]byte, error) { return []byte(server), nil }
+
+func (c *standInCluster) NetworkState() (string, int) { return "a wire", 3 }
+
+func (c *standInCluster) Hosts(context.Context) []HostStatus {
+	return []HostStatus{{Name: "one", Powered: true, Components: []framework.Process{{Component: framework.Etcd, PID: 7}}}, {Name: "two"}}
+}

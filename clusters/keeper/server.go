@@ -1,0 +1,166 @@
+package keeper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// server makes the cluster and answers for it.
+type server struct {
+	dir     string
+	cfg     config
+	files   [serverDescriptors]*os.File
+	events  *json.Encoder
+	cluster made
+	board   *fault.Board
+	down    context.CancelFunc
+	started time.Time
+	url     string
+}
+
+func runServer(providers []clusters.Provider, dir string) error {
+	s := &server{dir: dir, started: time.Now()}
+	first, err := strconv.Atoi(os.Getenv(descriptorsFrom))
+	if err != nil {
+		return errors.New("this is for the keeper of a cluster to start")
+	}
+	_ = os.Unsetenv(descriptorsFrom)
+	for i := range s.files {
+		unix.CloseOnExec(first + i) // what it starts is not to hold them
+		s.files[i] = os.NewFile(uintptr(first+i), "descriptor of the keeper")
+	}
+	s.events = json.NewEncoder(s.files[serverEvents])
+	signal.Ignore(syscall.SIGPIPE)
+	if err = s.run(providers); err != nil {
+		_ = s.events.Encode(failure(err))
+	}
+	return err
+}
+
+func (s *server) run(providers []clusters.Provider) (err error) {
+	if s.cfg, err = loadConfig(s.dir); err != nil {
+		return err
+	}
+	p, err := provider(providers, s.cfg.Provider)
+	if err != nil {
+		return err
+	}
+	a, err := access(p)
+	if err != nil {
+		return err
+	}
+	spec, err := loadSpec(s.dir)
+	if err != nil {
+		return err
+	}
+	control, err := net.FileListener(s.files[serverControl])
+	if err != nil {
+		return fmt.Errorf("taking over the control socket: %w", err)
+	}
+	forward, err := net.FileListener(s.files[serverForward])
+	if err != nil {
+		return fmt.Errorf("taking over the forwarder: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, s.down = context.WithCancel(ctx)
+	defer s.down()
+	go s.endWithKeeper(a.EndLimit())
+
+	s.cluster, err = create(ctx, p, s.cfg.Attach, spec, clusters.Options{Dir: s.dir, DataDir: s.cfg.DataDir, NoWait: true,
+		Progress: func(m string) { _ = s.events.Encode(upEvent{Message: m}) }})
+	if err != nil {
+		return err
+	}
+	s.board = fault.NewBoard(s.cluster, s.noteFault)
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.EndLimit())
+		defer cancel()
+		if s.cfg.Attach { // of others, all ends
+			_, healing := s.board.Heal(end)
+			err = errors.Join(err, healing)
+		}
+		err = errors.Join(err, s.cluster.Close(end))
+	}()
+	return s.serve(ctx, control, forward)
+}
+
+// endWithKeeper ends the cluster when the keeper ends, and this process where that does
+// not come about.
+func (s *server) endWithKeeper(limit time.Duration) {
+	_, _ = s.files[serverLifeline].Read(make([]byte, 1))
+	s.down()
+	time.Sleep(limit)
+	os.Exit(3)
+}
+
+// serve answers until the cluster is to end.
+func (s *server) serve(ctx context.Context, control, forward net.Listener) error {
+	s.url = "https://" + forward.Addr().String()
+	kubeconfig, err := s.cluster.Kubeconfig(s.url)
+	if err != nil {
+		return fmt.Errorf("writing a kubeconfig: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, kubeconfigFile), kubeconfig, 0o600); err != nil {
+		return fmt.Errorf("writing a kubeconfig: %w", err)
+	}
+	f, err := newForwarder(s.cluster.Entrances()[0])
+	if err != nil {
+		return err
+	}
+	go f.serve(forward)
+
+	failed := make(chan error, 1)
+	go func() { failed <- http.Serve(control, s.handler()) }()
+	_ = s.events.Encode(upEvent{Running: true})
+	ready := make(chan error, 1)
+	go func() { ready <- s.cluster.Ready(ctx) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return fmt.Errorf("serving the control socket: %w", err)
+		case err := <-ready:
+			// A cluster that is not ready stays, to be looked into.
+			if err == nil {
+				_ = s.events.Encode(upEvent{Ready: true})
+			} else if ctx.Err() == nil {
+				_ = s.events.Encode(failure(err))
+			}
+			ready = nil
+		}
+	}
+}
+
+// statusLimit is how long one answer of Status may take to gather.
+const statusLimit = 3 * time.Second
+
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), statusLimit)
+		defer cancel()
+		status := Look(ctx, s.cluster, s.cluster)
+		status.Started, status.Server, status.Faults = s.started, s.url, s.board.InForce()
+		_ = json.NewEncoder(w).Encode(status)
+	})
+	s.handleFaults(mux)
+	mux.HandleFunc("POST /down", func(http.ResponseWriter, *http.Request) { s.down() })
+	return mux
+}

@@ -1,0 +1,216 @@
+package keeper
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/system"
+)
+
+// UpOptions say how Up makes a cluster.
+type UpOptions struct {
+	// Wait returns when the cluster is ready rather than when its machines run.
+	Wait bool
+	// Attach takes over the cluster of that name, which somebody else has made and the
+	// provider has described.
+	Attach bool
+	// Port is the loopback port on which clients of this machine reach the
+	// cluster; 0 for any free one.
+	Port int
+	// Progress is told what happens, one line a step; nil for silence.
+	Progress func(string)
+}
+
+// ErrRunning is returned by Up for the name of a cluster that is kept. It is
+// clusters.ErrTaken.
+var ErrRunning = fmt.Errorf("%w: a cluster of this name runs already", clusters.ErrTaken)
+
+// Up makes a cluster that runs until it is taken down, also when this process
+// ends before. When it fails or ctx ends before it is done, nothing is left,
+// but for one case: a cluster that runs without becoming ready stays, so that
+// it can be looked into.
+func Up(ctx context.Context, p clusters.Provider, spec *clusters.Cluster, o UpOptions) (*Handle, error) {
+	name := spec.Metadata.Name
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	a, err := access(p)
+	if err != nil {
+		return nil, err
+	}
+	starting, err := lockStart(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer starting.Unlock()
+	h := &Handle{Name: name, dir: stateDir(name), provider: p, access: a}
+	if running(h.dir) {
+		return nil, fmt.Errorf("%w: %s; take it down with `holdfast down --name %s`, or give this one another --name", ErrRunning, name, name)
+	}
+	cfg := config{Provider: p.Name(), Attach: o.Attach, Port: o.Port}
+	if cfg.DataDir, err = dataDir(name); err != nil {
+		return nil, err
+	}
+	// What is left of a cluster whose keeper was killed.
+	if left, _ := loadConfig(h.dir); left.Attach && !o.Attach {
+		return nil, fmt.Errorf("%w: there are still agents in a cluster %s that was taken over; take them out with `holdfast down --name %s`", clusters.ErrTaken, name, name)
+	}
+	if err := errors.Join(os.RemoveAll(h.dir), os.RemoveAll(cfg.DataDir)); err != nil {
+		return nil, fmt.Errorf("clearing what is left of an earlier cluster %s: %w", name, err)
+	}
+	if err := h.startKeeper(ctx, spec, cfg, o); err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return h, nil
+}
+
+// lockStart lets one at a time make a cluster of a name, or clear what is left of one:
+// what is left must not be what another command is just making.
+func lockStart(ctx context.Context, name string) (*flock.Flock, error) {
+	if err := system.MakeStateRoot(); err != nil {
+		return nil, err
+	}
+	starting := flock.New(filepath.Join(system.StateRoot(), "."+name+".lock"))
+	if _, err := starting.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("waiting for another start of cluster %s: %w", name, err)
+	}
+	return starting, nil
+}
+
+// dataDir returns where a cluster keeps what is to be on disk: beside the
+// binaries, since the state of running clusters is in memory as a rule.
+func dataDir(name string) (string, error) {
+	cache, err := release.DefaultCacheDir()
+	if err != nil {
+		return "", err
+	}
+	// Clusters of one name may run under different directories of state.
+	return filepath.Join(cache, "clusters", fmt.Sprintf("%s-%08x", name, crc32.ChecksumIEEE([]byte(stateDir(name))))), nil
+}
+
+// undoGrace is how long a keeper may take, beside what its cluster may, to end when its
+// cluster is not to be.
+const undoGrace = 10 * time.Second
+
+func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg config, o UpOptions) error {
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return fmt.Errorf("making its state directory: %w", err)
+	}
+	if err := h.describe(spec, cfg); err != nil {
+		_ = os.RemoveAll(h.dir)
+		return err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(h.dir, keeperLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	keeper := &exec.Cmd{Path: exe, Args: []string{role, keeps, h.dir}, Dir: "/", Stdout: log, Stderr: log,
+		ExtraFiles: []*os.File{w}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	err = keeper.Start()
+	_ = w.Close()
+	if err != nil {
+		return fmt.Errorf("starting its keeper: %w", err)
+	}
+	gone := make(chan struct{})
+	go func() { _ = keeper.Wait(); close(gone) }()
+	ok, err := h.follow(ctx, r, o)
+	_ = r.Close()
+	if !ok {
+		if ctx.Err() != nil {
+			o.Progress("interrupted: what was made of it is taken away")
+		}
+		_ = keeper.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-gone:
+		case <-time.After(undoGrace + h.access.EndLimit()):
+			_ = keeper.Process.Kill()
+			<-gone
+		}
+		_ = os.RemoveAll(h.dir)
+	}
+	return err
+}
+
+// describe writes down what keeper and server are to make.
+func (h *Handle) describe(spec *clusters.Cluster, cfg config) error {
+	for name, what := range map[string]any{clusterFile: spec, configFile: cfg} {
+		b, err := json.Marshal(what)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(h.dir, name), b, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("writing its description: %w", err)
+		}
+	}
+	return nil
+}
+
+// follow reads what the keeper tells until the cluster is as far as o asks. It
+// returns whether the cluster is to stay.
+func (h *Handle) follow(ctx context.Context, r *os.File, o UpOptions) (stay bool, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Now()) })
+	defer stop()
+	running := false
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		var e upEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return false, fmt.Errorf("its keeper said %q", lines.Text())
+		}
+		switch {
+		case e.Error != "" && running:
+			return true, fmt.Errorf("%s\nit goes on running: look into it with `holdfast status`, `holdfast logs` and `holdfast shell`, or end it with `holdfast down`", e.Error)
+		case e.Error != "":
+			return false, e.failed()
+		case e.Ready:
+			return true, nil
+		case e.Running:
+			running = true
+			if !o.Wait {
+				return true, nil
+			}
+		default:
+			o.Progress(e.Message)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	words, _ := os.ReadFile(filepath.Join(h.dir, keeperLog))
+	return false, fmt.Errorf("its keeper ended: %s", strings.TrimSpace(string(words)))
+}
+
+// takenError is an error of another process that is clusters.ErrTaken.
+type takenError struct{ error }
+
+func (e takenError) Is(target error) bool { return target == clusters.ErrTaken }
+
+// failed is the error of a cluster that could not be made.
+func (e upEvent) failed() error {
+	if e.Taken {
+		return takenError{errors.New(e.Error)}
+	}
+	return errors.New(e.Error)
+}

@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// InForce tells what is in force on the node, each with the time when it heals by itself;
+// nothing where the agent has nothing to heal.
+func (c *Client) InForce(ctx context.Context) (what []string, err error) {
+	err = c.do(ctx, answerLimit, http.MethodGet, "in-force", "asking what is in force", nil, &what)
+	return what, err
+}
+
+// inForce tells what is in force, in words.
+func (s *store) inForce() []string {
+	all := []string{}
+	add := func(what string, until time.Time) {
+		all = append(all, fmt.Sprintf("%s until %s", what, until.Format(time.TimeOnly)))
+	}
+	s.read(func(st *state) {
+		for name, c := range st.Components {
+			for what, until := range map[string]time.Time{"is held down": c.HoldUntil, "is frozen": c.ThawAt, "crashes again and again": c.CrashUntil} {
+				if !until.IsZero() {
+					add(string(name)+" "+what, until)
+				}
+			}
+		}
+		for name, spoilt := range st.Spoilt {
+			add("certificates of "+string(name)+" are spoilt", spoilt.Until)
+		}
+		if st.Wiped != nil {
+			add("the data of "+string(framework.Etcd)+" are wiped", st.Wiped.Until)
+		}
+		for _, one := range st.Impaired {
+			add("links are impaired", one.Until)
+		}
+	})
+	slices.Sort(all)
+	return all
+}
+
+// TakeOut returns the shell script that ends the agent, where there is one, and removes
+// all that it consists of. What is in force then is healed by nobody.
+func TakeOut() string {
+	return `if [ -e ` + UnitPath + ` ]; then
+	systemctl disable --now ` + UnitName + `
+	rm -f ` + UnitPath + `
+	systemctl daemon-reload
+fi
+for p in /proc/[0-9]*; do
+	read -r name <$p/comm || continue
+	case "$name" in ` + commPrefix + `*) kill -9 ${p#/proc/};; esac
+done 2>/dev/null
+rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast /run/holdfast ` + defaultDir + `
+for family in inet netdev; do nft delete table $family ` + table().Name + `; done 2>/dev/null
+true
+`
+}
+
+// commPrefix begins the names that the kernel has for the agent, for what keeps it and for
+// what joins clients to it, of which it knows 15 characters.
+const commPrefix = "holdfast-node-"

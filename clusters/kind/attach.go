@@ -1,0 +1,279 @@
+package kind
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
+	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// A cluster that somebody else has made with kind is taken over: its addresses are pinned
+// and agents are put in. In the end these are taken out again, and the cluster stays.
+
+var _ clusters.Attacher = Provider{}
+
+// Describe implements clusters.Attacher.
+func (Provider) Describe(ctx context.Context, name string) (*clusters.Cluster, error) {
+	e, err := engine.Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return describe(ctx, docker.CLI{Host: e.Host}, name)
+}
+
+func describe(ctx context.Context, cli docker.CLI, name string) (*clusters.Cluster, error) {
+	all, err := machines(ctx, cli, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		there, _ := cli.Run(ctx, "ps", "--all", "--filter", "label="+clusterLabel, "--format", `{{.Label "`+clusterLabel+`"}}`)
+		names := slices.Compact(slices.Sorted(slices.Values(strings.Fields(there))))
+		return nil, fmt.Errorf("%w: the engine has no kind cluster %s; it has %s", clusters.ErrMissing, name, cmp.Or(strings.Join(names, ", "), "none"))
+	}
+	spec := clusters.Default()
+	spec.Metadata.Name, spec.Spec.Nodes, spec.Spec.Workers = name, nil, 0
+	for _, c := range all {
+		switch _, own := c.NetworkSettings.Networks[networkName(name)]; {
+		case own:
+			return nil, fmt.Errorf("%w: cluster %s was made by holdfast", clusters.ErrTaken, name)
+		case !c.State.Running || c.State.Paused:
+			return nil, fmt.Errorf("%s of cluster %s does not run: bring it back (docker start, docker unpause) first", c.Name, name)
+		}
+		switch c.Config.Labels[roleLabel] {
+		case workerRole:
+			spec.Spec.Workers++
+		case controlPlaneRole:
+			n, err := describeNode(ctx, cli, c.Name)
+			if err != nil {
+				return nil, fmt.Errorf("looking at %s of cluster %s: %w", c.Name, name, err)
+			}
+			spec.Spec.Nodes = append(spec.Spec.Nodes, n)
+		}
+	}
+	if len(spec.Spec.Nodes) > 0 {
+		spec.Spec.KubernetesVersion = spec.Spec.Nodes[0].KubernetesVersion
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", name, err)
+	}
+	return spec, nil
+}
+
+// machines are the containers of a cluster, in kind's order.
+func machines(ctx context.Context, cli docker.CLI, cluster string) ([]docker.Container, error) {
+	names, err := cli.List(ctx, clusterLabel+"="+cluster)
+	if err != nil {
+		return nil, fmt.Errorf("looking for cluster %s: %w", cluster, err)
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(names, kindOrder)
+	all, err := cli.Inspect(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("looking at cluster %s: %w", cluster, err)
+	}
+	return all, nil
+}
+
+// describeNode learns what bounds are computed from.
+func describeNode(ctx context.Context, cli docker.CLI, name string) (clusters.NodeSpec, error) {
+	version, err := cli.Run(ctx, "exec", name, "cat", "/kind/version")
+	if err != nil {
+		return clusters.NodeSpec{}, err
+	}
+	n := clusters.NodeSpec{KubernetesVersion: clusters.Version(version), ExtraArgs: clusters.ExtraArgs{}}
+	for _, c := range []framework.Component{framework.Etcd, framework.ControllerManager, framework.Scheduler} {
+		manifest, err := cli.Run(ctx, "exec", name, "cat", "/etc/kubernetes/manifests/"+string(c)+".yaml")
+		if err != nil {
+			return clusters.NodeSpec{}, err
+		}
+		if flags := electionFlags(manifest); len(flags) > 0 {
+			n.ExtraArgs[c] = flags
+		}
+	}
+	return n, nil
+}
+
+// electionFlags are those flags in a static pod's manifest that have to do with elections.
+func electionFlags(manifest string) map[string]string {
+	flags := map[string]string{}
+	for line := range strings.Lines(manifest) {
+		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "- --"), "=")
+		if ok && (strings.HasPrefix(name, "leader-elect") || name == "election-timeout") {
+			flags[name] = value
+		}
+	}
+	return flags
+}
+
+// Attach implements clusters.Attacher.
+func (Provider) Attach(ctx context.Context, c *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
+	e, err := engine.Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mine := Options{Engine: e.Host, Dir: cmp.Or(o.DataDir, o.Dir), NoWait: o.NoWait, Progress: o.Progress}
+	if err := keptOptions(&mine, o); err != nil {
+		return nil, err
+	}
+	held, err := hold(c.Metadata.Name)
+	if err != nil {
+		return nil, err
+	}
+	a := &attached{Cluster: newCluster(c, mine), lock: held, data: o.DataDir}
+	a.foreign = true
+	err = a.takeOver(ctx)
+	if err == nil {
+		err = a.writeInside(o.Dir)
+	}
+	if err != nil {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteLimit)
+		defer cancel()
+		return nil, errors.Join(explain(fmt.Errorf("taking over cluster %s: %w", c.Metadata.Name, err)), a.Close(undo))
+	}
+	a.used = true
+	return a, nil
+}
+
+// attached is a cluster that somebody else has made.
+type attached struct {
+	*Cluster
+	lock *flock.Flock
+	data string
+	// used tells that there can be faults in force.
+	used bool
+}
+
+func (c *attached) takeOver(ctx context.Context) (err error) {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return fmt.Errorf("making its directory: %w", err)
+	}
+	if c.settings, err = settings(c.spec); err != nil {
+		return err
+	}
+	if c.network, err = pinExisting(ctx, c.cli, c.Name(), c.o.Progress); err != nil {
+		return err
+	}
+	if err := c.find(ctx); err != nil {
+		return err
+	}
+	c.o.Progress("putting agents in")
+	if err := c.startAgents(ctx); err != nil || c.o.NoWait {
+		return err
+	}
+	return c.Ready(ctx)
+}
+
+// Close takes the agents out and leaves the cluster.
+func (c *attached) Close(ctx context.Context) error {
+	var err error
+	c.closeOnce.Do(func() {
+		for _, n := range c.containers() {
+			n.guard.end()
+			n.Client.Close()
+		}
+		if err = detach(ctx, c.cli, c.Name(), c.used); err == nil {
+			err = errors.Join(removeData(c.data), os.Remove(c.lock.Path()))
+		}
+		err = errors.Join(err, c.lock.Close())
+	})
+	return err
+}
+
+// Detach implements clusters.Attacher.
+func (Provider) Detach(ctx context.Context, name string, deleted bool) error {
+	e, err := engine.Find(ctx)
+	if err != nil {
+		return fmt.Errorf("letting go of cluster %s: %w", name, err)
+	}
+	held, err := hold(name)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	if deleted {
+		err = Delete(ctx, name, e.Host)
+	} else {
+		err = detach(ctx, docker.CLI{Host: e.Host}, name, true)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(held.Path())
+}
+
+// detach takes the agents out of a cluster, once they have nothing left to heal if they
+// were used.
+func detach(ctx context.Context, cli docker.CLI, name string, used bool) error {
+	all, err := machines(ctx, cli, name)
+	if err != nil {
+		return err
+	}
+	var g errgroup.Group // one that fails must not keep the others
+	errs := make([]error, len(all))
+	for i, container := range all {
+		g.Go(func() error {
+			if err := takeOut(ctx, cli, container, used); err != nil {
+				errs[i] = fmt.Errorf("taking the agent out of %s: %w", container.Name, err)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
+}
+
+func takeOut(ctx context.Context, cli docker.CLI, container docker.Container, used bool) error {
+	for verb, away := range map[string]bool{"unpause": container.State.Paused, "start": !container.State.Running} {
+		if !away {
+			continue
+		}
+		if _, err := cli.Run(ctx, verb, container.Name); err != nil {
+			return err
+		}
+	}
+	there, err := cli.Run(ctx, "exec", container.Name, "sh", "-c", "! [ -e "+agent.BinaryPath+" ] || echo agent")
+	if err != nil || there == "" {
+		return err
+	}
+	// The balancer's agent, and all that it has to heal, ends with its container.
+	if used && (container.Config.Labels[roleLabel] != balancerRole || container.State.Running) {
+		if err := awaitHealed(ctx, cli, container.Name); err != nil {
+			return err
+		}
+	}
+	_, err = cli.Run(ctx, "exec", "--privileged", container.Name, "sh", "-c", agent.TakeOut())
+	return err
+}
+
+// awaitHealed returns when an agent has nothing left to heal. It sees to that by itself.
+func awaitHealed(ctx context.Context, cli docker.CLI, name string) error {
+	n := &node{cluster: &Cluster{cli: cli}, name: name}
+	n.Client = agent.NewClient(name, n.dial)
+	defer n.Client.Close()
+	return await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
+		switch left, err := n.Client.InForce(ctx); {
+		case err != nil:
+			return err
+		case len(left) > 0:
+			return fmt.Errorf("a fault is in force (%s): try again then", strings.Join(left, ", "))
+		}
+		return nil
+	})
+}

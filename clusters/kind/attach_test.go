@@ -1,0 +1,156 @@
+package kind
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// engineOfTheirs is a docker with a cluster of somebody else's: a control-plane node, a
+// worker, and kind's own network. What lies in DIR changes it.
+const engineOfTheirs = `says() { echo "$1" >&2; exit 1; }
+container() { # name role address
+	echo "{\"Name\":\"/$1\",\"Config\":{\"Labels\":{\"io.x-k8s.kind.role\":\"$2\"}},\"State\":{\"Running\":$(if [ -f $DIR/off ]; then echo false; else echo true; fi)},"
+	echo "\"NetworkSettings\":{\"Networks\":{\"kind\":{\"IPAddress\":\"$3\"$(if [ -f $DIR/pinned ]; then echo ",\"IPAMConfig\":{\"IPv4Address\":\"$3\"}"; fi)}}}}"
+}
+case "$*" in
+*"ps --all"*network=*) echo y-control-plane; echo y-worker; cat $DIR/others 2>/dev/null;;
+*"ps --all"*cluster=y*) echo y-worker; echo y-control-plane;;
+*"ps --all"*cluster=*) ;;
+*"ps --all"*) echo y; echo x; echo y;;
+"container inspect"*) echo "[$(container y-control-plane control-plane 172.18.0.3),$(container y-worker worker 172.18.0.2)]";;
+"network inspect kind") cat <<END
+[{"Name":"kind","Driver":"bridge","EnableIPv6":true,"Options":{"com.docker.network.driver.mtu":"1500"},"Labels":{},
+  "IPAM":{"Config":[{"Subnet":"fc00:f853:ccd:e793::/64","Gateway":"fc00:f853:ccd:e793::1"},{"Subnet":"172.18.0.0/16","Gateway":"172.18.0.1"}]},
+  "Containers":{"1":{"Name":"y-worker","IPv4Address":"172.18.0.2/16","IPv6Address":"fc00:f853:ccd:e793::2/64"},
+    "2":{"Name":"y-control-plane","IPv4Address":"172.18.0.3/16","IPv6Address":""}}}]
+END
+;;
+"network rm kind") if [ -f $DIR/busy ]; then says "has active endpoints"; fi;;
+"network create"*) if [ -f $DIR/busy ]; then says "network with name kind already exists"; fi;;
+"network connect --ip"*) if [ -f $DIR/busy ]; then says "only supported with user configured subnets"; fi;;
+*"/kind/version") echo v1.36.3;;
+*kube-scheduler.yaml) cat <<END
+    - kube-scheduler
+    - --leader-elect=true
+    - --leader-elect-lease-duration=30s
+    - --v=2
+END
+;;
+*"[ -e "*) if [ -f $DIR/agent ]; then echo agent; fi;;
+esac
+true`
+
+func touch(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(name+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func calls(t *testing.T, dir string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestDescribe(t *testing.T) {
+	dir := fakeDocker(t, engineOfTheirs)
+	if _, err := describe(t.Context(), docker.CLI{}, "z"); !errors.Is(err, clusters.ErrMissing) || !strings.Contains(err.Error(), "it has x, y") {
+		t.Errorf("%v", err)
+	}
+	c, err := describe(t.Context(), docker.CLI{}, "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Metadata.Name != "y" || c.Spec.Workers != 1 || len(c.Spec.Nodes) != 1 || c.Spec.KubernetesVersion != "v1.36.3" {
+		t.Errorf("%+v", c)
+	}
+	flags := c.Spec.Nodes[0].ExtraArgs
+	if flags[framework.Scheduler]["leader-elect-lease-duration"] != "30s" || len(flags[framework.Scheduler]) != 2 || len(flags) != 1 {
+		t.Errorf("%v", flags)
+	}
+	touch(t, dir, "off")
+	if _, err := describe(t.Context(), docker.CLI{}, "y"); err == nil || !strings.Contains(err.Error(), "y-control-plane of cluster y does not run") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestPinExisting(t *testing.T) {
+	pin := func(dir string) (network, string, error) {
+		t.Helper()
+		var said strings.Builder
+		n, err := pinExisting(t.Context(), docker.CLI{}, "y", func(s string) { said.WriteString(s) })
+		if n.subnet != netip.MustParsePrefix("172.18.0.0/16") && err == nil || n.gateway() != netip.MustParseAddr("172.18.0.1") && err == nil {
+			t.Errorf("%+v", n)
+		}
+		return n, said.String(), err
+	}
+	dir := fakeDocker(t, engineOfTheirs)
+	if _, said, err := pin(dir); err != nil || !strings.Contains(said, "made again") {
+		t.Errorf("%s, %v", said, err)
+	}
+	want := `network disconnect kind y-control-plane
+network disconnect kind y-worker
+network rm kind
+network create --driver bridge --ipv6 --subnet fc00:f853:ccd:e793::/64 --gateway fc00:f853:ccd:e793::1 --subnet 172.18.0.0/16 --gateway 172.18.0.1 --opt com.docker.network.driver.mtu=1500 kind
+network connect --ip 172.18.0.3 kind y-control-plane
+network connect --ip 172.18.0.2 --ip6 fc00:f853:ccd:e793::2 kind y-worker
+`
+	if got := calls(t, dir); !strings.HasSuffix(got, want) {
+		t.Errorf("%s", got)
+	}
+
+	// A network that cannot be made again is joined again all the same.
+	dir = fakeDocker(t, engineOfTheirs)
+	touch(t, dir, "busy")
+	if _, _, err := pin(dir); err == nil || !strings.Contains(err.Error(), "has active endpoints") {
+		t.Errorf("%v", err)
+	}
+	for _, name := range []string{"y-control-plane", "y-worker"} {
+		if got := calls(t, dir); !strings.Contains(got, "network connect kind "+name+"\n") {
+			t.Errorf("%s is on no network:\n%s", name, got)
+		}
+	}
+
+	// Others are not touched, nor is what is pinned.
+	for _, file := range []string{"others", "pinned"} {
+		dir = fakeDocker(t, engineOfTheirs)
+		touch(t, dir, file)
+		_, said, err := pin(dir)
+		if err != nil || strings.Contains(said, "not pinned") != (file == "others") {
+			t.Errorf("%s: %q, %v", file, said, err)
+		}
+		if got := calls(t, dir); strings.Contains(got, "disconnect") {
+			t.Errorf("%s:\n%s", file, got)
+		}
+	}
+}
+
+// Agents are taken out where there are any; machines that are off are brought back.
+func TestDetach(t *testing.T) {
+	dir := fakeDocker(t, engineOfTheirs)
+	if err := detach(t.Context(), docker.CLI{}, "y", false); err != nil || strings.Contains(calls(t, dir), "--privileged") {
+		t.Errorf("%v:\n%s", err, calls(t, dir))
+	}
+	touch(t, dir, "agent")
+	touch(t, dir, "off")
+	if err := detach(t.Context(), docker.CLI{}, "y", false); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"start y-worker", "exec --privileged y-worker sh -c", "exec --privileged y-control-plane sh -c"} {
+		if got := calls(t, dir); !strings.Contains(got, want) {
+			t.Errorf("no %q:\n%s", want, got)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/system"
+)
+
+var (
+	_ keeper.Access = Provider{}
+	_ keeper.Kept   = (*Cluster)(nil)
+)
+
+// engineFile, in the state directory of a cluster that is kept, has the address of the
+// engine that it is in: commands on it may be called where another one is found.
+const engineFile = "engine"
+
+// keptOptions are those of a cluster that is kept. Its logs are looked at where they are,
+// in its nodes; what is kept of one that could not be created is beside its data, since
+// its state goes.
+func keptOptions(mine *Options, o clusters.Options) error {
+	mine.DropLogs = true
+	if o.DataDir != "" {
+		mine.LogDir = o.DataDir + "-logs"
+		if err := os.RemoveAll(mine.LogDir); err != nil {
+			return fmt.Errorf("removing logs of an earlier cluster: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(o.Dir, engineFile), []byte(mine.Engine), 0o600); err != nil {
+		return fmt.Errorf("writing down which engine the cluster is in: %w", err)
+	}
+	return nil
+}
+
+// insideFile, in the same place, is a kubeconfig for clients in the engine's network.
+const insideFile = "kubeconfig-inside"
+
+// engineOf is the docker command line for the engine that a kept cluster is in.
+func engineOf(h *keeper.Handle) (docker.CLI, error) {
+	b, err := os.ReadFile(filepath.Join(h.Dir(), engineFile))
+	if err != nil {
+		return docker.CLI{}, fmt.Errorf("finding the engine of cluster %s: %w; it may be just being created", h.Name, err)
+	}
+	return docker.CLI{Host: string(b)}, nil
+}
+
+// Kubeconfig implements keeper.Kept.
+func (c *Cluster) Kubeconfig(server string) ([]byte, error) {
+	config, err := clientcmd.Load([]byte(c.kubeconfig))
+	if err != nil {
+		return nil, fmt.Errorf("reading kind's kubeconfig of cluster %s: %w", c.Name(), err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = server
+		if c.foreign { // kubeadm's certificates have this name, whatever they were asked for
+			cluster.TLSServerName = "kubernetes"
+		}
+	}
+	return clientcmd.Write(*config)
+}
+
+// writeInside writes the kubeconfig for clients in the engine's network.
+func (c *Cluster) writeInside(dir string) error {
+	b, err := c.Kubeconfig(c.Entrances()[0].Config.Host)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, insideFile), b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing a kubeconfig of cluster %s: %w", c.Name(), err)
+	}
+	return nil
+}
+
+// NetworkState implements keeper.Kept. How many impairments are in force is known to the
+// nodes' agents alone.
+func (c *Cluster) NetworkState() (what string, impairments int) {
+	return fmt.Sprintf("%s (%s)", c.network.name, c.network.subnet), 0
+}
+
+// Hosts implements keeper.Kept.
+func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
+	containers := c.containers()
+	var names []string
+	for _, n := range containers {
+		names = append(names, n.name)
+	}
+	states := map[string]docker.Container{}
+	found, failed := c.cli.Inspect(ctx, names...)
+	for _, s := range found {
+		states[s.Name] = s
+	}
+	all := make([]keeper.HostStatus, len(containers))
+	var wg sync.WaitGroup
+	for i, n := range containers {
+		st := &all[i]
+		state, known := states[n.name]
+		*st = keeper.HostStatus{Name: n.name, Address: n.address.String(), Powered: state.State.Running || !known}
+		switch {
+		case !known:
+			st.Error = fmt.Sprintf("the engine does not tell its state: %v", failed)
+		case !st.Powered:
+		case state.State.Paused:
+			st.Error = "paused" // its agent as well
+		default:
+			wg.Go(func() {
+				var err error
+				if st.Components, err = n.Client.Processes(ctx); err != nil {
+					st.Error = err.Error()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return all
+}
+
+// EndLimit implements keeper.Access.
+func (Provider) EndLimit() time.Duration { return deleteLimit }
+
+// Shell implements keeper.Access. Without a machine it is in the engine's network.
+func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostStatus, argv ...string) (*exec.Cmd, error) {
+	cli, err := engineOf(h)
+	if err != nil {
+		return nil, err
+	}
+	if host == nil {
+		return shellBeside(ctx, cli, h, argv)
+	}
+	terminal := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
+	cmd := exec.CommandContext(ctx, "docker", shellArgs(host, terminal, argv)...)
+	cmd.Env = append(os.Environ(), "DOCKER_HOST="+cli.Host)
+	return cmd, nil
+}
+
+// shellArgs are docker's for a shell or a command on a machine.
+func shellArgs(host *keeper.HostStatus, terminal bool, argv []string) []string {
+	args := []string{"exec", "--interactive"}
+	if terminal {
+		args = append(args, "--tty")
+	}
+	if host.Etcd != nil {
+		const pki = "/etc/kubernetes/pki/etcd/"
+		for _, v := range []string{
+			"KUBECONFIG=/etc/kubernetes/admin.conf",
+			"ETCDCTL_API=3",
+			"ETCDCTL_ENDPOINTS=https://127.0.0.1:" + etcdPort,
+			"ETCDCTL_CACERT=" + pki + "ca.crt",
+			"ETCDCTL_CERT=" + pki + "healthcheck-client.crt",
+			"ETCDCTL_KEY=" + pki + "healthcheck-client.key",
+		} {
+			args = append(args, "--env", v)
+		}
+	}
+	if len(argv) == 0 {
+		argv = []string{"sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"}
+	}
+	return append(append(args, host.Name), argv...)
+}
+
+// Kubectl implements keeper.Access. Where a published image was pulled there is none but
+// that of the nodes.
+func (Provider) Kubectl(ctx context.Context, h *keeper.Handle) (string, error) {
+	spec, err := h.Spec()
+	if err != nil {
+		return "", err
+	}
+	for _, p := range []release.Product{release.KubernetesNode, release.Kubernetes} {
+		if e, err := release.Lookup(p, spec.Spec.KubernetesVersion, release.Options{}); err == nil {
+			return filepath.Join(e.Dir, "kubectl"), nil
+		}
+	}
+	dir, err := h.DataDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "kubectl")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	cli, err := engineOf(h)
+	if err != nil {
+		return "", err
+	}
+	nodes, err := cli.List(ctx, clusterLabel+"="+h.Name)
+	if err != nil {
+		return "", fmt.Errorf("looking for a kubectl on the nodes of cluster %s: %w", h.Name, err)
+	}
+	whole, err := os.MkdirTemp(dir, "kubectl-")
+	if err != nil {
+		return "", fmt.Errorf("making room for the kubectl of cluster %s: %w", h.Name, err)
+	}
+	defer os.RemoveAll(whole)
+	var problems []error
+	for _, n := range nodes { // the balancer has none
+		_, err := cli.Run(ctx, "cp", "--follow-link", n+":/usr/bin/kubectl", filepath.Join(whole, "kubectl"))
+		if err == nil {
+			err = os.Rename(filepath.Join(whole, "kubectl"), path)
+		}
+		if err == nil {
+			return path, nil
+		}
+		problems = append(problems, err)
+	}
+	return "", fmt.Errorf("getting a kubectl from the nodes of cluster %s: %w", h.Name, errors.Join(problems...))
+}
+
+// shellBeside is a shell or a command in the engine's network.
+func shellBeside(ctx context.Context, cli docker.CLI, h *keeper.Handle, argv []string) (*exec.Cmd, error) {
+	e, err := engine.Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if e.Host != cli.Host {
+		return nil, fmt.Errorf("cluster %s is in the engine at %s, and the one that is found is at %s: set DOCKER_HOST", h.Name, cli.Host, e.Host)
+	}
+	if len(argv) == 0 {
+		argv = []string{system.UserShell()}
+	}
+	cmd, err := e.Command(ctx, argv[0], argv[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Env = append(cmd.Env, "KUBECONFIG="+filepath.Join(h.Dir(), insideFile))
+	return cmd, nil
+}

@@ -1,0 +1,92 @@
+package kind
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
+)
+
+func TestKubeconfig(t *testing.T) {
+	c := &Cluster{spec: clusters.Default(), kubeconfig: `apiVersion: v1
+kind: Config
+current-context: kind-demo
+contexts: [{name: kind-demo, context: {cluster: kind-demo, user: kind-demo}}]
+clusters: [{name: kind-demo, cluster: {server: "https://demo-external-load-balancer:6443", certificate-authority-data: QUJD}}]
+users: [{name: kind-demo, user: {client-certificate-data: QUJD, client-key-data: QUJD}}]
+`}
+	for foreign, name := range map[bool]string{false: "", true: "kubernetes"} {
+		c.foreign = foreign
+		b, err := c.Kubeconfig("https://127.0.0.1:7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := clientcmd.RESTConfigFromKubeConfig(b)
+		if err != nil || config.Host != "https://127.0.0.1:7" || string(config.CertData) != "ABC" || config.ServerName != name {
+			t.Errorf("%+v, %v", config, err)
+		}
+	}
+}
+
+func TestShellArgs(t *testing.T) {
+	plain := shellArgs(&keeper.HostStatus{Name: "w"}, true, nil)
+	if !slices.Contains(plain, "--tty") || slices.Contains(plain, "--env") || plain[len(plain)-3] != "sh" || plain[len(plain)-4] != "w" {
+		t.Errorf("%q", plain)
+	}
+	node := strings.Join(shellArgs(&keeper.HostStatus{Name: "n", Etcd: &keeper.EtcdStatus{}}, false, []string{"id", "-u"}), " ")
+	if strings.Contains(node, "--tty") || !strings.HasSuffix(node, " n id -u") || !strings.Contains(node, "--env ETCDCTL_ENDPOINTS=https://127.0.0.1:2379") {
+		t.Errorf("%q", node)
+	}
+}
+
+// engineOfTwo is a docker with what holdfast made, demo, and what somebody else did, other.
+const engineOfTwo = `case "$1 $2" in
+"info "*|"version "*) exit 1;;
+"network ls") case "$*" in *=demo*) cat $DIR/network 2>/dev/null;; esac;;
+"network rm") rm -f $DIR/network;;
+"ps --all") case "$*" in *=demo*) [ -f $DIR/network ] && echo demo-control-plane;; *) echo other-control-plane;; esac;;
+esac
+true`
+
+// What another made stays, as does what is another process's.
+func TestRemove(t *testing.T) {
+	dir := fakeDocker(t, engineOfTwo)
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	p := func(name string) (bool, error) { return remove(t.Context(), "unix:///x", name) }
+	network := filepath.Join(dir, "network")
+	if err := os.WriteFile(network, []byte("holdfast-demo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := p("other"); found || err != nil {
+		t.Errorf("another's: %t, %v", found, err)
+	}
+	lock, err := hold("demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := p("demo"); found || err == nil || !strings.Contains(err.Error(), "another process's") {
+		t.Errorf("one whose process lives: %t, %v", found, err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := p("demo"); !found || err != nil {
+		t.Errorf("one that was left: %t, %v", found, err)
+	}
+	if found, err := p("demo"); found || err != nil {
+		t.Errorf("one that is gone: %t, %v", found, err)
+	}
+	if _, err := os.Stat(lockOf("demo")); err == nil {
+		t.Error("its lock is left")
+	}
+	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil || !strings.Contains(string(calls), "rm --force --volumes demo-control-plane") || strings.Contains(string(calls), "rm --force --volumes other") {
+		t.Errorf("%s, %v", calls, err)
+	}
+}

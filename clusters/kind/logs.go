@@ -1,0 +1,172 @@
+package kind
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Logs of a kept cluster are read where they are: in the node those of services are in
+// the journal, those of containers in podLogs, and the balancer's are the engine's.
+
+// podLogs has POD/CONTAINER/N.log for the Nth start of a container.
+const podLogs = "/var/log/pods"
+
+// noLog is the exit code of logScript where there is no such log.
+const noLog = 44
+
+// units are the services that have logs, by the names under which users ask for them.
+var units = map[string]string{
+	string(framework.NodeAgent): "kubelet", "kubelet": "kubelet",
+	string(framework.ContainerRuntime): "containerd", "agent": agent.UnitName,
+}
+
+// logName is what can be the name of a container, and so be put into a script.
+var logName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+
+// logScript writes a component's log in a node. Following ends when its standard input
+// does: nobody else would end it when docker's client is gone.
+func logScript(component string, follow bool) string {
+	if unit := units[component]; unit != "" {
+		read := "journalctl --quiet --no-pager --output cat --unit " + unit
+		if !follow {
+			return read
+		}
+		return read + " --follow --lines all & cat >/dev/null; kill 0"
+	}
+	files, strip := podLogs+"/*/"+component+"/*.log", "sed -uE 's/^[^ ]+ (stdout|stderr) [FP] //'"
+	if component == "audit" {
+		files, strip = strings.TrimSuffix(nodeAuditLog, ".log")+"*.log", "cat"
+	}
+	find := "ls -tr " + files + " 2>/dev/null"
+	script := "[ -n \"$(" + find + ")\" ] || exit " + fmt.Sprint(noLog) + "\n"
+	if !follow {
+		return script + "cat $(" + find + ") | " + strip
+	}
+	// A container that starts again gets another file.
+	return script + `follow() {
+	seen=" "
+	while :; do
+		new=
+		for f in $(` + find + `); do
+			case "$seen" in *" $f "*) ;; *) new="$new $f"; seen="$seen$f " ;; esac
+		done
+		[ -z "$new" ] || tail -q -n +1 -F $new 2>/dev/null &
+		sleep 1
+	done
+}
+follow | ` + strip + ` & cat >/dev/null; kill 0`
+}
+
+// Log implements keeper.Access.
+func (Provider) Log(ctx context.Context, h *keeper.Handle, host, component string, follow bool, out io.Writer) error {
+	cli, err := engineOf(h)
+	if err != nil {
+		return err
+	}
+	role, err := roleOf(ctx, cli, h.Name, host)
+	if err != nil {
+		return err
+	}
+	none := func(there ...string) error {
+		return fmt.Errorf("%w: cluster %s has no log of %s on %s; there are:\n  %s", keeper.ErrNoLog, h.Name, component, host, strings.Join(there, "\n  "))
+	}
+	if role == balancerRole {
+		if component != string(framework.LoadBalancer) {
+			return none(string(framework.LoadBalancer))
+		}
+		args := []string{"logs"}
+		if follow {
+			args = append(args, "--follow")
+		}
+		return stream(ctx, cli, out, append(args, host)...)
+	}
+	err = exitError(noLog)
+	if logName.MatchString(component) {
+		err = stream(ctx, cli, out, "exec", "--interactive", host, "sh", "-c", logScript(component, follow))
+	}
+	if !errors.Is(err, exitError(noLog)) {
+		return err
+	}
+	names, err := cli.Run(ctx, "exec", host, "sh", "-c", "for d in "+podLogs+"/*/*/; do basename $d; done | sort -u")
+	if err != nil {
+		return fmt.Errorf("listing the logs on %s: %w", host, err)
+	}
+	there := append(strings.Fields(names), "kubelet", "containerd", "agent")
+	if role == controlPlaneRole {
+		there = append(there, "audit")
+	}
+	return none(there...)
+}
+
+// roleOf returns the role of a machine of the cluster.
+func roleOf(ctx context.Context, cli docker.CLI, cluster, host string) (string, error) {
+	names, err := cli.List(ctx, clusterLabel+"="+cluster)
+	if err != nil {
+		return "", fmt.Errorf("listing the machines of cluster %s: %w", cluster, err)
+	}
+	for _, name := range names {
+		if name != host {
+			continue
+		}
+		all, err := cli.Inspect(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		return all[0].Config.Labels[roleLabel], nil
+	}
+	return "", fmt.Errorf("%w: cluster %s has no host %q; it has %s", keeper.ErrNoHost, cluster, host, strings.Join(names, ", "))
+}
+
+// exitError is a program that ended with this code.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// stream runs docker until it ends or ctx does, with all that it writes going to out. Its
+// standard input ends with ctx.
+func stream(ctx context.Context, cli docker.CLI, out io.Writer, args ...string) error {
+	in, end, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	defer end.Close()
+	cmd := exec.CommandContext(ctx, "docker", args...)
+	cmd.Env = append(os.Environ(), "DOCKER_HOST="+cli.Host)
+	// A group of its own, so that Ctrl-C reaches only this process, which has the log
+	// end in the node.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var said bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &said
+	if args[0] == "logs" {
+		cmd.Stderr = out // what the container writes to standard error
+	} else {
+		cmd.Cancel = end.Close
+	}
+	cmd.WaitDelay = 5 * time.Second
+	err = cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.As(err, &exit) && exit.ExitCode() == noLog:
+		return exitError(noLog)
+	case err != nil:
+		return fmt.Errorf("docker %s: %w: %s", args[0], err, strings.TrimSpace(said.String()))
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
+)
+
+// Docker gives a container an address of one's choice only on a network whose subnet was
+// asked for. kind's was not. So pinning the addresses of a cluster that there is makes its
+// network again, the same as before.
+
+// existing is a network that somebody else has made.
+type existing struct {
+	Name       string
+	Driver     string
+	EnableIPv6 bool
+	Labels     map[string]string
+	Options    map[string]string
+	IPAM       struct {
+		Config []struct{ Subnet, Gateway string }
+	}
+	// Containers are those that run, by their IDs.
+	Containers map[string]struct{ Name, IPv4Address, IPv6Address string }
+}
+
+// network returns what clusters need to know of it.
+func (e existing) network() (network, error) {
+	for _, c := range e.IPAM.Config {
+		subnet, err := netip.ParsePrefix(c.Subnet)
+		if err != nil || !subnet.Addr().Is4() {
+			continue
+		}
+		n := network{name: e.Name, subnet: subnet.Masked()}
+		n.router, _ = netip.ParseAddr(c.Gateway)
+		return n, nil
+	}
+	return network{}, fmt.Errorf("the network %s has no subnet of IPv4", e.Name)
+}
+
+// create are docker's arguments to make it again.
+func (e existing) create() []string {
+	args := []string{"network", "create", "--driver", e.Driver}
+	if e.EnableIPv6 {
+		args = append(args, "--ipv6")
+	}
+	for _, c := range e.IPAM.Config {
+		args = append(args, "--subnet", c.Subnet)
+		if gateway, _, _ := strings.Cut(c.Gateway, "/"); gateway != "" {
+			args = append(args, "--gateway", gateway)
+		}
+	}
+	for _, group := range []struct {
+		flag   string
+		values map[string]string
+	}{{"--opt", e.Options}, {"--label", e.Labels}} {
+		for _, name := range slices.Sorted(maps.Keys(group.values)) {
+			args = append(args, group.flag, name+"="+group.values[name])
+		}
+	}
+	return append(args, e.Name)
+}
+
+// inspectNetwork looks at a network.
+func inspectNetwork(ctx context.Context, cli docker.CLI, name string) (existing, error) {
+	out, err := cli.Run(ctx, "network", "inspect", name)
+	if err != nil {
+		return existing{}, fmt.Errorf("looking at the network %s: %w", name, err)
+	}
+	var all []existing
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		return existing{}, fmt.Errorf("looking at the network %s: reading docker's answer: %w", name, err)
+	}
+	if len(all) != 1 {
+		return existing{}, fmt.Errorf("looking at the network %s: docker knows %d of that name", name, len(all))
+	}
+	return all[0], nil
+}
+
+// pinExisting gives the containers of a cluster that there is the addresses that they have
+// for good, and returns their network. Where that would touch others it says so instead.
+func pinExisting(ctx context.Context, cli docker.CLI, cluster string, progress func(string)) (network, error) {
+	all, err := machines(ctx, cli, cluster)
+	if err != nil {
+		return network{}, err
+	}
+	name, pinned, err := networkOf(all)
+	if err != nil {
+		return network{}, fmt.Errorf("finding the network of cluster %s: %w", cluster, err)
+	}
+	before, err := inspectNetwork(ctx, cli, name)
+	if err != nil {
+		return network{}, err
+	}
+	n, err := before.network()
+	if err != nil || pinned {
+		return n, err
+	}
+	mine := map[string]bool{}
+	for _, c := range all {
+		mine[c.Name] = true
+	}
+	users, err := cli.Run(ctx, "ps", "--all", "--filter", "network="+name, "--format", "{{.Names}}")
+	if err != nil {
+		return network{}, fmt.Errorf("looking for who is on the network %s: %w", name, err)
+	}
+	others := slices.DeleteFunc(strings.Fields(users), func(c string) bool { return mine[c] })
+	if len(others) > 0 {
+		progress(fmt.Sprintf("addresses are not pinned, since others are on the network %s as well (%s): nodes that are off at the same time may come back with each other's",
+			name, strings.Join(others, ", ")))
+		return n, nil
+	}
+	progress("pinning addresses: the network " + name + " is made again")
+	return n, makeAgain(ctx, cli, before)
+}
+
+// networkOf is the network that all containers of a cluster are on, and whether their
+// addresses are pinned.
+func networkOf(all []docker.Container) (name string, pinned bool, err error) {
+	pinned = true
+	for _, c := range all {
+		names := slices.Collect(maps.Keys(c.NetworkSettings.Networks))
+		if len(names) != 1 || name != "" && names[0] != name {
+			return "", false, fmt.Errorf("its containers are to be on one network, and %s is on %q", c.Name, names)
+		}
+		name = names[0]
+		own := c.NetworkSettings.Networks[name].IPAMConfig
+		pinned = pinned && own != nil && own.IPv4Address != ""
+	}
+	return name, pinned, nil
+}
+
+// makeAgain makes a network as it was, with an address of its own choice for each of its
+// containers. Whatever fails on the way, they are on a network of the name in the end.
+func makeAgain(ctx context.Context, cli docker.CLI, n existing) error {
+	var errs []error
+	containers := slices.SortedFunc(maps.Values(n.Containers), func(a, b struct{ Name, IPv4Address, IPv6Address string }) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	ctx = context.WithoutCancel(ctx) // a few seconds, halfway of which is no place to stop
+	for _, c := range containers {
+		if _, err := cli.Run(ctx, "network", "disconnect", n.Name, c.Name); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	if len(errs) == 0 {
+		if _, err := cli.Run(ctx, "network", "rm", n.Name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if _, err := cli.Run(ctx, n.create()...); err != nil && !docker.Says(err, "already exists") {
+		errs = append(errs, err)
+	}
+	for _, c := range containers {
+		args := []string{"network", "connect"}
+		if address, _, _ := strings.Cut(c.IPv4Address, "/"); address != "" {
+			args = append(args, "--ip", address)
+		}
+		if address, _, _ := strings.Cut(c.IPv6Address, "/"); address != "" {
+			args = append(args, "--ip6", address)
+		}
+		_, err := cli.Run(ctx, append(args, n.Name, c.Name)...)
+		if err == nil || docker.Says(err, "already exists in network") {
+			continue
+		}
+		errs = append(errs, err)
+		if _, err := cli.Run(ctx, "network", "connect", n.Name, c.Name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("pinning the addresses on the network %s: %w", n.Name, errors.Join(errs...))
+	}
+	return nil
+}

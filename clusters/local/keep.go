@@ -1,0 +1,108 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+)
+
+var (
+	_ keeper.Access = Provider{}
+	_ keeper.Kept   = (*Cluster)(nil)
+)
+
+// Kubeconfig implements keeper.Kept.
+func (c *Cluster) Kubeconfig(server string) ([]byte, error) {
+	return c.pki.Kubeconfig(pki.Admin(), server)
+}
+
+// NetworkState implements keeper.Kept.
+func (c *Cluster) NetworkState() (what string, impairments int) {
+	return c.backend, c.impair.inForce()
+}
+
+// Hosts implements keeper.Kept.
+func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
+	machines := c.machines()
+	all := make([]keeper.HostStatus, len(machines))
+	var wg sync.WaitGroup
+	for i, m := range machines {
+		wg.Go(func() {
+			st := keeper.HostStatus{Name: m.name, Address: m.addr.Addr().String(), Powered: m.powered(), PID: m.pid(), Dir: m.dir}
+			if st.Powered {
+				var err error
+				if st.Components, err = m.agent.processes(ctx); err != nil {
+					st.Error = err.Error()
+				}
+			}
+			all[i] = st
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// Status looks at every part of the cluster at once. What does not answer within ctx is
+// reported as such.
+func (c *Cluster) Status(ctx context.Context) keeper.Status { return keeper.Look(ctx, c, c) }
+
+// EndLimit implements keeper.Access.
+func (Provider) EndLimit() time.Duration { return 5 * time.Second }
+
+// Kubectl implements keeper.Access.
+func (Provider) Kubectl(_ context.Context, h *keeper.Handle) (string, error) {
+	spec, err := h.Spec()
+	if err != nil {
+		return "", err
+	}
+	e, err := release.Lookup(release.Kubernetes, spec.Spec.KubernetesVersion, release.Options{})
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(e.Dir, "kubectl"), nil
+}
+
+// Log implements keeper.Access: logs are files in the cluster's state directory.
+func (Provider) Log(ctx context.Context, h *keeper.Handle, host, component string, follow bool, out io.Writer) error {
+	dir := filepath.Join(h.Dir(), "logs")
+	f, err := os.Open(filepath.Join(dir, host, component+".log"))
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: cluster %s has no log of %s on %s; there are:\n%s", keeper.ErrNoLog, h.Name, component, host, logNames(dir))
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		if _, err := io.Copy(out, f); err != nil {
+			return err
+		}
+		if !follow {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func logNames(dir string) string {
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "*.log"))
+	var b strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&b, "  %s %s\n", filepath.Base(filepath.Dir(f)), strings.TrimSuffix(filepath.Base(f), ".log"))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
