@@ -111,5 +111,5 @@ clean: ## Remove bin/ and results/ (the cache stays)
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## "; print "make TARGET [VARIABLE=value ...]" } \
 	  /^##@ / { print "\n" substr($$0, 5) } \
-	  /^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo; echo "e2e-ha: PROFILE=$(PROFILE) PROVIDER=$(PROVIDER) OUT=results/e2e-ha-DATE ARGS=\"$(ARGS)\""
