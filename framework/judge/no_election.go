@@ -36,7 +36,8 @@ func judgeNoElection(m *matter) finding {
 			}
 		case old.Leader == "":
 			return inconclusive("the record does not show which etcd member led before the %s", m.fault.what())
-		case s.Leader != old.Leader || s.Term != old.Term:
+		case s.Term < old.Term: // it has yet to apply what was elected before; etcd tells the term of what is applied
+		case s.Leader != old.Leader || s.Term > old.Term:
 			return failed("etcd must hold no election during the %s: member %s led in term %d before, and %s the member on %s named %s in term %d.",
 				m.fault.what(), old.Leader, old.Term, at(e.At), s.Node, s.Leader, s.Term).rests(from, e.At)
 		default:

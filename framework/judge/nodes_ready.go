@@ -50,6 +50,9 @@ func judgeNodesReady(m *matter) finding {
 	}
 	took := since(worst.from, worst.to)
 	switch lasted := since(from, m.fault.healed.Called); {
+	case took > m.bound.Limit && took-m.blind(worst.from, worst.to) <= m.bound.Limit:
+		return inconclusive("no heartbeat of %s was seen for %s (%s to %s), nor any other object for %s of that: nobody may have looked",
+			worst.node, short(took), when(worst.from), when(worst.to), short(m.blind(worst.from, worst.to)))
 	case took > m.bound.Limit:
 		return failed("Heartbeats of worker nodes must get through in spite of the %s, and may be missing for %s: that of %s was for %s (%s to %s).",
 			m.fault.what(), m.bound, worst.node, short(took), when(worst.from), when(worst.to)).took(took).rests(worst.from, worst.to)
@@ -66,6 +69,17 @@ func judgeNodesReady(m *matter) finding {
 type gapOf struct {
 	node     string
 	from, to record.Nanos
+}
+
+// blind returns the longest time between from and to in which no object was seen.
+func (m *matter) blind(from, to record.Nanos) (longest time.Duration) {
+	last := from
+	for i := range m.run.Objects {
+		if at := m.run.Objects[i].At; at > from && at <= to {
+			longest, last = max(longest, since(last, at)), at
+		}
+	}
+	return max(longest, since(last, to))
 }
 
 // heartbeatGap returns the longest one of those that touch the time of the fault, and

@@ -1,7 +1,9 @@
 package judge
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -80,6 +82,13 @@ func TestNodesReady(t *testing.T) {
 			a.node(1, "worker-3", "True")
 			a.heartbeats("worker-3", 1, 10)
 			return a.sorted()
+		}},
+		{name: "nobody looked", want: Inconclusive, says: "no heartbeat of worker-1 was seen for 20s (15.000s to 35.000s), nor any other object for 20s of that", story: func() *story {
+			a := petstore()
+			blind := func(o record.Timed[record.Object]) bool {
+				return o.At > record.Nanos(15*time.Second) && o.At < record.Nanos(35*time.Second)
+			}
+			return a.sorted().change(func(r *record.Run) { r.Objects = slices.DeleteFunc(r.Objects, blind) })
 		}},
 		{name: "a short gap", want: Pass, took: "9s", story: func() *story {
 			a := petstore()

@@ -173,6 +173,9 @@ func TestNoElection(t *testing.T) {
 		{name: "the same one, elected again", want: Fail, says: "named m1 in term 3", story: func() *story {
 			return calm().change(func(r *record.Run) { r.Etcd[46].V.Term = 3 })
 		}},
+		{name: "a member that is behind", want: Pass, story: func() *story {
+			return calm().change(func(r *record.Run) { r.Etcd[46].V.Leader, r.Etcd[46].V.Term = "m3", 1 })
+		}},
 		{name: "later", want: Pass, story: func() *story {
 			return calm().change(func(r *record.Run) { r.Etcd[100].V.Term = 3 })
 		}},
