@@ -1,106 +1,13 @@
 package kind
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters/internal/await"
-	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
-	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
-
-// pausing makes a copy of the test one that pauses the container of that name, and then
-// waits to be killed.
-const pausing = "HOLDFAST_TEST_KIND_PAUSE"
-
-func pauseAndWait(name string) error {
-	e, err := engine.Find(context.Background())
-	if err != nil {
-		return err
-	}
-	n := &node{name: name, cluster: &Cluster{o: Options{Engine: e.Host}, cli: docker.CLI{Host: e.Host}}}
-	if err := n.Pause(context.Background(), 8*time.Second); err != nil {
-		return err
-	}
-	fmt.Println("paused")
-	time.Sleep(time.Minute)
-	return errors.New("nobody has killed it")
-}
-
-// whileAway waits until a node that is away is back by itself.
-func whileAway(t *testing.T, what string, away func(context.Context) (bool, error)) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err := await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
-		if is, err := away(ctx); err != nil || is {
-			return errors.Join(errors.New(what), err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// testPauseOutlivesHarness kills the one who has paused a node: its guard has it go on.
-func testPauseOutlivesHarness(t *testing.T, c *Cluster) {
-	n := c.controlPlane()[1]
-	cmd := exec.Command(os.Args[0], "-test.run=^TestForReal$")
-	cmd.Env = append(os.Environ(), pausing+"="+n.name)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	if err != nil || line != "paused\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
-	if paused, err := n.Paused(t.Context()); err != nil || !paused {
-		t.Fatalf("paused: %t, %v", paused, err)
-	}
-	whileAway(t, "it is paused", n.Paused)
-	if err := c.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// testWipeEnds leaves data that were wiped to the agent, which puts them back in time.
-func testWipeEnds(t *testing.T, c *Cluster) {
-	n := c.controlPlane()[1]
-	had, err := n.ListDisk(t.Context())
-	if err != nil || len(had) == 0 {
-		t.Fatal(had, err)
-	}
-	if _, err := n.WipeDisk(t.Context(), 5*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if files, err := n.ListDisk(t.Context()); err != nil || len(files) >= len(had) {
-		t.Errorf("%v, %v", files, err)
-	}
-	whileAway(t, "its data are away", func(ctx context.Context) (bool, error) {
-		files, err := n.ListDisk(ctx)
-		return !slices.Contains(files, "member/snap/db"), err
-	})
-	if err := c.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // testNodes adds a node, breaks it and removes it, and replaces one that has lost its
 // power for good.

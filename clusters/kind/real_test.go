@@ -46,8 +46,8 @@ func insideEngine(t *testing.T, spec *clusters.Cluster) bool {
 //
 //	HOLDFAST_TEST_KIND=1 go test ./clusters/kind -run ForReal -v -timeout 60m
 func TestForReal(t *testing.T) {
-	if name := os.Getenv(pausing); name != "" {
-		t.Fatal(pauseAndWait(name))
+	if encoded := os.Getenv(injecting); encoded != "" {
+		t.Fatal(injectAndWait(encoded))
 	}
 	spec := clusters.Default()
 	spec.Metadata.Name = "holdfast-test"
@@ -141,7 +141,7 @@ func TestForReal(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("a pause outlives the harness", func(t *testing.T) { testPauseOutlivesHarness(t, c) })
+	t.Run("harness killed", func(t *testing.T) { testHarnessKilled(t, c) })
 	t.Run("wiped data come back by themselves", func(t *testing.T) { testWipeEnds(t, c) })
 	t.Run("nodes come and go", func(t *testing.T) { testNodes(t, c) })
 }
