@@ -316,3 +316,53 @@ func TestAttach(t *testing.T) {
 	}
 	is("let go after that", false, true)
 }
+
+// Nodes are upgraded by the server, which says how far it is, and goes no further when
+// nobody waits any more.
+func TestUpgrade(t *testing.T) {
+	here(t, "")
+	h := up(t, "a", UpOptions{Wait: true})
+	var said []string
+	p := clusters.Preparation{Progress: func(s string) { said = append(said, s) }}
+	if err := h.Upgrade(t.Context(), UpgradeRequest{Version: "v2"}, p); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"getting v2", "one becomes v2", "two becomes v2"}; !slices.Equal(said, want) {
+		t.Errorf("%q", said)
+	}
+	var refused *fault.Refused
+	if err := h.Upgrade(t.Context(), UpgradeRequest{Node: "nobody", Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "no node nobody") {
+		t.Error(err)
+	}
+	if err := h.Upgrade(t.Context(), UpgradeRequest{Node: "two", Version: "broken"}, p); err == nil || errors.As(err, &refused) || err.Error() != "two is broken now" {
+		t.Error(err)
+	}
+	slow := mark("a-slow")
+	if err := os.WriteFile(slow, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	p.Progress = func(s string) {
+		if s == "one becomes slow" {
+			if err := h.Upgrade(t.Context(), UpgradeRequest{Version: "v2"}, clusters.Preparation{Progress: func(string) {}}); err == nil || !strings.Contains(err.Error(), "another upgrade is under way") {
+				t.Error(err)
+			}
+			cancel()
+		}
+	}
+	if err := h.Upgrade(ctx, UpgradeRequest{Version: "slow"}, p); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(slow); err != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the upgrade goes on")
+		}
+	}
+	h.provider = struct{ clusters.Provider }{standIn{}}
+	if err := h.Upgrade(t.Context(), UpgradeRequest{Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the provider stand-in cannot") {
+		t.Error(err)
+	}
+}

@@ -69,7 +69,7 @@ func (standIn) Create(ctx context.Context, c *clusters.Cluster, o clusters.Optio
 	if err != nil {
 		return nil, err
 	}
-	made := &standInCluster{name: name, behaviour: os.Getenv(behaviour), l: l}
+	made := &standInCluster{name: name, behaviour: os.Getenv(behaviour), l: l, progress: o.Progress}
 	switch made.behaviour {
 	case "fails":
 		return nil, errors.Join(errors.New("there is no power"), made.Close(ctx))
@@ -136,11 +136,17 @@ func (standIn) Log(_ context.Context, _ *Handle, host, component string, _ bool,
 	return err
 }
 
+func (standIn) PrepareUpgrade(_ context.Context, _ *Handle, version string, p clusters.Preparation) error {
+	p.Progress("getting " + version)
+	return nil
+}
+
 func (standIn) Kubectl(context.Context, *Handle) (string, error) { return "kubectl", nil }
 
 type standInCluster struct {
 	name, behaviour string
 	l               net.Listener
+	progress        func(string)
 }
 
 func (c *standInCluster) Name() string                 { return c.name }
@@ -172,4 +178,22 @@ func (c *standInCluster) NetworkState() (string, int) { return "a wire", 3 }
 
 func (c *standInCluster) Hosts(context.Context) []HostStatus {
 	return []HostStatus{{Name: "one", Powered: true, Components: []framework.Process{{Component: framework.Etcd, PID: 7}}}, {Name: "two"}}
+}
+
+func (c *standInCluster) UpgradeOrder() []string { return []string{"one", "two"} }
+
+func (c *standInCluster) UpgradeNode(ctx context.Context, name, version string) error {
+	if name == "nobody" {
+		return fmt.Errorf("no node %s: %w", name, framework.ErrNothingDone)
+	}
+	c.progress(name + " becomes " + version)
+	switch version {
+	case "broken":
+		return errors.New(name + " is broken now")
+	case "slow":
+		<-ctx.Done()
+		c.progress(name + " is left") // to nobody
+		return os.Remove(mark(c.name + "-slow"))
+	}
+	return nil
 }

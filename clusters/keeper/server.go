@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,6 +32,10 @@ type server struct {
 	down    context.CancelFunc
 	started time.Time
 	url     string
+
+	saying    sync.Mutex
+	listener  func(string) // guarded by saying
+	upgrading sync.Mutex   // held through an upgrade
 }
 
 func runServer(providers []clusters.Provider, dir string) error {
@@ -82,8 +87,7 @@ func (s *server) run(providers []clusters.Provider) (err error) {
 	defer s.down()
 	go s.endWithKeeper(a.EndLimit())
 
-	s.cluster, err = create(ctx, p, s.cfg.Attach, spec, clusters.Options{Dir: s.dir, DataDir: s.cfg.DataDir, NoWait: true,
-		Progress: func(m string) { _ = s.events.Encode(upEvent{Message: m}) }})
+	s.cluster, err = create(ctx, p, s.cfg.Attach, spec, clusters.Options{Dir: s.dir, DataDir: s.cfg.DataDir, NoWait: true, Progress: s.progress})
 	if err != nil {
 		return err
 	}
@@ -161,6 +165,7 @@ func (s *server) handler() http.Handler {
 		_ = json.NewEncoder(w).Encode(status)
 	})
 	s.handleFaults(mux)
+	s.handleUpgrade(mux)
 	mux.HandleFunc("POST /down", func(http.ResponseWriter, *http.Request) { s.down() })
 	return mux
 }

@@ -128,7 +128,8 @@ func (Provider) Attach(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 	if err != nil {
 		return nil, err
 	}
-	mine := Options{Engine: e.Host, Dir: cmp.Or(o.DataDir, o.Dir), NoWait: o.NoWait, Progress: o.Progress}
+	mine := Options{Engine: e.Host, Dir: cmp.Or(o.DataDir, o.Dir), NoWait: o.NoWait, Progress: o.Progress,
+		EnsureImage: ensureImage(e, o.Progress)}
 	if err := keptOptions(&mine, o); err != nil {
 		return nil, err
 	}

@@ -66,12 +66,17 @@ type Cluster struct {
 	// that one of them has had.
 	scaling sync.Mutex
 	made    int // guarded by scaling
+	// upgraded is the version that kubeadm was last told that the cluster is to have;
+	// empty for that of its description. Guarded by scaling.
+	upgraded string
 
 	mu        sync.Mutex
 	nodes     []*node              // guarded by mu
 	entrances []framework.Entrance // guarded by mu
 
 	closeOnce sync.Once
+
+	settled time.Duration // see settled
 }
 
 var (
@@ -86,6 +91,7 @@ var (
 	_ framework.Starter         = (*Cluster)(nil)
 	_ framework.Freezer         = (*Cluster)(nil)
 	_ framework.Scaler          = (*Cluster)(nil)
+	_ framework.Upgrader        = (*Cluster)(nil)
 )
 
 func newCluster(spec *clusters.Cluster, o Options) *Cluster {
@@ -95,7 +101,7 @@ func newCluster(spec *clusters.Cluster, o Options) *Cluster {
 	if o.LogDir == "" {
 		o.LogDir = filepath.Join(o.Dir, "logs")
 	}
-	return &Cluster{spec: spec, o: o, cli: docker.CLI{Host: o.Engine},
+	return &Cluster{spec: spec, o: o, settled: settled, cli: docker.CLI{Host: o.Engine},
 		dir: filepath.Join(o.Dir, "kind-"+spec.Metadata.Name)}
 }
 
@@ -354,7 +360,10 @@ func (c *Cluster) Settings() framework.Settings { return c.settings }
 // Versions implements framework.Cluster.
 func (c *Cluster) Versions() map[string]map[framework.Component]string {
 	all := map[string]map[framework.Component]string{}
-	for _, n := range c.controlPlane() {
+	nodes := c.controlPlane()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range nodes {
 		k := n.spec.KubernetesVersion
 		all[n.name] = map[framework.Component]string{framework.APIServer: k, framework.ControllerManager: k, framework.Scheduler: k,
 			framework.Etcd: n.etcd}

@@ -31,6 +31,9 @@ type Options struct {
 	Engine string
 	// Image names the node image of a Kubernetes version.
 	Image func(version string) string
+	// EnsureImage makes sure that the engine has the node image of a version that the
+	// cluster was not made with, and names it; nil where there can be none.
+	EnsureImage func(ctx context.Context, version string) (string, error)
 	// Dir is where what is kept of the cluster goes: it must be a directory that the
 	// engine sees under the same path.
 	Dir string
@@ -226,9 +229,13 @@ func (c *Cluster) keepLogs() error {
 // engine; it does nothing where there is nothing.
 func Delete(ctx context.Context, name, engine string) error {
 	cli := docker.CLI{Host: engine}
-	there, err := cli.List(ctx, clusterLabel+"="+name)
-	if err != nil {
-		return fmt.Errorf("deleting cluster %s: %w", name, err)
+	var there []string
+	for _, label := range []string{clusterLabel, upgradeLabel} {
+		names, err := cli.List(ctx, label+"="+name)
+		if err != nil {
+			return fmt.Errorf("deleting cluster %s: %w", name, err)
+		}
+		there = append(there, names...)
 	}
 	if len(there) > 0 {
 		// Volumes of its own hold what nodes have in /var.

@@ -24,6 +24,8 @@ import (
 var (
 	_ keeper.Access = Provider{}
 	_ keeper.Kept   = (*Cluster)(nil)
+
+	_ keeper.UpgradePreparer = Provider{}
 )
 
 // engineFile, in the state directory of a cluster that is kept, has the address of the
@@ -57,6 +59,17 @@ func engineOf(h *keeper.Handle) (docker.CLI, error) {
 		return docker.CLI{}, fmt.Errorf("finding the engine of cluster %s: %w; it may be just being created", h.Name, err)
 	}
 	return docker.CLI{Host: string(b)}, nil
+}
+
+// PrepareUpgrade implements keeper.UpgradePreparer: where the cluster is, no image may be
+// had or made.
+func (Provider) PrepareUpgrade(ctx context.Context, h *keeper.Handle, version string, p clusters.Preparation) error {
+	cli, err := engineOf(h)
+	if err != nil {
+		return err
+	}
+	_, err = ensureImages(ctx, engine.Engine{Host: cli.Host}, []string{version}, p)
+	return err
 }
 
 // Kubeconfig implements keeper.Kept.

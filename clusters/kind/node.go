@@ -21,9 +21,13 @@ type node struct {
 	address netip.Addr
 	role    string
 	// spec is what was asked for, etcd the version that kubeadm chose; for
-	// control-plane nodes only.
+	// control-plane nodes only. An upgrade changes both versions, with the mu of the
+	// cluster held.
 	spec clusters.Node
 	etcd string
+	// upgraded tells that the node's image has another version than the node.
+	// Guarded by the scaling of the cluster.
+	upgraded bool
 
 	mu    sync.Mutex
 	guard *guard // guarded by mu; of what was done to the container last

@@ -85,6 +85,18 @@ func ensureImages(ctx context.Context, e engine.Engine, versions []string, p clu
 	return image.Ensure(ctx, config)
 }
 
+// ensureImage returns what gets the node image of a version into the engine.
+func ensureImage(e engine.Engine, progress func(string)) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, version string) (string, error) {
+		images, err := ensureImages(ctx, e, []string{version}, clusters.Preparation{Progress: progress})
+		if err != nil {
+			return "", err
+		}
+		name, _ := images.Node(version)
+		return name, nil
+	}
+}
+
 // Command implements clusters.Provider: what it runs is in the engine's network.
 func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	e, err := engine.Find(ctx)
@@ -120,7 +132,8 @@ func (Provider) Create(ctx context.Context, c *clusters.Cluster, o clusters.Opti
 	}
 	named := *c
 	mine := Options{Engine: e.Host, Dir: o.Dir, LogDir: o.LogDir, NoWait: o.NoWait, Progress: o.Progress,
-		Image: func(version string) string { name, _ := images.Node(version); return name }}
+		Image:       func(version string) string { name, _ := images.Node(version); return name },
+		EnsureImage: ensureImage(e, o.Progress)}
 	if o.DataDir != "" {
 		// The engine may have a /run of its own, where the other is as a rule.
 		mine.Dir = o.DataDir

@@ -77,6 +77,10 @@ func nodesReady(body []byte, names []string) error {
 	for _, n := range list.Items {
 		there[n.Name] = n
 	}
+	return nodesAreReady(there, names)
+}
+
+func nodesAreReady(there map[string]corev1.Node, names []string) error {
 	var problems []error
 	for _, name := range names {
 		node, ok := there[name]

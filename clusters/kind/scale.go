@@ -47,7 +47,11 @@ func (c *Cluster) nodeSpec(number int) clusters.Node {
 	if number > len(spec.Spec.Nodes) {
 		spec.SetNodes(number)
 	}
-	return spec.Node(number - 1)
+	n := spec.Node(number - 1)
+	if c.upgraded != "" {
+		n.KubernetesVersion = c.upgraded // kubeadm joins nodes in no other
+	}
+	return n
 }
 
 func nodeNames(nodes []*node) (names []string) {

@@ -51,11 +51,10 @@ func (c *Cluster) join(ctx context.Context, n *node) error {
 		return err
 	}
 	image := models[0].Config.Image
-	if v := n.spec.KubernetesVersion; sponsor.spec.KubernetesVersion != v {
-		if c.o.Image == nil {
-			return fmt.Errorf("no node of Kubernetes %s is left whose image could be used", v)
+	if v := n.spec.KubernetesVersion; sponsor.upgraded || sponsor.spec.KubernetesVersion != v {
+		if image, err = c.image(ctx, v); err != nil {
+			return fmt.Errorf("no node of Kubernetes %s is left whose image could be used: %w", v, err)
 		}
-		image = c.o.Image(v)
 	}
 	c.o.Progress("starting " + n.name)
 	if _, err := c.cli.Run(ctx, likeContainer(models[0], n.name, image, c.network.name, n.address)...); err != nil {
@@ -111,7 +110,7 @@ func (c *Cluster) sponsor(ctx context.Context) (*node, map[string][]byte, error)
 
 // otherVersion is 1 for a node that has another version than the cluster, else 0.
 func (c *Cluster) otherVersion(n *node) int {
-	if n.spec.KubernetesVersion == c.spec.Spec.KubernetesVersion {
+	if n.spec.KubernetesVersion == cmp.Or(c.upgraded, c.spec.Spec.KubernetesVersion) {
 		return 0
 	}
 	return 1
@@ -147,6 +146,23 @@ func sharedFiles(encoded string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("%s is missing", kubeadmConfig)
 	}
 	return files, nil
+}
+
+// image returns the node image of a version.
+func (c *Cluster) image(ctx context.Context, version string) (string, error) {
+	if c.o.Image != nil {
+		if name := c.o.Image(version); name != "" {
+			return name, nil
+		}
+	}
+	if c.o.EnsureImage == nil {
+		return "", fmt.Errorf("there is no node image of Kubernetes %s", version)
+	}
+	name, err := c.o.EnsureImage(ctx, version)
+	if err != nil {
+		return "", fmt.Errorf("getting the node image of Kubernetes %s: %w; `holdfast kind image --kubernetes %s` makes it beforehand", version, err, version)
+	}
+	return name, nil
 }
 
 // awaitSystem returns when the node's container runtime answers: kubeadm comes after

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -216,6 +217,16 @@ esac`)
 			t.Errorf("no %q is put there", want)
 		}
 	}
+	// The image of a sponsor that was upgraded is not of its version.
+	c.nodes[0].upgraded = true
+	c.o.EnsureImage = func(_ context.Context, version string) (string, error) { return "holdfast/other:" + version, nil }
+	if err := c.join(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(filepath.Join(dir, "calls")); !strings.Contains(string(b), " holdfast/other:"+n.spec.KubernetesVersion+"\n") {
+		t.Errorf("the node that joins has another image:\n%s", b)
+	}
+	c.nodes[0].upgraded, c.o.EnsureImage = false, nil
 	if err := os.WriteFile(filepath.Join(dir, "fails"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

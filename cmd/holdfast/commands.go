@@ -13,6 +13,7 @@ func commands() []*cobra.Command {
 		newKubeconfigCommand(),
 		newShellCommand(),
 		newLogsCommand(),
+		newUpgradeCommand(),
 		newDownCommand(),
 		newInjectCommand(),
 		newHealCommand(),

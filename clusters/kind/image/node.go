@@ -154,7 +154,7 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 		return fmt.Errorf("load the base of the image: %w", err)
 	}
 	defer b.engine.cleanup(ctx, "rm", "--force", "--volumes", b.container())
-	if err := b.startContainerd(ctx, base.Tags[0]); err != nil {
+	if err := b.engine.startContainerd(ctx, b.container(), base.Tags[0]); err != nil {
 		return err
 	}
 	tools, err := b.netTools(ctx)
@@ -181,31 +181,7 @@ func (b *builder) buildNode(ctx context.Context, name, version string, bins bina
 
 // inside runs a script in the container that becomes the node image.
 func (b *builder) inside(ctx context.Context, script string) (string, error) {
-	return b.engine.run(ctx, "exec", b.container(), "sh", "-c", script)
-}
-
-// startContainerd starts a container with containerd in it. The container needs no
-// privileges, for nothing is unpacked in it.
-func (b *builder) startContainerd(ctx context.Context, base string) error {
-	if _, err := b.engine.run(ctx, "run", "--detach", "--name", b.container(), "--network", "none",
-		"--security-opt", "seccomp=unconfined", "--entrypoint", "sleep", base, "infinity"); err != nil {
-		return fmt.Errorf("start a container to build the image in: %w", err)
-	}
-	if _, err := b.engine.run(ctx, "exec", "--detach", b.container(), "sh", "-c", "exec containerd >/run/containerd.log 2>&1"); err != nil {
-		return err
-	}
-	// ctr waits for ever where there is no socket.
-	const wait = `for i in $(seq 300); do
-  if [ -S /run/containerd/containerd.sock ] && ctr --timeout 5s version >/dev/null 2>&1; then exit 0; fi
-  sleep 0.1
-done
-echo "its log ends with:" >&2
-tail -n 8 /run/containerd.log >&2
-exit 1`
-	if _, err := b.inside(ctx, wait); err != nil {
-		return fmt.Errorf("containerd did not start in the image that is being built: %w", err)
-	}
-	return nil
+	return b.engine.inside(ctx, b.container(), script)
 }
 
 // importImage puts an image into containerd's store, where the kubelet leaves it

@@ -49,8 +49,23 @@ func (c CLI) Run(ctx context.Context, args ...string) (string, error) {
 
 // RunWith is Run for a command that reads something.
 func (c CLI) RunWith(ctx context.Context, in io.Reader, args ...string) (string, error) {
-	out, err := command.Command{Name: "docker", Args: args, Env: c.env(), Stdin: in, Package: "docker.io"}.Run(ctx)
+	cmd := c.command(args)
+	cmd.Stdin = in
+	out, err := cmd.Run(ctx)
 	return strings.TrimSpace(out), err
+}
+
+// RunTold is Run for a command that takes long: each line that it writes is told as it
+// comes.
+func (c CLI) RunTold(ctx context.Context, line func(string), args ...string) error {
+	cmd := c.command(args)
+	cmd.Lines = line
+	_, err := cmd.Run(ctx)
+	return err
+}
+
+func (c CLI) command(args []string) command.Command {
+	return command.Command{Name: "docker", Args: args, Env: c.env(), Package: "docker.io"}
 }
 
 // Start returns a command that is not started yet, in a process group of its own, so that

@@ -1,0 +1,189 @@
+package kind
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/semver"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// components are those whose version is that of Kubernetes.
+var components = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
+
+// looked is what the API has of the nodes and of their static pods.
+type looked struct {
+	nodes map[string]corev1.Node
+	pods  map[string]map[framework.Component]corev1.Pod
+}
+
+// look asks the API.
+func (c *Cluster) look(ctx context.Context) (looked, error) {
+	l := looked{nodes: map[string]corev1.Node{}, pods: map[string]map[framework.Component]corev1.Pod{}}
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	for path, list := range map[string]any{
+		"/api/v1/nodes": &nodes,
+		"/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane": &pods,
+	} {
+		if _, err := await.API(ctx, c.Entrances()[0], path, func(body []byte) error { return json.Unmarshal(body, list) }); err != nil {
+			return looked{}, fmt.Errorf("asking for %s: %w", path, err)
+		}
+	}
+	for _, n := range nodes.Items {
+		l.nodes[n.Name], l.pods[n.Name] = n, map[framework.Component]corev1.Pod{}
+	}
+	for _, p := range pods.Items {
+		if l.pods[p.Spec.NodeName] != nil {
+			l.pods[p.Spec.NodeName][framework.Component(p.Labels["component"])] = p
+		}
+	}
+	return l, nil
+}
+
+// kubelet returns the version of a node's kubelet; empty where it has not registered.
+func (l looked) kubelet(node string) string { return l.nodes[node].Status.NodeInfo.KubeletVersion }
+
+// component returns the version of a component's static pod; empty where there is none.
+func (l looked) component(node string, c framework.Component) string {
+	p, ok := l.pods[node][c]
+	if !ok || len(p.Spec.Containers) == 0 {
+		return ""
+	}
+	image := p.Spec.Containers[0].Image
+	return image[strings.LastIndexByte(image, ':')+1:]
+}
+
+// apiServer returns the version of a node's API server, or of the kubelet where that is
+// held down.
+func (l looked) apiServer(node string) string {
+	return cmp.Or(l.component(node, framework.APIServer), l.kubelet(node))
+}
+
+// notYet says what of a node does not run a version, or is not ready.
+func (l looked) notYet(n *node, version string) error {
+	problems := []error{nodesAreReady(l.nodes, []string{n.name})}
+	if v := l.kubelet(n.name); v != version {
+		problems = append(problems, fmt.Errorf("its kubelet is %s", cmp.Or(v, "not there")))
+	}
+	if n.role != controlPlaneRole {
+		return errors.Join(problems...)
+	}
+	for _, component := range append(slices.Clone(components), framework.Etcd) {
+		p, ok := l.pods[n.name][component]
+		switch v := l.component(n.name, component); {
+		case !ok:
+			problems = append(problems, fmt.Errorf("%s has no pod", component))
+		case component != framework.Etcd && v != version: // kubeadm chooses that of etcd
+			problems = append(problems, fmt.Errorf("%s is %s", component, v))
+		default:
+			if why := podNotReady(p); why != "" {
+				problems = append(problems, fmt.Errorf("%s is not ready: %s", component, why))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// runs tells whether all of a node runs a version.
+func (l looked) runs(n *node, version string) bool {
+	has := l.kubelet(n.name) == version
+	if n.role == controlPlaneRole {
+		for _, component := range components {
+			has = has && l.component(n.name, component) == version
+		}
+	}
+	return has
+}
+
+// oldestUpgrade is the first version whose `kubeadm upgrade apply` has phases, of which
+// the first one is left out.
+const oldestUpgrade = "v1.32.0"
+
+// refusal says why a node must not change to a version, by the version skew policy or
+// since kubeadm does not; nil where it may. configured is the version that kubeadm's
+// configuration has for the cluster.
+func (l looked) refusal(n *node, version, configured string, controlPlane, workers []*node) error {
+	newest := l.kubelet(n.name)
+	if newest == "" {
+		return errors.New("the API does not know it: its kubelet has not registered it")
+	}
+	for _, component := range components {
+		if v := l.component(n.name, component); semver.Compare(v, newest) > 0 {
+			newest = v
+		}
+	}
+	switch {
+	case semver.Compare(version, newest) < 0:
+		return fmt.Errorf("it runs %s, and kubeadm takes no node back to a lower version: %w", newest, errors.ErrUnsupported)
+	case semver.Compare(version, oldestUpgrade) < 0:
+		return fmt.Errorf("kubeadm of versions before %s is not known here: %w", oldestUpgrade, errors.ErrUnsupported)
+	case n.role == controlPlaneRole && semver.Compare(version, configured) < 0:
+		return fmt.Errorf("kubeadm's configuration of the cluster is for %s already: upgrade it to that", configured)
+	}
+	for _, other := range controlPlane {
+		v := l.apiServer(other.name)
+		switch apart := minor(version) - minor(v); {
+		case v == "":
+			return fmt.Errorf("the API does not know %s, so that its version is not known: bring it back, or remove it, first", other.name)
+		case n.role == controlPlaneRole && apart > 1:
+			return fmt.Errorf("API servers may be one minor version apart, and that of %s is %s: upgrade all control-plane nodes to v1.%d first", other.name, v, minor(v)+1)
+		case n.role == workerRole && apart > 0:
+			return fmt.Errorf("a kubelet may not be newer than an API server, and that of %s is %s: upgrade the control-plane nodes first", other.name, v)
+		}
+	}
+	for _, other := range slices.Concat(controlPlane, workers) {
+		if v := l.kubelet(other.name); v != "" && other != n && minor(version)-minor(v) > 3 {
+			return fmt.Errorf("a kubelet may be three minor versions older than an API server, and that of %s is %s: upgrade that node first", other.name, v)
+		}
+	}
+	return nil
+}
+
+// minor is the minor version: 37 of v1.37.1.
+func minor(version string) int {
+	_, digits, _ := strings.Cut(semver.MajorMinor(version), ".")
+	n, _ := strconv.Atoi(digits)
+	return n
+}
+
+// addonsFollow tells whether kubeadm brings the add-ons to a version, too, when it has
+// upgraded a node: it does when no other API server has an older one.
+func (l looked) addonsFollow(n *node, version string) bool {
+	for other, pods := range l.pods {
+		if _, ok := pods[framework.APIServer]; ok && other != n.name && l.component(other, framework.APIServer) != version {
+			return false
+		}
+	}
+	return n.role == controlPlaneRole
+}
+
+// configured returns the version that kubeadm's configuration has for the cluster.
+func (c *Cluster) configured(ctx context.Context) (string, error) {
+	const path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
+	var config struct{ KubernetesVersion string }
+	_, err := await.API(ctx, c.Entrances()[0], path, func(body []byte) error {
+		var cm corev1.ConfigMap
+		if err := json.Unmarshal(body, &cm); err != nil {
+			return err
+		}
+		return yaml.Unmarshal([]byte(cm.Data["ClusterConfiguration"]), &config)
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("asking for kubeadm's configuration of the cluster: %w", err)
+	case !semver.IsValid(config.KubernetesVersion):
+		return "", fmt.Errorf("kubeadm's configuration of the cluster names no version of Kubernetes but %q", config.KubernetesVersion)
+	}
+	return config.KubernetesVersion, nil
+}

@@ -1,0 +1,106 @@
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/kind/image"
+)
+
+const (
+	// upgradeLabel marks the containers that parts of another version are taken out of.
+	upgradeLabel = "dev.holdfast.upgrade"
+	// upgradeDir is where they are put on a node: on a volume, which has room.
+	upgradeDir = "/var/lib/holdfast-upgrade"
+)
+
+// partsFile has the parts of a version, as image.Export writes them, for all nodes.
+func (c *Cluster) partsFile(version string) string {
+	return filepath.Join(c.dir, "upgrade-"+version+".tar")
+}
+
+// parts takes them out of a node image, once for each version.
+func (c *Cluster) parts(ctx context.Context, version, from string) (file string, err error) {
+	file = c.partsFile(version)
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	c.o.Progress("taking the programs and images of " + version + " out of " + from)
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the cluster's directory: %w", err)
+	}
+	half, err := os.CreateTemp(c.dir, ".upgrade-*")
+	if err != nil {
+		return "", fmt.Errorf("making a file for what %s consists of: %w", version, err)
+	}
+	defer os.Remove(half.Name())
+	defer half.Close()
+	export := image.Export{DockerHost: c.o.Engine, Image: from, Kubernetes: version,
+		Container: "holdfast-upgrade-" + c.Name(), Label: upgradeLabel + "=" + c.Name()}
+	if err := export.To(ctx, half); err != nil {
+		return "", fmt.Errorf("writing what %s consists of to %s: %w", version, c.dir, err)
+	}
+	return file, errors.Join(half.Close(), os.Rename(half.Name(), file))
+}
+
+// receive puts parts on the node, and the images among them into its container runtime.
+func (n *node) receive(ctx context.Context, parts string) error {
+	f, err := os.Open(parts)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = n.cluster.cli.RunWith(ctx, f, "exec", "--interactive", n.name, "sh", "-c", receiveScript)
+	return err
+}
+
+// receiveScript imports images as those of a node image are, which are unpacked when they
+// are first used, and which the kubelet leaves alone when it clears the disk.
+var receiveScript = strings.NewReplacer("DIR", upgradeDir, "IMAGES", image.ExportedImages).Replace(`set -e
+rm -rf DIR
+mkdir -p DIR
+tar -xf - -C DIR
+ctr --namespace k8s.io images import --label io.cri-containerd.pinned=pinned --no-unpack DIR/IMAGES >/dev/null
+rm DIR/IMAGES
+`)
+
+// installScript puts the programs in their place, each at once and the kubelet's old one
+// from under it, and has the kubelet start in the new version. kind reads the file with
+// the version, as does up --attach.
+func installScript(version string) string {
+	return strings.NewReplacer("DIR", upgradeDir, "VERSION", version).Replace(`set -e
+trap 'rm -f /usr/bin/.holdfast-new' EXIT
+for file in DIR/bin/*; do
+  cp -a "$file" /usr/bin/.holdfast-new
+  mv -fT /usr/bin/.holdfast-new "/usr/bin/${file##*/}"
+done
+printf %s VERSION >/kind/version
+systemctl daemon-reload
+systemctl restart kubelet.service
+`)
+}
+
+// removeParts removes what receive has put on the node, also after ctx has ended. Where
+// that fails, it goes with the next ones or with the node.
+func (n *node) removeParts(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardLimit)
+	defer cancel()
+	_, _ = n.docker(ctx, "exec", n.name, "rm", "-rf", upgradeDir)
+}
+
+// servesVersion likes the answer of an API server of a version.
+func servesVersion(body []byte, version string) error {
+	var info struct{ GitVersion string }
+	if err := json.Unmarshal(body, &info); err != nil {
+		return fmt.Errorf("reading its version: %w", err)
+	}
+	if info.GitVersion != version {
+		return fmt.Errorf("it is %s", info.GitVersion)
+	}
+	return nil
+}
