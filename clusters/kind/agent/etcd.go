@@ -46,8 +46,8 @@ const (
 const errNoMember = agenthttp.Unsupported("there is no etcd member here")
 
 // whileDown ends the member, if it runs, does something to its data, and has it
-// started again; where it was held down before, it stays so unless start is set, for as
-// long as was asked. No process of the member runs while do does: what could start one
+// started again; where it was held down before, it stays so unless start is set, until
+// that hold ends or the change is over. No process of the member runs while do does: what could start one
 // waits at its shim, or is ended, and nothing was started for settleTime before. The pod
 // stays as it is to the kubelet, which therefore makes no other one.
 func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error {
@@ -59,9 +59,9 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 	defer w.changing.Unlock()
 	w.mu.Lock()
 	w.look()
-	p, before := w.proc, w.saved().HoldUntil
-	if least := time.Now().Add(changeLimit); before.Before(least) {
-		w.note(func(st *componentState) { st.HoldUntil = least })
+	p, held := w.proc, w.held()
+	if !held {
+		w.note(func(st *componentState) { st.HoldUntil = time.Now().Add(changeLimit) })
 		w.holdFor(changeLimit)
 	}
 	err := w.keep.hold(ctx)
@@ -75,13 +75,11 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 	if err == nil {
 		err = do()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if left := time.Until(before); !before.IsZero() && !start && left > 0 {
-		w.note(func(st *componentState) { st.HoldUntil = before })
-		w.holdFor(left)
+	if held && !start {
 		return err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if endErr := w.endHold(context.WithoutCancel(ctx)); endErr != nil {
 		w.holdFor(retryPause)
 		err = errors.Join(err, endErr)

@@ -22,7 +22,7 @@ type watcher struct {
 	keep  keeper
 
 	// changing is held, and taken before mu, while the data of the component are
-	// changed: nobody has it started meanwhile.
+	// changed: no hold ends meanwhile.
 	changing sync.Mutex
 
 	mu       sync.Mutex
