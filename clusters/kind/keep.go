@@ -99,10 +99,10 @@ func (c *Cluster) writeInside(dir string) error {
 	return nil
 }
 
-// NetworkState implements keeper.Kept. How many impairments are in force is known to the
-// nodes' agents alone.
+// NetworkState implements keeper.Kept. The impairments are those that this process has
+// begun: asking the nodes would take as long as one needs that does not answer.
 func (c *Cluster) NetworkState() (what string, impairments int) {
-	return fmt.Sprintf("%s (%s)", c.network.name, c.network.subnet), 0
+	return fmt.Sprintf("%s (%s)", c.network.name, c.network.subnet), c.Network.InForce()
 }
 
 // Hosts implements keeper.Kept.

@@ -41,11 +41,12 @@ type Component struct {
 	// Command is the last element of the path in argv[0].
 	Command string `json:"command"`
 	// Parent is the same of its parent process; empty means any. It tells the
-	// first process of a container from one that was started inside.
+	// first process of a container from one that was started inside, and is what is
+	// stopped to have a pod left down.
 	Parent string `json:"parent,omitempty"`
 	// Manifest is the file of the static pod that it is the process of, Unit
-	// the systemd unit that it belongs to. Without both nobody can be told to
-	// leave it down, and while it is held down the agent ends whatever starts.
+	// the systemd unit that it belongs to. Without both nobody can be kept from
+	// starting it, and while it is held down the agent ends whatever starts.
 	Manifest string `json:"manifest,omitempty"`
 	Unit     string `json:"unit,omitempty"`
 }
@@ -66,7 +67,7 @@ const (
 	// On a volume: a node's /var outlives a restart.
 	defaultDir = "/var/lib/holdfast"
 	manifests  = "/etc/kubernetes/manifests/"
-	shim       = "containerd-shim-runc-v2"
+	shimName   = "containerd-shim-runc-v2"
 )
 
 func node(components ...Component) Config {
@@ -77,7 +78,7 @@ func node(components ...Component) Config {
 // framework.NodeAgent, the process watcher of a node, is the kubelet.
 func ControlPlane() Config {
 	pod := func(c framework.Component) Component {
-		return Component{Name: c, Command: string(c), Parent: shim, Manifest: manifests + string(c) + ".yaml"}
+		return Component{Name: c, Command: string(c), Parent: shimName, Manifest: manifests + string(c) + ".yaml"}
 	}
 	c := node(append([]Component{pod(framework.Etcd), pod(framework.APIServer), pod(framework.ControllerManager), pod(framework.Scheduler)},
 		Worker().Components...)...)

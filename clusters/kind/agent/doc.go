@@ -26,11 +26,24 @@
 //
 // Static pods, kubelet (framework.NodeAgent) and container runtime are found in
 // /proc. Nothing here starts any of them: the kubelet and systemd do, as in any
-// cluster, and are told to leave one down by taking a pod's manifest away and by
-// stopping a unit. A manifest is put back as it was, with the kubelet's back-off.
+// cluster. A unit is left down by stopping it, a static pod by stopping (SIGSTOP) its
+// containerd shim, the parent of the component's process, of which there is one for each
+// pod sandbox. The process that is killed closes its connections and stays a zombie;
+// kubelet and containerd do not learn of its end, the API shows the pod as it was, as
+// for any component whose end nobody has noticed yet, and what is to be started in the
+// pod waits at the shim. When that goes on it tells of the end, and the kubelet starts the
+// container, with its back-off for containers that end again and again (10 s for the
+// second time within ten minutes, then twice as long each time). A process that comes
+// up all the same, as in another sandbox of the pod, is killed and its shim stopped.
 //
 // The kubelet goes on with its own work. It restarts an API server that was frozen
 // for longer than its liveness probe allows (about 80 s), with which the freeze ends.
+// Where a component is held down for as long, the kubelet asks containerd to stop the
+// container, which waits at the shim and is given up after 2 min 30 s, to be tried again.
+// It all comes to its end when the hold does.
+//
+// One change takes a manifest away for some seconds: that of etcd's arguments, see
+// endPod.
 //
 // # Network
 //

@@ -38,17 +38,25 @@ const (
 	// changeLimit is how long a change of the data may take. A member that is
 	// down for one is started after it, even where the agent died.
 	changeLimit = time.Minute
+	// podEndLimit is how long a kubelet may take to end a pod that has no manifest any
+	// more, and whose process has ended.
+	podEndLimit = 20 * time.Second
 )
 
 const errNoMember = agenthttp.Unsupported("there is no etcd member here")
 
 // whileDown ends the member, if it runs, does something to its data, and has it
-// started again; where it was held down before, it stays so unless start is set.
+// started again; where it was held down before, it stays so unless start is set, until
+// that hold ends or the change is over. No process of the member runs while do does: what could start one
+// waits at its shim, or is ended, and nothing was started for settleTime before. The pod
+// stays as it is to the kubelet, which therefore makes no other one.
 func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error {
 	if e.watcher == nil || e.data == "" {
 		return errNoMember
 	}
 	w := e.watcher
+	w.changing.Lock()
+	defer w.changing.Unlock()
 	w.mu.Lock()
 	w.look()
 	p, held := w.proc, w.held()
@@ -106,9 +114,13 @@ func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.whileDown(ctx, true, func() error {
+		m := manifest(e.watcher.spec.Manifest)
+		if err := e.watcher.endPod(ctx, m); err != nil {
+			return err
+		}
 		// First, so that it is never started without data as one of a new
 		// cluster. One that has data takes no notice of either.
-		err := manifest(e.watcher.spec.Manifest).edit(setArguments(map[string]string{
+		err := m.aside().edit(setArguments(map[string]string{
 			"initial-cluster": etcddata.InitialCluster(members), "initial-cluster-state": "existing"}))
 		if err != nil {
 			return err
@@ -117,8 +129,48 @@ func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	})
 }
 
+// endPod takes the manifest of a pod away that is held down, and returns when the
+// kubelet has ended the pod: the next process that is started has the arguments that
+// the manifest has when it is put back. A manifest that is changed in its place would
+// not do. There is no telling when the kubelet has read it, and until then it starts the
+// container as it was, on data that are no longer what its arguments take them for.
+func (w *watcher) endPod(ctx context.Context, m manifest) error {
+	if err := m.takeAway(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, podEndLimit, fmt.Errorf("not within %s", podEndLimit))
+	defer cancel()
+	for {
+		over, err := w.letGo()
+		if err != nil {
+			return err
+		}
+		if over {
+			return w.settle(ctx)
+		}
+		select {
+		case <-time.After(lookPause):
+		case <-ctx.Done():
+			return fmt.Errorf("its pod does not end without its manifest (%w): is the kubelet running?", context.Cause(ctx))
+		}
+	}
+}
+
+// letGo has the shims go on that are stopped, also of processes that were started
+// meanwhile and ended, and tells whether all have ended. The hold goes on.
+func (w *watcher) letGo() (over bool, err error) {
+	w.mu.Lock() // none is just being stopped
+	defer w.mu.Unlock()
+	over = true
+	for _, s := range w.saved().Stopped {
+		over = s.over() && over
+		err = errors.Join(err, s.letGo())
+	}
+	return over, err
+}
+
 // restore replaces the data of a member that is held down by a snapshot.
-func (e *etcd) restore(snapshot string, members []framework.EtcdPeer) error {
+func (e *etcd) restore(ctx context.Context, snapshot string, members []framework.EtcdPeer) error {
 	if e.watcher == nil || e.data == "" {
 		return errNoMember
 	}
@@ -144,7 +196,7 @@ func (e *etcd) restore(snapshot string, members []framework.EtcdPeer) error {
 	if err != nil {
 		return err
 	}
-	return etcddata.Replace(e.data, restored)
+	return e.whileDown(ctx, false, func() error { return etcddata.Replace(e.data, restored) })
 }
 
 // beside returns a directory in the file system of the data, so that it can take
@@ -297,9 +349,9 @@ func (e *etcd) serveUpload(w http.ResponseWriter, r *http.Request) {
 func (e *etcd) handle(mux *http.ServeMux) {
 	mux.HandleFunc("PUT /snapshot", e.serveUpload)
 	answer(mux, "POST /rejoin", func(ctx context.Context, r request) (any, error) { return nil, e.rejoin(ctx, r.Cluster) })
-	answer(mux, "POST /restore-etcd", func(_ context.Context, r request) (any, error) {
+	answer(mux, "POST /restore-etcd", func(ctx context.Context, r request) (any, error) {
 		defer os.Remove(e.snapshot())
-		return nil, e.restore(e.snapshot(), r.Cluster)
+		return nil, e.restore(ctx, e.snapshot(), r.Cluster)
 	})
 	answer(mux, "POST /wipe", func(ctx context.Context, r request) (any, error) { return e.wipe(ctx, r.For) })
 	answer(mux, "POST /unwipe", func(ctx context.Context, r request) (any, error) { return nil, e.unwipe(ctx, r.Handle) })

@@ -51,6 +51,90 @@ func TestRejoinEtcd(t *testing.T) {
 	}
 }
 
+// TestRejoinWaits rejoins while the kubelet is slow to read manifests, and starts the
+// member as it was meanwhile: its data stay until that is over.
+func TestRejoinWaits(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	m := manifest(n.config.Components[0].Manifest)
+	before, err := os.ReadFile(m.path())
+	must(t, err)
+	old := n.shim()
+	n.kubelet.deaf.Store(true)
+	starts := n.kubelet.starts.Load()
+	done := make(chan error, 1)
+	go func() {
+		done <- n.RejoinEtcd(t.Context(), []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}})
+	}()
+	eventually(t, "the member is started as it was", func() bool { return n.kubelet.starts.Load() > starts+1 })
+	b, err := os.ReadFile(m.aside().path())
+	if err != nil || string(b) != string(before) || exists(m.path()) || !exists(db) {
+		t.Errorf("before its pod has ended: data %v, manifest %q, %v", exists(db), b, err)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("the pod has not ended, and the answer is %v", err)
+	default:
+	}
+	n.kubelet.deaf.Store(false)
+	must(t, <-done)
+	n.runs(framework.Etcd)
+	if exists(db) || !old.over() || n.shim() == old || exists(m.aside().path()) {
+		t.Error("the member does not run in a new pod without data")
+	}
+}
+
+// TestRejoinDeadMan kills the agent while the manifest is away. The member comes back
+// as it was.
+func TestRejoinDeadMan(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	m := manifest(n.config.Components[0].Manifest)
+	n.kubelet.deaf.Store(true)
+	go func() {
+		_ = n.RejoinEtcd(t.Context(), []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}})
+	}()
+	eventually(t, "the manifest is away", func() bool { return exists(m.aside().path()) })
+	n.kill()
+	n.restarted() // a hold would last a minute
+	n.kubelet.deaf.Store(false)
+	n.up()
+	n.runs(framework.Etcd)
+	if !exists(db) || !exists(m.path()) || exists(m.aside().path()) {
+		t.Error("the member is not as it was")
+	}
+}
+
+// TestWipeWhileHoldEnds has a hold end in the middle of a change of the data, and the
+// member started by somebody. Neither is done before the change.
+func TestWipeWhileHoldEnds(t *testing.T) {
+	t.Parallel()
+	n, db := etcdNode(t)
+	starts := n.kubelet.starts.Load()
+	must(t, n.Kill(t.Context(), framework.Etcd, settleTime*3/4))
+	handle, err := n.WipeDisk(t.Context(), time.Hour)
+	must(t, err)
+	if exists(db) {
+		t.Error("the data are there")
+	}
+	// Twice where it takes longer to begin than the hold lasts.
+	if p := n.runs(framework.Etcd); p.Held || n.kubelet.starts.Load() > starts+2 {
+		t.Errorf("the hold being over, it is %+v; the member was started %d times", p, n.kubelet.starts.Load()-starts)
+	}
+
+	must(t, n.Kill(t.Context(), framework.Etcd, time.Hour))
+	starts = n.kubelet.starts.Load()
+	done := make(chan error, 1)
+	go func() { done <- n.RestoreDisk(t.Context(), handle) }()
+	time.Sleep(settleTime / 4) // it has begun, and is not over
+	must(t, n.Start(t.Context(), framework.Etcd))
+	must(t, <-done)
+	if !exists(db) || n.kubelet.starts.Load() > starts+1 {
+		t.Errorf("the data are back: %v; the member was started %d times", exists(db), n.kubelet.starts.Load()-starts)
+	}
+	n.runs(framework.Etcd)
+}
+
 func TestRestoreEtcd(t *testing.T) {
 	t.Parallel()
 	n, db := etcdNode(t)

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -26,50 +25,62 @@ type keeper interface {
 	hurry(ctx context.Context) error
 }
 
-func keeperOf(c Component) keeper {
-	switch {
+func keeperOf(w *watcher) keeper {
+	switch c := w.spec; {
 	case c.Manifest != "":
-		return podKeeper{manifest(c.Manifest)}
+		return podKeeper{manifest(c.Manifest), w}
 	case c.Unit != "":
 		return unitKeeper(c.Unit)
 	}
 	return nobody{}
 }
 
-// podKeeper has the kubelet leave a static pod down by taking its manifest away.
-type podKeeper struct{ manifest }
-
-// early: a kubelet takes its time to end what has no manifest any more.
-func (podKeeper) early() bool { return true }
-
-func (k podKeeper) hold(context.Context) error {
-	if err := os.MkdirAll(filepath.Dir(k.aside()), 0o700); err != nil {
-		return err
-	}
-	err := os.Rename(k.path(), k.aside())
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, heldErr := os.Stat(k.aside()); heldErr == nil {
-			return nil
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("taking the manifest away: %w", err)
-	}
-	return nil
+// podKeeper has a static pod left down by stopping its shim: the kubelet and the
+// container runtime then do not learn that the process has ended, and what is to be
+// started in the pod waits at the shim. The pod's manifest stays. A kubelet that finds
+// it gone deletes the mirror pod, for which an API server without its etcd needs more
+// than half a minute, and starts the pod only after that.
+type podKeeper struct {
+	manifest
+	w *watcher
 }
 
-// release puts the manifest back as it was: a pod with another UID would have to wait for
-// its predecessor's mirror pod to be deleted, through an API server that may need it.
-func (k podKeeper) release(context.Context) error {
-	err := os.Rename(k.aside(), k.path())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("putting the manifest back: %w", err)
+// early: a process whose shim is stopped runs on, unless it writes more than a pipe holds.
+func (podKeeper) early() bool { return true }
+
+// hold stops the shim of the process seen last, and those that were stopped before. It
+// notes each before it does.
+func (k podKeeper) hold(ctx context.Context) error {
+	saved := k.w.saved()
+	all := saved.Stopped
+	if !saved.Shim.none() && !slices.Contains(all, saved.Shim) {
+		all = append(slices.Clip(all), saved.Shim)
+		if err := k.w.update(func(st *componentState) { st.Stopped = all }); err != nil {
+			return err
+		}
 	}
-	return nil
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, s.stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// release has the shims go on, which tell of what has ended meanwhile, and puts back
+// a manifest that rejoin had taken away. The kubelet's back-off counts from then.
+func (k podKeeper) release(context.Context) error {
+	err := k.putBack()
+	for _, s := range k.w.saved().Stopped {
+		err = errors.Join(err, s.letGo())
+	}
+	if err == nil && len(k.w.saved().Stopped) > 0 {
+		k.w.note(func(st *componentState) { st.Stopped = nil })
+	}
+	return err
 }
 
 // hurry makes the pod another one, to whom no back-off applies. For etcd that takes
-// longer than any back-off: see release.
+// longer than any back-off: the mirror pod of the old one is deleted first.
 func (k podKeeper) hurry(context.Context) error {
 	if filepath.Base(k.path()) == "etcd.yaml" {
 		return nil

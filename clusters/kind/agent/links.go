@@ -36,6 +36,7 @@ type Network struct {
 	mu      sync.Mutex
 	parties []Party                           // guarded by mu
 	last    map[string]framework.LinkCounters // by handle and node, as last told; guarded by mu
+	until   map[string]time.Time              // when those end that were not restored, by handle; guarded by mu
 }
 
 var (
@@ -46,7 +47,7 @@ var (
 // NewNetwork returns the network between parties. Meet must come before the first
 // impairment.
 func NewNetwork(cluster string, parties []Party) *Network {
-	return &Network{cluster: cluster, parties: parties, last: map[string]framework.LinkCounters{}}
+	return &Network{cluster: cluster, parties: parties, last: map[string]framework.LinkCounters{}, until: map[string]time.Time{}}
 }
 
 // Replace puts other parties into the place of those that there are. Agents know them
@@ -146,6 +147,9 @@ func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framew
 		r := request{Handle: handle, Paths: asked[c], Impairment: imp, For: ttl}
 		return c.do(ctx, networkLimit, http.MethodPost, "impair", "impairing links", &r, nil)
 	})
+	n.mu.Lock()
+	n.until[handle] = time.Now().Add(ttl)
+	n.mu.Unlock()
 	if err != nil {
 		// Some may have done it. Those that cannot be told end it in time.
 		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), networkLimit)
@@ -212,9 +216,24 @@ func (n *Network) plan(links []framework.Link, silent map[*Client]bool) (map[*Cl
 // Restore implements framework.NetworkFaulter. Where an agent does not answer, it
 // is an error: it may have the impairment in force.
 func (n *Network) Restore(ctx context.Context, handle string) error {
-	return n.each(n.agents(), func(c *Client) error {
+	err := n.each(n.agents(), func(c *Client) error {
 		return c.do(ctx, networkLimit, http.MethodPost, "restore", "restoring links", &request{Handle: handle}, nil)
 	})
+	if err == nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.until, handle)
+	}
+	return err
+}
+
+// InForce tells how many impairments were begun here and have neither been restored on
+// all nodes nor come to their end. It asks nobody.
+func (n *Network) InForce() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.until, func(_ string, until time.Time) bool { return !time.Now().Before(until) })
+	return len(n.until)
 }
 
 // ImpairmentCounters implements framework.NetworkFaulter. For an agent that does not

@@ -10,10 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +21,7 @@ import (
 // TestMain runs the tests in new user, mount, PID and network namespaces, so that
 // they need no privileges, find no processes but their own and leave nothing behind.
 func TestMain(m *testing.M) {
+	shimMain()
 	Main()
 	local.Main()
 	if !local.InSandbox() {
@@ -45,6 +43,8 @@ type testNode struct {
 	config Config
 	file   string
 	agent  *exec.Cmd
+	// kubelet is nil where there are no static pods.
+	kubelet *kubelet
 	// start starts a command, in the node's network namespace if it has one.
 	start func(*exec.Cmd) error
 }
@@ -83,7 +83,7 @@ func newNode(t *testing.T, pods ...framework.Component) *testNode {
 	for _, pod := range pods {
 		path := filepath.Join(manifests, string(pod)+".yaml")
 		write(t, path, fmt.Sprintf(testManifest, pod))
-		n.config.Components = append(n.config.Components, Component{Name: pod, Command: string(pod) + suffix, Manifest: path})
+		n.config.Components = append(n.config.Components, Component{Name: pod, Command: string(pod) + suffix, Parent: shimRole + suffix, Manifest: path})
 	}
 	n.Client = NewClient("node-1", func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
@@ -91,7 +91,7 @@ func newNode(t *testing.T, pods ...framework.Component) *testNode {
 	})
 	t.Cleanup(n.Close)
 	if len(pods) > 0 {
-		runKubelet(t, manifests, suffix)
+		n.kubelet = runKubelet(t, manifests, suffix)
 	}
 	return n
 }
@@ -164,82 +164,6 @@ func (n *testNode) runs(c framework.Component) (p framework.Process) {
 		p = n.process(c)
 		return p.PID != 0 && p.State != "T"
 	})
-	return p
-}
-
-// kubelet starts a process for each manifest in a directory, again when it has
-// ended, and ends it when its manifest is gone or has changed.
-type kubelet struct {
-	dir    string
-	suffix string          // of the names of processes
-	pods   map[string]*pod // by file
-}
-
-type pod struct {
-	cmd      *exec.Cmd
-	manifest string
-	ended    chan struct{}
-}
-
-func runKubelet(t *testing.T, dir, suffix string) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	k := &kubelet{dir: dir, suffix: suffix, pods: map[string]*pod{}}
-	done.Go(func() {
-		for ctx.Err() == nil {
-			k.sync(t)
-			time.Sleep(10 * time.Millisecond)
-		}
-		for _, p := range k.pods {
-			_ = p.cmd.Process.Kill()
-			<-p.ended
-		}
-	})
-	t.Cleanup(func() { cancel(); done.Wait() })
-}
-
-func (k *kubelet) sync(t *testing.T) {
-	files, _ := filepath.Glob(filepath.Join(k.dir, "[^.]*.yaml"))
-	there := map[string]bool{}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		there[file] = true
-		p := k.pods[file]
-		if p != nil && p.manifest == string(b) {
-			select {
-			case <-p.ended:
-			default:
-				continue
-			}
-		} else if p != nil {
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-			<-p.ended
-		}
-		k.pods[file] = runPod(t, strings.TrimSuffix(filepath.Base(file), ".yaml")+k.suffix, string(b))
-	}
-	for file, p := range k.pods {
-		if !there[file] {
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-			<-p.ended
-			delete(k.pods, file)
-		}
-	}
-}
-
-func runPod(t *testing.T, name, manifest string) *pod {
-	p := &pod{cmd: sleeper(t, name), manifest: manifest, ended: make(chan struct{})}
-	if err := p.cmd.Start(); err != nil {
-		t.Errorf("starting %s: %v", name, err)
-		close(p.ended)
-		return p
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.ended)
-	}()
 	return p
 }
 

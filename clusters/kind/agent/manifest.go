@@ -16,45 +16,63 @@ type manifest string
 
 func (m manifest) path() string { return string(m) }
 
-// aside is where the file is while its pod is held down: in the same file system,
-// so that it can be renamed, and out of the kubelet's sight.
-func (m manifest) aside() string {
+// asideDir is where manifests are that were taken away, beside the kubelet's directory:
+// in the same file system, so that they can be renamed, and out of its sight.
+const asideDir = "holdfast-aside"
+
+func (m manifest) aside() manifest {
 	dir := filepath.Dir(filepath.Dir(m.path()))
-	return filepath.Join(dir, "holdfast-held", filepath.Base(m.path()))
+	return manifest(filepath.Join(dir, asideDir, filepath.Base(m.path())))
+}
+
+// takeAway has the kubelet end the pod, and forget it.
+func (m manifest) takeAway() error {
+	err := os.MkdirAll(filepath.Dir(m.aside().path()), 0o700)
+	if err == nil {
+		err = os.Rename(m.path(), m.aside().path())
+	}
+	if err != nil {
+		return fmt.Errorf("taking the manifest away: %w", err)
+	}
+	return nil
+}
+
+// putBack takes takeAway back; it does nothing where the manifest is in place.
+func (m manifest) putBack() error {
+	if err := os.Rename(m.aside().path(), m.path()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("putting the manifest back: %w", err)
+	}
+	return nil
 }
 
 // change is one to a pod.
 type change func(pod map[string]any) error
 
-// edit changes the manifest where it is, in its place or aside.
-func (m manifest) edit(changes ...change) error {
-	at := m.aside()
-	b, err := os.ReadFile(at)
-	if errors.Is(err, os.ErrNotExist) {
-		at = m.path()
-		b, err = os.ReadFile(at)
-	}
+// edit changes the manifest.
+func (m manifest) edit(do change) error {
+	pod, err := m.read()
 	if err != nil {
 		return err
 	}
-	return m.write(at, b, changes)
-}
-
-func (m manifest) write(at string, b []byte, changes []change) error {
-	var pod map[string]any
-	if err := yaml.Unmarshal(b, &pod); err != nil {
-		return fmt.Errorf("the manifest %s is no YAML: %w", at, err)
-	}
-	for _, c := range changes {
-		if err := c(pod); err != nil {
-			return fmt.Errorf("changing the manifest %s: %w", at, err)
-		}
+	if err := do(pod); err != nil {
+		return fmt.Errorf("changing the manifest %s: %w", m, err)
 	}
 	b, err := yaml.Marshal(pod)
 	if err != nil {
-		return fmt.Errorf("writing the manifest %s: %w", at, err)
+		return fmt.Errorf("writing the manifest %s: %w", m, err)
 	}
-	return replaceFile(at, b, 0o600, true)
+	return replaceFile(m.path(), b, 0o600, true)
+}
+
+func (m manifest) read() (pod map[string]any, err error) {
+	b, err := os.ReadFile(m.path())
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal(b, &pod); err != nil {
+		return nil, fmt.Errorf("the manifest %s is no YAML: %w", m, err)
+	}
+	return pod, nil
 }
 
 // renewed is an annotation whose only meaning is that it changes.
@@ -101,16 +119,9 @@ func setArguments(values map[string]string) change {
 
 // arguments returns the arguments (--name=value) of the pod's first container.
 func (m manifest) arguments() (map[string]string, error) {
-	b, err := os.ReadFile(m.aside())
-	if errors.Is(err, os.ErrNotExist) {
-		b, err = os.ReadFile(m.path())
-	}
+	pod, err := m.read()
 	if err != nil {
 		return nil, err
-	}
-	var pod map[string]any
-	if err := yaml.Unmarshal(b, &pod); err != nil {
-		return nil, fmt.Errorf("the manifest %s is no YAML: %w", m, err)
 	}
 	command, _, err := commandOf(pod)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 type process struct {
 	pid   int
 	ticks uint64
+	shim  shim          // its parent, where that is one
 	fd    int           // of pidfd_open, closed when it has ended
 	gone  chan struct{} // closed when its end was taken note of
 	// stray says that it was started while its component is held down.
@@ -44,7 +45,11 @@ func findProcess(c Component) (*process, error) {
 		}
 		st, err := procfs.ReadStat("/proc", pid)
 		args := procfs.Arguments("/proc", pid)
-		fits := err == nil && !st.Ended() && len(args) > 0 && filepath.Base(args[0]) == c.Command && childOf(st.Parent, c.Parent)
+		fits := err == nil && !st.Ended() && len(args) > 0 && filepath.Base(args[0]) == c.Command
+		var parent shim
+		if fits && c.Parent != "" {
+			parent, fits = shimOf(st.Parent, c.Parent)
+		}
 		if !fits || oldest != nil && oldest.ticks <= st.StartTicks {
 			_ = unix.Close(fd)
 			continue
@@ -52,17 +57,9 @@ func findProcess(c Component) (*process, error) {
 		if oldest != nil {
 			_ = unix.Close(oldest.fd)
 		}
-		oldest = &process{pid: pid, ticks: st.StartTicks, fd: fd, gone: make(chan struct{})}
+		oldest = &process{pid: pid, ticks: st.StartTicks, shim: parent, fd: fd, gone: make(chan struct{})}
 	}
 	return oldest, nil
-}
-
-func childOf(parent int, command string) bool {
-	if command == "" {
-		return true
-	}
-	args := procfs.Arguments("/proc", parent)
-	return len(args) > 0 && filepath.Base(args[0]) == command
 }
 
 func (p *process) close() { _ = unix.Close(p.fd) }
@@ -95,14 +92,16 @@ const unknownExit = "unknown"
 const reapLimit = 250 * time.Millisecond
 
 // exit says how a process that has ended did. Kernels before 6.15 do not tell
-// strangers; there it is known only of one that was killed from here.
+// strangers, and none does while the parent is stopped; then it is known only of one
+// that was killed from here.
 func (p *process) exit() string {
 	for deadline := time.Now().Add(reapLimit); ; time.Sleep(time.Millisecond) {
 		ws, err := exitStatus(p.fd)
 		if err == nil {
 			return procfs.ExitWords(ws)
 		}
-		if !errors.Is(err, errNotReaped) || time.Now().After(deadline) {
+		waits := p.killed.Load() && !p.shim.none() && p.shim.stopped()
+		if !errors.Is(err, errNotReaped) || waits || time.Now().After(deadline) {
 			break
 		}
 	}

@@ -62,32 +62,6 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestManifest holds a pod down and looks at what becomes of its manifest.
-func TestManifest(t *testing.T) {
-	t.Parallel()
-	n := newNode(t, scheduler)
-	n.up()
-	n.runs(scheduler)
-	m := manifest(n.config.Components[0].Manifest)
-	before, err := os.ReadFile(m.path())
-	must(t, err)
-	must(t, n.Kill(t.Context(), scheduler, time.Hour))
-	if exists(m.path()) || !exists(m.aside()) {
-		t.Error("the manifest was not taken away")
-	}
-	must(t, n.Start(t.Context(), scheduler))
-	b, err := os.ReadFile(m.path())
-	must(t, err)
-	if exists(m.aside()) || string(b) != string(before) {
-		t.Errorf("the manifest put back is:\n%s", b)
-	}
-	entries, err := os.ReadDir(filepath.Dir(m.path()))
-	must(t, err)
-	if len(entries) != 1 {
-		t.Errorf("left beside the manifest: %v", entries)
-	}
-}
-
 func TestHoldExpires(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, scheduler)

@@ -44,6 +44,7 @@ func newAgent(config Config) (*agent, error) {
 	a.etcd.resume(restarted)
 	a.certificates = &certificates{pki: config.PKI, store: s}
 	a.certificates.resume()
+	a.letGoStrangers()
 	for _, c := range config.Components {
 		a.watchers[c.Name].resume(ctx, restarted)
 	}

@@ -128,8 +128,9 @@ func (w *watcher) stop(ctx context.Context, hold time.Duration) error {
 }
 
 // stopped waits for the end of a process that was told to end, and holds the
-// component down. Not before: a kubelet that is to leave a pod down asks it to end
-// once more, upon which an API server drops everything.
+// component down. Not before: without its shim, which reads what it writes, a process
+// that writes much on its way to the end would not come to it, and a unit would be asked
+// to end once more, upon which some drop everything.
 func (w *watcher) stopped(p *process, hold time.Duration) error {
 	if p != nil {
 		grace := time.NewTimer(stopGrace)
@@ -169,6 +170,8 @@ func (w *watcher) holdFor(d time.Duration) {
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(d, func() {
+		w.changing.Lock()
+		defer w.changing.Unlock()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.holding != timer {
@@ -202,6 +205,8 @@ func (w *watcher) endHold(ctx context.Context) error {
 
 // start ends a hold, and the back-off of a restart.
 func (w *watcher) start(ctx context.Context) error {
+	w.changing.Lock()
+	defer w.changing.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	held := w.held()

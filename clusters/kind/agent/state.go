@@ -45,6 +45,10 @@ type componentState struct {
 	// start to the kill.
 	CrashUntil time.Time     `json:"crashUntil,omitzero"`
 	CrashAfter time.Duration `json:"crashAfter,omitzero"`
+	// Shim is that of the process seen last, Stopped are those that are stopped or
+	// about to be.
+	Shim    shim   `json:"shim,omitzero"`
+	Stopped []shim `json:"stopped,omitempty"`
 }
 
 // store keeps the state in a file.

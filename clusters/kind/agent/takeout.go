@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -46,8 +47,10 @@ func (s *store) inForce() []string {
 }
 
 // TakeOut returns the shell script that ends the agent, where there is one, and removes
-// all that it consists of. What is in force then is healed by nobody.
+// all that it consists of. What is in force then is healed by nobody, but for this: pods
+// that are held down are let go, and one whose manifest was taken away gets it back.
 func TakeOut() string {
+	aside := filepath.Dir(manifest(manifests + "any.yaml").aside().path())
 	return `if [ -e ` + UnitPath + ` ]; then
 	systemctl disable --now ` + UnitName + `
 	rm -f ` + UnitPath + `
@@ -57,11 +60,23 @@ for p in /proc/[0-9]*; do
 	read -r name <$p/comm || continue
 	case "$name" in ` + commPrefix + `*) kill -9 ${p#/proc/};; esac
 done 2>/dev/null
+` + letGoScript + `
+mv ` + aside + `/*.yaml ` + manifests + ` 2>/dev/null
+rmdir ` + aside + ` 2>/dev/null
 rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast /run/holdfast ` + defaultDir + `
 for family in inet netdev; do nft delete table $family ` + table().Name + `; done 2>/dev/null
 true
 `
 }
+
+// letGoScript has all shims go on. One that was not stopped takes no notice.
+const letGoScript = `for p in /proc/[0-9]*; do
+	read -r name <$p/comm || continue
+	[ "$name" = ` + shimComm + ` ] && kill -CONT ${p#/proc/}
+done 2>/dev/null`
+
+// shimComm is what the kernel knows of a shim's name.
+const shimComm = "containerd-shim"
 
 // commPrefix begins the names that the kernel has for the agent, for what keeps it and for
 // what joins clients to it, of which it knows 15 characters.

@@ -41,7 +41,10 @@ func TestTakeOut(t *testing.T) {
 			t.Errorf("%s is not found by %s", comm, commPrefix)
 		}
 	}
-	for _, path := range []string{BinaryPath, ConnectPath, KeepPath, UnitPath, defaultDir} {
+	if !strings.HasPrefix(shimName, shimComm) || len(shimComm) != 15 {
+		t.Errorf("%s is not what the kernel makes of %s", shimComm, shimName)
+	}
+	for _, path := range []string{letGoScript, "/etc/kubernetes/" + asideDir, BinaryPath, ConnectPath, KeepPath, UnitPath, defaultDir} {
 		if !strings.Contains(TakeOut(), path) {
 			t.Errorf("%s stays", path)
 		}

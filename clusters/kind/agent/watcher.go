@@ -21,6 +21,10 @@ type watcher struct {
 	spec  Component
 	keep  keeper
 
+	// changing is held, and taken before mu, while the data of the component are
+	// changed: no hold ends meanwhile.
+	changing sync.Mutex
+
 	mu       sync.Mutex
 	proc     *process // nil where nothing runs
 	holding  *time.Timer
@@ -30,7 +34,8 @@ type watcher struct {
 }
 
 func newWatcher(s *store, spec Component) *watcher {
-	w := &watcher{store: s, spec: spec, keep: keeperOf(spec)}
+	w := &watcher{store: s, spec: spec}
+	w.keep = keeperOf(w)
 	s.read(func(st *state) {
 		if st.Components[spec.Name] == nil {
 			st.Components[spec.Name] = &componentState{}
@@ -45,7 +50,7 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if restarted {
-		w.note(func(st *componentState) { *st = componentState{HoldUntil: st.HoldUntil} })
+		w.note(func(st *componentState) { *st = componentState{HoldUntil: st.HoldUntil, Stopped: st.Stopped} })
 	}
 	saved := w.saved()
 	if left := time.Until(saved.HoldUntil); left > 0 && !restarted {
@@ -53,7 +58,10 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 			complain(fmt.Errorf("holding %s down again: %w", w.spec.Name, err))
 		}
 		w.holdFor(left)
-	} else if w.held() || w.spec.Manifest != "" { // a manifest may be aside without a note of it
+		if w.look(); w.proc != nil { // that agent had not come as far, or had asked it to end
+			_ = w.proc.signal(syscall.SIGKILL)
+		}
+	} else if w.held() || w.spec.Manifest != "" { // a shim may be stopped, or a manifest away, without a hold
 		if err := w.endHold(ctx); err != nil {
 			complain(err)
 			w.holdFor(retryPause)
@@ -112,14 +120,25 @@ func (w *watcher) look() {
 }
 
 // runs takes note of a process; with mu held. One that is started while the component
-// is held down is ended and counts for nothing: whoever started it had not heard yet.
+// is held down is ended and counts for nothing: whoever started it had not heard yet,
+// or has made another pod sandbox, whose shim is to start no further one.
 func (w *watcher) runs(p *process) {
 	w.proc = p
 	saved := w.saved()
 	known := saved.PID == p.pid && saved.StartTicks == p.ticks
 	p.stray = !known && !saved.HoldUntil.IsZero()
+	if saved.Shim != p.shim {
+		w.note(func(st *componentState) { st.Shim = p.shim })
+	}
 	switch {
 	case p.stray:
+		if w.keep.early() {
+			ctx, cancel := context.WithTimeout(context.Background(), keepLimit)
+			defer cancel()
+			if err := w.keep.hold(ctx); err != nil {
+				complain(fmt.Errorf("holding %s down: %w", w.spec.Name, err))
+			}
+		}
 		_ = p.signal(syscall.SIGKILL)
 	case !known:
 		began, err := procfs.Started(p.ticks)
