@@ -73,7 +73,7 @@ func work(dir, name string, todo []string) error {
 			cluster, broken = provider.Create(ctx, p.Parts[i].Cluster, clusters.Options{Dir: dir, LogDir: logs,
 				DataDir: filepath.Join(dir, dataPrefix+filepath.Base(logs)), Seed: p.Seed, Progress: progress})
 			if broken == nil {
-				if waited := observe.Calm(ctx, calmLimit); waited > 2*time.Second {
+				if waited := observe.Calm(ctx, calmLimit(provider)); waited > 2*time.Second {
 					progress(fmt.Sprintf("waited %s for the machine to calm down", waited.Round(time.Second)))
 				}
 			}
@@ -110,8 +110,13 @@ func work(dir, name string, todo []string) error {
 	return nil
 }
 
-// calmLimit is how long a new cluster is given until the machine is calm.
-const calmLimit = 5 * time.Second
+// calmLimit is how long a new cluster of a provider is given until the machine is calm.
+func calmLimit(p clusters.Provider) time.Duration {
+	if s, ok := p.(clusters.Settler); ok {
+		return s.Settling()
+	}
+	return 5 * time.Second
+}
 
 // dataPrefix begins the names of directories for data on disk, in the results directory.
 const dataPrefix = "data-"
