@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -41,6 +42,14 @@ type Sizer interface {
 	// Machines is how many control-plane nodes of the local provider would take as much
 	// of the processors and of the memory.
 	Machines(*Cluster) int
+}
+
+// Settler is the ability of a provider to tell how its clusters come to rest.
+type Settler interface {
+	// Settling is for how long one that is ready may go on with what its machines do
+	// first, such as starting pods: for so long it is waited at most until the processors
+	// have time to spare.
+	Settling() time.Duration
 }
 
 // Sweeper is the ability of a provider to end clusters that outlive the processes they

@@ -19,3 +19,11 @@ type LinkState struct {
 	// few of its ports.
 	Impairments []string `json:"impairments,omitempty"`
 }
+
+// ImpairmentChecker is the ability of a cluster to tell beforehand what Impair would
+// refuse, where that depends on more than the provider: on the kernel, or the host.
+type ImpairmentChecker interface {
+	// CheckImpairment returns nil where imp can be put on the links. The error is
+	// errors.ErrUnsupported where it never can.
+	CheckImpairment(ctx context.Context, links []Link, imp Impairment) error
+}

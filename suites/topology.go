@@ -3,9 +3,11 @@ package suites
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -46,6 +48,34 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 		}
 	}
 	return &c, c.Validate()
+}
+
+// AsItIs returns the scenarios with why they do not apply to a cluster that is taken as it
+// is and that stays: those that ask for another one than the run's, and those that do not
+// leave it as they found it.
+func AsItIs(all []*scenarios.Scenario) []*scenarios.Scenario {
+	apply := make([]*scenarios.Scenario, len(all))
+	for i, s := range all {
+		apply[i] = s
+		why := ""
+		switch {
+		case s.Missing != "":
+		case !s.Spec.Cluster.AsTheRun():
+			why = "it asks for a cluster of its own kind, and the run takes one over as it is"
+		case s.Spec.Cluster.Own || changesNodes(s):
+			why = "it does not leave the cluster as it found it, and the run takes one over that stays"
+		}
+		if why != "" {
+			copied := *s
+			copied.Missing = why
+			apply[i] = &copied
+		}
+	}
+	return apply
+}
+
+func changesNodes(s *scenarios.Scenario) bool {
+	return slices.ContainsFunc(s.Spec.Timeline, func(step scenarios.Step) bool { return step.Action != nil && engine.ChangesNodes(step.Action.Name) })
 }
 
 // Here returns the scenarios with what a provider lacks on this machine for the cluster

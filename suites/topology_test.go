@@ -41,6 +41,27 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// TestAsItIs: a cluster that stays is neither made over nor left without a node.
+func TestAsItIs(t *testing.T) {
+	wants := func(c scenarios.Topology, steps ...scenarios.Step) *scenarios.Scenario {
+		return &scenarios.Scenario{Spec: scenarios.Spec{Cluster: c, Timeline: steps}}
+	}
+	missing := &scenarios.Scenario{Missing: "no way"}
+	all := []*scenarios.Scenario{
+		wants(scenarios.Topology{}, scenarios.Step{Wait: "1s"}, scenarios.Step{Action: &scenarios.Action{Name: "ready"}}),
+		wants(scenarios.Topology{ExtraArgs: map[string]map[string]string{"etcd": {"election-timeout": "2000"}}}),
+		wants(scenarios.Topology{Own: true}), wants(scenarios.Topology{}, scenarios.Step{Action: &scenarios.Action{Name: "add-node", ID: "x"}}), missing,
+	}
+	for i, want := range []string{"", "a cluster of its own kind", "as it found it", "as it found it", "no way"} {
+		if why := AsItIs(all)[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
+			t.Errorf("scenario %d: %q, want %q", i, why, want)
+		}
+	}
+	if all[1].Missing != "" {
+		t.Error("a scenario itself was changed")
+	}
+}
+
 // TestHere: what a machine cannot do for a scenario is not applicable, not an error.
 func TestHere(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // nothing is installed

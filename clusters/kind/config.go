@@ -187,7 +187,11 @@ func kubeadmPatches(spec *clusters.Cluster, balancer netip.Addr) ([]string, erro
 	if err := add(cluster); err != nil {
 		return nil, err
 	}
-	return all, add(map[string]any{"kind": "KubeletConfiguration", "failCgroupV1": false})
+	kubelet, err := kubeletPatch(spec)
+	if err != nil {
+		return nil, err
+	}
+	return all, add(kubelet)
 }
 
 // patchesFrom has kubeadm patch the static pods that it writes on a node.
@@ -248,6 +252,9 @@ func cannot(spec *clusters.Cluster) error {
 		return fmt.Errorf("a balancer of etcd members cannot be had on kind")
 	case s.EtcdVersion != "":
 		return fmt.Errorf("the version of etcd cannot be chosen on kind: kubeadm does, by that of Kubernetes")
+	}
+	if _, err := nodeLease(spec); err != nil {
+		return err
 	}
 	for c, how := range s.Election {
 		if how != clusters.ElectionLease {

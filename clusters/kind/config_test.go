@@ -85,6 +85,37 @@ func TestOldConfiguration(t *testing.T) {
 	}
 }
 
+// What scenarios say of kwok is meant for whoever sends heartbeats: kubelets here.
+func TestNodeLease(t *testing.T) {
+	spec := clusters.Default()
+	patches := func() string {
+		t.Helper()
+		all, err := kubeadmPatches(spec, netip.MustParseAddr("10.88.0.250"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(all, "---\n")
+	}
+	if all := patches(); strings.Contains(all, "nodeLease") || strings.Contains(all, "nodeStatus") {
+		t.Errorf("kubelets are told what nobody asked for:\n%s", all)
+	}
+	for seconds, status := range map[string]string{"4": "4s", "40": "10s"} {
+		spec.Spec.ExtraArgs = clusters.ExtraArgs{framework.Kwok: {leaseFlag: seconds}}
+		all := patches()
+		for _, part := range []string{"kind: KubeletConfiguration", "nodeLeaseDurationSeconds: " + seconds + "\n", "nodeStatusUpdateFrequency: " + status + "\n", "nodeStatusReportFrequency: 5m0s\n"} {
+			if !strings.Contains(all, part) {
+				t.Errorf("no %q in:\n%s", part, all)
+			}
+		}
+	}
+	for _, bad := range []string{"", "0", "4s", "-1"} {
+		spec.Spec.ExtraArgs = clusters.ExtraArgs{framework.Kwok: {leaseFlag: bad}}
+		if err := cannot(spec); err == nil || !strings.Contains(err.Error(), "--"+leaseFlag+"="+bad) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
 func TestCannot(t *testing.T) {
 	for name, change := range map[string]func(*clusters.Spec){
 		"balancer":      func(s *clusters.Spec) { s.LoadBalancer.Kind = clusters.BalancerHAProxy },
@@ -92,6 +123,7 @@ func TestCannot(t *testing.T) {
 		"etcd members":  func(s *clusters.Spec) { s.EtcdBalancer = clusters.EtcdBalancerAffinity },
 		"version":       func(s *clusters.Spec) { s.EtcdVersion = "v3.6.1" },
 		"version of":    func(s *clusters.Spec) { s.Nodes[1].EtcdVersion = "v3.6.1" },
+		"--cidr":        func(s *clusters.Spec) { s.ExtraArgs = clusters.ExtraArgs{framework.Kwok: {"cidr": "10.9.0.0/16"}} },
 		"disk":          func(s *clusters.Spec) { s.Nodes[1].Disk = clusters.DiskFUSE },
 		"kube-scheduler": func(s *clusters.Spec) {
 			s.Election = map[framework.Component]clusters.Election{framework.Scheduler: clusters.ElectionSupervisor}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -26,6 +27,7 @@ type Provider struct{}
 var (
 	_ clusters.Provider = Provider{}
 	_ clusters.Sizer    = Provider{}
+	_ clusters.Settler  = Provider{}
 	_ clusters.Sweeper  = Provider{}
 	_ clusters.Remover  = Provider{}
 )
@@ -44,6 +46,13 @@ func (Provider) Lacks(c *clusters.Cluster) string {
 // Machines implements clusters.Sizer: a worker is a machine like the others, and each has
 // a kubelet and a container runtime.
 func (Provider) Machines(c *clusters.Cluster) int { return len(c.Spec.Nodes) + c.Spec.Workers }
+
+// settling is what images that are unpacked and pods of the system that start take on two
+// processors, several times over.
+const settling = time.Minute
+
+// Settling implements clusters.Settler.
+func (Provider) Settling() time.Duration { return settling }
 
 // Prepare implements clusters.Provider: it starts an engine where there is none, and
 // gets images into it.

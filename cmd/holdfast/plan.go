@@ -36,6 +36,8 @@ type plan struct {
 	// Cluster is the run's own; those of parts are it with what their scenarios
 	// ask for.
 	Cluster *clusters.Cluster `json:"cluster"`
+	// Attach tells that Cluster is one that somebody else has made and that stays.
+	Attach bool `json:"attach,omitempty"`
 	// Parts are begun in turn, as many at a time as Parallel says. Expected is about
 	// how long that takes, in nanoseconds.
 	Parts     []part                `json:"parts"`

@@ -33,6 +33,7 @@ func newRunCommand() *cobra.Command {
 		out      string
 		dryRun   bool
 		parallel int
+		attach   string
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -46,11 +47,17 @@ to --parallel clusters run side by side, each with about 1.6 GiB for three nodes
 and a core while it has traffic. Where that overloads the machine, so that a verdict
 is lost, the scenario is repeated at the end with nothing beside it.
 
+With --attach the run takes over a cluster that somebody else has made, and lets go of
+it in the end: agents are taken out, and what the traffic made is deleted. Scenarios
+that ask for another cluster, or that change which nodes there are, do not apply. The
+cluster is put under faults, and is out of service meanwhile.
+
 Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		Example: `  holdfast run                             # profile core
   holdfast run --profile smoke --out results/smoke
   holdfast run --scenario 'etcd-*' --nodes 5
   holdfast run -f mine.yaml --cluster cluster.yaml
+  holdfast run --provider kind --attach theirs
   holdfast run --profile core --dry-run`,
 		Args: cobra.NoArgs,
 	}
@@ -62,15 +69,16 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is printed)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
+	flags.StringVar(&attach, "attach", "", "name of a cluster that there is and that is to be taken over for the run, with the provider kind")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	output := addOutputFlag(cmd)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		spec, err := f.cluster()
+		provider, err := providerNamed(f.provider)
 		if err != nil {
 			return err
 		}
-		provider, err := providerNamed(f.provider)
+		spec, err := f.clusterOrAttach(cmd, provider, attach)
 		if err != nil {
 			return err
 		}
@@ -78,7 +86,9 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if err != nil {
 			return exitWith(exitUsage, err)
 		}
-		chosen = suites.Here(provider, spec, chosen)
+		if chosen = suites.Here(provider, spec, chosen); attach != "" {
+			chosen = suites.AsItIs(chosen)
+		}
 		if len(globs)+len(files) > 0 {
 			profile = ""
 		}
@@ -86,8 +96,12 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			seed = randomSeed()
 		}
 		p := &plan{Run: fmt.Sprintf("%s-%08x", time.Now().UTC().Format("20060102T150405Z"), uint32(seed)), Provider: provider.Name(),
-			Profile: profile, Seed: seed, Harness: holdfastVersion(), Started: time.Now(), Command: os.Args, Cluster: spec, Scenarios: chosen, Machine: machineInfo()}
+			Profile: profile, Seed: seed, Harness: holdfastVersion(), Started: time.Now(), Command: os.Args, Cluster: spec, Attach: attach != "", Scenarios: chosen, Machine: machineInfo()}
 		switch {
+		case attach != "" && flags.Changed("parallel") && parallel != 1:
+			return usageError("--parallel %d: with --attach there is one cluster", parallel)
+		case attach != "":
+			parallel = 1
 		case !flags.Changed("parallel"):
 			memory, _ := freeMemory() // 0 is not known
 			machines := len(spec.Spec.Nodes)
@@ -115,8 +129,10 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		for _, one := range p.Parts {
 			all = append(all, one.Cluster)
 		}
-		if err := prepare(cmd.Context(), provider, shown, all...); err != nil {
-			return err
+		if !p.Attach {
+			if err := prepare(cmd.Context(), provider, shown, all...); err != nil {
+				return err
+			}
 		}
 		if err := os.MkdirAll(filepath.Join(out, "logs"), 0o755); err != nil {
 			return fmt.Errorf("making the results directory: %w; name another one with --out", err)
@@ -126,7 +142,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if err := savePlan(out, p); err != nil {
 			return err
 		}
-		problem := p.carryOut(cmd.Context(), out, shown)
+		problem := errors.Join(p.carryOut(cmd.Context(), out, shown), p.letGo(cmd.Context(), provider))
 		p.Ended = time.Now()
 		d, err := deriveFrom(p, out)
 		if err == nil && problem == nil && p.Parallel > 1 && len(suites.Starved(d.results)) > 0 {

@@ -17,10 +17,12 @@ import (
 type clusterFlags struct {
 	file, provider, name, kubernetes, etcd, balancer, data, disk string
 	nodes                                                        int
+	fileFlag                                                     string // its name
 }
 
 func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags := cmd.Flags()
+	f.fileFlag = fileFlag
 	flags.StringVarP(&f.file, fileFlag, shorthand, "", "cluster file (YAML); the flags below override it")
 	flags.StringVar(&f.provider, "provider", "local", "where the cluster is made: "+providerNames())
 	flags.StringVar(&f.name, "name", "", "name of the cluster")
@@ -183,7 +185,7 @@ func (f *clusterFlags) describe(cmd *cobra.Command, provider clusters.Provider, 
 	if !ok {
 		return nil, usageError("--attach: the provider %s makes its clusters itself; say --provider kind", f.provider)
 	}
-	for _, flag := range []string{"file", "name", "nodes", "kubernetes", "etcd", "lb", "data", "disk"} {
+	for _, flag := range []string{f.fileFlag, "name", "nodes", "kubernetes", "etcd", "lb", "data", "disk"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, usageError("--%s: with --attach the cluster is taken over as it is, under its own name", flag)
 		}

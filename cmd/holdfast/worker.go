@@ -66,14 +66,13 @@ func work(dir, name string, todo []string) error {
 	env := &suites.Env{
 		Cluster: func(ctx context.Context) (framework.Cluster, error) {
 			began := time.Now()
-			var logs string
-			if logs, broken = newLogs(dir, name); broken != nil {
-				return nil, broken
+			if p.Attach {
+				cluster, broken = takeOver(ctx, provider, p.Parts[i].Cluster, progress)
+			} else {
+				cluster, broken = create(ctx, provider, p, i, dir, progress)
 			}
-			cluster, broken = provider.Create(ctx, p.Parts[i].Cluster, clusters.Options{Dir: dir, LogDir: logs,
-				DataDir: filepath.Join(dir, dataPrefix+filepath.Base(logs)), Seed: p.Seed, Progress: progress})
 			if broken == nil {
-				if waited := observe.Calm(ctx, calmLimit); waited > 2*time.Second {
+				if waited := observe.Calm(ctx, calmLimit(provider)); waited > 2*time.Second {
 					progress(fmt.Sprintf("waited %s for the machine to calm down", waited.Round(time.Second)))
 				}
 			}
@@ -110,8 +109,23 @@ func work(dir, name string, todo []string) error {
 	return nil
 }
 
-// calmLimit is how long a new cluster is given until the machine is calm.
-const calmLimit = 5 * time.Second
+// create makes the cluster of a part of the plan.
+func create(ctx context.Context, provider clusters.Provider, p *plan, i int, dir string, progress func(string)) (clusters.Made, error) {
+	logs, err := newLogs(dir, p.Parts[i].Name)
+	if err != nil {
+		return nil, err
+	}
+	return provider.Create(ctx, p.Parts[i].Cluster, clusters.Options{Dir: dir, LogDir: logs,
+		DataDir: filepath.Join(dir, dataPrefix+filepath.Base(logs)), Seed: p.Seed, Progress: progress})
+}
+
+// calmLimit is how long a new cluster of a provider is given until the machine is calm.
+func calmLimit(p clusters.Provider) time.Duration {
+	if s, ok := p.(clusters.Settler); ok {
+		return s.Settling()
+	}
+	return 5 * time.Second
+}
 
 // dataPrefix begins the names of directories for data on disk, in the results directory.
 const dataPrefix = "data-"

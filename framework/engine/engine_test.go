@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
@@ -243,6 +244,35 @@ func TestUnproven(t *testing.T) {
 				t.Errorf("no steady state after: %+v", run.Steadies)
 			}
 		})
+	}
+}
+
+// Where the cluster lacks what a later injection takes, nothing is injected at all, and
+// every check about an injection is not applicable.
+func TestForesee(t *testing.T) {
+	t.Parallel()
+	c := newFake(t)
+	run, err := carryOut(t.Context(), t, c, Options{},
+		Step{Action: &Action{Name: "ready"}},
+		kill("a", "node-1"),
+		Step{Heal: "a"},
+		Step{Inject: &Inject{ID: "b", Fault: "freeze", Target: "scheduler/node-2"}},
+		Step{Heal: "b"},
+	)
+	if err != nil || !run.Complete || run.End.Error != "" {
+		t.Fatal(err, run.End)
+	}
+	if got := faults(run); len(got) != 1 || !strings.HasPrefix(got[0], "b failed") || run.Faults[0].V.Missing != "Freezer" || run.Faults[0].V.Node != "node-2" {
+		t.Errorf("recorded %q, %+v", got, run.Faults)
+	}
+	if c.nodes[0].killed > 0 || !contains(phases(run), "action ready") || contains(phases(run), "heal a") {
+		t.Errorf("%d kills; %q", c.nodes[0].killed, phases(run))
+	}
+	run.Meta.Checks = []record.Check{{Requirement: "HA-LE-002", Judge: "takeover", Fault: "a", Bound: "L"}, {Requirement: "HA-LE-004", Judge: "stops-acting", Fault: "b", Bound: "R"}}
+	for _, result := range judge.Evaluate(run)[:2] {
+		if result.Verdict != judge.NotApplicable || !strings.Contains(result.Sentence, "Freezer") {
+			t.Errorf("%s: %s: %s", result.Requirement, result.Verdict, result.Sentence)
+		}
 	}
 }
 

@@ -38,8 +38,7 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	err := r.change(limited, a, &change)
 	if err != nil {
 		change.Phase, change.Error = record.NodeFailed, err.Error()
-		var missing *fault.MissingAbility
-		if errors.As(err, &missing) {
+		if missing := missingAbility(err); missing != nil {
 			change.Missing = missing.Ability
 		}
 		r.say("%s failed: %v", a.Name, err)

@@ -132,6 +132,7 @@ type run struct {
 	observers *observe.Observers
 
 	injections []*inForce        // in the order of injection
+	foreseen   bool              // it is known that they can all be injected
 	traffic    *workload.Traffic // nil where it is off
 	recovery   recovery
 	added      []addedNode // in the order of joining

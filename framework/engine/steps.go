@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,11 @@ func (r *run) step(ctx context.Context, i int, s Step) error {
 func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	limited, cancel := context.WithTimeout(ctx, injectLimit)
 	defer cancel()
+	if !r.foreseen {
+		if lacks, err := r.foresee(limited, i); lacks || err != nil {
+			return cmp.Or(err, errUnproven)
+		}
+	}
 	entry := record.Fault{ID: in.ID, Name: in.Fault, Target: in.Target, Params: in.Params, Phase: record.FaultInjected, Called: r.w.Now()}
 	ttl, err := r.ttl(i, in)
 	if err != nil {
@@ -103,8 +109,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	}
 	if err != nil {
 		entry.Phase, entry.Error = record.FaultFailed, err.Error()
-		var missing *fault.MissingAbility
-		if errors.As(err, &missing) {
+		if missing := missingAbility(err); missing != nil {
 			entry.Missing = missing.Ability
 		}
 		r.say("injecting %s failed: %v", in.ID, err)

@@ -29,6 +29,23 @@ type Fault interface {
 	Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error)
 }
 
+// asker is a fault that has to ask the cluster whether it can be injected.
+type asker interface {
+	ask(ctx context.Context, c framework.Cluster, t Target, p Params) error
+}
+
+// Possible is Check, and asks the cluster where the fault has to know more than that. It
+// touches nothing.
+func Possible(ctx context.Context, f Fault, c framework.Cluster, t Target, p Params) error {
+	if err := f.Check(c, t, p); err != nil {
+		return err
+	}
+	if a, ok := f.(asker); ok {
+		return a.ask(ctx, c, t, p)
+	}
+	return nil
+}
+
 // Doc describes a fault.
 type Doc struct {
 	Summary string `json:"summary"`

@@ -101,7 +101,7 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 	var handle string
 	ask := func(ctx context.Context) (err error) {
 		handle, err = x.network.Impair(ctx, x.links, x.asked, x.ttl)
-		return err
+		return x.unsupported(err)
 	}
 	restore := func(ctx context.Context) error {
 		if handle == "" {
@@ -134,6 +134,15 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but %s", i.proof.What, dead)
 	}
 	return i, nil
+}
+
+// unsupported makes a missing ability of an error that says that the network cannot do
+// what is asked of it; any other one it returns as it is.
+func (x *impairment) unsupported(err error) error {
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return &MissingAbility{Ability: "NetworkFaulter", Of: "cluster " + x.cluster.Name(), For: "fault " + x.fault, Why: err.Error()}
 }
 
 // knock sends packets from the harness along the links that are its own, where

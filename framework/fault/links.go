@@ -78,6 +78,19 @@ func (f *linkFault) Inject(ctx context.Context, c framework.Cluster, t Target, p
 	return x.inject(ctx)
 }
 
+// ask implements asker.
+func (f *linkFault) ask(ctx context.Context, c framework.Cluster, t Target, p Params) error {
+	x, err := f.impairment(c, t, p)
+	if err != nil {
+		return err
+	}
+	checker, ok := c.(framework.ImpairmentChecker)
+	if !ok {
+		return nil
+	}
+	return x.unsupported(checker.CheckImpairment(ctx, x.links, x.asked))
+}
+
 func (f *linkFault) impairment(c framework.Cluster, t Target, p Params) (*impairment, error) {
 	if err := checkParams(f, p); err != nil {
 		return nil, err

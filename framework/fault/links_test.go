@@ -1,7 +1,9 @@
 package fault
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -253,5 +255,48 @@ func TestOverlappingImpairments(t *testing.T) {
 				t.Error("an impairment is left")
 			}
 		})
+	}
+}
+
+// limitedCluster cannot put delays on its links.
+type limitedCluster struct{ *fakeCluster }
+
+func (c limitedCluster) CheckImpairment(_ context.Context, links []framework.Link, imp framework.Impairment) error {
+	if imp.Delay > 0 && len(links) > 0 {
+		return fmt.Errorf("the link from %s: %w", links[0].From, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+func (c limitedCluster) Impair(ctx context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
+	if err := c.CheckImpairment(ctx, links, imp); err != nil {
+		return "", err
+	}
+	return c.fakeCluster.Impair(ctx, links, imp, ttl)
+}
+
+// What the network cannot do is a missing ability, and is known beforehand.
+func TestUnsupportedImpairment(t *testing.T) {
+	c := limitedCluster{newFake(framework.APIServer)}
+	target, p := wholeTarget("node-2"), Params{TTL: ttl}
+	if err := Possible(t.Context(), Cut, c, target, p); err != nil {
+		t.Error(err)
+	}
+	before := Possible(t.Context(), Latency, c, target, p)
+	_, then := Latency.Inject(t.Context(), c, target, p)
+	for _, err := range []error{before, then} {
+		var missing *MissingAbility
+		if !errors.As(err, &missing) || missing.Ability != "NetworkFaulter" || !strings.Contains(err.Error(), "the link from node-2") {
+			t.Errorf("%v", err)
+		}
+	}
+	if c.asked != 0 {
+		t.Errorf("the network was asked for %d impairments", c.asked)
+	}
+	if err := Possible(t.Context(), Latency, c.fakeCluster, target, p); err != nil {
+		t.Errorf("where nobody can tell beforehand: %v", err)
+	}
+	if err := Possible(t.Context(), Latency, c, target, Params{}); err == nil {
+		t.Error("what Check refuses is possible")
 	}
 }

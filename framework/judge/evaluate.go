@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -142,8 +143,8 @@ func (c *court) hear(check record.Check, bound *Bound) finding {
 		ids = append([]string{check.Fault}, ids...)
 	}
 	for _, id := range ids {
-		if inj := c.faults[id]; inj != nil && inj.injected == nil && inj.failed != nil && inj.failed.Missing != "" {
-			return finding{verdict: NotApplicable, sentence: fmt.Sprintf("the fault %q cannot be injected into this cluster: %s", id, inj.failed.Error)}
+		if reason := c.impossible(id); reason != "" {
+			return finding{verdict: NotApplicable, sentence: reason}
 		}
 		if problem := unproven(id, c.faults[id]); problem != "" {
 			return inconclusive("%s", problem)
@@ -170,6 +171,34 @@ func (c *court) baseline() string {
 	}
 	if !seen {
 		return "the baseline was not checked: the record has no steady-state check before the experiment"
+	}
+	return ""
+}
+
+// impossible says why a fault was not injected into a cluster that lacks an ability for
+// it, or for something else in the same experiment, which ended there; empty where that
+// is not why.
+func (c *court) impossible(id string) string {
+	lacks := func(inj *injection) bool {
+		return inj != nil && inj.injected == nil && inj.failed != nil && inj.failed.Missing != ""
+	}
+	inj := c.faults[id]
+	switch {
+	case lacks(inj):
+		return fmt.Sprintf("the fault %q cannot be injected into this cluster: %s", id, inj.failed.Error)
+	case inj != nil:
+		return ""
+	}
+	const before = "the fault %q was not injected, since this cluster cannot have %s: %s"
+	for _, other := range slices.Sorted(maps.Keys(c.faults)) {
+		if lacks(c.faults[other]) {
+			return fmt.Sprintf(before, id, fmt.Sprintf("the fault %q of the same scenario", other), c.faults[other].failed.Error)
+		}
+	}
+	for _, n := range c.run.Nodes {
+		if n.V.Phase == record.NodeFailed && n.V.Missing != "" {
+			return fmt.Sprintf(before, id, "the change of nodes that comes before", n.V.Error)
+		}
 	}
 	return ""
 }

@@ -95,6 +95,23 @@ func TestRulesForAll(t *testing.T) {
 				r.Faults[0].V.Phase, r.Faults[0].V.Error, r.Faults[0].V.Missing = record.FaultFailed, "needs the ability Killer", "Killer"
 			})
 		}},
+		{name: "ability for another fault missing", want: NotApplicable, says: `the fault "kill" was not injected, since this cluster cannot have the fault "cold" of the same scenario: needs the ability Freezer`, story: func() *story {
+			return removed().change(func(r *record.Run) {
+				r.Faults = r.Faults[:1]
+				r.Faults[0].V.ID, r.Faults[0].V.Phase, r.Faults[0].V.Error, r.Faults[0].V.Missing = "cold", record.FaultFailed, "needs the ability Freezer", "Freezer"
+			})
+		}},
+		{name: "ability for a later fault missing", want: Pass, story: func() *story {
+			return removed().change(func(r *record.Run) {
+				r.Faults = append(r.Faults, record.Timed[record.Fault]{At: r.Faults[1].At + 1, V: record.Fault{ID: "cold", Phase: record.FaultFailed, Missing: "Freezer"}})
+			})
+		}},
+		{name: "ability for a change of nodes missing", want: NotApplicable, says: `the fault "kill" was not injected, since this cluster cannot have the change of nodes that comes before: needs the ability Scaler`, story: func() *story {
+			return removed().change(func(r *record.Run) {
+				r.Faults = nil
+				r.Nodes = append(r.Nodes, record.Timed[record.NodeChange]{V: record.NodeChange{Phase: record.NodeFailed, Error: "needs the ability Scaler", Missing: "Scaler"}})
+			})
+		}},
 		{name: "no proof of effect", want: Inconclusive, says: "(kill of kube-apiserver on node-2) had no proof of effect: gone", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Faults[0].V.Proven = false })
 		}},

@@ -188,6 +188,11 @@ func (m *matter) isNode(name string) bool {
 	return slices.ContainsFunc(m.run.Meta.Nodes, func(n record.Node) bool { return n.Name == name })
 }
 
+// wasNode tells whether there ever was such a control-plane node.
+func (m *matter) wasNode(name string) bool {
+	return slices.ContainsFunc(nodeLives(m.run), func(n nodeLife) bool { return n.Name == name })
+}
+
 // nodesWith returns the nodes that are meant to run a component.
 func (m *matter) nodesWith(component string) []record.Node {
 	var nodes []record.Node

@@ -134,6 +134,18 @@ func TestNodesReady(t *testing.T) {
 			a.fault("early", "kill", "node-1", "etcd", 3.5, 8)
 			return a.sorted()
 		}},
+		{name: "a control-plane node not ready", want: Pass, says: "All 2 worker nodes stayed ready", story: func() *story {
+			a := petstore()
+			a.node(1, "node-2", "True")
+			a.heartbeats("node-2", 1, 10)
+			a.node(25, "node-2", "Unknown")
+			return a.sorted()
+		}},
+		{name: "no nodes but control-plane nodes", want: Inconclusive, says: "no worker node", story: func() *story {
+			a := &application{story: newStory().fault("lost", "kill", "node-2", "", 10, 40)}
+			a.node(1, "node-2", "True")
+			return a.sorted()
+		}},
 		{name: "no nodes", want: Inconclusive, says: "no worker node", story: func() *story { return newStory().fault("lost", "kill", "node-2", "", 10, 40) }},
 	})
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // probeNamespace holds one ConfigMap for each prober.
-const probeNamespace = "holdfast-probes"
+const probeNamespace = workload.ProbeNamespace
 
 // configMaps is where they are.
 const configMaps = "/api/v1/namespaces/" + probeNamespace + "/configmaps"

@@ -45,6 +45,8 @@ const initialEnd = "k8s.io/initial-events-end"
 type watched struct {
 	id     string // empty for one that was refused
 	status int
+	// agreed tells that the server ended it as agreed, or the client did.
+	agreed bool
 	// from is the version to resume from, empty where nothing that the client was
 	// told makes one.
 	from string
@@ -111,7 +113,7 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	entry.Error = client.Shorten(why(ctx, err))
 	entry.Purpose = lastPurpose(ctx, err)
 	phase(record.WatchEnded)
-	result.status = entry.Status
+	result.status, result.agreed = entry.Status, ctx.Err() != nil || errors.Is(err, io.EOF)
 	return result
 }
 

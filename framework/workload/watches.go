@@ -22,7 +22,9 @@ const (
 
 // watches is the profile of clients that watch the registers: all, one, or a
 // group of them; from the version of a list, from none, or with a streaming
-// list. A watch that ended is resumed through another entrance.
+// list. A watch that ended is resumed through another entrance, and the first client of
+// each entrance comes back to it: there is hardly a moment in which nobody watches
+// through one of them.
 type watches struct {
 	t        *Traffic
 	settings WatchSettings
@@ -48,7 +50,7 @@ func newWatches(t *Traffic) *watches {
 func (p *watches) start() error {
 	for at, e := range p.t.cfg.Cluster.Entrances() {
 		for i := range p.settings.ClientsPerEntrance {
-			w := &watcher{watches: p, at: at, random: p.t.random()}
+			w := &watcher{watches: p, at: at, home: at, settled: i == 0 && p.settings.ClientsPerEntrance > 1, random: p.t.random()}
 			if err := w.open(p.t.cfg.Cluster.Entrances(), fmt.Sprintf("%s/%s/%d", ProfileWatches, e.Name, i)); err != nil {
 				return err
 			}
@@ -91,10 +93,13 @@ const (
 // watcher is one client of the profile.
 type watcher struct {
 	*watches
-	ways   []*registers // one for each entrance
-	at     int          // the entrance of the next watch
-	random *rand.Rand
-	seen   progress // of the present story
+	ways []*registers // one for each entrance
+	at   int          // the entrance of the next watch
+	// settled comes back home, where it began, whenever a watch has ended as agreed.
+	settled bool
+	home    int
+	random  *rand.Rand
+	seen    progress // of the present story
 }
 
 func (w *watcher) open(entrances []framework.Entrance, name string) error {
@@ -128,7 +133,7 @@ func (w *watcher) story() (over bool) {
 		if listed && q.from == "" {
 			l := w.ways[w.at].list(w.last, listing{match: record.MatchUnset, group: q.group})
 			if l.Outcome != record.OK {
-				w.move()
+				w.move(false)
 				client.Pause(w.last, watchPause)
 				continue
 			}
@@ -149,7 +154,7 @@ func (w *watcher) story() (over bool) {
 		case result.id != "" && result.from != "":
 			q.from, q.resumes, q.initial = result.from, result.id, false
 		}
-		w.move()
+		w.move(result.agreed)
 		client.Pause(w.last, watchPause)
 	}
 	return false
@@ -217,9 +222,12 @@ func (w *watcher) done(q watching) bool {
 	return w.isStopping() && w.seen.shows(w.t.registers.last(q.key, q.group))
 }
 
-// move goes to another entrance.
-func (w *watcher) move() {
-	if n := len(w.ways); n > 1 {
+// move goes to another entrance. Who is settled goes home where the last watch has ended
+// as agreed, and stays there.
+func (w *watcher) move(agreed bool) {
+	if w.settled && agreed {
+		w.at = w.home
+	} else if n := len(w.ways); n > 1 {
 		w.at = (w.at + 1 + w.random.IntN(n-1)) % n
 	}
 }

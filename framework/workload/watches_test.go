@@ -144,6 +144,61 @@ func TestWatches(t *testing.T) {
 	checkFinal(t, sorts, 15)
 }
 
+// The first client of each entrance stays with it, goes elsewhere when its watch breaks or
+// is refused, and comes back.
+func TestWatchesAtHome(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 3)
+	noDeletions(c)
+	w, read := recording(t)
+	traffic, err := Start(t.Context(), Config{Cluster: c, Profiles: []string{ProfileRegisters, ProfileWatches},
+		Registers: RegisterSettings{Interval: 10 * time.Millisecond}, Watches: WatchSettings{Lifetime: 200 * time.Millisecond}}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := func(what string) {
+		t.Helper()
+		from := traffic.watches.Load()
+		waitFor(t, what, func() bool { return traffic.watches.Load() > from+60 })
+	}
+	more("watches")
+	broken := w.Now()
+	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") == "" {
+			return false
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	})
+	more("watches elsewhere")
+	back := w.Now()
+	c.Server(0).Hook(nil)
+	more("watches again")
+	traffic.Stop()
+	at := map[string]int{} // watches of the first client of node-1
+	for _, o := range read().Watches {
+		settled := strings.HasSuffix(o.V.Client, "/0")
+		here := "/" + o.V.Entrance + "/"
+		switch {
+		case o.V.Phase != record.WatchOpened:
+		case settled && !strings.Contains(o.V.Client, "/node-1/") && !strings.Contains(o.V.Client, here):
+			t.Errorf("%s watches through %s", o.V.Client, o.V.Entrance)
+		case settled && strings.Contains(o.V.Client, "/node-1/"):
+			phase := "before"
+			if o.V.Called > back {
+				phase = "after"
+			} else if o.V.Called > broken {
+				phase = "broken"
+			}
+			at[phase+here]++
+		}
+	}
+	if at["before/node-1/"] == 0 || at["before/node-2/"]+at["before/node-3/"] > 0 ||
+		at["broken/node-2/"]+at["broken/node-3/"] == 0 || at["after/node-1/"] == 0 {
+		t.Errorf("the first client of node-1 watched through %v", at)
+	}
+}
+
 // Whoever resumes too late lists anew, and the record says so.
 func TestWatchGone(t *testing.T) {
 	t.Parallel()

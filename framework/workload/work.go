@@ -25,7 +25,10 @@ const published = "kube-root-ca.crt"
 
 // namespace is one of the profile's own: what comes and goes in it is in no list
 // and no watch of the registers.
-func (p work) namespace() string { return p.t.cfg.Namespace + "-work" }
+func (p work) namespace() string { return workNamespace(p.t.cfg.Namespace) }
+
+// workNamespace is that of the work beside the traffic in a namespace.
+func workNamespace(traffic string) string { return traffic + "-work" }
 
 func (p work) start() error {
 	setup, cancel := context.WithTimeout(p.t.ctx, setupLimit)

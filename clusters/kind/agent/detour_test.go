@@ -22,7 +22,7 @@ func detourLab(t *testing.T) *lab {
 		}
 		return nil
 	})
-	if err := l.network.Support(t.Context(), framework.Impairment{Delay: time.Millisecond}); err != nil {
+	if err := l.network.CheckImpairment(t.Context(), []framework.Link{link(node1)}, framework.Impairment{Delay: time.Millisecond}); err != nil {
 		t.Skip(err)
 	}
 	return l

@@ -58,8 +58,8 @@
 // the user-space switch of package vnet, through which the agent leads the frames of a
 // link: it needs no netem and measures what it does. It needs a kernel with
 // nft_fwd_netdev and CONFIG_NETFILTER_EGRESS (5.16), and TAP devices or packet sockets;
-// elsewhere it is refused with errors.ErrUnsupported, and the reason. See
-// Network.Support.
+// elsewhere the agent at the other end does it. Where neither can it is refused with
+// errors.ErrUnsupported, and the reason: see Network.CheckImpairment.
 //
 // # Tests
 //

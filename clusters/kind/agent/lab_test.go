@@ -79,7 +79,7 @@ func newLab(t *testing.T, agents int) *lab {
 	}
 	l.network = NewNetwork("lab", parties)
 	must(t, l.network.Meet(t.Context()))
-	if err := l.network.Support(t.Context(), framework.Impairment{Cut: true}); err != nil {
+	if err := l.network.CheckImpairment(t.Context(), []framework.Link{link(node1)}, framework.Impairment{Cut: true}); err != nil {
 		t.Skip(err)
 	}
 	return l

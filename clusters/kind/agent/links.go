@@ -28,8 +28,8 @@ type Party struct {
 }
 
 // Network has the abilities of framework on the network between parties. A link is
-// impaired by the receiver's agents, and by the sender's where the receiver has none
-// or they cannot be reached.
+// impaired by the receiver's agents, and by the sender's where the receiver has none,
+// they cannot be reached, or they cannot do what is asked for.
 type Network struct {
 	cluster string
 
@@ -40,8 +40,9 @@ type Network struct {
 }
 
 var (
-	_ framework.NetworkFaulter = (*Network)(nil)
-	_ framework.LinkReporter   = (*Network)(nil)
+	_ framework.NetworkFaulter    = (*Network)(nil)
+	_ framework.LinkReporter      = (*Network)(nil)
+	_ framework.ImpairmentChecker = (*Network)(nil)
 )
 
 // NewNetwork returns the network between parties. Meet must come before the first
@@ -83,12 +84,10 @@ func (n *Network) Meet(ctx context.Context) error {
 	})
 }
 
-// Support says why an impairment cannot be put on any link, by an error that is
-// errors.ErrUnsupported, or why that cannot be found out; nil where it can.
-func (n *Network) Support(ctx context.Context, imp framework.Impairment) error {
-	return n.each(n.agents(), func(c *Client) error {
-		return c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "asking for what its links can suffer", &request{Impairment: imp}, nil)
-	})
+// CheckImpairment implements framework.ImpairmentChecker.
+func (n *Network) CheckImpairment(ctx context.Context, links []framework.Link, imp framework.Impairment) error {
+	_, err := n.plan(links, n.unfit(ctx, links, imp))
+	return err
 }
 
 // Parties implements framework.NetworkFaulter.
@@ -138,7 +137,7 @@ func (n *Network) ends(from, to string) (sender, receiver Party, err error) {
 
 // Impair implements framework.NetworkFaulter.
 func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
-	asked, err := n.plan(links, n.silent(ctx, links))
+	asked, err := n.plan(links, n.unfit(ctx, links, imp))
 	if err != nil {
 		return "", err
 	}
@@ -160,9 +159,9 @@ func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framew
 	return handle, nil
 }
 
-// silent returns the agents on links that do not answer: such as of nodes without
-// power.
-func (n *Network) silent(ctx context.Context, links []framework.Link) map[*Client]bool {
+// unfit returns the agents on links that cannot put an impairment on any of theirs, and
+// why: such as those of nodes without power, which do not answer.
+func (n *Network) unfit(ctx context.Context, links []framework.Link, imp framework.Impairment) map[*Client]error {
 	var on []*Client
 	for _, p := range n.All() {
 		if slices.ContainsFunc(links, func(l framework.Link) bool { return l.From == p.Name || l.To == p.Name }) {
@@ -170,21 +169,21 @@ func (n *Network) silent(ctx context.Context, links []framework.Link) map[*Clien
 		}
 	}
 	var mu sync.Mutex
-	silent := map[*Client]bool{}
+	unfit := map[*Client]error{}
 	_ = n.each(on, func(c *Client) error {
-		err := c.Ping(ctx)
+		err := c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "asking for what its links can suffer", &request{Impairment: imp}, nil)
 		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()
-			silent[c] = true
+			unfit[c] = err
 		}
 		return err
 	})
-	return silent
+	return unfit
 }
 
 // plan decides which agent is to impair which paths.
-func (n *Network) plan(links []framework.Link, silent map[*Client]bool) (map[*Client][]Path, error) {
+func (n *Network) plan(links []framework.Link, unfit map[*Client]error) (map[*Client][]Path, error) {
 	if len(links) == 0 {
 		return nil, errors.New("the impairment names no link")
 	}
@@ -194,23 +193,42 @@ func (n *Network) plan(links []framework.Link, silent map[*Client]bool) (map[*Cl
 		if err != nil {
 			return nil, err
 		}
-		answer := func(p Party) bool {
-			return len(p.Agents) > 0 && !slices.ContainsFunc(p.Agents, func(c *Client) bool { return silent[c] })
+		fit := func(p Party) bool {
+			return len(p.Agents) > 0 && !slices.ContainsFunc(p.Agents, func(c *Client) bool { return unfit[c] != nil })
 		}
 		switch {
-		case answer(receiver):
+		case fit(receiver):
 			for _, c := range receiver.Agents {
 				asked[c] = append(asked[c], Path{Peer: l.From, Ports: l.Ports})
 			}
-		case answer(sender):
+		case fit(sender):
 			for _, c := range sender.Agents {
 				asked[c] = append(asked[c], Path{Peer: l.To, Out: true, Ports: l.Ports})
 			}
 		default:
-			return nil, fmt.Errorf("the link from %s to %s of cluster %s cannot be impaired: neither end has a node agent that answers", l.From, l.To, n.cluster)
+			err := fmt.Errorf("the link from %s to %s of cluster %s cannot be impaired: neither end has a node agent that can", l.From, l.To, n.cluster)
+			return nil, becauseOf(err, slices.Concat(receiver.Agents, sender.Agents), unfit)
 		}
 	}
 	return asked, nil
+}
+
+// becauseOf adds to an error why these agents cannot do what was asked for. It is
+// errors.ErrUnsupported where none of them ever can.
+func becauseOf(err error, agents []*Client, unfit map[*Client]error) error {
+	var reasons []error
+	for _, c := range agents {
+		if why := unfit[c]; why != nil {
+			if !errors.Is(why, errors.ErrUnsupported) {
+				return fmt.Errorf("%w: %w", err, why)
+			}
+			reasons = append(reasons, why)
+		}
+	}
+	if len(reasons) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, errors.Join(reasons...))
 }
 
 // Restore implements framework.NetworkFaulter. Where an agent does not answer, it

@@ -390,3 +390,40 @@ func TestImpairmentRefused(t *testing.T) {
 		t.Error("what was refused has been done")
 	}
 }
+
+// TestUnfit: what one end cannot do the other one does. Where neither can, it is said
+// beforehand, and that it is for good.
+func TestUnfit(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2)
+	cut := framework.Impairment{Cut: true}
+	both := []framework.Link{link(node1), link(node2)}
+	without := func(host int) {
+		t.Helper()
+		l.nodes[host].kill()
+		l.nodes[host].config.Device = ""
+		l.nodes[host].up()
+	}
+	without(node2)
+	if err := l.network.CheckImpairment(t.Context(), both, cut); err != nil {
+		t.Fatal(err)
+	}
+	handle := l.impair(cut, time.Hour, both...)
+	if l.passes(node1) || l.passes(node2) {
+		t.Error("a link of a node that cannot impair its own carries packets")
+	}
+	l.restore(handle)
+
+	without(node1)
+	err := l.network.CheckImpairment(t.Context(), both, cut)
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "given no device") {
+		t.Errorf("nobody can: %v", err)
+	}
+	if _, err := l.network.Impair(t.Context(), both, cut, time.Hour); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("nobody can, and it was tried: %v", err)
+	}
+	l.nodes[node2].kill() // which may come back, and be able to
+	if err := l.network.CheckImpairment(t.Context(), both, cut); err == nil || errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("one does not answer: %v", err)
+	}
+}

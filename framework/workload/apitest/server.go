@@ -130,6 +130,13 @@ func (c *Cluster) Set(path, object string) {
 	c.put(path, o)
 }
 
+// Has tells whether there is an object at a path.
+func (c *Cluster) Has(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.objects[path] != nil
+}
+
 // Compact forgets the history so far.
 func (c *Cluster) Compact() {
 	c.mu.Lock()

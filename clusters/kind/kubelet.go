@@ -1,0 +1,61 @@
+package kind
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// leaseFlag is the argument of kwok that says for how long the lease of a node lasts, in
+// seconds. Whoever sends a node's heartbeats renews its lease every quarter of that.
+const leaseFlag = "node-lease-duration-seconds"
+
+// statusEach is how often a kubelet looks at its node's state unless it is told otherwise
+// (nodeStatusUpdateFrequency), reportEach how often it tells of one that has not changed
+// (nodeStatusReportFrequency).
+const (
+	statusEach = 10 * time.Second
+	reportEach = 5 * time.Minute
+)
+
+// nodeLease returns for how long the leases of nodes last, 0 where that is left to the
+// kubelet. There is no kwok here: kubelets take the meaning of that argument, and an error
+// names one that has none for them.
+func nodeLease(spec *clusters.Cluster) (time.Duration, error) {
+	args := spec.Spec.ExtraArgs[framework.Kwok]
+	for _, flag := range slices.Sorted(maps.Keys(args)) {
+		if flag != leaseFlag {
+			return 0, fmt.Errorf("the argument --%s of kwok cannot be had on kind, whose nodes have kubelets: leave it out", flag)
+		}
+	}
+	text, ok := args[leaseFlag]
+	if !ok {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || seconds == 0 {
+		return 0, fmt.Errorf("the argument --%s=%s of kwok cannot be used: want a whole number of seconds above 0", leaseFlag, text)
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+// kubeletPatch returns what is changed in the configuration of kubelets. kubeadm keeps it
+// in the cluster, so that nodes that join later have it too.
+func kubeletPatch(spec *clusters.Cluster) (map[string]any, error) {
+	patch := map[string]any{"kind": "KubeletConfiguration", "failCgroupV1": false}
+	lease, err := nodeLease(spec)
+	if err != nil || lease == 0 {
+		return patch, err
+	}
+	patch["nodeLeaseDurationSeconds"] = int(lease.Seconds())
+	// That a node is back after it was taken for lost is told with its state. How often a
+	// state that has not changed is told follows from this one unless it is said.
+	patch["nodeStatusUpdateFrequency"] = min(lease, statusEach).String()
+	patch["nodeStatusReportFrequency"] = reportEach.String()
+	return patch, nil
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/workload"
+)
+
+// clusterOrAttach returns the cluster that the flags describe or, where one is named that
+// is to be taken over, that one as it is.
+func (f *clusterFlags) clusterOrAttach(cmd *cobra.Command, provider clusters.Provider, attach string) (*clusters.Cluster, error) {
+	if attach == "" {
+		return f.cluster()
+	}
+	return f.describe(cmd, provider, attach)
+}
+
+// takeOver takes over a cluster for a run.
+func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, progress func(string)) (clusters.Made, error) {
+	a, ok := provider.(clusters.Attacher)
+	if !ok { // describe has seen to that
+		return nil, fmt.Errorf("the provider %s takes over no clusters", provider.Name())
+	}
+	// What is kept of it are credentials, which are nothing for a results directory.
+	dir, err := os.MkdirTemp("", "holdfast-attached-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for what is kept of cluster %s: %w", spec.Metadata.Name, err)
+	}
+	made, err := a.Attach(ctx, spec, clusters.Options{Dir: dir, Progress: progress})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &takenOver{made, dir, cleanUpLimit}, nil
+}
+
+// takenOver is a cluster that stays when the run is over.
+type takenOver struct {
+	clusters.Made
+	dir   string
+	limit time.Duration // for deleting what the run made; cleanUpLimit outside of tests
+}
+
+// cleanUpLimit is how long deleting what a run made in a cluster may take.
+const cleanUpLimit = 30 * time.Second
+
+// Close deletes what traffic and probes made, and lets go of the cluster.
+func (c *takenOver) Close(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limit)
+	defer cancel()
+	err := workload.CleanUp(limited, c.Entrances())
+	return errors.Join(err, c.Made.Close(ctx), os.RemoveAll(c.dir))
+}
+
+// letGoLimit is how long it may take to let go of a cluster whose worker has not: agents
+// heal first what is in force.
+const letGoLimit = 3 * time.Minute
+
+// letGo lets go of a cluster that was taken over, where a worker that died did not.
+func (p *plan) letGo(ctx context.Context, provider clusters.Provider) error {
+	a, ok := provider.(clusters.Attacher)
+	if !ok || !p.Attach {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoLimit)
+	defer cancel()
+	return a.Detach(ctx, p.Cluster.Metadata.Name, false)
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/workload"
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+// lender has a cluster that it lends.
+type lender struct {
+	clusters.Provider
+	cluster  *apitest.Cluster
+	refuse   error
+	dir      string // what it was given
+	closed   int
+	detached []string
+}
+
+func (*lender) Name() string { return "lender" }
+
+func (l *lender) Describe(context.Context, string) (*clusters.Cluster, error) {
+	return clusters.Default(), nil
+}
+
+func (l *lender) Attach(_ context.Context, _ *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
+	if l.dir = o.Dir; l.refuse != nil {
+		return nil, l.refuse
+	}
+	return lent{l.cluster, l}, nil
+}
+
+func (l *lender) Detach(ctx context.Context, name string, deleted bool) error {
+	if deleted {
+		return errors.New("it is to stay")
+	}
+	l.detached = append(l.detached, name)
+	return ctx.Err()
+}
+
+type lent struct {
+	*apitest.Cluster
+	lender *lender
+}
+
+func (l lent) Close(context.Context) error {
+	l.lender.closed++
+	return nil
+}
+
+// TestTakeOver: a cluster that was lent is given back without what the run made in it,
+// also where the run was interrupted.
+func TestTakeOver(t *testing.T) {
+	l := &lender{cluster: apitest.New(t, 2)}
+	ctx, interrupt := context.WithCancel(t.Context())
+	spec := clusters.Default()
+	made, err := takeOver(ctx, l, spec, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const namespaces = "/api/v1/namespaces/"
+	for _, name := range []string{workload.ProbeNamespace, workload.DefaultNamespace, "theirs"} {
+		if err := workload.EnsureNamespace(ctx, made.Entrances(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	interrupt()
+	if err := made.Close(ctx); err != nil || l.closed != 1 {
+		t.Fatalf("%v, closed %d times", err, l.closed)
+	}
+	if _, err := os.Stat(l.dir); l.dir == "" || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was kept of it in %q is still there: %v", l.dir, err)
+	}
+	for name, there := range map[string]bool{workload.ProbeNamespace: false, workload.DefaultNamespace: false, "theirs": true} {
+		if l.cluster.Has(namespaces+name) != there {
+			t.Errorf("namespace %s is there: %t", name, !there)
+		}
+	}
+	p := &plan{Cluster: spec}
+	if err := p.letGo(ctx, l); err != nil || len(l.detached) > 0 {
+		t.Errorf("let go of a cluster that was made: %v, %v", l.detached, err)
+	}
+	p.Attach = true
+	if err := p.letGo(ctx, l); err != nil || len(l.detached) != 1 || l.detached[0] != spec.Metadata.Name {
+		t.Errorf("let go of %v: %v", l.detached, err)
+	}
+}
+
+func TestTakeOverFails(t *testing.T) {
+	l := &lender{cluster: apitest.New(t, 1), refuse: errors.New("it is somebody's")}
+	if _, err := takeOver(t.Context(), l, clusters.Default(), func(string) {}); !errors.Is(err, l.refuse) {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(l.dir); l.dir == "" || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was kept of it in %q is still there: %v", l.dir, err)
+	}
+	if _, err := takeOver(t.Context(), &maker{}, clusters.Default(), func(string) {}); err == nil || !strings.Contains(err.Error(), "takes over no clusters") {
+		t.Error(err)
+	}
+}
+
+// maker is a provider that takes over none.
+type maker struct{ clusters.Provider }
+
+func (*maker) Name() string { return "maker" }
+
+// What cannot be deleted is named, and the cluster is let go of all the same.
+func TestTakeOverLeavesNamespaces(t *testing.T) {
+	l := &lender{cluster: apitest.New(t, 1)}
+	made, err := takeOver(t.Context(), l, clusters.Default(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.cluster.Server(0).Hook(func(w http.ResponseWriter, _ *http.Request) bool {
+		apitest.Fail(w, http.StatusForbidden, "Forbidden", "not yours")
+		return true
+	})
+	made.(*takenOver).limit = 1
+	if err := made.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "delete those by hand") || l.closed != 1 {
+		t.Errorf("%v, closed %d times", err, l.closed)
+	}
+}

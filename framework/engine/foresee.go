@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// missingAbility returns the ability that an error says to be missing; nil where it says
+// something else.
+func missingAbility(err error) *fault.MissingAbility {
+	var missing *fault.MissingAbility
+	if errors.As(err, &missing) {
+		return missing
+	}
+	return nil
+}
+
+// foresee looks, before anything is injected, whether the cluster lacks an ability for one
+// of the injections from step first on: a cluster is not broken for an experiment that
+// cannot come to its end. It records each that cannot be, and tells whether there is one.
+// Targets that are not there yet, and whatever else may be well when its time comes, are
+// left to that time.
+func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
+	r.foreseen = true
+	for i, s := range r.experiment.Timeline[first:] {
+		in := s.Inject
+		if in == nil {
+			continue
+		}
+		ttl, err := r.ttl(first+i, in)
+		if err != nil {
+			return false, err
+		}
+		target, err := fault.Resolve(ctx, r.cluster, r.actual(in.Target))
+		if err == nil {
+			f, _ := fault.ByName(in.Fault) // Validate saw to it
+			err = fault.Possible(ctx, f, r.cluster, target, fault.Params{TTL: ttl, Values: in.Params})
+		}
+		missing := missingAbility(err)
+		if missing == nil {
+			continue
+		}
+		lacks = true
+		entry := record.Fault{ID: in.ID, Name: in.Fault, Target: in.Target, Params: in.Params, Phase: record.FaultFailed,
+			Called: r.w.Now(), Error: missing.Error(), Missing: missing.Ability}
+		aim(&entry, target)
+		r.say("nothing is injected, since %s cannot be: %v", in.ID, missing)
+		if err := r.w.Append(record.KindFault, entry); err != nil {
+			return true, err
+		}
+	}
+	return lacks, nil
+}
