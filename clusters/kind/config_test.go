@@ -116,6 +116,27 @@ func TestNodeLease(t *testing.T) {
 	}
 }
 
+func TestBackOff(t *testing.T) {
+	spec := clusters.Default()
+	for _, step := range []struct {
+		change func()
+		capped bool
+	}{
+		{func() {}, true},
+		{func() { spec.Spec.Nodes[1].KubernetesVersion = "v1.34.9" }, false},
+		{func() { spec.Spec.Nodes[1].KubernetesVersion, spec.Spec.KubernetesVersion = "", "v1.34.9" }, false},
+	} {
+		step.change()
+		all, err := kubeadmPatches(spec, netip.MustParseAddr("10.88.0.250"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if capped := strings.Contains(strings.Join(all, ""), "crashLoopBackOff:\n  maxContainerRestartPeriod: 10s\n"); capped != step.capped {
+			t.Errorf("capped: %t\n%s", capped, all)
+		}
+	}
+}
+
 func TestCannot(t *testing.T) {
 	for name, change := range map[string]func(*clusters.Spec){
 		"balancer":      func(s *clusters.Spec) { s.LoadBalancer.Kind = clusters.BalancerHAProxy },

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -22,6 +24,26 @@ const (
 	statusEach = 10 * time.Second
 	reportEach = 5 * time.Minute
 )
+
+// maxBackOff is the longest that kubelets wait before they start a component again, rather
+// than 5 minutes. Faults that end one are several on a cluster, each doubles the wait, and
+// it begins when the component is no longer held down. Source: KubeletConfiguration,
+// crashLoopBackOff, which is known by default since Kubernetes backOffFrom.
+const (
+	maxBackOff  = 10 * time.Second
+	backOffFrom = "v1.35.0"
+)
+
+// oldest returns the lowest version of Kubernetes on the nodes.
+func oldest(spec *clusters.Cluster) string {
+	lowest := spec.Spec.KubernetesVersion
+	for _, n := range spec.Spec.Nodes {
+		if v := n.KubernetesVersion; v != "" && semver.Compare(v, lowest) < 0 {
+			lowest = v
+		}
+	}
+	return lowest
+}
 
 // nodeLease returns for how long the leases of nodes last, 0 where that is left to the
 // kubelet. There is no kwok here: kubelets take the meaning of that argument, and an error
@@ -48,6 +70,9 @@ func nodeLease(spec *clusters.Cluster) (time.Duration, error) {
 // in the cluster, so that nodes that join later have it too.
 func kubeletPatch(spec *clusters.Cluster) (map[string]any, error) {
 	patch := map[string]any{"kind": "KubeletConfiguration", "failCgroupV1": false}
+	if semver.Compare(oldest(spec), backOffFrom) >= 0 {
+		patch["crashLoopBackOff"] = map[string]any{"maxContainerRestartPeriod": maxBackOff.String()}
+	}
 	lease, err := nodeLease(spec)
 	if err != nil || lease == 0 {
 		return patch, err
