@@ -116,15 +116,16 @@ func TestNodeLease(t *testing.T) {
 	}
 }
 
-func TestBackOff(t *testing.T) {
+func TestKubeletOfVersion(t *testing.T) {
 	spec := clusters.Default()
 	for _, step := range []struct {
-		change func()
-		capped bool
+		change        func()
+		capped, gated bool
 	}{
-		{func() {}, true},
-		{func() { spec.Spec.Nodes[1].KubernetesVersion = "v1.34.9" }, false},
-		{func() { spec.Spec.Nodes[1].KubernetesVersion, spec.Spec.KubernetesVersion = "", "v1.34.9" }, false},
+		{func() {}, true, false},
+		{func() { spec.Spec.Nodes[1].KubernetesVersion = "v1.36.3" }, true, true},
+		{func() { spec.Spec.Nodes[1].KubernetesVersion = "v1.34.9" }, false, true},
+		{func() { spec.Spec.Nodes[1].KubernetesVersion, spec.Spec.KubernetesVersion = "", "v1.34.9" }, false, true},
 	} {
 		step.change()
 		all, err := kubeadmPatches(spec, netip.MustParseAddr("10.88.0.250"))
@@ -133,6 +134,9 @@ func TestBackOff(t *testing.T) {
 		}
 		if capped := strings.Contains(strings.Join(all, ""), "crashLoopBackOff:\n  maxContainerRestartPeriod: 10s\n"); capped != step.capped {
 			t.Errorf("capped: %t\n%s", capped, all)
+		}
+		if gated := strings.Contains(strings.Join(all, ""), "featureGates:\n  KubeletInUserNamespace: true\n"); gated != step.gated {
+			t.Errorf("gated: %t\n%s", gated, all)
 		}
 	}
 }

@@ -34,6 +34,11 @@ const (
 	backOffFrom = "v1.35.0"
 )
 
+// userNamespaceFrom is the first version whose kubelet goes on without what an engine in a
+// user namespace does not have, such as /dev/kmsg; before, a feature gate has it do so. On
+// other engines that changes nothing.
+const userNamespaceFrom = "v1.37.0"
+
 // oldest returns the lowest version of Kubernetes on the nodes.
 func oldest(spec *clusters.Cluster) string {
 	lowest := spec.Spec.KubernetesVersion
@@ -70,6 +75,9 @@ func nodeLease(spec *clusters.Cluster) (time.Duration, error) {
 // in the cluster, so that nodes that join later have it too.
 func kubeletPatch(spec *clusters.Cluster) (map[string]any, error) {
 	patch := map[string]any{"kind": "KubeletConfiguration", "failCgroupV1": false}
+	if semver.Compare(oldest(spec), userNamespaceFrom) < 0 {
+		patch["featureGates"] = map[string]any{"KubeletInUserNamespace": true}
+	}
 	if semver.Compare(oldest(spec), backOffFrom) >= 0 {
 		patch["crashLoopBackOff"] = map[string]any{"maxContainerRestartPeriod": maxBackOff.String()}
 	}

@@ -57,8 +57,8 @@ func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 	u, err := c.planUpgrade(ctx, name, version)
 	if err != nil {
 		err = untouched{explain(err)}
-	} else {
-		err = explain(u.carryOut(ctx))
+	} else if err = u.carryOut(ctx); err != nil {
+		err = explain(err)
 	}
 	if err != nil {
 		return fmt.Errorf("upgrading %s of cluster %s to Kubernetes %s: %w", name, c.Name(), version, err)
