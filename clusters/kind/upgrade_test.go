@@ -301,6 +301,9 @@ func TestUpgradeWorker(t *testing.T) {
 	if left, _ := os.ReadDir(c.dir); len(left) > 0 {
 		t.Error(left)
 	}
+	if err := c.UpgradeNode(t.Context(), "x-worker", "v1.37.1"); err != nil {
+		t.Errorf("what runs the version already: %v", err)
+	}
 	if got := strings.Join(c.UpgradeOrder(), " "); got != "x-control-plane x-control-plane2 x-worker" {
 		t.Error(got)
 	}
