@@ -75,10 +75,11 @@ func nodeLease(spec *clusters.Cluster) (time.Duration, error) {
 // in the cluster, so that nodes that join later have it too.
 func kubeletPatch(spec *clusters.Cluster) (map[string]any, error) {
 	patch := map[string]any{"kind": "KubeletConfiguration", "failCgroupV1": false}
-	if semver.Compare(oldest(spec), userNamespaceFrom) < 0 {
+	version := oldest(spec)
+	if semver.Compare(version, userNamespaceFrom) < 0 {
 		patch["featureGates"] = map[string]any{"KubeletInUserNamespace": true}
 	}
-	if semver.Compare(oldest(spec), backOffFrom) >= 0 {
+	if semver.Compare(version, backOffFrom) >= 0 {
 		patch["crashLoopBackOff"] = map[string]any{"maxContainerRestartPeriod": maxBackOff.String()}
 	}
 	lease, err := nodeLease(spec)
