@@ -15,7 +15,7 @@ func TestAdmission(t *testing.T) {
 		t.Error("a component that is not supervised was admitted")
 	}
 	s.spec.Supervised = true
-	go s.run()
+	go s.run(false)
 	time.Sleep(50 * time.Millisecond)
 	if p := s.process(); p.PID != 0 || !p.Standby {
 		t.Fatalf("it was never admitted: %+v", p)
@@ -57,7 +57,7 @@ func TestAdmissionIsAdopted(t *testing.T) {
 	dir := t.TempDir()
 	s := newSleeper(t, dir, &savedState{AdmittedUntil: podmaster.Now() + time.Hour})
 	s.spec.Supervised = true
-	go s.run()
+	go s.run(false)
 	eventually(t, 10*time.Second, "it runs", running(s))
 	saved := s.a.saved(sleeper)
 	saved.AdmittedUntil = podmaster.Now() + 50*time.Millisecond

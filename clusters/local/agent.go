@@ -92,16 +92,8 @@ func runAgent(args []string) error {
 			return fmt.Errorf("reading the agent's state %s: %w", a.cfg.State, err)
 		}
 	}
-	if a.clocks, err = newClocks(a); err != nil {
+	if err := a.supervise(); err != nil {
 		return err
-	}
-	for _, spec := range a.cfg.Components {
-		if a.state[spec.Name] == nil {
-			a.state[spec.Name] = &savedState{}
-		}
-		s := newSupervisor(a, spec)
-		a.supervisors[spec.Name] = s
-		go s.run()
 	}
 	_ = os.Remove(a.cfg.Socket)
 	l, err := net.Listen("unix", a.cfg.Socket)
@@ -109,6 +101,26 @@ func runAgent(args []string) error {
 		return fmt.Errorf("listening on the agent's socket: %w", err)
 	}
 	return http.Serve(l, a)
+}
+
+// supervise takes over what an earlier agent started, and keeps each component
+// running from then on. Whoever asks after it has returned sees what runs.
+func (a *agent) supervise() (err error) {
+	for _, spec := range a.cfg.Components {
+		if a.state[spec.Name] == nil {
+			a.state[spec.Name] = &savedState{}
+		}
+		a.supervisors[spec.Name] = newSupervisor(a, spec)
+	}
+	if a.clocks, err = newClocks(a); err != nil {
+		return err
+	}
+	for _, spec := range a.cfg.Components {
+		s := a.supervisors[spec.Name]
+		adopted := s.adopt(a.saved(spec.Name))
+		go s.run(adopted)
+	}
+	return nil
 }
 
 // update changes the state of a component and writes it down.

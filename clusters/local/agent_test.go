@@ -54,6 +54,24 @@ func TestAgentRefusesLateRequests(t *testing.T) {
 	}
 }
 
+// A successor that answers knows what runs: nobody is told in the meantime that a
+// component that goes on were down.
+func TestSuccessorKnowsWhatRuns(t *testing.T) {
+	dir := t.TempDir()
+	s := newSleeper(t, dir, &savedState{})
+	go s.run(false)
+	eventually(t, 10*time.Second, "it runs", running(s))
+	saved := s.a.saved(sleeper)
+	successor := &agent{cfg: s.a.cfg, supervisors: map[framework.Component]*supervisor{}, state: map[framework.Component]*savedState{sleeper: &saved}}
+	successor.cfg.Components = []componentSpec{s.spec}
+	if err := successor.supervise(); err != nil {
+		t.Fatal(err)
+	}
+	if p := successor.supervisors[sleeper].process(); p.PID != saved.PID || p.Restarts != 0 {
+		t.Errorf("%+v, want process %d", p, saved.PID)
+	}
+}
+
 // status notes the status of an answer.
 type status struct {
 	http.ResponseWriter

@@ -53,13 +53,12 @@ func newSupervisor(a *agent, spec componentSpec) *supervisor {
 	return &supervisor{a: a, spec: spec, wake: make(chan struct{}, 1)}
 }
 
-// run adopts the process of an earlier agent if it still runs, and from then
-// on starts the component whenever it is down and not held down.
-func (s *supervisor) run() {
+// run starts the component whenever it is down and not held down; one that was
+// adopted is down when its process has ended.
+func (s *supervisor) run(adopted bool) {
 	delay := time.Duration(0)
-	saved := s.a.saved(s.spec.Name)
-	if s.adopt(saved) {
-		s.resumeFreeze(s.a.saved(s.spec.Name))
+	if saved := s.a.saved(s.spec.Name); adopted {
+		s.resumeFreeze(saved)
 		s.awaitAdopted()
 	} else if saved.Started.IsZero() {
 		s.awaitOther()

@@ -48,7 +48,7 @@ func TestHoldBetweenTwoProcesses(t *testing.T) {
 	if left := time.Until(s.a.saved(sleeper).HoldUntil); left > time.Hour {
 		t.Errorf("a stop that did nothing made the hold longer: %s", left)
 	}
-	go s.run()
+	go s.run(false)
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestHoldBetweenTwoProcesses(t *testing.T) {
 func TestCrashLoopIsAdopted(t *testing.T) {
 	dir := t.TempDir()
 	s := newSleeper(t, dir, &savedState{})
-	go s.run()
+	go s.run(false)
 	eventually(t, 10*time.Second, "it runs", running(s))
 	if err := s.crashLoop(time.Hour, 2*time.Hour); err != nil {
 		t.Fatal(err)
