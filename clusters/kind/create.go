@@ -15,6 +15,7 @@ import (
 	kindlog "sigs.k8s.io/kind/pkg/log"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 )
 
@@ -205,6 +206,7 @@ func explain(err error) error {
 		"no space left on device": "the engine's disk is full: free some space (`docker system df` tells what takes it), or have the engine keep its data elsewhere",
 		"unable to apply caps":    "this engine cannot run privileged containers: see `holdfast doctor`, and use `holdfast kind engine` instead",
 		"no such image":           "the node image is not there: make it with `holdfast kind image`",
+		"too many open files":     "the kernel lets one user watch too little: " + engine.Inotify.Advice(),
 	} {
 		if strings.Contains(strings.ToLower(err.Error()), words) {
 			return fmt.Errorf("%w\n%s", err, todo)

@@ -175,7 +175,8 @@ func (n *node) awaitSystem(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("the system of %s did not come up (docker logs %s, journalctl on it): %w", n.name, n.name, err)
+		logs, _ := n.cluster.cli.Run(context.WithoutCancel(ctx), "logs", "--tail", "20", n.name)
+		return fmt.Errorf("the system of %s did not come up: %w; it said:\n  %s", n.name, err, strings.ReplaceAll(logs, "\n", "\n  "))
 	}
 	return nil
 }

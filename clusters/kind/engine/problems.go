@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -43,11 +44,12 @@ type machine struct {
 	uid  int
 	// mounts and maxUserNamespaces are files of /proc.
 	mounts, maxUserNamespaces string
+	inotify                   Limit
 }
 
 func thisMachine() machine {
 	return machine{look: system.LookProgram, uid: os.Geteuid(),
-		mounts: "/proc/self/mountinfo", maxUserNamespaces: "/proc/sys/user/max_user_namespaces"}
+		mounts: "/proc/self/mountinfo", maxUserNamespaces: "/proc/sys/user/max_user_namespaces", inotify: Inotify}
 }
 
 // Problems tells what this machine lacks for an engine of holdfast's own, and
@@ -72,6 +74,11 @@ func (m machine) problems() []Problem {
 	if b, err := os.ReadFile(m.mounts); err == nil && !strings.Contains(string(b), " - cgroup") {
 		all = append(all, Problem{What: "control groups", Package: "cgroupfs-mount", Blocks: true,
 			Advice: "as root: apt-get install cgroupfs-mount && cgroupfs-mount; in a container, mount /sys/fs/cgroup into it"})
+	}
+	// Root raises it when it makes a cluster.
+	if n := m.inotify.now(); n > 0 && n < m.inotify.Wanted && m.uid != 0 {
+		all = append(all, Problem{What: fmt.Sprintf("%s of at least %d, for clusters of more than four nodes (it is %d)", m.inotify.Sysctl, m.inotify.Wanted, n),
+			Advice: m.inotify.Advice()})
 	}
 	return all
 }

@@ -21,6 +21,7 @@ func TestProblems(t *testing.T) {
 	groups := file("groups", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
 	noGroups := file("noGroups", "31 23 0:28 / /sys rw - sysfs sysfs rw\n")
 	some, none := file("some", "10000\n"), file("none", "0\n")
+	limit := Limit{Sysctl: "some.limit", Wanted: 1024, file: file("limit", "128\n")}
 	for _, test := range []struct {
 		name            string
 		without         []string
@@ -33,10 +34,11 @@ func TestProblems(t *testing.T) {
 			"docker, dockerd, containerd, containerd-shim-runc-v2, runc, iptables", "apt-get install --no-install-recommends docker.io containerd runc iptables debootstrap"},
 		{"no debootstrap", []string{"debootstrap"}, 0, groups, some, "", "install --no-install-recommends debootstrap"},
 		{"an ordinary user", nil, 1000, groups, some, "root's rights", "run holdfast as root"},
+		{"an ordinary user, and few instances", nil, 1000, groups, some, "root's rights", "sysctl -w some.limit=1024"},
 		{"no user namespaces", nil, 0, groups, none, "user namespaces", "sysctl -w user.max_user_namespaces"},
 		{"no control groups", []string{"dockerd"}, 0, noGroups, some, "dockerd, control groups", "apt-get install cgroupfs-mount"},
 	} {
-		m := machine{uid: test.uid, mounts: test.mounts, maxUserNamespaces: test.max, look: func(name string) (string, error) {
+		m := machine{uid: test.uid, mounts: test.mounts, maxUserNamespaces: test.max, inotify: limit, look: func(name string) (string, error) {
 			if slices.Contains(test.without, name) {
 				return "", errors.New("not found")
 			}

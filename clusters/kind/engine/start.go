@@ -38,7 +38,18 @@ func (c Config) say(format string, args ...any) {
 // containers can be reached: the one that Find finds, or one that it starts where
 // there is none, or where the one of the Docker client's context cannot. An
 // engine that DOCKER_HOST names and that cannot is an error.
+//
+// As root it raises what nodes on this machine need and its kernel allows too little of:
+// see Inotify.
 func Ensure(ctx context.Context, c Config) (Engine, error) {
+	e, err := ensure(ctx, c)
+	if err == nil && e.Reachable() == nil {
+		Inotify.raise(c.say)
+	}
+	return e, err
+}
+
+func ensure(ctx context.Context, c Config) (Engine, error) {
 	e, err := Find(ctx)
 	switch {
 	case errors.Is(err, ErrNone):
