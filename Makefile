@@ -27,8 +27,14 @@ TEST_ARGS   ?=
 ##@ Use
 
 .PHONY: e2e-ha
-e2e-ha: build ## From nothing to a report: a cluster, faults, verdicts (PROFILE, PROVIDER, OUT, ARGS)
+e2e-ha: packages-$(PROVIDER) ## From nothing to a report: a cluster, faults, verdicts (PROFILE, PROVIDER, OUT, ARGS)
 	$(BIN) run --profile $(PROFILE) --provider $(PROVIDER) --out $(OUT) $(ARGS)
+
+# The Debian packages that a provider's clusters take; the local one's take none.
+packages-%: build ;
+.PHONY: packages-kind
+packages-kind: build
+	hack/install-packages $$($(BIN) kind packages)
 
 .PHONY: e2e-kind-smoke
 e2e-kind-smoke: ## The smoke profile on nodes of kind; the first time it makes their images

@@ -18,7 +18,7 @@ show it, and get rid of it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newKindEngineCommand(), newKindImageCommand(kindEngine))
+	cmd.AddCommand(newKindEngineCommand(), newKindImageCommand(kindEngine), newKindPackagesCommand())
 	return cmd
 }
 

@@ -22,6 +22,9 @@ type Problem struct {
 	Blocks bool `json:"blocks"`
 }
 
+// mountsGroups is the package of what mounts control groups of version 1.
+const mountsGroups = "cgroupfs-mount"
+
 // program is one that holdfast needs for the kind provider.
 type program struct {
 	name, packageName, use string
@@ -72,8 +75,8 @@ func (m machine) problems() []Problem {
 		all = append(all, Problem{What: "user namespaces", Blocks: true, Advice: "as root: sysctl -w user.max_user_namespaces=10000"})
 	}
 	if b, err := os.ReadFile(m.mounts); err == nil && !strings.Contains(string(b), " - cgroup") {
-		all = append(all, Problem{What: "control groups", Package: "cgroupfs-mount", Blocks: true,
-			Advice: "as root: apt-get install cgroupfs-mount && cgroupfs-mount; in a container, mount /sys/fs/cgroup into it"})
+		all = append(all, Problem{What: "control groups", Package: mountsGroups, Blocks: true,
+			Advice: "as root: apt-get install " + mountsGroups + " && cgroupfs-mount; in a container, mount /sys/fs/cgroup into it"})
 	}
 	// Root raises it when it makes a cluster.
 	if n := m.inotify.now(); n > 0 && n < m.inotify.Wanted && m.uid != 0 {
@@ -94,32 +97,35 @@ func Blocking(problems []Problem) []Problem {
 	return blocking
 }
 
+// Packages names the Debian packages that solve problems by being installed, each once.
+func Packages(problems []Problem) (names []string) {
+	for _, p := range problems {
+		// What mounts control groups has to be run, too.
+		if p.Package != "" && p.Package != mountsGroups && !slices.Contains(names, p.Package) {
+			names = append(names, p.Package)
+		}
+	}
+	return names
+}
+
 // Advice says in one sentence what to do about some problems: packages that are
 // missing make one command.
 func Advice(problems []Problem) string {
-	var words, packages []string
+	var words []string
 	for _, p := range problems {
-		if p.Package == "" || p.Package == "cgroupfs-mount" {
+		if p.Package == "" || p.Package == mountsGroups {
 			words = append(words, p.Advice)
-			continue
 		}
-		packages = append(packages, p.Package)
 	}
-	if len(packages) > 0 {
+	if packages := Packages(problems); len(packages) > 0 {
 		words = append(words, advise(packages))
 	}
 	return strings.Join(words, "; ")
 }
 
-// advise says how to install Debian packages, each named once.
+// advise says how to install Debian packages.
 func advise(packages []string) string {
-	var once []string
-	for _, p := range packages {
-		if !slices.Contains(once, p) {
-			once = append(once, p)
-		}
-	}
-	return "as root, on Debian 12: apt-get install --no-install-recommends " + strings.Join(once, " ")
+	return "as root, on Debian 12: apt-get install --no-install-recommends " + strings.Join(packages, " ")
 }
 
 // Missing names what is missing, for a table.

@@ -51,6 +51,9 @@ func TestProblems(t *testing.T) {
 		if got := Advice(problems); !strings.Contains(got, test.advice) || (test.advice == "" && got != "") {
 			t.Errorf("%s: the advice is %q, want %q", test.name, got, test.advice)
 		}
+		if packages := strings.Join(Packages(problems), " "); (packages != "") != (len(test.without) > 0) || strings.Contains(packages, mountsGroups) {
+			t.Errorf("%s: packages %q", test.name, packages)
+		}
 	}
 }
 
