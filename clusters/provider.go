@@ -42,6 +42,17 @@ type Sizer interface {
 	// Machines is how many control-plane nodes of the local provider would take as much
 	// of the processors and of the memory.
 	Machines(*Cluster) int
+	// Creation is about how long making one and taking it down takes on 2 cores.
+	Creation() time.Duration
+}
+
+// Creation is what a Sizer says of a provider's clusters; those of the local provider
+// take seconds.
+func Creation(p Provider) time.Duration {
+	if s, ok := p.(Sizer); ok {
+		return s.Creation()
+	}
+	return 8 * time.Second
 }
 
 // Settler is the ability of a provider to tell how its clusters come to rest.

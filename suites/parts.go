@@ -23,21 +23,19 @@ type Part struct {
 	Expected time.Duration `json:"expected"`
 }
 
-// ClusterTime is about how long making a cluster and taking it down takes.
-const ClusterTime = 8 * time.Second
-
 // Plan spreads scenarios over clusters, of which up to parallel run side by side.
+// Making a cluster and taking it down takes about creation.
 // Scenarios that ask for the same share a cluster; where it ends the run well earlier,
 // they are spread over several. The parts are in the order in which they are to be begun,
 // the longest first; in each, scenarios are in the order given. Scenarios that do not
 // apply to the cluster that they ask for are in none. An error names the scenario that
 // asks for what no cluster can have.
-func Plan(run *clusters.Cluster, all []*scenarios.Scenario, parallel int) ([]Part, error) {
+func Plan(run *clusters.Cluster, all []*scenarios.Scenario, parallel int, creation time.Duration) ([]Part, error) {
 	groups, err := groupsOf(run, all)
 	if err != nil {
 		return nil, err
 	}
-	parts := divide(groups, max(parallel, 1))
+	parts := divide(groups, max(parallel, 1), creation)
 	for i := range parts {
 		parts[i].Name = fmt.Sprintf("cluster-%d", i+1)
 	}
@@ -106,12 +104,12 @@ func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error)
 // divide makes parts of groups. Starting with a part for each group, it divides the
 // longest one that can be divided, further and further. It takes what ends earliest, by
 // more than the clusters take that it needs more.
-func divide(groups []group, parallel int) []Part {
+func divide(groups []group, parallel int, creation time.Duration) []Part {
 	into := make([]int, len(groups)) // how many parts each group makes
 	for i := range into {
 		into[i] = 1
 	}
-	best, groupOf := partsOf(groups, into)
+	best, groupOf := partsOf(groups, into, creation)
 	if parallel == 1 {
 		return best
 	}
@@ -123,9 +121,9 @@ func divide(groups []group, parallel int) []Part {
 		}
 		into[groupOf[longest]]++
 		var parts []Part
-		parts, groupOf = partsOf(groups, into)
+		parts, groupOf = partsOf(groups, into, creation)
 		more := time.Duration(len(parts) - len(best))
-		if end := end(parts, parallel); end+more*ClusterTime < bestEnd {
+		if end := end(parts, parallel); end+more*creation < bestEnd {
 			best, bestEnd = parts, end
 		}
 	}
@@ -137,7 +135,7 @@ func end(parts []Part, parallel int) time.Duration {
 
 // partsOf divides each group into so many parts, and returns them with the longest
 // first, and the index of each one's group.
-func partsOf(groups []group, into []int) (parts []Part, groupOf []int) {
+func partsOf(groups []group, into []int, creation time.Duration) (parts []Part, groupOf []int) {
 	type origin struct {
 		Part
 		group int
@@ -145,7 +143,7 @@ func partsOf(groups []group, into []int) (parts []Part, groupOf []int) {
 	var all []origin
 	for i, g := range groups {
 		for _, items := range spread(g.items, into[i]) {
-			p := Part{Cluster: g.cluster, Expected: ClusterTime}
+			p := Part{Cluster: g.cluster, Expected: creation}
 			for _, one := range items {
 				p.Scenarios = append(p.Scenarios, one.name)
 				p.Expected += one.expected

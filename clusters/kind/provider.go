@@ -47,6 +47,9 @@ func (Provider) Lacks(c *clusters.Cluster) string {
 // a kubelet and a container runtime.
 func (Provider) Machines(c *clusters.Cluster) int { return len(c.Spec.Nodes) + c.Spec.Workers }
 
+// Creation implements clusters.Sizer: kubeadm joins one node after the other.
+func (Provider) Creation() time.Duration { return 2 * time.Minute }
+
 // settling is what images that are unpacked and pods of the system that start take on two
 // processors, several times over.
 const settling = time.Minute

@@ -63,7 +63,11 @@ type part struct {
 
 // divide spreads the plan's scenarios over clusters, so many at a time.
 func (p *plan) divide(parallel int) error {
-	parts, err := suites.Plan(p.Cluster, p.Scenarios, parallel)
+	provider, err := providerNamed(p.Provider)
+	if err != nil {
+		return err
+	}
+	parts, err := suites.Plan(p.Cluster, p.Scenarios, parallel, clusters.Creation(provider))
 	for _, one := range parts {
 		p.Parts = append(p.Parts, part{Part: one})
 	}

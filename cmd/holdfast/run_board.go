@@ -26,12 +26,13 @@ type board struct {
 
 // shownPart is a part of the plan on the board.
 type shownPart struct {
-	name    string
-	left    []shownScenario // not yet over; the first one runs if since is set
-	since   time.Time       // when the first one began
-	started bool            // the part is under way
-	ended   bool
-	number  int // of the scenario that runs
+	name     string
+	creation time.Duration   // about how long making its cluster takes
+	left     []shownScenario // not yet over; the first one runs if since is set
+	since    time.Time       // when the first one began
+	started  bool            // the part is under way
+	ended    bool
+	number   int // of the scenario that runs
 }
 
 type shownScenario struct {
@@ -46,13 +47,15 @@ func newBoard(p *plan, shown *progress) (*board, error) {
 		if err != nil {
 			return nil, err
 		}
-		onBoard := &shownPart{name: one.Name}
+		onBoard := &shownPart{name: one.Name, creation: one.Expected}
 		for _, name := range one.Scenarios {
 			s, err := p.scenario(name)
 			if err != nil {
 				return nil, err
 			}
-			onBoard.left = append(onBoard.left, shownScenario{name, s.Expected(settings)})
+			expected := s.Expected(settings)
+			onBoard.left = append(onBoard.left, shownScenario{name, expected})
+			onBoard.creation -= expected
 		}
 		b.total += len(onBoard.left)
 		b.parts = append(b.parts, onBoard)
@@ -145,7 +148,7 @@ func (b *board) ends(now time.Time) time.Duration {
 		if len(one.left) > 0 && !one.since.IsZero() {
 			p.Expected -= min(now.Sub(one.since), one.left[0].expected)
 		} else if !one.started {
-			p.Expected += suites.ClusterTime
+			p.Expected += one.creation
 		}
 		parts = append(parts, p)
 	}

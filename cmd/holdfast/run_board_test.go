@@ -12,7 +12,7 @@ import (
 )
 
 // planned returns a plan of two clusters with two scenarios each, of which each is
-// expected to take 22 s.
+// expected to take 22 s, and making a cluster 8 s.
 func planned(t *testing.T) *plan {
 	t.Helper()
 	p := &plan{Cluster: clusters.Default(), Parallel: 2}
@@ -20,7 +20,7 @@ func planned(t *testing.T) *plan {
 		s := &scenarios.Scenario{Metadata: scenarios.Metadata{Name: name}, Spec: scenarios.Spec{Timeline: []scenarios.Step{{Wait: "20s"}}}}
 		p.Scenarios = append(p.Scenarios, s)
 		if i%2 == 0 {
-			p.Parts = append(p.Parts, part{Part: suites.Part{Name: "cluster-" + string(rune('1'+i/2)), Cluster: p.Cluster}})
+			p.Parts = append(p.Parts, part{Part: suites.Part{Name: "cluster-" + string(rune('1'+i/2)), Cluster: p.Cluster, Expected: 52 * time.Second}})
 		}
 		one := &p.Parts[i/2]
 		one.Scenarios = append(one.Scenarios, name)
