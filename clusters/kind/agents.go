@@ -65,11 +65,7 @@ func (n *node) startAgent(ctx context.Context) error {
 	if n.role == balancerRole {
 		// It has no systemd. The engine ends what runs beside a container's first
 		// process when that ends, so PowerOn comes here again.
-		links := "ln -sf " + agent.BinaryPath + " " + agent.ConnectPath + " && ln -sf " + agent.BinaryPath + " " + agent.KeepPath
-		if _, err := n.docker(ctx, "exec", n.name, "sh", "-c", links); err != nil {
-			return err
-		}
-		_, err = n.docker(ctx, "exec", "--detach", "--privileged", n.name, agent.KeepPath, agent.ConfigPath)
+		_, err = n.docker(ctx, "exec", "--detach", "--privileged", n.name, "sh", "-c", agent.Keep())
 	} else {
 		_, err = n.docker(ctx, "exec", n.name, "sh", "-c", agent.SetUp())
 	}
@@ -80,9 +76,15 @@ func (n *node) startAgent(ctx context.Context) error {
 }
 
 func (n *node) awaitAgent(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
+	waiting, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
 	defer cancel()
-	return await.Until(ctx, 100*time.Millisecond, n.Ping)
+	err := await.Until(waiting, 100*time.Millisecond, n.Ping)
+	if err != nil {
+		if words, _ := n.docker(context.WithoutCancel(ctx), "exec", n.name, "sh", "-c", agent.LastWords); words != "" {
+			err = fmt.Errorf("%w; it said: %s", err, words)
+		}
+	}
+	return err
 }
 
 // put writes what add adds into the container.

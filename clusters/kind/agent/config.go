@@ -63,7 +63,10 @@ const (
 	// UnitName is the systemd unit of the agent.
 	UnitName = roleAgent + ".service"
 
-	defaultSocket = "/run/holdfast/agent.sock"
+	runDir        = "/run/holdfast"
+	defaultSocket = runDir + "/agent.sock"
+	// keptLog has what agents say where there is no systemd.
+	keptLog = runDir + "/agent.log"
 	// On a volume: a node's /var outlives a restart.
 	defaultDir = "/var/lib/holdfast"
 	manifests  = "/etc/kubernetes/manifests/"
@@ -160,6 +163,17 @@ func Files(c Config) (map[string][]byte, error) {
 		return nil, fmt.Errorf("writing the node agent's configuration: %w", err)
 	}
 	return map[string][]byte{ConfigPath: b, UnitPath: []byte(Unit())}, nil
+}
+
+// LastWords is the shell script that writes what agents on a node said last.
+const LastWords = "tail -n 5 " + keptLog + " 2>/dev/null || journalctl --quiet --no-pager --output cat --lines 5 --unit " + UnitName
+
+// Keep returns the shell script that runs the agent, and does not return, where there is
+// no systemd.
+func Keep() string {
+	return `ln -sf ` + BinaryPath + ` ` + ConnectPath + ` && ln -sf ` + BinaryPath + ` ` + KeepPath + ` && mkdir -p ` + runDir + `
+exec ` + KeepPath + ` ` + ConfigPath + ` >` + keptLog + ` 2>&1
+`
 }
 
 // SetUp returns the shell script that starts the agent on a node where its binary,

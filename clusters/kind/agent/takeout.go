@@ -63,7 +63,7 @@ done 2>/dev/null
 ` + letGoScript + `
 mv ` + aside + `/*.yaml ` + manifests + ` 2>/dev/null
 rmdir ` + aside + ` 2>/dev/null
-rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast /run/holdfast ` + defaultDir + `
+rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + ` ` + defaultDir + `
 for family in inet netdev; do nft delete table $family ` + table().Name + `; done 2>/dev/null
 true
 `
