@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
 	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // agentUp is how long an agent may take until it answers.
@@ -51,7 +52,11 @@ func (n *node) startAgent(ctx context.Context) error {
 	case balancerRole:
 		config = agent.Balancer(balancer.Program)
 	}
-	config.Sysctls = n.cluster.spec.Spec.Sysctls
+	if settings := n.cluster.spec.Spec.Sysctls; n.role != balancerRole {
+		config.Sysctls = settings
+	} else if err := n.setSysctls(ctx, settings); err != nil {
+		return err
+	}
 	files, err := agent.Files(config)
 	if err != nil {
 		return err
@@ -73,6 +78,31 @@ func (n *node) startAgent(ctx context.Context) error {
 		return err
 	}
 	return n.awaitAgent(ctx)
+}
+
+// setSysctls sets kernel settings of the network of a container without privileges, in
+// which nobody may: another container that shares its network does.
+func (n *node) setSysctls(ctx context.Context, settings map[string]string) error {
+	if len(settings) == 0 {
+		return nil
+	}
+	containers, err := n.cluster.cli.Inspect(ctx, n.name)
+	if err != nil {
+		return err
+	}
+	// As system.SetSysctls does, which leaves out what the kernel does not have.
+	const script = `while [ $# -gt 0 ]; do
+	if [ -e "$1" ]; then echo "$2" >"$1" || exit; fi
+	shift 2
+done`
+	args := []string{"run", "--rm", "--pull", "never", "--privileged", "--network", "container:" + n.name, "--entrypoint", "sh", containers[0].Config.Image, "-c", script, "sh"}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, system.SysctlFile(name), settings[name])
+	}
+	if _, err := n.docker(ctx, args...); err != nil {
+		return fmt.Errorf("setting %v in the network of %s: %w", settings, n.name, err)
+	}
+	return nil
 }
 
 func (n *node) awaitAgent(ctx context.Context) error {

@@ -52,6 +52,7 @@ func TestForReal(t *testing.T) {
 	spec := clusters.Default()
 	spec.Metadata.Name = "holdfast-test"
 	spec.Spec.Workers = 1
+	spec.Spec.Sysctls = map[string]string{"net.ipv4.tcp_retries2": "11", "net.ipv4.holdfast_none": "1"}
 	if !insideEngine(t, spec) {
 		return
 	}
@@ -78,6 +79,13 @@ func TestForReal(t *testing.T) {
 		}
 		if _, err := Create(t.Context(), &again, Options{Engine: e.Host, Dir: t.TempDir()}); !errors.Is(err, ErrExists) {
 			t.Errorf("a second cluster of the name: %v", err)
+		}
+	})
+	t.Run("kernel settings", func(t *testing.T) {
+		for _, n := range c.containers() {
+			if got, err := n.docker(t.Context(), "exec", n.name, "cat", "/proc/sys/net/ipv4/tcp_retries2"); err != nil || got != "11" {
+				t.Errorf("%s: %q, %v", n.name, got, err)
+			}
 		}
 	})
 	t.Run("processes", func(t *testing.T) {

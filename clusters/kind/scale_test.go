@@ -166,6 +166,30 @@ esac`)
 	}
 }
 
+// In the balancer's container nobody may set anything: one beside it does.
+func TestBalancersSysctls(t *testing.T) {
+	dir := fakeDocker(t, `case "$1 $2" in
+"container inspect") echo '[{"Name": "/x-external-load-balancer", "Config": {"Image": "balancer:1"}}]';;
+esac`)
+	c := scaled("x-control-plane2")
+	b := c.newNode("x-external-load-balancer", netip.MustParseAddr("10.88.0.250"), balancerRole)
+	if err := b.setSysctls(t.Context(), map[string]string{"net.ipv4.tcp_retries2": "7"}); err != nil {
+		t.Fatal(err)
+	}
+	calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
+	for _, want := range []string{"--privileged --network container:x-external-load-balancer", "balancer:1", "/proc/sys/net/ipv4/tcp_retries2 7"} {
+		if !strings.Contains(string(calls), want) {
+			t.Errorf("no %q in:\n%s", want, calls)
+		}
+	}
+	if err := b.setSysctls(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if more, _ := os.ReadFile(filepath.Join(dir, "calls")); len(more) != len(calls) {
+		t.Errorf("nothing to set, and docker was asked:\n%s", more[len(calls):])
+	}
+}
+
 func mustAbs(t *testing.T, path string) string {
 	t.Helper()
 	abs, err := filepath.Abs(path)

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-func sysctlFile(name string) string {
+// SysctlFile returns the file of a kernel setting.
+func SysctlFile(name string) string {
 	return filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
 }
 
@@ -19,7 +20,7 @@ func sysctlFile(name string) string {
 // those that the kernel does not have: see MissingSysctls.
 func SetSysctls(settings map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		f, err := os.OpenFile(sysctlFile(name), os.O_WRONLY, 0)
+		f, err := os.OpenFile(SysctlFile(name), os.O_WRONLY, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -37,7 +38,7 @@ func SetSysctls(settings map[string]string) error {
 // MissingSysctls returns those that this machine's kernel does not have.
 func MissingSysctls(settings map[string]string) (missing []string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if _, err := os.Stat(sysctlFile(name)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(SysctlFile(name)); errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // Names under which the program re-executes itself inside a node, as argv[0].
@@ -126,7 +127,7 @@ func Run(ctx context.Context, config Config) error {
 		return err
 	}
 	defer a.close()
-	if err := setSysctls(config.Sysctls); err != nil {
+	if err := system.SetSysctls(config.Sysctls); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(config.Socket), 0o755); err != nil {
