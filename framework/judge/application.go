@@ -98,10 +98,25 @@ func (l *lack) own(from record.Nanos) time.Duration {
 }
 
 // upToWorkers tells whether a lack from some time on lasts longer than a limit only
-// because of the nodes. The simulated ones do not try again what an API server answered
-// with an error, such as that etcd had no leader.
+// because of the nodes.
 func (l *lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
 	return since(from, l.to) > limit && l.own(from) <= limit
+}
+
+// neverEnds tells whether it does so without an end. The simulated nodes do not try again
+// what an API server answered with an error, such as that etcd had no leader.
+func (l *lack) neverEnds(from record.Nanos, limit time.Duration) bool {
+	return l.open && l.upToWorkers(from, limit)
+}
+
+// took is how long it lasted from some time on; where it lasted longer than a limit only
+// because of the nodes, which have done their share in the end, what the control plane
+// took of that.
+func (l *lack) took(from record.Nanos, limit time.Duration) time.Duration {
+	if !l.open && l.upToWorkers(from, limit) {
+		return l.own(from)
+	}
+	return since(from, l.to)
 }
 
 // says puts such a lack in words.

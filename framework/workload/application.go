@@ -34,6 +34,10 @@ const (
 	batchReplicas = 2
 	// deployLimit is how long the application may take to run at first.
 	deployLimit = 60 * time.Second
+	// podsAhead is how many pods may be coming or going before further ones are made, and
+	// batchesAhead how many batches may be coming: real nodes take seconds for a pod, and
+	// would fall behind further and further.
+	podsAhead, batchesAhead = 6, 2
 	// grown is how old a batch, or a pod that stands alone, is before it is deleted.
 	grown = 5 * time.Second
 	// lostAfter is the time, in seconds, after which a pod leaves a node that is not
@@ -188,12 +192,16 @@ func there(op record.Op) bool { return op.Outcome == record.OK || alreadyThere(o
 // name is that of a part in this traffic, which no earlier one has used.
 func (p *application) name(part string) string { return part + "-" + p.t.suffix }
 
-// scale gives one part after another another number of pods.
+// scale gives one part after another another number of pods, unless its nodes still have
+// to do what was asked for before.
 func (p *application) scale(c *operator) {
 	last := map[string]int{}
 	p.t.loop(c.random, p.settings.Interval, func(ctx context.Context) {
 		part := scaledParts[c.n%len(scaledParts)]
 		c.n++
+		if p.upToWorkers(p.name(part)) {
+			return
+		}
 		replicas := 1 + c.random.IntN(p.settings.Replicas)
 		if replicas == last[part] {
 			replicas = 1 + replicas%p.settings.Replicas
@@ -207,15 +215,21 @@ func (p *application) scale(c *operator) {
 func (p *application) batches(c *operator) {
 	made := map[string]time.Time{}
 	p.t.loop(c.random, p.settings.BatchInterval, func(ctx context.Context) {
+		coming := 0
+		for name, at := range maps.Clone(made) {
+			if !p.stands(name) {
+				coming++
+			} else if time.Since(at) > grown && c.remove(ctx, deploymentKind, name).Outcome == record.OK {
+				delete(made, name)
+			}
+		}
+		if coming >= batchesAhead || p.moving() >= podsAhead {
+			return
+		}
 		c.n++
 		name := p.name(fmt.Sprintf("batch-%d", c.n))
 		if op := c.makeDeployment(ctx, name, batchReplicas, false); op.Outcome == record.OK {
 			made[name] = time.Now()
-		}
-		for name, at := range maps.Clone(made) {
-			if time.Since(at) > grown && p.stands(name) && c.remove(ctx, deploymentKind, name).Outcome == record.OK {
-				delete(made, name)
-			}
 		}
 	})
 }
@@ -224,10 +238,12 @@ func (p *application) batches(c *operator) {
 func (p *application) pods(c *operator) {
 	made := map[string]time.Time{}
 	p.t.loop(c.random, p.settings.PodInterval, func(ctx context.Context) {
-		c.n++
-		name := p.name(fmt.Sprintf("pod-%d", c.n))
-		if op := c.makePod(ctx, name); op.Outcome == record.OK {
-			made[name] = time.Now()
+		if p.moving() < podsAhead {
+			c.n++
+			name := p.name(fmt.Sprintf("pod-%d", c.n))
+			if op := c.makePod(ctx, name); op.Outcome == record.OK {
+				made[name] = time.Now()
+			}
 		}
 		for _, o := range p.of(record.ObjectPod, "") {
 			if at, ok := made[o.Name]; ok && time.Since(at) > grown && o.Pod.Ready && c.remove(ctx, podKind, o.Name).Outcome == record.OK {
@@ -265,6 +281,16 @@ func (p *application) finish(ctx context.Context) {
 	p.end()
 	p.watching.Wait()
 	p.takeDown(ctx, operators)
+}
+
+// moving is how many pods are on their way, in or out.
+func (p *application) moving() (n int) {
+	for _, o := range p.of(record.ObjectPod, "") {
+		if !o.Pod.Ready || o.Pod.Deleting {
+			n++
+		}
+	}
+	return n
 }
 
 func (p *application) anyUnbound() bool {

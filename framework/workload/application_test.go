@@ -6,7 +6,9 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +23,26 @@ type controller struct {
 	t    *testing.T
 	api  *client.API
 	last map[string]string // bodies by path: what is as it was is not written again
+	// behind has nodes leave what they are given as it is.
+	behind *atomic.Bool
+}
+
+// controls starts a controller, and returns what ends it.
+func controls(t *testing.T, api *client.API, behind *atomic.Bool) (end func()) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		all := controller{t, api, map[string]string{}, behind}
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+				all.reconcile()
+			}
+		}
+	}()
+	return func() { close(stop); <-stopped }
 }
 
 func (c controller) do(method, p string, body any, into any) {
@@ -52,9 +74,10 @@ func (c controller) reconcile() {
 	for _, p := range c.list(pods) {
 		part := p.Metadata.Labels[partLabel]
 		of[part] = append(of[part], p)
-		if p.Spec.NodeName == "" {
+		if p.condition("Ready") != "True" {
+			ready := strconv.FormatBool(!c.behind.Load())
 			c.do(http.MethodPatch, pods+"/"+p.Metadata.Name, map[string]any{"spec": map[string]any{"nodeName": "worker-1"},
-				"status": map[string]any{"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}}, nil)
+				"status": map[string]any{"phase": "Running", "conditions": []any{map[string]any{"type": "Ready", "status": strings.ToUpper(ready[:1]) + ready[1:]}}}}, nil)
 		}
 	}
 	wanted := map[string]int{}
@@ -92,6 +115,40 @@ func (c controller) reconcile() {
 	}
 }
 
+// Nodes that have fallen behind are not given more and more to do, and all goes on when
+// they have caught up.
+func TestApplicationWaitsForNodes(t *testing.T) {
+	t.Parallel()
+	c := apitest.New(t, 1)
+	api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	behind := &atomic.Bool{}
+	end := controls(t, api, behind)
+	defer end()
+	w, _ := recording(t)
+	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileApplication}, Application: ApplicationSettings{
+		Interval: 50 * time.Millisecond, BatchInterval: 50 * time.Millisecond, PodInterval: 20 * time.Millisecond}}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := func() int {
+		return len(controller{t: t, api: api, last: map[string]string{}}.list(podKind.path(ApplicationNamespace)))
+	}
+	behind.Store(true)
+	time.Sleep(2 * time.Second) // dozens of each, if nobody waited
+	few := pods()
+	if most := 4*5 + podsAhead + (batchesAhead+1)*batchReplicas; few > most {
+		t.Errorf("%d pods, more than %d, though none of the new ones is ready", few, most)
+	}
+	behind.Store(false)
+	before := c.Revision()
+	waitFor(t, "going on", func() bool { return c.Revision() > before+300 })
+	traffic.Stop()
+}
+
 func TestApplication(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)
@@ -105,19 +162,7 @@ func TestApplication(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer api.Close()
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		all := controller{t, api, map[string]string{}}
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-				all.reconcile()
-			}
-		}
-	}()
+	end := controls(t, api, &atomic.Bool{})
 	w, read := recording(t)
 	traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileApplication},
 		Application: ApplicationSettings{Interval: 200 * time.Millisecond, BatchInterval: 500 * time.Millisecond, PodInterval: 300 * time.Millisecond}}, w)
@@ -136,8 +181,7 @@ func TestApplication(t *testing.T) {
 		return len(lacks) >= 4 && !slices.ContainsFunc(slices.Collect(maps.Values(lacks)), func(l string) bool { return l != "" })
 	})
 	traffic.Stop()
-	close(stop)
-	<-stopped
+	end()
 	run := read()
 
 	counts := map[string]int{}

@@ -92,6 +92,13 @@ func (s *sightings) stands(part string) bool {
 	return len(s.now.Of(record.ObjectDeployment, part)) > 0 && s.now.Lacks(part, "") == ""
 }
 
+// upToWorkers tells whether a part lacks something that is only left for nodes to do.
+func (s *sightings) upToWorkers(part string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now.UpToWorkers(part, "")
+}
+
 // objectWatch follows the objects of one kind through one entrance.
 type objectWatch struct {
 	*sightings
