@@ -22,8 +22,13 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// agentUp is how long an agent may take until it answers.
-const agentUp = 30 * time.Second
+const (
+	// agentUp is how long an agent may take until it answers.
+	agentUp = 30 * time.Second
+	// lastWordsLimit is how long the engine may take to tell what was said on a node that
+	// does not come up.
+	lastWordsLimit = 5 * time.Second
+)
 
 // startAgents puts an agent into every container of the cluster and returns when all of
 // them answer.
@@ -68,8 +73,7 @@ func (n *node) startAgent(ctx context.Context) error {
 		return err
 	}
 	if n.role == balancerRole {
-		// It has no systemd. The engine ends what runs beside a container's first
-		// process when that ends, so PowerOn comes here again.
+		// It has no systemd.
 		_, err = n.docker(ctx, "exec", "--detach", "--privileged", n.name, "sh", "-c", agent.Keep())
 	} else {
 		_, err = n.docker(ctx, "exec", n.name, "sh", "-c", agent.SetUp())
@@ -109,10 +113,13 @@ func (n *node) awaitAgent(ctx context.Context) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
 	defer cancel()
 	err := await.Until(waiting, 100*time.Millisecond, n.Ping)
-	if err != nil {
-		if words, _ := n.docker(context.WithoutCancel(ctx), "exec", n.name, "sh", "-c", agent.LastWords); words != "" {
-			err = fmt.Errorf("%w; it said: %s", err, words)
-		}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	ctx, cancel = context.WithTimeout(ctx, lastWordsLimit)
+	defer cancel()
+	if words, _ := n.docker(ctx, "exec", n.name, "sh", "-c", agent.LastWords); words != "" {
+		err = fmt.Errorf("%w; it said: %s", err, words)
 	}
 	return err
 }

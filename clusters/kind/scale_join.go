@@ -168,14 +168,16 @@ func (c *Cluster) image(ctx context.Context, version string) (string, error) {
 // awaitSystem returns when the node's container runtime answers: kubeadm comes after
 // all that prepares the node.
 func (n *node) awaitSystem(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, systemUp, fmt.Errorf("not up after %s", systemUp))
+	waiting, cancel := context.WithTimeoutCause(ctx, systemUp, fmt.Errorf("not up after %s", systemUp))
 	defer cancel()
-	err := await.Until(ctx, 250*time.Millisecond, func(ctx context.Context) error {
+	err := await.Until(waiting, 250*time.Millisecond, func(ctx context.Context) error {
 		_, err := n.docker(ctx, "exec", n.name, "sh", "-c", "systemctl is-active --quiet containerd.service && test -S /run/containerd/containerd.sock")
 		return err
 	})
 	if err != nil {
-		logs, _ := n.cluster.cli.Run(context.WithoutCancel(ctx), "logs", "--tail", "20", n.name)
+		ctx, cancel := context.WithTimeout(ctx, lastWordsLimit)
+		defer cancel()
+		logs, _ := n.docker(ctx, "logs", "--tail", "20", n.name)
 		return fmt.Errorf("the system of %s did not come up: %w; it said:\n  %s", n.name, err, strings.ReplaceAll(logs, "\n", "\n  "))
 	}
 	return nil

@@ -118,6 +118,9 @@ func (a *agent) supervise() (err error) {
 	for _, spec := range a.cfg.Components {
 		s := a.supervisors[spec.Name]
 		adopted := s.adopt(a.saved(spec.Name))
+		if adopted {
+			s.resumeFreeze(a.saved(spec.Name))
+		}
 		go s.run(adopted)
 	}
 	return nil

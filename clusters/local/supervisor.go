@@ -57,10 +57,9 @@ func newSupervisor(a *agent, spec componentSpec) *supervisor {
 // adopted is down when its process has ended.
 func (s *supervisor) run(adopted bool) {
 	delay := time.Duration(0)
-	if saved := s.a.saved(s.spec.Name); adopted {
-		s.resumeFreeze(saved)
+	if adopted {
 		s.awaitAdopted()
-	} else if saved.Started.IsZero() {
+	} else if s.a.saved(s.spec.Name).Started.IsZero() {
 		s.awaitOther()
 	}
 	for {

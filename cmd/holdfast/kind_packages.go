@@ -24,7 +24,7 @@ only those with which images are built.`,
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		problems := engine.Problems()
-		if _, err := engine.Find(cmd.Context()); err == nil {
+		if e, err := engine.Find(cmd.Context()); err == nil && e.Reachable() == nil {
 			problems = slices.DeleteFunc(problems, func(p engine.Problem) bool { return p.Blocks })
 		}
 		packages := append([]string{}, engine.Packages(problems)...)

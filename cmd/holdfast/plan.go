@@ -67,7 +67,11 @@ func (p *plan) divide(parallel int) error {
 	if err != nil {
 		return err
 	}
-	parts, err := suites.Plan(p.Cluster, p.Scenarios, parallel, clusters.Creation(provider))
+	creation := clusters.Creation(provider)
+	if p.Attach {
+		creation = 0
+	}
+	parts, err := suites.Plan(p.Cluster, p.Scenarios, parallel, creation)
 	for _, one := range parts {
 		p.Parts = append(p.Parts, part{Part: one})
 	}

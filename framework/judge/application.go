@@ -103,26 +103,84 @@ func (l *lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
 	return since(from, l.to) > limit && l.own(from) <= limit
 }
 
-// neverEnds tells whether it does so without an end. The simulated nodes do not try again
-// what an API server answered with an error, such as that etcd had no leader.
-func (l *lack) neverEnds(from record.Nanos, limit time.Duration) bool {
-	return l.open && l.upToWorkers(from, limit)
+// took is how long a lack lasted from some time on. Where that is longer than a limit only
+// because of the nodes, and they have done their share in the end, what they took does not
+// count while they were silent for none of it. Without such an end, and where they were
+// silent, it proves nothing: the simulated nodes do not try again what an API server
+// answered with an error, and real ones may not have reached any.
+func (l *lack) took(from record.Nanos, limit time.Duration, silent []interval) (took time.Duration, unproven bool) {
+	if !l.upToWorkers(from, limit) {
+		return since(from, l.to), false
+	}
+	took = l.own(from)
+	for _, n := range l.nodes {
+		for _, s := range silent {
+			took += max(0, since(max(from, n.from, s.from), min(cmp.Or(n.to, l.to), s.to)))
+		}
+	}
+	return took, l.open || took > limit
 }
 
-// took is how long it lasted from some time on; where it lasted longer than a limit only
-// because of the nodes, which have done their share in the end, what the control plane
-// took of that.
-func (l *lack) took(from record.Nanos, limit time.Duration) time.Duration {
-	if !l.open && l.upToWorkers(from, limit) {
-		return l.own(from)
+// silence returns when a heartbeat of some worker node was overdue by half of the time
+// between two, as it is seen to be: all the time where there are too few to tell. The
+// intervals are in the order of time and apart.
+func (m *matter) silence() []interval {
+	end := lastSeen(m.run)
+	seen := map[string][]record.Nanos{}
+	for i := range m.run.Objects {
+		switch o := &m.run.Objects[i].V; {
+		case m.wasNode(o.Name) || o.Gone:
+		case o.Kind == record.ObjectNode && seen[o.Name] == nil:
+			seen[o.Name] = []record.Nanos{}
+		case o.Kind == record.ObjectHeartbeat:
+			seen[o.Name] = append(seen[o.Name], m.run.Objects[i].At)
+		}
 	}
-	return since(from, l.to)
+	var gaps []time.Duration
+	for _, times := range seen {
+		for i := 1; i < len(times); i++ {
+			gaps = append(gaps, since(times[i-1], times[i]))
+		}
+	}
+	if len(gaps) < 3 {
+		return []interval{{0, end}}
+	}
+	slices.Sort(gaps)
+	due := record.Nanos(gaps[len(gaps)/2] * 3 / 2)
+	var all []interval
+	for _, times := range seen {
+		last := record.Nanos(0)
+		for _, at := range append(times, end) {
+			if at > last+due {
+				all = append(all, interval{last + due, at})
+			}
+			last = at
+		}
+	}
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
+	var apart []interval
+	for _, i := range all {
+		if n := len(apart); n > 0 && i.from <= apart[n-1].to {
+			apart[n-1].to = max(apart[n-1].to, i.to)
+		} else {
+			apart = append(apart, i)
+		}
+	}
+	return apart
 }
 
 // says puts such a lack in words.
 func (l *lack) says(from record.Nanos) finding {
 	return inconclusive("%s was not as it is wanted for %s, but the control plane had something to do for %s of that: for the rest all pods were bound, and what was missing was up to their nodes: %s",
 		l.part, short(since(from, l.to)), short(l.own(from)), l.why)
+}
+
+// besides tells of the most that nodes took where that does not count.
+func besides(nodes time.Duration) string {
+	if nodes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", besides up to %s in which only nodes had something to do", short(nodes))
 }
 
 // lacksOf returns every lack, in the order of their begins. A part begins to lack with

@@ -157,11 +157,21 @@ func TestApplicationConverges(t *testing.T) {
 		{name: "up to a node", want: Inconclusive, says: "store was not as it is wanted for 46s, but the control plane had something to do for 1s of that",
 			story: func() *story { return unready(13).sorted() }},
 		{name: "up to a node too late", want: Fail, says: "store was not for 46s", story: func() *story { return unready(41).sorted() }},
-		{name: "up to a node, which is ready at last", want: Pass, took: "1.5s", says: "(store), besides 43s in which only nodes had something to do", story: func() *story {
+		{name: "up to a node, which is ready at last", want: Pass, took: "1.5s", says: "(store), besides up to 43s in which only nodes had something to do", story: func() *story {
 			a := unready(13)
 			a.pod(56, "store", 3, nil)
 			a.slice(56.2, "store", 4)
 			a.deployment(56.5, "store", 4, 4, 0)
+			return a.sorted()
+		}},
+		{name: "up to a node, which is ready at last, and was out of touch", want: Inconclusive, says: "the control plane had something to do for 1.5s of that", story: func() *story {
+			a := unready(13)
+			a.pod(56, "store", 3, nil)
+			a.slice(56.2, "store", 4)
+			a.deployment(56.5, "store", 4, 4, 0)
+			a.run.Objects = slices.DeleteFunc(a.run.Objects, func(o record.Timed[record.Object]) bool {
+				return o.V.Kind == record.ObjectHeartbeat && o.V.Name == "worker-1" && o.At > sec(14) && o.At < sec(50)
+			})
 			return a.sorted()
 		}},
 		{name: "ready, and not counted", want: Fail, says: "store was not for 46s", story: func() *story {

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -11,7 +12,7 @@ func workGoesOn() definition {
 		Name: "work-goes-on",
 		Guarantee: "When the active controller manager is lost while work is under way, what is created until another one takes over is reconciled within the bound, " +
 			"and no Deployment ever gets more pods than were wanted. " +
-			"The time in which only nodes have something to do does not count, if they do it at last.",
+			"The time in which only nodes have something to do does not count, if they do it at last and their heartbeats come.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeWorkGoesOn}
@@ -26,6 +27,8 @@ func judgeWorkGoesOn(m *matter) finding {
 	lacks := lacksOf(m.run)
 	made := 0
 	var longest, unfinished, held *lack
+	var took, nodes time.Duration // what the longest took, and the most that nodes did
+	silent := m.silence()
 	for i := range m.run.Ops {
 		op := &m.run.Ops[i].V
 		if deploymentOf(op) == "" || op.Type != record.OpCreate || op.Outcome != record.OK || op.Call < m.fault.effect() || op.Return > gap {
@@ -39,11 +42,15 @@ func judgeWorkGoesOn(m *matter) finding {
 			if l.to > until {
 				l.to, l.open = until, true
 			}
+			mine, unproven := l.took(from, m.bound.Limit, silent)
 			switch {
-			case l.neverEnds(from, m.bound.Limit):
+			case unproven:
 				held = l
-			case longest == nil || l.took(from, m.bound.Limit) > longest.took(from, m.bound.Limit):
-				longest = l
+			case longest == nil || mine > took:
+				longest, took = l, mine
+			}
+			if !unproven {
+				nodes = max(nodes, since(from, l.to)-mine)
 			}
 			if l.open && l != held {
 				unfinished = l
@@ -51,13 +58,12 @@ func judgeWorkGoesOn(m *matter) finding {
 			break // the first one is its creation's
 		}
 	}
-	if held != nil && (longest == nil || longest.took(from, m.bound.Limit) <= m.bound.Limit) {
+	if held != nil && took <= m.bound.Limit {
 		return held.says(from)
 	}
 	if made == 0 || longest == nil {
 		return inconclusive("no Deployment was created between the %s and %s, when another instance had taken over or the fault was healed", m.fault.what(), when(gap))
 	}
-	took := longest.took(from, m.bound.Limit)
 	switch {
 	case took > m.bound.Limit:
 		return failed("What is created while %s has no active instance must be reconciled within %s of the %s: %s, created by %s, was not after %s: %s.",
@@ -66,8 +72,8 @@ func judgeWorkGoesOn(m *matter) finding {
 		return inconclusive("%s was not yet as it is wanted when it was last looked at, %s after the %s, which is less than the bound of %s: %s",
 			unfinished.part, short(since(from, unfinished.to)), m.fault.what(), m.bound, unfinished.why)
 	}
-	return passed("All %d Deployments that were created while %s had no active instance had their pods within %s of the %s (%s), and no Deployment ever had more pods than wanted.",
-		made, m.fault.injected.Component, short(took), m.fault.what(), m.bound).took(took)
+	return passed("All %d Deployments that were created while %s had no active instance had their pods within %s of the %s (%s)%s, and no Deployment ever had more pods than wanted.",
+		made, m.fault.injected.Component, short(took), m.fault.what(), m.bound, besides(nodes)).took(took)
 }
 
 // takeover is when another instance held the lease of the component that was lost; that

@@ -34,10 +34,12 @@ const (
 	batchReplicas = 2
 	// deployLimit is how long the application may take to run at first.
 	deployLimit = 60 * time.Second
-	// podsAhead is how many pods may be coming or going before further ones are made, and
-	// batchesAhead how many batches may be coming: real nodes take seconds for a pod, and
-	// would fall behind further and further.
-	podsAhead, batchesAhead = 6, 2
+	// Real nodes take seconds for a pod, and would fall behind further and further. So
+	// nothing is added while podsAhead pods are on their way on them, or batchesAhead
+	// batches, but for once in patience, since what they wait for may never come. Without
+	// a scheduler that many pods wait for it at most.
+	podsAhead, batchesAhead, podsUnbound = 6, 2, 12
+	patience                             = 10 * time.Second
 	// grown is how old a batch, or a pod that stands alone, is before it is deleted.
 	grown = 5 * time.Second
 	// lostAfter is the time, in seconds, after which a pod leaves a node that is not
@@ -192,16 +194,16 @@ func there(op record.Op) bool { return op.Outcome == record.OK || alreadyThere(o
 // name is that of a part in this traffic, which no earlier one has used.
 func (p *application) name(part string) string { return part + "-" + p.t.suffix }
 
-// scale gives one part after another another number of pods, unless its nodes still have
-// to do what was asked for before.
+// scale gives one part after another another number of pods.
 func (p *application) scale(c *operator) {
-	last := map[string]int{}
+	last, at := map[string]int{}, map[string]time.Time{}
 	p.t.loop(c.random, p.settings.Interval, func(ctx context.Context) {
 		part := scaledParts[c.n%len(scaledParts)]
 		c.n++
-		if p.upToWorkers(p.name(part)) {
+		if p.upToWorkers(p.name(part)) && time.Since(at[part]) < patience {
 			return
 		}
+		at[part] = time.Now()
 		replicas := 1 + c.random.IntN(p.settings.Replicas)
 		if replicas == last[part] {
 			replicas = 1 + replicas%p.settings.Replicas
@@ -213,19 +215,20 @@ func (p *application) scale(c *operator) {
 
 // batches makes small Deployments, and deletes those that have long been as wanted.
 func (p *application) batches(c *operator) {
-	made := map[string]time.Time{}
+	made, last := map[string]time.Time{}, time.Now()
 	p.t.loop(c.random, p.settings.BatchInterval, func(ctx context.Context) {
 		coming := 0
 		for name, at := range maps.Clone(made) {
-			if !p.stands(name) {
+			if p.upToWorkers(name) {
 				coming++
-			} else if time.Since(at) > grown && c.remove(ctx, deploymentKind, name).Outcome == record.OK {
+			} else if time.Since(at) > grown && p.stands(name) && c.remove(ctx, deploymentKind, name).Outcome == record.OK {
 				delete(made, name)
 			}
 		}
-		if coming >= batchesAhead || p.moving() >= podsAhead {
+		if onNodes, _ := p.moving(); (coming >= batchesAhead || onNodes >= podsAhead) && time.Since(last) < patience {
 			return
 		}
+		last = time.Now()
 		c.n++
 		name := p.name(fmt.Sprintf("batch-%d", c.n))
 		if op := c.makeDeployment(ctx, name, batchReplicas, false); op.Outcome == record.OK {
@@ -236,9 +239,11 @@ func (p *application) batches(c *operator) {
 
 // pods makes pods that stand alone, and deletes those that have run for a while.
 func (p *application) pods(c *operator) {
-	made := map[string]time.Time{}
+	made, last := map[string]time.Time{}, time.Now()
 	p.t.loop(c.random, p.settings.PodInterval, func(ctx context.Context) {
-		if p.moving() < podsAhead {
+		onNodes, unbound := p.moving()
+		if onNodes < podsAhead && unbound < podsUnbound || time.Since(last) >= patience {
+			last = time.Now()
 			c.n++
 			name := p.name(fmt.Sprintf("pod-%d", c.n))
 			if op := c.makePod(ctx, name); op.Outcome == record.OK {
@@ -283,14 +288,17 @@ func (p *application) finish(ctx context.Context) {
 	p.takeDown(ctx, operators)
 }
 
-// moving is how many pods are on their way, in or out.
-func (p *application) moving() (n int) {
+// moving is how many pods are on their way, in or out, on nodes and to one.
+func (p *application) moving() (onNodes, unbound int) {
 	for _, o := range p.of(record.ObjectPod, "") {
-		if !o.Pod.Ready || o.Pod.Deleting {
-			n++
+		switch {
+		case o.Pod.Node == "":
+			unbound++
+		case !o.Pod.Ready || o.Pod.Deleting:
+			onNodes++
 		}
 	}
-	return n
+	return onNodes, unbound
 }
 
 func (p *application) anyUnbound() bool {
