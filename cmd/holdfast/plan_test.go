@@ -52,6 +52,19 @@ func TestPlanWithoutParts(t *testing.T) {
 	}
 }
 
+func TestRepeats(t *testing.T) {
+	for _, test := range []struct {
+		parallel, starved int
+		attach, want      bool
+	}{{2, 0, false, false}, {2, 1, false, true}, {2, 4, false, true}, {1, 2, false, true}, {1, 3, false, false}, {1, 1, true, false}} {
+		p := planned(t)
+		p.Parallel, p.Attach = test.parallel, test.attach
+		if got := p.repeats(test.starved); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
 func TestVerdictsInWords(t *testing.T) {
 	var results []judge.Result
 	for id, v := range map[string]judge.Verdict{"HA-1": judge.Pass, "HA-2": judge.Fail, "HA-3": judge.Pass, "RUN/linearizable": judge.Inconclusive} {

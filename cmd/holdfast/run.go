@@ -145,7 +145,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		problem := errors.Join(p.carryOut(cmd.Context(), out, shown), p.letGo(cmd.Context(), provider))
 		p.Ended = time.Now()
 		d, err := deriveFrom(p, out)
-		if err == nil && problem == nil && p.Parallel > 1 && len(suites.Starved(d.results)) > 0 {
+		if err == nil && problem == nil && p.repeats(len(suites.Starved(d.results))) {
 			problem = p.repeat(cmd.Context(), out, suites.Starved(d.results), shown)
 			p.Ended = time.Now()
 			d, err = deriveFrom(p, out)

@@ -15,6 +15,13 @@ import (
 	"github.com/holdfast-ha/holdfast/suites"
 )
 
+// repeats tells whether it is worth while to repeat the scenarios, so many, that lost
+// verdicts on an overloaded machine: with less beside them, or, where nothing was, when
+// most of the others were not lost, on a cluster that is new.
+func (p *plan) repeats(starved int) bool {
+	return starved > 0 && !p.Attach && (p.Parallel > 1 || 2*starved <= len(p.Scenarios))
+}
+
 // repeat runs scenarios once more, with nothing beside them, and puts their first records
 // aside. A scenario of which there is no second record keeps the first one.
 func (p *plan) repeat(ctx context.Context, dir string, names []string, shown *progress) error {
