@@ -23,7 +23,7 @@ func (f *clusterFlags) clusterOrAttach(cmd *cobra.Command, provider clusters.Pro
 }
 
 // takeOver takes over a cluster for a run.
-func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, progress func(string)) (clusters.Made, error) {
+func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, progress func(string)) (*takenOver, error) {
 	a, ok := provider.(clusters.Attacher)
 	if !ok { // describe has seen to that
 		return nil, fmt.Errorf("the provider %s takes over no clusters", provider.Name())
@@ -40,9 +40,10 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	return &takenOver{made, dir, cleanUpLimit}, nil
 }
 
-// takenOver is a cluster that stays when the run is over.
+// takenOver is a cluster that stays when the run is over. It does not stand for that:
+// what the cluster can do are methods of its own.
 type takenOver struct {
-	clusters.Made
+	cluster clusters.Made
 	dir   string
 	limit time.Duration // for deleting what the run made; cleanUpLimit outside of tests
 }
@@ -54,8 +55,8 @@ const cleanUpLimit = 30 * time.Second
 func (c *takenOver) Close(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limit)
 	defer cancel()
-	err := workload.CleanUp(limited, c.Entrances())
-	return errors.Join(err, c.Made.Close(ctx), os.RemoveAll(c.dir))
+	err := workload.CleanUp(limited, c.cluster.Entrances())
+	return errors.Join(err, c.cluster.Close(ctx), os.RemoveAll(c.dir))
 }
 
 // letGoLimit is how long it may take to let go of a cluster whose worker has not: agents

@@ -64,9 +64,12 @@ func TestTakeOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, ok := made.cluster.(lent); !ok {
+		t.Errorf("scenarios get a %T, and not all that the cluster can do", made.cluster)
+	}
 	const namespaces = "/api/v1/namespaces/"
 	for _, name := range []string{workload.ProbeNamespace, workload.DefaultNamespace, "theirs"} {
-		if err := workload.EnsureNamespace(ctx, made.Entrances(), name); err != nil {
+		if err := workload.EnsureNamespace(ctx, made.cluster.Entrances(), name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +124,7 @@ func TestTakeOverLeavesNamespaces(t *testing.T) {
 		apitest.Fail(w, http.StatusForbidden, "Forbidden", "not yours")
 		return true
 	})
-	made.(*takenOver).limit = 1
+	made.limit = 1
 	if err := made.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "delete those by hand") || l.closed != 1 {
 		t.Errorf("%v, closed %d times", err, l.closed)
 	}

@@ -61,15 +61,19 @@ func work(dir, name string, todo []string) error {
 		_ = out.Encode(m) // who would hear it is gone, and this process with it
 	}
 	progress := func(line string) { say(workerMessage{Progress: line}) }
-	var cluster clusters.Made
-	var broken error // why there was no cluster
+	var end func(context.Context) error // of the cluster
+	var broken error                    // why there was no cluster
 	env := &suites.Env{
 		Cluster: func(ctx context.Context) (framework.Cluster, error) {
 			began := time.Now()
+			var cluster clusters.Made
 			if p.Attach {
-				cluster, broken = takeOver(ctx, provider, p.Parts[i].Cluster, progress)
-			} else {
-				cluster, broken = create(ctx, provider, p, i, dir, progress)
+				var taken *takenOver
+				if taken, broken = takeOver(ctx, provider, p.Parts[i].Cluster, progress); broken == nil {
+					cluster, end = taken.cluster, taken.Close
+				}
+			} else if cluster, broken = create(ctx, provider, p, i, dir, progress); broken == nil {
+				end = cluster.Close
 			}
 			if broken == nil {
 				if waited := observe.Calm(ctx, calmLimit(provider)); waited > 2*time.Second {
@@ -79,7 +83,7 @@ func work(dir, name string, todo []string) error {
 			say(workerMessage{Made: time.Since(began)})
 			return cluster, broken
 		},
-		Close: func(ctx context.Context) error { return cluster.Close(ctx) },
+		Close: func(ctx context.Context) error { return end(ctx) },
 		Dir:   dir, Run: p.Run, Harness: p.Harness, Provider: p.Provider, Seed: p.Seed,
 		Progress: progress,
 		Begins:   func(scenario string) { say(workerMessage{Begins: scenario}) },
