@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -76,7 +77,8 @@ func commonNames(ctx context.Context, c framework.Cluster) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		add("balancer", at.Hostname())
+		// Clients may come by an address and ask for a name.
+		add("balancer", cmp.Or(entrances[i].Config.ServerName, at.Hostname()))
 		for _, n := range c.Nodes() {
 			for _, name := range servingNames(n) {
 				// What a node's certificate carries besides its own is the balancer's.

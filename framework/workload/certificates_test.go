@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,24 @@ func TestCertificates(t *testing.T) {
 	if len(got) != 12 || got["node-1 node/127.0.0.1"] != record.OK || got["node-2 service/10.96.0.1"] != record.Refused ||
 		got["node-2 service/kubernetes.default.svc"] != record.Refused {
 		t.Errorf("outcomes %v", got)
+	}
+}
+
+// named is a cluster whose first entrance is a balancer that clients ask by a name.
+type named struct{ trusted }
+
+func (c named) Entrances() []framework.Entrance {
+	all := c.trusted.Entrances()
+	all[0].Kind, all[0].Config.ServerName = framework.EntranceBalancer, "api.example.com"
+	return all
+}
+
+func TestCertificatesForTheNameThatClientsAskFor(t *testing.T) {
+	plain := apitest.New(t, 1)
+	plain.Set("/api/v1/namespaces/default/services/kubernetes", `{"metadata":{"name":"kubernetes"},"spec":{"clusterIP":"10.96.0.1"}}`)
+	keys, err := commonNames(t.Context(), named{trusted{plain}})
+	if err != nil || keys[0] != "balancer/api.example.com" || slices.Contains(keys, "balancer/127.0.0.1") {
+		t.Errorf("%v, %v", keys, err)
 	}
 }
 
