@@ -44,8 +44,8 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 // what the cluster can do are methods of its own.
 type takenOver struct {
 	cluster clusters.Made
-	dir   string
-	limit time.Duration // for deleting what the run made; cleanUpLimit outside of tests
+	dir     string
+	limit   time.Duration // for deleting what the run made; cleanUpLimit outside of tests
 }
 
 // cleanUpLimit is how long deleting what a run made in a cluster may take.
