@@ -105,9 +105,9 @@ func (l *lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
 
 // took is how long a lack lasted from some time on. Where that is longer than a limit only
 // because of the nodes, and they have done their share in the end, what they took does not
-// count while they were silent for none of it. Without such an end, and where they were
-// silent, it proves nothing: the simulated nodes do not try again what an API server
-// answered with an error, and real ones may not have reached any.
+// count, but for the time in which one was silent. Without such an end, or where that time
+// makes it longer than the limit, it proves nothing: the simulated nodes do not try again
+// what an API server answered with an error, and real ones may not have reached any.
 func (l *lack) took(from record.Nanos, limit time.Duration, silent []interval) (took time.Duration, unproven bool) {
 	if !l.upToWorkers(from, limit) {
 		return since(from, l.to), false
