@@ -105,7 +105,10 @@ func TestValidateAll(t *testing.T) {
 type injectionAt struct {
 	fault.Injection
 	called time.Time
+	target fault.Target
 }
+
+func (i injectionAt) Target() fault.Target { return i.target }
 
 func (i injectionAt) Proof() fault.Proof { return fault.Proof{Proven: true, Called: i.called} }
 
@@ -114,15 +117,18 @@ func TestRecoveryLimit(t *testing.T) {
 	now := time.Now()
 	for _, test := range []struct {
 		fault  fault.Fault
+		on     framework.Component
 		lasted time.Duration
 		want   time.Duration
 	}{
-		{fault.Kill, time.Hour, 14 * time.Second},
-		{fault.IsolateEtcd, 10 * time.Second, 21 * time.Second},
-		{fault.Isolate, 3 * time.Second, 14 * time.Second},
-		{fault.Isolate, time.Hour, time.Minute},
+		{fault.Kill, framework.APIServer, time.Hour, 14 * time.Second},
+		{fault.Kill, framework.Etcd, 10 * time.Second, 24200 * time.Millisecond},
+		{fault.Kill, framework.Etcd, time.Hour, time.Minute},
+		{fault.IsolateEtcd, "", 10 * time.Second, 21 * time.Second},
+		{fault.Isolate, "", 3 * time.Second, 14 * time.Second},
+		{fault.Isolate, "", time.Hour, time.Minute},
 	} {
-		i := &inForce{fault: test.fault, inj: injectionAt{called: now.Add(-test.lasted)}}
+		i := &inForce{fault: test.fault, inj: injectionAt{called: now.Add(-test.lasted), target: fault.Target{Component: test.on}}}
 		if got := recoveryLimit(s, i, now); got != test.want {
 			t.Errorf("%s for %s: %s, want %s", test.fault.Name(), test.lasted, got, test.want)
 		}

@@ -40,6 +40,9 @@ const (
 	// a scheduler that many pods wait for it at most.
 	podsAhead, batchesAhead, podsUnbound = 6, 2, 12
 	patience                             = 10 * time.Second
+	// scalePatience is that for scaling one part again: with many pods on their way,
+	// a part that is scaled while its nodes are at work is never seen as it was wanted.
+	scalePatience = 30 * time.Second
 	// grown is how old a batch, or a pod that stands alone, is before it is deleted.
 	grown = 5 * time.Second
 	// lostAfter is the time, in seconds, after which a pod leaves a node that is not
@@ -200,7 +203,7 @@ func (p *application) scale(c *operator) {
 	p.t.loop(c.random, p.settings.Interval, func(ctx context.Context) {
 		part := scaledParts[c.n%len(scaledParts)]
 		c.n++
-		if p.upToWorkers(p.name(part)) && time.Since(at[part]) < patience {
+		if p.upToWorkers(p.name(part)) && time.Since(at[part]) < scalePatience {
 			return
 		}
 		at[part] = time.Now()

@@ -37,30 +37,33 @@ const (
 // StartFailover starts clients that know the addresses of the API servers that there
 // are now, learn others from the kubernetes service and move on by themselves when one
 // fails (see package failover). They read all the while (purpose "failover"); each
-// operation has the address that the client had in the end. stop ends them.
+// operation has the address that the client had in the end. It returns when each of
+// them has made its first request; stop ends them.
 func StartFailover(ctx context.Context, c framework.Cluster, w *record.Writer, seed uint64) (stop func(), err error) {
 	entrances := apiServers(c.Entrances())
 	if len(entrances) == 0 {
 		return nil, fmt.Errorf("failover client: cluster %s has no API server that clients reach", c.Name())
 	}
 	var stops []func()
+	var began sync.WaitGroup
 	stop = func() {
 		for _, s := range stops {
 			s()
 		}
 	}
 	for i := range failoverClients {
-		one, err := startFailover(ctx, entrances, w, fmt.Sprintf("%s/%d", PurposeFailover, i+1), seed+uint64(i))
+		one, err := startFailover(ctx, entrances, w, fmt.Sprintf("%s/%d", PurposeFailover, i+1), seed+uint64(i), &began)
 		if err != nil {
 			stop()
 			return nil, err
 		}
 		stops = append(stops, one)
 	}
+	began.Wait()
 	return stop, nil
 }
 
-func startFailover(ctx context.Context, entrances []framework.Entrance, w *record.Writer, name string, seed uint64) (stop func(), err error) {
+func startFailover(ctx context.Context, entrances []framework.Entrance, w *record.Writer, name string, seed uint64, began *sync.WaitGroup) (stop func(), err error) {
 	config := failover.Config{Seed: seed}
 	for _, e := range entrances {
 		u, err := url.Parse(e.Config.Host)
@@ -88,7 +91,10 @@ func startFailover(ctx context.Context, entrances []framework.Entrance, w *recor
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { servers.Learn(ctx, learner, learnEach) })
+	began.Add(1)
 	all.Go(func() {
+		failoverRead(ctx, name, api, servers, w)
+		began.Done()
 		for client.Pause(ctx, failoverPause) {
 			failoverRead(ctx, name, api, servers, w)
 		}

@@ -24,6 +24,7 @@ func (c firstOnly) Entrances() []framework.Entrance { return c.Cluster.Entrances
 func TestFailover(t *testing.T) {
 	c := apitest.New(t, 2)
 	var gone atomic.Bool
+	var reads atomic.Int32
 	addresses := make([]string, 2)
 	for i := range addresses {
 		u, err := url.Parse(c.Server(i).URL)
@@ -32,6 +33,9 @@ func TestFailover(t *testing.T) {
 		}
 		addresses[i] = u.Host
 		c.Server(i).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == failoverKey {
+				reads.Add(1)
+			}
 			switch {
 			case i == 0 && gone.Load():
 				http.Error(w, "going", http.StatusServiceUnavailable)
@@ -48,6 +52,9 @@ func TestFailover(t *testing.T) {
 	stop, err := StartFailover(t.Context(), firstOnly{c}, w, 7)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n := reads.Load(); n < failoverClients {
+		t.Errorf("%d clients have made a request when they are started", n)
 	}
 	waitFor(t, "the client to have learnt the other address", func() bool { return c.Server(1).Count(http.MethodGet) > 0 })
 	gone.Store(true)
@@ -95,12 +102,20 @@ func (c *silent) Entrances() []framework.Entrance {
 func TestFailoverDialsEnd(t *testing.T) {
 	c := &silent{Cluster: apitest.New(t, 1)}
 	w, read := recording(t)
-	stop, err := StartFailover(t.Context(), c, w, 7)
-	if err != nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		stop, err := StartFailover(ctx, c, w, 7)
+		if err == nil {
+			stop()
+		}
+		ended <- err
+	}()
+	waitFor(t, "two dials of each client", func() bool { return c.dialling.Load() >= 2*failoverClients })
+	cancel()
+	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "two dials of each client", func() bool { return c.dialling.Load() >= 2*failoverClients })
-	stop()
 	waitFor(t, "all dials to end", func() bool { return c.dialling.Load() == 0 })
 	if n := len(read().Ops); n > 0 {
 		t.Errorf("%d operations of clients that were stopped", n)
