@@ -24,6 +24,9 @@ type Upgrader interface {
 	// the other; it may be tried again. Nothing but that node has changed, except for
 	// what the cluster's nodes share, such as its add-ons.
 	UpgradeNode(ctx context.Context, name, version string) error
+	// CheckUpgrade returns the error with which UpgradeNode would refuse, which is
+	// ErrNothingDone, or nil. It changes nothing and gets nothing.
+	CheckUpgrade(ctx context.Context, name, version string) error
 	// UpgradeOrder returns the names of all nodes that can be upgraded, workers included,
 	// in an order in which they may be.
 	UpgradeOrder() []string

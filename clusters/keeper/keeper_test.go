@@ -330,8 +330,12 @@ func TestUpgrade(t *testing.T) {
 	if want := []string{"getting v2", "one becomes v2", "two becomes v2"}; !slices.Equal(said, want) {
 		t.Errorf("%q", said)
 	}
+	said = nil
 	var refused *fault.Refused
-	if err := h.Upgrade(t.Context(), UpgradeRequest{Node: "nobody", Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "no node nobody") {
+	if err := h.Upgrade(t.Context(), UpgradeRequest{Node: "nobody", Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "no node nobody") || len(said) > 0 {
+		t.Errorf("%v after %q", err, said)
+	}
+	if err := h.Upgrade(t.Context(), UpgradeRequest{Version: "v1"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "one is newer") {
 		t.Error(err)
 	}
 	if err := h.Upgrade(t.Context(), UpgradeRequest{Node: "two", Version: "broken"}, p); err == nil || errors.As(err, &refused) || err.Error() != "two is broken now" {

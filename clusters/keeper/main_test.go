@@ -182,9 +182,16 @@ func (c *standInCluster) Hosts(context.Context) []HostStatus {
 
 func (c *standInCluster) UpgradeOrder() []string { return []string{"one", "two"} }
 
-func (c *standInCluster) UpgradeNode(ctx context.Context, name, version string) error {
+func (c *standInCluster) CheckUpgrade(_ context.Context, name, version string) error {
 	if name == "nobody" {
 		return fmt.Errorf("no node %s: %w", name, framework.ErrNothingDone)
+	}
+	return nil
+}
+
+func (c *standInCluster) UpgradeNode(ctx context.Context, name, version string) error {
+	if version == "v1" {
+		return fmt.Errorf("%s is newer: %w", name, framework.ErrNothingDone)
 	}
 	c.progress(name + " becomes " + version)
 	switch version {

@@ -28,6 +28,8 @@ type UpgradeRequest struct {
 	// framework.Upgrader.UpgradeOrder has them.
 	Node    string `json:"node,omitempty"`
 	Version string `json:"version"`
+	// Check asks only whether the first of them would be refused.
+	Check bool `json:"check,omitempty"`
 }
 
 // upgradeEvent is one line of what the server says while it upgrades.
@@ -97,6 +99,9 @@ func (s *server) upgrade(ctx context.Context, r UpgradeRequest) (refused bool, e
 	if r.Node == "" {
 		names = u.UpgradeOrder()
 	}
+	if r.Check {
+		return true, u.CheckUpgrade(ctx, names[0], r.Version)
+	}
 	for i, name := range names {
 		if err := u.UpgradeNode(ctx, name, r.Version); err != nil {
 			return i == 0 && errors.Is(err, framework.ErrNothingDone), err
@@ -114,9 +119,18 @@ func (h *Handle) Upgrade(ctx context.Context, r UpgradeRequest, p clusters.Prepa
 	if !ok {
 		return &fault.Refused{Err: fmt.Errorf("nodes of cluster %s cannot be upgraded: the provider %s cannot do that", h.Name, h.provider.Name())}
 	}
+	check := r
+	check.Check = true
+	if err := h.askUpgrade(ctx, check, p.Progress); err != nil {
+		return err
+	}
 	if err := preparer.PrepareUpgrade(ctx, h, r.Version, p); err != nil {
 		return err
 	}
+	return h.askUpgrade(ctx, r, p.Progress)
+}
+
+func (h *Handle) askUpgrade(ctx context.Context, r UpgradeRequest, progress func(string)) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -140,8 +154,8 @@ func (h *Handle) Upgrade(ctx context.Context, r UpgradeRequest, p clusters.Prepa
 			return errors.New(e.Error)
 		case e.Done:
 			return nil
-		case p.Progress != nil:
-			p.Progress(e.Message)
+		case progress != nil:
+			progress(e.Message)
 		}
 	}
 }

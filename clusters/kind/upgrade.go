@@ -55,15 +55,33 @@ func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
 	u, err := c.planUpgrade(ctx, name, version)
+	if err == nil && !u.running {
+		u.image, err = c.image(ctx, u.version)
+	}
 	if err != nil {
 		err = untouched{explain(err)}
 	} else if err = u.carryOut(ctx); err != nil {
 		err = explain(err)
 	}
+	return c.upgradeError(name, version, err)
+}
+
+// CheckUpgrade implements framework.Upgrader.
+func (c *Cluster) CheckUpgrade(ctx context.Context, name, version string) error {
+	c.scaling.Lock()
+	defer c.scaling.Unlock()
+	_, err := c.planUpgrade(ctx, name, version)
 	if err != nil {
-		return fmt.Errorf("upgrading %s of cluster %s to Kubernetes %s: %w", name, c.Name(), version, err)
+		err = untouched{explain(err)}
 	}
-	return nil
+	return c.upgradeError(name, version, err)
+}
+
+func (c *Cluster) upgradeError(name, version string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("upgrading %s of cluster %s to Kubernetes %s: %w", name, c.Name(), version, err)
+	}
+	return err
 }
 
 // planUpgrade looks whether a node can change to a version.
@@ -91,7 +109,6 @@ func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*upgra
 	}
 	c.upgraded, u.apply = configured, configured != version
 	if found.runs(u.node, version) {
-		c.o.Progress(fmt.Sprintf("%s runs %s already", name, version))
 		u.running = true
 		return u, nil
 	}
@@ -108,8 +125,7 @@ func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*upgra
 			}
 		}
 	}
-	u.image, err = c.image(ctx, version)
-	return u, err
+	return u, nil
 }
 
 // undisturbed looks whether a fault is in force on the node that its upgrade would meet,
@@ -147,10 +163,10 @@ func quiet(all []framework.Process) error {
 // versions, on which the same can be done again.
 func (u *upgrade) carryOut(ctx context.Context) error {
 	began := time.Now()
-	if !u.running {
-		if err := u.change(ctx); err != nil {
-			return err
-		}
+	if u.running {
+		u.cluster.o.Progress(fmt.Sprintf("%s runs %s already", u.name, u.version))
+	} else if err := u.change(ctx); err != nil {
+		return err
 	}
 	if err := u.awaitServing(ctx); err != nil {
 		return fmt.Errorf("it runs that version, but does not serve: %w", err)

@@ -173,9 +173,12 @@ func TestUpgradeNothingDone(t *testing.T) {
 			!strings.Contains(err.Error(), "upgrading "+test.node+" of cluster x to Kubernetes "+test.to) {
 			t.Errorf("%s to %s: %v", test.node, test.to, err)
 		}
+		if check := c.CheckUpgrade(t.Context(), test.node, test.to); check == nil || check.Error() != err.Error() {
+			t.Errorf("%s to %s: %v", test.node, test.to, check)
+		}
 	}
 	b, _ := os.ReadFile(filepath.Join(dir, "calls"))
-	if got := string(b); got != "container inspect x-control-plane\n" {
+	if got := string(b); got != strings.Repeat("container inspect x-control-plane\n", 2) {
 		t.Errorf("docker was asked:\n%s", got)
 	}
 	for want, p := range map[string]framework.Process{"held down": {Held: true}, "frozen": {State: "T"}, "ended after each start": {CrashLooped: true}} {

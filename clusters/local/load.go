@@ -171,7 +171,7 @@ func (l loaded) load(handle string) (*machineProcess, error) {
 		return nil, fmt.Errorf("looking for load %s on %s: %w", handle, l.m.name, err)
 	}
 	for _, pid := range pids {
-		if st, err := procfs.ReadStat(proc, pid); err == nil && st.State != "Z" {
+		if st, err := procfs.ReadStat(proc, pid); err == nil && !st.Ended() {
 			return &machineProcess{procfs.Process{Proc: proc, PID: pid, Stat: st}}, nil
 		}
 	}

@@ -43,7 +43,7 @@ func (m *machine) owners() (map[int]framework.Component, error) {
 		if ns, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/pid")); err != nil || ns != namespace {
 			continue
 		}
-		if st, err := procfs.ReadStat("/proc", pid); err == nil && st.State != "Z" && st.State != "X" {
+		if st, err := procfs.ReadStat("/proc", pid); err == nil && !st.Ended() {
 			parents[pid] = st.Parent
 			inner[innerPID(pid)] = pid
 		}

@@ -220,7 +220,7 @@ func (s *supervisor) adopt(saved savedState) bool {
 	}
 	proc, err := os.FindProcess(pids[0])
 	st, statErr := procfs.ReadStat("/proc", pids[0])
-	if err != nil || statErr != nil || st.Parent != 1 || st.State == "Z" {
+	if err != nil || statErr != nil || st.Parent != 1 || st.Ended() {
 		return false
 	}
 	s.runs(proc, st.StartTicks)

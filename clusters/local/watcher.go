@@ -70,7 +70,7 @@ func (w *watcher) find() (machineProcess, error) {
 	}
 	for _, pid := range pids {
 		// A component that the agent is about to start still has its name.
-		if st, err := procfs.ReadStat(proc, pid); err == nil && st.Parent == 1 && st.State != "Z" {
+		if st, err := procfs.ReadStat(proc, pid); err == nil && st.Parent == 1 && !st.Ended() {
 			return machineProcess{procfs.Process{Proc: proc, PID: pid, Stat: st}}, nil
 		}
 	}

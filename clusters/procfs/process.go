@@ -23,7 +23,7 @@ type Process struct {
 // Over tells whether the process has ended.
 func (p Process) Over() bool {
 	st, err := ReadStat(p.Proc, p.PID)
-	return err != nil || st.StartTicks != p.StartTicks || st.State == "Z" || st.State == "X"
+	return err != nil || st.StartTicks != p.StartTicks || st.Ended()
 }
 
 // Signal sends a signal to this very process, and never to one that has taken

@@ -1,13 +1,71 @@
 package procfs
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
+
+// firstThreadEnds in the environment has a test's process be one whose first thread has
+// ended, which says so and goes on.
+const firstThreadEnds = "HOLDFAST_TEST_FIRST_THREAD_ENDS"
+
+func init() {
+	if os.Getenv(firstThreadEnds) != "" {
+		runtime.LockOSThread() // init runs in the first thread
+	}
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv(firstThreadEnds) == "" {
+		os.Exit(m.Run())
+	}
+	go func() {
+		for st := (Stat{}); st.State != "Z"; time.Sleep(time.Millisecond) {
+			st, _ = ReadStat("/proc", os.Getpid())
+		}
+		os.Stdout.WriteString("ended\n")
+		select {}
+	}()
+	_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
+}
+
+// A process whose first thread has ended before others has not ended.
+func TestThreadsThatAreLeft(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), firstThreadEnds+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	if said, err := bufio.NewReader(out).ReadString('\n'); said != "ended\n" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	st, err := ReadStat("/proc", cmd.Process.Pid)
+	p := Process{Proc: "/proc", PID: cmd.Process.Pid, Stat: st}
+	if err != nil || st.State != "Z" || p.Over() {
+		t.Errorf("%+v is over: %v, %v", st, p.Over(), err)
+	}
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !p.Over(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not end")
+		}
+	}
+	_ = cmd.Wait()
+}
 
 func TestProcess(t *testing.T) {
 	cmd := exec.Command("/bin/sleep", "60")

@@ -18,14 +18,16 @@ const ClockTick = 10 * time.Millisecond
 
 // Stat is what /proc/PID/stat tells about a process.
 type Stat struct {
-	State      string // its letter: R, S, D, T, Z
+	State      string // the letter of its first thread: R, S, D, T, Z
 	Parent     int
 	CPU        time.Duration // in user and in kernel mode
+	Threads    uint64        // those that have not ended, and the first one
 	StartTicks uint64        // since the boot of the kernel
 }
 
-// Ended tells whether the process has ended, and at most waits to be reaped.
-func (s Stat) Ended() bool { return s.State == "Z" || s.State == "X" }
+// Ended tells whether the process has ended, and at most waits to be reaped. While other
+// threads end after the first one, it still has its files and sockets.
+func (s Stat) Ended() bool { return s.State == "X" || s.State == "Z" && s.Threads <= 1 }
 
 // ReadStat reads the state of a process from a /proc.
 func ReadStat(proc string, pid int) (Stat, error) {
@@ -41,7 +43,7 @@ func ReadStat(proc string, pid int) (Stat, error) {
 	}
 	st := Stat{State: f[0]}
 	var user, system uint64
-	for field, value := range map[int]*uint64{11: &user, 12: &system, 19: &st.StartTicks} {
+	for field, value := range map[int]*uint64{11: &user, 12: &system, 17: &st.Threads, 19: &st.StartTicks} {
 		if *value, err = strconv.ParseUint(f[field], 10, 64); err != nil {
 			return Stat{}, fmt.Errorf("%s: %w", file, err)
 		}
