@@ -107,7 +107,11 @@ func (c *Cluster) create(ctx context.Context) error {
 	}
 	began := time.Now()
 	since := func() string { return time.Since(began).Round(time.Second).String() }
-	if err := c.kindCreates(ctx, cluster.CreateWithV1Alpha4Config(config)); err != nil {
+	err = withPorts(func() error { return c.kindCreates(ctx, cluster.CreateWithV1Alpha4Config(config)) }, func() error {
+		c.o.Progress("a port that kind chose is taken; once more with others")
+		return c.removeContainers(ctx)
+	})
+	if err != nil {
 		return err
 	}
 	c.o.Progress("kind is done after " + since())
@@ -157,6 +161,33 @@ func withKind(engine, network string, log kindlog.Logger, f func(*cluster.Provid
 	return f(cluster.NewProvider(cluster.ProviderWithDocker(), cluster.ProviderWithLogger(log)))
 }
 
+// portTries is how often kind may choose ports of which one is taken.
+const portTries = 3
+
+// withPorts calls create until no port was taken, and clear in between. kind publishes the
+// ports of API servers, which holdfast does not use, and looks for free ones where it runs:
+// they may be taken where the engine's containers have theirs, or by the node beside.
+func withPorts(create, clear func() error) error {
+	for try := 1; ; try++ {
+		err := create()
+		if err == nil || try == portTries || !strings.Contains(err.Error(), "port is already allocated") && !strings.Contains(err.Error(), "address already in use") {
+			return err
+		}
+		if failed := clear(); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+}
+
+// removeContainers removes the containers that kind has made.
+func (c *Cluster) removeContainers(ctx context.Context) error {
+	there, err := c.cli.List(ctx, clusterLabel+"="+c.Name())
+	if err == nil && len(there) > 0 {
+		_, err = c.cli.Run(ctx, append([]string{"rm", "--force", "--volumes"}, there...)...)
+	}
+	return err
+}
+
 // kindCreates has kind create the cluster. kind cannot be told to stop, so where ctx ends
 // its containers are taken from it, upon which it fails.
 func (c *Cluster) kindCreates(ctx context.Context, config cluster.CreateOption) error {
@@ -175,10 +206,7 @@ func (c *Cluster) kindCreates(ctx context.Context, config cluster.CreateOption) 
 			}
 			return kindFailed(err)
 		case <-ctx.Done():
-			undo := context.WithoutCancel(ctx)
-			if there, err := c.cli.List(undo, clusterLabel+"="+c.Name()); err == nil && len(there) > 0 {
-				_, _ = c.cli.Run(undo, append([]string{"rm", "--force", "--volumes"}, there...)...)
-			}
+			_ = c.removeContainers(context.WithoutCancel(ctx)) // some may be gone meanwhile
 			time.Sleep(100 * time.Millisecond) // and what it makes next
 		}
 	}

@@ -35,13 +35,13 @@ const (
 	// deployLimit is how long the application may take to run at first.
 	deployLimit = 60 * time.Second
 	// Real nodes take seconds for a pod, and would fall behind further and further. So
-	// nothing is added while podsAhead pods are on their way on them, or batchesAhead
+	// nothing is changed while podsAhead pods are on their way on them, or batchesAhead
 	// batches, but for once in patience, since what they wait for may never come. Without
-	// a scheduler that many pods wait for it at most.
-	podsAhead, batchesAhead, podsUnbound = 6, 2, 12
+	// a scheduler podsUnbound pods wait for it at most.
+	podsAhead, batchesAhead, podsUnbound = 3, 1, 12
 	patience                             = 10 * time.Second
-	// scalePatience is that for scaling one part again: with many pods on their way,
-	// a part that is scaled while its nodes are at work is never seen as it was wanted.
+	// scalePatience is that for each part that is scaled: one that is scaled again while
+	// its nodes are at work is never seen as it was wanted.
 	scalePatience = 30 * time.Second
 	// grown is how old a batch, or a pod that stands alone, is before it is deleted.
 	grown = 5 * time.Second
@@ -203,7 +203,8 @@ func (p *application) scale(c *operator) {
 	p.t.loop(c.random, p.settings.Interval, func(ctx context.Context) {
 		part := scaledParts[c.n%len(scaledParts)]
 		c.n++
-		if p.upToWorkers(p.name(part)) && time.Since(at[part]) < scalePatience {
+		onNodes, _ := p.moving()
+		if (onNodes >= podsAhead || p.upToWorkers(p.name(part))) && time.Since(at[part]) < scalePatience {
 			return
 		}
 		at[part] = time.Now()
