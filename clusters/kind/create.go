@@ -207,7 +207,7 @@ func (c *Cluster) kindCreates(ctx context.Context, config cluster.CreateOption) 
 			return kindFailed(err)
 		case <-ctx.Done():
 			_ = c.removeContainers(context.WithoutCancel(ctx)) // some may be gone meanwhile
-			time.Sleep(100 * time.Millisecond) // and what it makes next
+			time.Sleep(100 * time.Millisecond)                 // and what it makes next
 		}
 	}
 }

@@ -35,9 +35,10 @@ const (
 	// deployLimit is how long the application may take to run at first.
 	deployLimit = 60 * time.Second
 	// Real nodes take seconds for a pod, and would fall behind further and further. So
-	// nothing is changed while podsAhead pods are on their way on them, or batchesAhead
-	// batches, but for once in patience, since what they wait for may never come. Without
-	// a scheduler podsUnbound pods wait for it at most.
+	// nothing is changed while podsAhead pods are on their way on them, in or out, and for
+	// as long again, or while batchesAhead batches are; but for once in patience, since
+	// what they wait for may never come. Without a scheduler podsUnbound pods wait for it
+	// at most.
 	podsAhead, batchesAhead, podsUnbound = 3, 1, 12
 	patience                             = 10 * time.Second
 	// scalePatience is that for each part that is scaled: one that is scaled again while
@@ -67,6 +68,7 @@ type application struct {
 	t        *Traffic
 	settings ApplicationSettings
 	*sightings
+	pace     pace
 	watching sync.WaitGroup
 	end      context.CancelFunc // of the watches
 }
@@ -203,8 +205,7 @@ func (p *application) scale(c *operator) {
 	p.t.loop(c.random, p.settings.Interval, func(ctx context.Context) {
 		part := scaledParts[c.n%len(scaledParts)]
 		c.n++
-		onNodes, _ := p.moving()
-		if (onNodes >= podsAhead || p.upToWorkers(p.name(part))) && time.Since(at[part]) < scalePatience {
+		if busy, _ := p.nodes(); (busy || p.upToWorkers(p.name(part))) && time.Since(at[part]) < scalePatience {
 			return
 		}
 		at[part] = time.Now()
@@ -229,7 +230,7 @@ func (p *application) batches(c *operator) {
 				delete(made, name)
 			}
 		}
-		if onNodes, _ := p.moving(); (coming >= batchesAhead || onNodes >= podsAhead) && time.Since(last) < patience {
+		if busy, _ := p.nodes(); (busy || coming >= batchesAhead) && time.Since(last) < patience {
 			return
 		}
 		last = time.Now()
@@ -245,8 +246,8 @@ func (p *application) batches(c *operator) {
 func (p *application) pods(c *operator) {
 	made, last := map[string]time.Time{}, time.Now()
 	p.t.loop(c.random, p.settings.PodInterval, func(ctx context.Context) {
-		onNodes, unbound := p.moving()
-		if onNodes < podsAhead && unbound < podsUnbound || time.Since(last) >= patience {
+		busy, unbound := p.nodes()
+		if !busy && unbound < podsUnbound || time.Since(last) >= patience {
 			last = time.Now()
 			c.n++
 			name := p.name(fmt.Sprintf("pod-%d", c.n))
@@ -292,8 +293,29 @@ func (p *application) finish(ctx context.Context) {
 	p.takeDown(ctx, operators)
 }
 
-// moving is how many pods are on their way, in or out, on nodes and to one.
-func (p *application) moving() (onNodes, unbound int) {
+// pace has nodes rest for as long as they had much to do: what takes a machine's
+// processors all the time takes them from the control plane.
+type pace struct {
+	mu          sync.Mutex
+	since, rest time.Time // when much to do began, and until when they rest after it
+}
+
+// busy tells whether nodes have much to do, or rest from it.
+func (p *pace) busy(much bool, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case much && p.since.IsZero():
+		p.since = now
+	case !much && !p.since.IsZero():
+		p.since, p.rest = time.Time{}, now.Add(now.Sub(p.since))
+	}
+	return much || now.Before(p.rest)
+}
+
+// nodes tells whether pods on nodes are enough for now, and how many wait for a node.
+func (p *application) nodes() (busy bool, unbound int) {
+	onNodes := 0
 	for _, o := range p.of(record.ObjectPod, "") {
 		switch {
 		case o.Pod.Node == "":
@@ -302,7 +324,7 @@ func (p *application) moving() (onNodes, unbound int) {
 			onNodes++
 		}
 	}
-	return onNodes, unbound
+	return p.pace.busy(onNodes >= podsAhead, time.Now()), unbound
 }
 
 func (p *application) anyUnbound() bool {

@@ -115,6 +115,24 @@ func (c controller) reconcile() {
 	}
 }
 
+// Nodes rest as long as they had much to do.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	var p pace
+	began := time.Now()
+	for _, step := range []struct {
+		at         time.Duration
+		much, busy bool
+	}{
+		{0, false, false}, {1, true, true}, {2, true, true}, {4, true, true}, {5, false, true}, {8, false, true}, {9, false, false},
+		{10, true, true}, {11, false, true}, {12, false, false}, {13, true, true}, {14, false, true}, {14, true, true}, {16, false, true}, {18, false, false},
+	} {
+		if got := p.busy(step.much, began.Add(step.at*time.Second)); got != step.busy {
+			t.Errorf("after %d s busy is %v", step.at, got)
+		}
+	}
+}
+
 // Nodes that have fallen behind are not given more and more to do, and all goes on when
 // they have caught up.
 func TestApplicationWaitsForNodes(t *testing.T) {
