@@ -94,9 +94,10 @@ type NetworkFaulter interface {
 	Impair(ctx context.Context, links []Link, imp Impairment, ttl time.Duration) (handle string, err error)
 	// Restore removes an impairment; it does nothing where it is gone.
 	Restore(ctx context.Context, handle string) error
-	// ImpairmentCounters tells what the impairment has done so far. They can
-	// still be read after Restore, at least until 64 others were restored.
-	ImpairmentCounters(ctx context.Context, handle string) (LinkCounters, error)
+	// ImpairmentCounters returns what the impairment has done so far to each of its
+	// links, in the order in which Impair was given them. They can still be read
+	// after Restore, at least until 64 others were restored.
+	ImpairmentCounters(ctx context.Context, handle string) ([]LinkCounters, error)
 }
 
 // Link is one direction between two parties.
@@ -137,9 +138,13 @@ type Impairment struct {
 	FlapOff time.Duration `json:"flapOff,omitempty"`
 }
 
-// LinkCounters counts packets.
+// LinkCounters counts the packets of a link for one impairment.
 type LinkCounters struct {
-	Matched    uint64 `json:"matched"`
+	// Matched packets came, and the impairment is about them.
+	Matched uint64 `json:"matched"`
+	// Passed are those that left the link again, counted behind the impairment and
+	// not by what it made of them. Of one that flaps they are not counted.
+	Passed     uint64 `json:"passed,omitempty"`
 	Dropped    uint64 `json:"dropped"`
 	Delayed    uint64 `json:"delayed,omitempty"`
 	Duplicated uint64 `json:"duplicated,omitempty"`
@@ -148,7 +153,18 @@ type LinkCounters struct {
 	// Resets are the segments with RST that were sent.
 	Resets uint64 `json:"resets,omitempty"`
 	// Held of the delayed packets have gone on, and HeldFor is how long all of
-	// them together were held, as measured.
-	Held    uint64        `json:"held,omitempty"`
-	HeldFor time.Duration `json:"heldFor,omitempty"`
+	// them together were held, as measured. HeldBytes is their size on the wire.
+	Held      uint64        `json:"held,omitempty"`
+	HeldFor   time.Duration `json:"heldFor,omitempty"`
+	HeldBytes uint64        `json:"heldBytes,omitempty"`
+}
+
+// Add returns the sums of the counters.
+func (c LinkCounters) Add(o LinkCounters) LinkCounters {
+	return LinkCounters{
+		Matched: c.Matched + o.Matched, Passed: c.Passed + o.Passed, Dropped: c.Dropped + o.Dropped,
+		Delayed: c.Delayed + o.Delayed, Duplicated: c.Duplicated + o.Duplicated, Reordered: c.Reordered + o.Reordered,
+		Corrupted: c.Corrupted + o.Corrupted, Resets: c.Resets + o.Resets,
+		Held: c.Held + o.Held, HeldFor: c.HeldFor + o.HeldFor, HeldBytes: c.HeldBytes + o.HeldBytes,
+	}
 }

@@ -18,6 +18,9 @@ type Backend struct {
 	Name    string `json:"name"`
 	Address string `json:"address,omitempty"`
 	Up      bool   `json:"up"`
+	// Standby says that it is not up by design: another one has the address that moves,
+	// and this one is there to take it over.
+	Standby bool `json:"standby,omitempty"`
 	// Since is when Up last changed, to the second at worst.
 	Since time.Time `json:"since"`
 	// Check is the outcome of the last check, in the balancer's own words.

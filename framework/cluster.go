@@ -98,6 +98,24 @@ type Settings struct {
 	ElectionTimeout   time.Duration `json:"electionTimeout"`   // E
 	BalancerDetection time.Duration `json:"balancerDetection"` // H
 	Margin            time.Duration `json:"margin"`            // M
+	// NodeGrace is how long a node may be silent before it counts as lost.
+	NodeGrace time.Duration `json:"nodeGrace"` // G
+	// Elections are the times of each elected component's own election, where they are
+	// known: L, R and P of a bound that is about one of them. The fields above have the
+	// longest of each.
+	Elections map[Component]Election `json:"elections,omitempty"`
+}
+
+// Election are the durations of how a component elects its active instance.
+type Election struct {
+	LeaseDuration time.Duration `json:"leaseDuration"` // L
+	RenewDeadline time.Duration `json:"renewDeadline"` // R
+	RetryPeriod   time.Duration `json:"retryPeriod"`   // P
+}
+
+// Symbols returns the durations under the catalogue's one-letter names.
+func (e Election) Symbols() map[string]time.Duration {
+	return map[string]time.Duration{"L": e.LeaseDuration, "R": e.RenewDeadline, "P": e.RetryPeriod}
 }
 
 // Symbols returns the settings under the catalogue's one-letter names.
@@ -105,7 +123,7 @@ func (s Settings) Symbols() map[string]time.Duration {
 	return map[string]time.Duration{
 		"L": s.LeaseDuration, "R": s.RenewDeadline, "P": s.RetryPeriod,
 		"T": s.EndpointTTL, "I": s.EndpointInterval, "E": s.ElectionTimeout,
-		"H": s.BalancerDetection, "M": s.Margin,
+		"H": s.BalancerDetection, "M": s.Margin, "G": s.NodeGrace,
 	}
 }
 

@@ -27,3 +27,12 @@ type ImpairmentChecker interface {
 	// errors.ErrUnsupported where it never can.
 	CheckImpairment(ctx context.Context, links []Link, imp Impairment) error
 }
+
+// LinkProber is the ability of a cluster to send packets along a link. What is proven of
+// a link by its counters is proven then of one that carries nothing by itself, too.
+type LinkProber interface {
+	// ProbeLink has the sender's own network stack send this many packets (UDP, to one
+	// of the link's ports) to the receiver. It waits for no answer. An error means that
+	// it is not known whether they were sent.
+	ProbeLink(ctx context.Context, l Link, packets int) error
+}

@@ -53,8 +53,9 @@ func Diff(a, b *Results) []Change {
 			changes = append(changes, diffRequirement(x, y)...)
 			continue
 		}
-		// A requirement that is no longer judged is a hole in the coverage.
-		changes = append(changes, Change{Kind: Removed, ID: id, Before: string(x.Verdict), Worse: x.Verdict == judge.Pass})
+		// A requirement that is no longer judged is a hole in the coverage. The checks that
+		// every run had before there were invariants are none.
+		changes = append(changes, Change{Kind: Removed, ID: id, Before: string(x.Verdict), Worse: x.Verdict == judge.Pass && !x.Check()})
 	}
 	for id, y := range after {
 		if _, ok := before[id]; !ok {

@@ -21,8 +21,8 @@ type exhibitView struct {
 	Drawing      template.HTML
 }
 
-// viewExhibits draws what the results show, each picture once: a broken check of
-// every run is also what breaks the requirements.
+// viewExhibits draws what the results show, each picture once: a requirement may name
+// the judge of an invariant as well.
 func viewExhibits(run *record.Run, results []judge.Result) []exhibitView {
 	var shown []*judge.Exhibit
 	var views []exhibitView
@@ -32,7 +32,9 @@ func viewExhibits(run *record.Run, results []judge.Result) []exhibitView {
 		}
 		i := slices.IndexFunc(shown, func(e *judge.Exhibit) bool { return reflect.DeepEqual(e, r.Exhibit) })
 		if i >= 0 {
-			views[i].Names += ", " + r.Requirement
+			if !slices.Contains(strings.Split(views[i].Names, ", "), r.Requirement) {
+				views[i].Names += ", " + r.Requirement
+			}
 			continue
 		}
 		shown = append(shown, r.Exhibit)

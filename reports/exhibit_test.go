@@ -25,7 +25,7 @@ func staleRead() *judge.Exhibit {
 func withExhibit(e *judge.Exhibit) []judge.Result {
 	results := fixtureResults()
 	for i := range results {
-		if results[i].Scenario == "api-server-killed" && (results[i].Requirement == "HA-CL-003" || results[i].Requirement == "RUN/linearizable") {
+		if results[i].Scenario == "api-server-killed" && (results[i].Requirement == "HA-CL-003" || results[i].Requirement == "HA-INV-001") {
 			results[i].Verdict, results[i].Exhibit = judge.Fail, e
 		}
 	}
@@ -38,7 +38,7 @@ func TestExhibit(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := regexp.MustCompile(`(?s)<details open class="exhibit">.*?</details>`).FindAll(page, -1)
-	if len(shown) != 1 || !strings.Contains(string(shown[0]), "HA-CL-003, RUN/linearizable") {
+	if len(shown) != 1 || !strings.Contains(string(shown[0]), "HA-CL-003, HA-INV-001") {
 		t.Fatalf("%d exhibits, want one for both results:\n%s", len(shown), shown)
 	}
 	svg := regexp.MustCompile(`(?s)<svg.*</svg>`).Find(shown[0])

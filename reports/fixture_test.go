@@ -255,9 +255,9 @@ func fixtureResults() []judge.Result {
 		{Requirement: "HA-QR-005", Level: "MUST", Scenario: "etcd-leader-killed", Judge: "election", Verdict: judge.Inconclusive, Bound: election, Sentence: cut},
 		{Requirement: "HA-QR-003", Level: "INFO", Scenario: "etcd-leader-killed", Judge: "stale-read", Verdict: judge.NotApplicable,
 			Sentence: "the provider cannot isolate <etcd> peer traffic"},
-		{Requirement: "RUN/linearizable", Level: "MUST", Scenario: "api-server-killed", Judge: "linearizable", Verdict: judge.Pass,
+		{Requirement: "HA-INV-001", Level: "MUST", Scenario: "api-server-killed", Judge: "linearizable", Verdict: judge.Pass,
 			Sentence: "the history of 2000 operations on 8 keys is linearizable"},
-		{Requirement: "RUN/linearizable", Level: "MUST", Scenario: "etcd-leader-killed", Judge: "linearizable", Verdict: judge.Inconclusive, Sentence: cut},
+		{Requirement: "HA-INV-001", Level: "MUST", Scenario: "etcd-leader-killed", Judge: "linearizable", Verdict: judge.Inconclusive, Sentence: cut},
 		{Requirement: "RUN/harness", Level: "INFO", Scenario: "api-server-killed", Judge: "harness", Verdict: judge.Pass,
 			Measured: "38ms", MeasuredNanos: dur(0.038), Sentence: "timers of the harness fired at most 38ms late"},
 	}
@@ -265,12 +265,13 @@ func fixtureResults() []judge.Result {
 
 func fixtureTitles() map[string]string {
 	return map[string]string{
-		"HA-EP-003": "API server killed: its address is gone.",
-		"HA-EP-006": "API server back: its address is back, once.",
-		"HA-CL-003": "API server killed: a client pinned to the load balancer sees errors for no longer than the bound.",
-		"HA-LE-002": "Active instance killed: a standby takes over.",
-		"HA-QR-001": "A write through one API server is seen by the very next read through each other one.",
-		"HA-QR-005": "etcd leader killed: writes through surviving nodes resume.",
-		"HA-QR-003": "A serializable read on the isolated member returns old data.",
+		"HA-INV-001": "The history of reads and writes through the API servers is linearizable.",
+		"HA-EP-003":  "API server killed: its address is gone.",
+		"HA-EP-006":  "API server back: its address is back, once.",
+		"HA-CL-003":  "API server killed: a client pinned to the load balancer sees errors for no longer than the bound.",
+		"HA-LE-002":  "Active instance killed: a standby takes over.",
+		"HA-QR-001":  "A write through one API server is seen by the very next read through each other one.",
+		"HA-QR-005":  "etcd leader killed: writes through surviving nodes resume.",
+		"HA-QR-003":  "A serializable read on the isolated member returns old data.",
 	}
 }

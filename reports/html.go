@@ -84,7 +84,7 @@ func renderHTML(in input) ([]byte, error) {
 	}
 	p.Tables = []table{{"Requirements", worstFirst(in.Requirements)}}
 	if len(in.Checks) > 0 {
-		p.Tables = append(p.Tables, table{"Checks of every run", worstFirst(in.Checks)})
+		p.Tables = append(p.Tables, table{"The harness itself", worstFirst(in.Checks)})
 	}
 	for _, name := range scenarioNames(in) {
 		p.Scenarios = append(p.Scenarios, viewScenario(in, name))

@@ -23,7 +23,7 @@ func renderMarkdown(in input) ([]byte, error) {
 	}
 	mdTable(&b, in.Requirements)
 	if len(in.Checks) > 0 {
-		b.WriteString("\n## Checks of every run\n\n")
+		b.WriteString("\n## The harness itself\n\n")
 		mdTable(&b, in.Checks)
 	}
 	mdDetails(&b, in)

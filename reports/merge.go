@@ -17,16 +17,16 @@ const (
 
 const levelInfo = "INFO"
 
-// Merge gives one verdict per requirement of the catalogue over all scenarios:
-// fail where any scenario failed, else inconclusive where any was
-// inconclusive, else pass; not applicable only where all were. The result is in
-// order of ID. Run-wide checks are left out, see Checks. Titles may be nil.
+// Merge gives one verdict per requirement of the catalogue over all scenarios and judges
+// that settle it: fail where any failed, else inconclusive where any was inconclusive,
+// else pass; not applicable only where all were. The result is in order of ID. Checks of
+// the harness are left out, see Checks. Titles may be nil.
 func Merge(results []judge.Result, titles map[string]string) []Requirement {
 	return merge(results, titles, false)
 }
 
-// Checks is Merge for the checks that apply to every run, those whose ID
-// starts with "RUN/".
+// Checks is Merge for the checks of the harness itself, those whose ID starts with
+// "RUN/".
 func Checks(results []judge.Result, titles map[string]string) []Requirement {
 	return merge(results, titles, true)
 }

@@ -30,7 +30,7 @@ func renderMetrics(in input) ([]byte, error) {
 		m.sample("holdfast_requirements", float64(count(in.Requirements, v)), "verdict", string(v))
 	}
 	m.requirements("holdfast_requirement", "requirement", "the requirement, over all scenarios", in.Requirements)
-	m.requirements("holdfast_check", "check", "the check of every run, over all scenarios", in.Checks)
+	m.requirements("holdfast_check", "check", "the check of the harness itself, over all scenarios", in.Checks)
 	m.records(in)
 	m.b.WriteString("# EOF\n")
 	return m.b.Bytes(), nil

@@ -18,7 +18,7 @@ func Line(r Requirement) string {
 }
 
 // Print announces the verdicts at the end of a run and where the report is. It
-// takes requirements and run-wide checks (see Results.All) and shows of the
+// takes requirements and checks of the harness (see Results.All) and shows of the
 // checks those that did not pass. Colour is ANSI's, for a terminal.
 func Print(w io.Writer, dir string, reqs []Requirement, color bool) error {
 	var shown, checks []Requirement
@@ -40,7 +40,7 @@ func Print(w io.Writer, dir string, reqs []Requirement, color bool) error {
 		b.WriteString(line(r, labels, ids, color) + "\n")
 	}
 	if len(checks) > 0 {
-		b.WriteString("\nChecks of every run that did not pass:\n")
+		b.WriteString("\nThe harness itself:\n")
 		for _, r := range checks {
 			b.WriteString(line(r, labels, ids, color) + "\n")
 		}

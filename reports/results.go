@@ -12,8 +12,8 @@ import (
 // FormatVersion is the version of results.json. Load refuses others.
 const FormatVersion = 1
 
-// checkPrefix marks results of the checks that apply to every run, such as
-// RUN/linearizable, apart from the requirements of the catalogue.
+// checkPrefix marks results on the harness itself, RUN/harness, apart from the
+// requirements of the catalogue.
 const checkPrefix = "RUN/"
 
 // Run says which run the verdicts belong to.
@@ -75,8 +75,8 @@ type Requirement struct {
 	// Title is the requirement's text in the catalogue; may be empty.
 	Title   string
 	Verdict judge.Verdict
-	// Bound, Measured, MeasuredNanos and Sentence are those of the scenario
-	// that decided: the worst verdict and, among equals, the measured value
+	// Bound, Measured, MeasuredNanos and Sentence are those of the judge and
+	// scenario that decided: the worst verdict and, among equals, the measured value
 	// closest to or furthest beyond its bound.
 	Bound         *judge.Bound
 	Measured      string
@@ -88,8 +88,8 @@ type Requirement struct {
 	Scenarios []string
 }
 
-// Check tells whether r is one of the checks that apply to every run rather
-// than a requirement of the catalogue.
+// Check reports whether r is a check of the harness itself rather than a requirement of
+// the catalogue.
 func (r Requirement) Check() bool { return strings.HasPrefix(r.ID, checkPrefix) }
 
 // Results is what results.json holds.
@@ -100,7 +100,7 @@ type Results struct {
 	Verdict      judge.Verdict
 	ExitCode     int
 	Requirements []Requirement
-	// Checks are the checks that apply to every run.
+	// Checks are those of the harness itself. They change no other verdict.
 	Checks []Requirement
 	// Results are the verdicts they were merged from, one per check and
 	// scenario.
@@ -127,7 +127,7 @@ func New(run Run, results []judge.Result, titles map[string]string) *Results {
 	}
 }
 
-// All returns the requirements followed by the run-wide checks, as Print takes
+// All returns the requirements followed by the checks of the harness, as Print takes
 // them.
 func (r *Results) All() []Requirement {
 	return slices.Concat(r.Requirements, r.Checks)

@@ -59,14 +59,14 @@ func TestMergeDecidesByShareOfBound(t *testing.T) {
 	}
 }
 
-func TestMergeLeavesRunWideChecksApart(t *testing.T) {
+func TestMergeLeavesChecksOfTheHarnessApart(t *testing.T) {
 	for _, r := range Merge(fixtureResults(), nil) {
 		if r.Check() {
 			t.Errorf("Merge has the check %s among the requirements", r.ID)
 		}
 	}
 	checks := Checks(fixtureResults(), nil)
-	if len(checks) != 2 || checks[0].ID != "RUN/harness" || checks[1].Verdict != judge.Inconclusive {
+	if len(checks) != 1 || checks[0].ID != "RUN/harness" {
 		t.Errorf("Checks = %+v", checks)
 	}
 }
@@ -89,7 +89,8 @@ func TestExitCode(t *testing.T) {
 		{"INFO fails in a list with an inconclusive", []judge.Result{one("INFO", judge.Fail), one("MUST", judge.Inconclusive)}, 3},
 		{"unknown verdict", []judge.Result{one("MUST", "ok")}, 3},
 		{"unknown level", []judge.Result{one("must", judge.Fail)}, 1},
-		{"run-wide check", []judge.Result{one("MUST", judge.Pass), {Requirement: "RUN/linearizable", Level: "MUST", Verdict: judge.Fail}}, 1},
+		{"invariant", []judge.Result{one("MUST", judge.Pass), {Requirement: "HA-INV-001", Level: "MUST", Verdict: judge.Fail}}, 1},
+		{"invariant without anything to judge", []judge.Result{one("MUST", judge.Pass), {Requirement: "HA-INV-001", Level: "MUST", Verdict: judge.NotApplicable}}, 0},
 	} {
 		if got := ExitCode(test.results); got != test.want {
 			t.Errorf("%s: exit code %d, want %d", test.name, got, test.want)

@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err, run.Problem, run.End)
 	}
 	m := run.Meta
-	if m.Seed != Seed(7, "test") || m.Scenario != "test" || m.Provider != "fake" || m.Settings["E"] != time.Second || len(m.Nodes) != 3 || len(m.Checks) != 1 {
+	if m.Seed != seedOf(7, "test") || m.Scenario != "test" || m.Provider != "fake" || m.Settings["E"] != time.Second || len(m.Nodes) != 3 || len(m.Checks) != 1 {
 		t.Errorf("meta: %+v", m)
 	}
 
@@ -335,8 +335,49 @@ func TestRunRefuses(t *testing.T) {
 
 // Each experiment has a seed of its own, the same in every run of that seed.
 func TestSeed(t *testing.T) {
-	first, again := Seed(1, "a"), Seed(1, "a")
-	if first != again || Seed(1, "a") == Seed(1, "b") || Seed(1, "a") == Seed(2, "a") {
+	first, again := seedOf(1, "a"), seedOf(1, "a")
+	if first != again || seedOf(1, "a") == seedOf(1, "b") || seedOf(1, "a") == seedOf(2, "a") {
 		t.Error("seeds repeat or do not")
+	}
+}
+
+// A cluster that runs no application is broken before any fault: nothing is done to it, and
+// the record says so.
+func TestApplicationDoesNotRun(t *testing.T) {
+	t.Parallel()
+	c, dir := newFake(t), t.TempDir() // without controllers
+	c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+	e := Experiment{Name: "test", Timeline: []Step{kill("a", "node-1")},
+		Traffic: Traffic{Profiles: []string{workload.ProfileApplication},
+			Application: workload.ApplicationSettings{StartLimit: 5 * time.Second}},
+		Checks: []record.Check{{Requirement: "HA-WL-003", Level: "MUST", Judge: "application-follows", Bound: "1s"},
+			{Requirement: "HA-TOP-001", Level: "MUST", Judge: "etcd-membership"}}}
+	problem := Run(t.Context(), c, e, Options{Dir: dir, Run: "test", Progress: func(s string) { t.Log(s) }})
+	run, err := record.Read(dir)
+	if err != nil || problem != nil || !run.Complete || run.End.Error != "" {
+		t.Fatal(problem, err)
+	}
+	const says = "the application does not run after 5s: catalog-"
+	last := run.Steadies[len(run.Steadies)-1].V
+	if last.OK || last.Phase != record.SteadyApplication || !strings.Contains(strings.Join(last.Problems, ""), says) {
+		t.Errorf("steady states %+v", run.Steadies)
+	}
+	if got := phases(run); !slices.Equal(got, []string{"baseline"}) || len(run.Faults) > 0 || len(run.Objects) == 0 {
+		t.Errorf("phases %q, faults %q", got, faults(run))
+	}
+	for i := range run.Harness { // the machine may be busy with other tests
+		run.Harness[i].V = record.Harness{}
+	}
+	results := judge.Evaluate(run)
+	if r := results[0]; r.Verdict != judge.Fail || !strings.Contains(r.Sentence, "an application must come up") {
+		t.Errorf("%s: %s", r.Verdict, r.Sentence)
+	}
+	if r := results[1]; r.Verdict != judge.Inconclusive || !strings.Contains(r.Sentence, says) {
+		t.Errorf("%s: %s", r.Verdict, r.Sentence)
+	}
+	for _, o := range run.Objects {
+		if o.V.Kind == record.ObjectDeployment && c.Has("/apis/apps/v1/namespaces/"+workload.ApplicationNamespace+"/deployments/"+o.V.Name) {
+			t.Errorf("Deployment %s is left", o.V.Name)
+		}
 	}
 }

@@ -55,7 +55,7 @@ func (e Experiment) Expected(s framework.Settings) time.Duration {
 		switch {
 		case step.Inject != nil:
 			id := step.Inject.ID
-			if f, ok := fault.ByName(step.Inject.Fault); ok {
+			if f, err := fault.Find(step.Inject.Fault); err == nil {
 				network[id] = isNetwork(f)
 			}
 			began[id], changed[id] = now, now

@@ -38,6 +38,8 @@ type Traffic struct {
 	Watches     workload.WatchSettings
 	Kubernetes  workload.KubernetesSettings
 	Etcd        workload.EtcdSettings
+	Set         workload.SetSettings
+	Contests    workload.ContestSettings
 	Work        workload.WorkSettings
 	Application workload.ApplicationSettings
 }
@@ -46,7 +48,7 @@ type Traffic struct {
 func (t Traffic) config() workload.Config {
 	return workload.Config{
 		Timeout: t.Timeout, Profiles: t.Profiles,
-		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Kubernetes: t.Kubernetes, Etcd: t.Etcd, Work: t.Work, Application: t.Application,
+		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Set: t.Set, Contests: t.Contests, Kubernetes: t.Kubernetes, Etcd: t.Etcd, Work: t.Work, Application: t.Application,
 	}
 }
 

@@ -36,7 +36,10 @@ func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 		}
 		target, err := fault.Resolve(ctx, r.cluster, r.actual(in.Target))
 		if err == nil {
-			f, _ := fault.ByName(in.Fault) // Validate saw to it
+			var f fault.Fault
+			if f, err = fault.Find(in.Fault, r.options.Faults...); err != nil {
+				return false, err // Validate would have said it
+			}
 			err = fault.Possible(ctx, f, r.cluster, target, fault.Params{TTL: ttl, Values: in.Params})
 		}
 		missing := missingAbility(err)

@@ -40,7 +40,7 @@ func TestValidateNodes(t *testing.T) {
 			if test.changes != "" {
 				e.Checks = []record.Check{{Requirement: "X", Judge: "endpoints-follow", Bound: "T", Params: map[string]string{"changes": test.changes}}}
 			}
-			problems := e.Validate()
+			problems := e.Validate(Options{})
 			switch {
 			case test.want == "" && len(problems) > 0:
 				t.Error(problems)

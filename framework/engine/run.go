@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
@@ -43,6 +45,10 @@ type Options struct {
 	Seed uint64
 	// Harness is the version of holdfast, Provider the provider's name.
 	Harness, Provider string
+	// Faults and Judges are what the experiment may name beside the built-in ones. Run
+	// injects the faults; it leaves judging to judge.Evaluate, which takes the judges again.
+	Faults []fault.Fault
+	Judges []judge.Judge
 	// Progress is told what happens, one line a step; nil for silence.
 	Progress func(string)
 	// Before is called before each step of the timeline with its number, and
@@ -60,9 +66,9 @@ func (r *run) before(ctx context.Context, step int) error {
 	return r.options.Before(ctx, step, r.w)
 }
 
-// Seed derives the seed of one experiment from that of the run, so that an
+// seedOf derives the seed of one experiment from that of the run, so that an
 // experiment repeats its choices whichever others are run.
-func Seed(run uint64, experiment string) uint64 {
+func seedOf(run uint64, experiment string) uint64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s", run, experiment))
 	return binary.LittleEndian.Uint64(sum[:])
 }
@@ -74,7 +80,7 @@ func Seed(run uint64, experiment string) uint64 {
 // and is named in it too as far as possible. Whatever Run injected is healed,
 // also after ctx has ended.
 func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) error {
-	for _, p := range e.Validate() {
+	for _, p := range e.Validate(o) {
 		return fmt.Errorf("experiment %s: %w", e.Name, p)
 	}
 	w, err := record.Create(o.Dir, meta(c, e, o))
@@ -101,8 +107,14 @@ func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) erro
 
 func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
 	m := record.Meta{
-		Run: cmp.Or(o.Run, time.Now().UTC().Format("20060102T150405Z")), Scenario: e.Name, Seed: Seed(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
+		Run: cmp.Or(o.Run, time.Now().UTC().Format("20060102T150405Z")), Scenario: e.Name, Seed: seedOf(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
 		Settings: c.Settings().Symbols(), Checks: e.Checks, Versions: map[string]map[string]string{},
+	}
+	for component, e := range c.Settings().Elections {
+		if m.Elections == nil {
+			m.Elections = map[string]map[string]time.Duration{}
+		}
+		m.Elections[string(component)] = e.Symbols()
 	}
 	for _, n := range c.Nodes() {
 		m.Nodes = append(m.Nodes, nodeEntry(n))
@@ -161,7 +173,9 @@ func (r *run) whole(ctx context.Context) error {
 	r.outer, r.observers = outer, observers
 	defer observers.Stop()
 	stop, err := r.startTraffic(ctx)
-	if err != nil {
+	if errors.Is(err, errBaseline) {
+		return observers.Err()
+	} else if err != nil {
 		return err
 	}
 	defer func() {
@@ -227,9 +241,16 @@ func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cfg := r.experiment.Traffic.config()
-	cfg.Seed, cfg.Cluster = Seed(r.options.Seed, r.experiment.Name), r.cluster
+	cfg.Seed, cfg.Cluster = seedOf(r.options.Seed, r.experiment.Name), r.cluster
 	traffic, err := workload.Start(ctx, cfg, r.w)
-	if err != nil {
+	var broken *workload.ApplicationError
+	switch {
+	case errors.As(err, &broken):
+		cancel()
+		r.say("%v", broken)
+		s := record.Steady{Phase: record.SteadyApplication, Took: broken.Limit, Limit: broken.Limit, Problems: []string{broken.Error()}}
+		return nil, cmp.Or(r.w.Append(record.KindSteady, s), errBaseline)
+	case err != nil:
 		cancel()
 		return nil, fmt.Errorf("starting the traffic: %w", err)
 	}

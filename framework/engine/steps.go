@@ -21,6 +21,7 @@ type inForce struct {
 	step   *Inject
 	fault  fault.Fault
 	inj    fault.Injection
+	proven bool // when it was injected
 	healed bool
 	ttl    time.Duration
 }
@@ -97,7 +98,10 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	if err != nil {
 		return err
 	}
-	f, _ := fault.ByName(in.Fault) // Validate saw to it
+	f, err := fault.Find(in.Fault, r.options.Faults...)
+	if err != nil {
+		return err // Validate would have said it
+	}
 	var injection fault.Injection
 	target, err := fault.Resolve(limited, r.cluster, r.actual(in.Target))
 	if err == nil {
@@ -120,7 +124,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		}
 		return errUnproven
 	}
-	r.injections = append(r.injections, &inForce{step: in, fault: f, inj: injection, ttl: ttl})
+	r.injections = append(r.injections, &inForce{step: in, fault: f, inj: injection, proven: injection.Proof().Proven, ttl: ttl})
 	r.recovery = recovery{}
 	entry.Params = fault.Used(injection, in.Params)
 	r.enter(&entry, injection.Proof())
@@ -229,6 +233,9 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 	if lasted := called.Sub(i.inj.Proof().Called); err == nil && lasted >= i.ttl {
 		entry.Proven = false
 		entry.Proof = fmt.Sprintf("its time to live of %s had ended before it was healed after %s", i.ttl, lasted)
+	}
+	if p := i.inj.Proof(); err == nil && i.proven && !p.Proven {
+		entry.Proven, entry.Proof = false, p.What
 	}
 	if err != nil {
 		entry.Phase, entry.Proven, entry.Error = record.FaultFailed, false, err.Error()

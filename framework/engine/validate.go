@@ -31,9 +31,10 @@ var (
 	anySettings = framework.Settings{}.Symbols()
 )
 
-// Validate tells all that can be known to be wrong without a cluster.
-func (e Experiment) Validate() []Problem {
-	v := &validator{injected: map[string]bool{}, changes: map[string]bool{}}
+// Validate returns all that can be known to be wrong without a cluster. Of the options it
+// takes the faults and judges that the experiment may name.
+func (e Experiment) Validate(o Options) []Problem {
+	v := &validator{faults: o.Faults, judges: o.Judges, injected: map[string]bool{}, changes: map[string]bool{}}
 	if !validName.MatchString(e.Name) {
 		v.add("name", "%q is no name: want up to 63 lower-case letters, digits and dashes", e.Name)
 	}
@@ -67,6 +68,8 @@ func (e Experiment) Validate() []Problem {
 }
 
 type validator struct {
+	faults   []fault.Fault // beside the built-in ones
+	judges   []judge.Judge // likewise
 	problems []Problem
 	injected map[string]bool // by ID: whether it is in force
 	changes  map[string]bool // of nodes, by ID: whether the node that it added is there
@@ -115,9 +118,9 @@ func (v *validator) step(path string, s Step) {
 }
 
 func (v *validator) inject(path string, in *Inject) {
-	f, ok := fault.ByName(in.Fault)
-	if !ok {
-		v.add(path+".fault", "%w", fault.Unknown(in.Fault))
+	f, err := fault.Find(in.Fault, v.faults...)
+	if err != nil {
+		v.add(path+".fault", "%w", err)
 	} else {
 		known := f.Doc().Params
 		for _, name := range sortedKeys(in.Params) {
@@ -181,19 +184,18 @@ func (v *validator) formula(path, formula string, positive bool) {
 }
 
 func (v *validator) check(path string, c record.Check) {
-	docs := judge.Docs()
-	i := slices.IndexFunc(docs, func(d judge.Doc) bool { return d.Name == c.Judge && slices.Contains(judge.Names(), d.Name) })
-	if i < 0 {
-		v.add(path+".judge", "%q is no judge: want one of %s", c.Judge, listed(judge.Names()))
+	doc, err := judge.Find(c.Judge, v.judges...)
+	if err != nil {
+		v.add(path+".judge", "%w", err)
 		return
 	}
-	switch d := docs[i]; {
+	switch {
 	case c.Bound != "":
 		v.formula(path+".bound", c.Bound, false)
-	case d.NeedsBound:
+	case doc.NeedsBound:
 		v.add(path+".bound", "judge %s needs one, such as 2E + M", c.Judge)
 	}
-	if c.Fault == "" && docs[i].NeedsFault {
+	if c.Fault == "" && doc.NeedsFault {
 		v.add(path+".fault", "judge %s needs the name of an injection%s", c.Judge, v.known())
 	}
 	ids := []string{}
@@ -206,8 +208,8 @@ func (v *validator) check(path string, c record.Check) {
 		}
 	}
 	for _, name := range sortedKeys(c.Params) {
-		if _, ok := docs[i].Params[name]; !ok {
-			v.add(path+".params."+name, "judge %s has no such parameter: it takes %s", c.Judge, listed(sortedKeys(docs[i].Params)))
+		if _, ok := doc.Params[name]; !ok {
+			v.add(path+".params."+name, "judge %s has no such parameter: it takes %s", c.Judge, listed(sortedKeys(doc.Params)))
 			continue
 		}
 		if name == "changes" {

@@ -39,7 +39,7 @@ func TestValidate(t *testing.T) {
 		want, text string
 	}{
 		"good":      {steps(a, until("steady", "", "2E + M"), Step{Wait: "2E + 3s"}, Step{Heal: "a"}), "", ""},
-		"targets":   {steps(Step{Inject: &Inject{ID: "a", Fault: "kill", Target: "apiserver/kcm/active"}}, Step{Inject: &Inject{ID: "b", Fault: "isolate", Target: "node/2"}}, Step{Inject: &Inject{ID: "c", Fault: "kill", Target: "balancer"}}), "", ""},
+		"targets":   {steps(Step{Inject: &Inject{ID: "a", Fault: "kill", Target: "apiserver/kcm/active"}}, Step{Inject: &Inject{ID: "b", Fault: "isolate", Target: "node/2"}}, Step{Inject: &Inject{ID: "c", Fault: "kill", Target: "balancer"}}, Step{Inject: &Inject{ID: "d", Fault: "isolate", Target: "zone/b"}}, Step{Inject: &Inject{ID: "e", Fault: "power-off", Target: "nodes"}}), "", ""},
 		"bad name":  {Experiment{Name: "X y", Timeline: []Step{a}, Checks: []record.Check{good}}, "name", `"X y"`},
 		"no steps":  {steps(), "timeline", "has no step"},
 		"no checks": {Experiment{Name: "x", Timeline: []Step{a}}, "requirements", "names no requirement"},
@@ -83,7 +83,7 @@ func TestValidate(t *testing.T) {
 		"same check": {Experiment{Name: "x", Timeline: []Step{a}, Checks: []record.Check{gap, gap}}, "requirements[1].id", "requirements[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problems := test.e.Validate()
+			problems := test.e.Validate(Options{})
 			switch {
 			case test.want == "" && len(problems) > 0:
 				t.Error(problems)
@@ -97,7 +97,7 @@ func TestValidate(t *testing.T) {
 // All problems are told at once.
 func TestValidateAll(t *testing.T) {
 	e := Experiment{Name: "x", Timeline: []Step{{Heal: "a"}, {Wait: "soon"}}, Checks: []record.Check{{Requirement: "X", Judge: "oracle"}}}
-	if got := e.Validate(); len(got) != 3 {
+	if got := e.Validate(Options{}); len(got) != 3 {
 		t.Error(got)
 	}
 }

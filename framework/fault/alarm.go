@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +26,7 @@ func (alarm) Doc() Doc {
 		Summary: "raises an alarm in the name of an etcd member: with NOSPACE no member takes writes, with CORRUPT none takes reads either",
 		Targets: []string{"etcd"},
 		Params:  map[string]string{"type": "NOSPACE (default) or CORRUPT"},
-		Needs:   []string{"EtcdAccess"},
+		Needs:   []string{"EtcdAccess", promiserNeed},
 		Example: "etcd/follower type=NOSPACE",
 	}
 }
@@ -37,6 +38,9 @@ func (f alarm) Check(c framework.Cluster, t Target, p Params) error {
 
 func (f alarm) alarmType(c framework.Cluster, t Target, p Params) (pb.AlarmType, error) {
 	if err := checkEtcd(f, c, t, p); err != nil {
+		return 0, err
+	}
+	if err := keepable(f, c, false); err != nil {
 		return 0, err
 	}
 	name, err := choiceParam(f, p, "type", pb.AlarmType_NOSPACE.String(), pb.AlarmType_CORRUPT.String())
@@ -117,7 +121,22 @@ func (f alarm) Inject(ctx context.Context, c framework.Cluster, t Target, p Para
 			return held, seen
 		},
 		ttl: p.TTL,
-	}.injection(ctx)
+	}.promised(c, undoing(f, raisedAlarm{id, kind})).injection(ctx)
+}
+
+// raisedAlarm is what there is to undo.
+type raisedAlarm struct {
+	Member uint64       `json:"member"`
+	Type   pb.AlarmType `json:"type"`
+}
+
+// undoData implements undoer.
+func (alarm) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+	var a raisedAlarm
+	if err := json.Unmarshal(data, &a); err != nil {
+		return err
+	}
+	return onMembers(c, func(all members) error { return all.disarm(ctx, a.Member, a.Type) })
 }
 
 // refuse looks whether a member refuses a write with this error, besides what

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// All returns every fault, sorted by name.
+// All returns every built-in fault, sorted by name.
 func All() []Fault {
 	return []Fault{
 		Alarm,
@@ -59,21 +59,22 @@ func All() []Fault {
 	}
 }
 
-// ByName returns the fault of that name, and whether there is one.
-func ByName(name string) (Fault, bool) {
-	all := All()
-	i := slices.IndexFunc(all, func(f Fault) bool { return f.Name() == name })
-	if i < 0 {
-		return nil, false
-	}
-	return all[i], true
-}
-
-// Unknown is the error for a name that no fault has.
-func Unknown(name string) error {
+// Find returns the fault of a name among the built-in ones and the caller's own. An error
+// says that there is none, or that there are two.
+func Find(name string, own ...Fault) (Fault, error) {
 	var names []string
-	for _, f := range All() {
+	var found []Fault
+	for _, f := range slices.Concat(All(), own) {
 		names = append(names, f.Name())
+		if f.Name() == name {
+			found = append(found, f)
+		}
 	}
-	return fmt.Errorf("%q is no fault: want one of %s", name, strings.Join(names, ", "))
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("%q is no fault: want one of %s", name, strings.Join(names, ", "))
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("two faults have the name %q", name)
 }

@@ -1,11 +1,6 @@
 package fault
 
-import (
-	"fmt"
-	"time"
-
-	"github.com/holdfast-ha/holdfast/framework"
-)
+import "github.com/holdfast-ha/holdfast/framework"
 
 // Bandwidth limits how fast packets of a target go.
 var Bandwidth Fault = &linkFault{
@@ -17,10 +12,5 @@ var Bandwidth Fault = &linkFault{
 		rate, err := sizeParam(f, p, "rate", 10e6, 1e3, 100e9)
 		return framework.Impairment{Rate: rate}, err
 	},
-	shows: func(asked framework.Impairment, n framework.LinkCounters) (bool, string) {
-		if n.Held == 0 {
-			return false, fmt.Sprintf("no packet has passed at %d bit/s", asked.Rate)
-		}
-		return true, fmt.Sprintf("%d packets passed at %d bit/s, held for %s on average, and %d dropped from the queue", n.Held, asked.Rate, (n.HeldFor / time.Duration(n.Held)).Round(time.Microsecond), n.Dropped)
-	},
+	shows: rates,
 }

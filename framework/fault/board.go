@@ -82,12 +82,12 @@ func NewBoard(c framework.Cluster, told func(Entry)) *Board {
 // and returned as Unproven. When ctx ends before the effect is seen, the fault
 // is healed: nobody would know of it.
 func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, error) {
-	f, ok := ByName(name)
-	if !ok {
-		return Entry{}, &Refused{Unknown(name)}
+	f, err := Find(name)
+	if err != nil {
+		return Entry{}, &Refused{err}
 	}
 	target, err := Resolve(ctx, b.cluster, on)
-	if errors.Is(err, ErrNobody) {
+	if errors.Is(err, errNobody) {
 		return Entry{}, err
 	}
 	if err == nil {

@@ -105,7 +105,7 @@ func TestBoard(t *testing.T) {
 		if c.asked != 0 || len(*told) != 0 {
 			t.Errorf("asked %d times, told %v", c.asked, *told)
 		}
-		if _, err := b.Inject(t.Context(), "kill", "scheduler/active", Params{TTL: time.Hour}); errors.As(err, new(*Refused)) || !errors.Is(err, ErrNobody) {
+		if _, err := b.Inject(t.Context(), "kill", "scheduler/active", Params{TTL: time.Hour}); errors.As(err, new(*Refused)) || !errors.Is(err, errNobody) {
 			t.Errorf("nobody is active: %v", err)
 		}
 	})

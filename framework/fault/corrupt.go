@@ -16,7 +16,8 @@ var Corrupt Fault = &linkFault{
 		share, err := someParam(f, p, "share", 0.01)
 		return framework.Impairment{Corrupt: share}, err
 	},
-	shows: func(_ framework.Impairment, n framework.LinkCounters) (bool, string) {
-		return n.Corrupted > 0, fmt.Sprintf("%d packets corrupted", n.Corrupted)
+	shows: func(_ framework.Impairment, links []counted) finding {
+		n := total(links)
+		return finding{shown: n.Corrupted > 0, seen: fmt.Sprintf("%d packets corrupted", n.Corrupted), wants: burst}
 	},
 }

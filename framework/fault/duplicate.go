@@ -1,10 +1,6 @@
 package fault
 
-import (
-	"fmt"
-
-	"github.com/holdfast-ha/holdfast/framework"
-)
+import "github.com/holdfast-ha/holdfast/framework"
 
 // Duplicate sends packets of a target twice.
 var Duplicate Fault = &linkFault{
@@ -16,7 +12,10 @@ var Duplicate Fault = &linkFault{
 		share, err := someParam(f, p, "share", 0.1)
 		return framework.Impairment{Duplicate: share}, err
 	},
-	shows: func(_ framework.Impairment, n framework.LinkCounters) (bool, string) {
-		return n.Duplicated > 0, fmt.Sprintf("%d packets duplicated", n.Duplicated)
+	shows: func(asked framework.Impairment, links []counted) finding {
+		return hitShare(asked.Duplicate, "duplicated", links, func(c framework.LinkCounters) hits {
+			// What another impairment drops is not duplicated.
+			return hits{float64(c.Duplicated), float64(min(c.Matched, c.Passed-min(c.Passed, c.Duplicated))), float64(c.Matched)}
+		})
 	},
 }

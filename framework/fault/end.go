@@ -20,6 +20,7 @@ type end struct {
 	process
 	fault   string
 	restart bool
+	orderly bool // an end by SIGKILL does not count
 	ttl     time.Duration
 	starter framework.Starter
 }
@@ -83,6 +84,8 @@ func (e end) gone(old framework.Process) look {
 		switch {
 		case err != nil:
 			return false, fmt.Sprintf("%s cannot be asked for: %v", e.target.String(), err)
+		case e.orderly && !same(now, old) && now.LastExit == killedExit:
+			return false, fmt.Sprintf("%s, %s, did not end in order, and was killed", e.target.String(), id(old))
 		case ended(now):
 			return true, fmt.Sprintf("%s, %s, is gone%s", e.target.String(), id(old), lastExit(now))
 		case same(now, old):
@@ -119,7 +122,7 @@ func (e end) replaced(old framework.Process) look {
 // of the cluster under test. Where the restart does not come, the component is
 // started, so that nothing is left broken, and there is no proof.
 func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, error) {
-	proof := prove(ctx, time.Now(), healLimit, e.orOff(all(e.replaced(old), e.runs)))
+	proof := Prove(ctx, time.Now(), healLimit, e.orOff(all(e.replaced(old), e.runs)))
 	if proof.Proven {
 		return proof, nil
 	}

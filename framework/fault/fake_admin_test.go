@@ -145,6 +145,8 @@ func newAPI(t *testing.T) apiCluster {
 	return apiCluster{apitest.New(t, 3), newFake(framework.APIServer, framework.ControllerManager, framework.Scheduler)}
 }
 
+func (c apiCluster) EndsWithProcess() {}
+
 func (c apiCluster) Nodes() []framework.Node { return c.nodes.Nodes() }
 
 // hookAll has all API servers answer with h first.

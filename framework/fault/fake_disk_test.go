@@ -18,6 +18,7 @@ type fakeDisk struct {
 	faults map[string]*fakeDiskFault
 	files  map[string][]byte // nil stands for a database
 	lost   int               // how often unsynced changes were lost
+	synced bool              // there are none
 }
 
 type fakeDiskFault struct {
@@ -195,6 +196,9 @@ func (n *fakeNode) ListDisk(context.Context) ([]string, error) {
 
 func (n *fakeNode) PowerLoss(ctx context.Context, ttl time.Duration) (framework.DiskLoss, error) {
 	n.disk.lost++
+	if n.disk.synced {
+		return framework.DiskLoss{Files: 1}, n.PowerOff(ctx, ttl)
+	}
 	return framework.DiskLoss{Files: 1, Bytes: 2, Names: 3}, n.PowerOff(ctx, ttl)
 }
 

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,7 +14,8 @@ type fakeCut struct {
 	links        []framework.Link
 	is           framework.Impairment
 	began, ended time.Time
-	still        bool // counts nothing
+	still        bool              // counts nothing
+	probed       map[string]uint64 // packets sent along its links
 }
 
 func (x *fakeCut) inForce() bool { return !x.began.IsZero() && x.ended.IsZero() }
@@ -61,7 +63,7 @@ func (c *fakeCluster) Restore(_ context.Context, handle string) error {
 
 // ImpairmentCounters counts one packet a millisecond on each link whose sender
 // is on, the receiver being off or not.
-func (c *fakeCluster) ImpairmentCounters(_ context.Context, handle string) (framework.LinkCounters, error) {
+func (c *fakeCluster) ImpairmentCounters(_ context.Context, handle string) ([]framework.LinkCounters, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.cut(handle)
@@ -69,25 +71,57 @@ func (c *fakeCluster) ImpairmentCounters(_ context.Context, handle string) (fram
 	if end.IsZero() {
 		end = time.Now()
 	}
-	var n framework.LinkCounters
-	for _, l := range x.links {
-		if !c.isOff(l.From) && !x.still {
-			n.Matched += uint64(end.Sub(x.began) / time.Millisecond)
+	all := make([]framework.LinkCounters, len(x.links))
+	for i, l := range x.links {
+		n := &all[i]
+		if !c.isOff(l.From) && !x.still && !c.idle[l.From+">"+l.To] {
+			n.Matched = uint64(end.Sub(x.began) / time.Millisecond)
+		}
+		n.Matched += x.probed[l.From+">"+l.To]
+		share := func(s float64) uint64 { return uint64(s * float64(n.Matched)) }
+		n.Dropped, n.Duplicated, n.Reordered, n.Corrupted = share(x.is.Loss), share(x.is.Duplicate), share(x.is.Reorder), share(x.is.Corrupt)
+		if x.is.Cut || x.is.Reset {
+			n.Dropped = n.Matched
+		}
+		if x.is.Reset {
+			n.Resets = 2 * n.Matched
+		}
+		if x.is.Delay > 0 || x.is.Rate > 0 {
+			n.Delayed, n.Held = n.Matched, n.Matched
+			n.HeldFor = time.Duration(n.Matched) * (x.is.Delay + c.late)
+		}
+		if x.is.Rate > 0 {
+			n.HeldBytes = 1000 * n.Held
+			n.HeldFor += time.Duration(float64(n.HeldBytes) * 8e9 / float64(x.is.Rate))
+		}
+		n.Passed = n.Matched - n.Dropped + n.Duplicated
+		if c.leaks[l.From+">"+l.To] && n.Dropped > 1 {
+			n.Passed += n.Dropped - 1
+			n.Dropped = 1
 		}
 	}
-	share := func(s float64) uint64 { return uint64(s * float64(n.Matched)) }
-	n.Dropped, n.Duplicated, n.Reordered, n.Corrupted = share(x.is.Loss), share(x.is.Duplicate), share(x.is.Reorder), share(x.is.Corrupt)
-	if x.is.Cut || x.is.Reset {
-		n.Dropped = n.Matched
+	return all, nil
+}
+
+// probingCluster sends packets along its links.
+type probingCluster struct{ *fakeCluster }
+
+func (c probingCluster) ProbeLink(_ context.Context, l framework.Link, packets int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isOff(l.From) {
+		return errors.New("no agent answers")
 	}
-	if x.is.Reset {
-		n.Resets = 2 * n.Matched
+	c.probes += packets
+	for _, x := range c.cuts {
+		if x.inForce() && !c.whole[l.From+">"+l.To] && slices.ContainsFunc(x.links, func(o framework.Link) bool { return o.From == l.From && o.To == l.To }) {
+			if x.probed == nil {
+				x.probed = map[string]uint64{}
+			}
+			x.probed[l.From+">"+l.To] += uint64(packets)
+		}
 	}
-	if x.is.Delay > 0 || x.is.Rate > 0 {
-		n.Delayed, n.Held = n.Matched, n.Matched
-		n.HeldFor = time.Duration(n.Matched) * (x.is.Delay + c.late)
-	}
-	return n, nil
+	return nil
 }
 
 func (c *fakeCluster) isOff(party string) bool {

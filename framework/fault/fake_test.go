@@ -33,8 +33,12 @@ type fakeCluster struct {
 	// before is called before a node is asked for a fault; it may be nil.
 	before func(*fakeNode)
 	// late is added to what impaired packets are held for.
-	late   time.Duration
-	astray []framework.NameDisturbance
+	late time.Duration
+	// Links, as "node-1>node-2", that carry nothing by themselves, that let all packets but
+	// one through whatever is on them, and that no impairment comes onto.
+	idle, leaks, whole map[string]bool
+	probes             int // packets sent
+	astray             []framework.NameDisturbance
 	// noLimits is why no limit can be kept; lax ones are in force and let
 	// everything through; astrayProcess escapes them.
 	noLimits           error
@@ -79,6 +83,8 @@ func newFake(components ...framework.Component) *fakeCluster {
 }
 
 func (c *fakeCluster) Name() string { return "fake" }
+
+func (c *fakeCluster) EndsWithProcess() {}
 
 func (c *fakeCluster) Settings() framework.Settings { return framework.Settings{} }
 

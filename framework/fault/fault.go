@@ -95,7 +95,8 @@ func (t Target) AllNodes() []string {
 // Injection is a fault in force.
 type Injection interface {
 	Target() Target
-	// Proof shows that the fault took effect.
+	// Proof shows that the fault took effect. Healing may withdraw it, where what was
+	// counted until then contradicts it.
 	Proof() Proof
 	// Heal undoes the fault and proves it. It may be called again.
 	Heal(ctx context.Context) (Proof, error)

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ func (fillQuota) Doc() Doc {
 			"max":   "largest quota to fill, in bytes, 16Mi to 8Gi; default 256Mi. etcd's default quota is 2Gi: set quota-backend-bytes in the cluster's extraArgs for etcd",
 			"value": "size of each value, in bytes, 1Ki to 1Mi; default 512Ki",
 		},
-		Needs:   []string{"EtcdAccess"},
+		Needs:   []string{"EtcdAccess", promiserNeed},
 		Example: "etcd/any max=256Mi",
 	}
 }
@@ -49,6 +50,9 @@ func (f fillQuota) Check(c framework.Cluster, t Target, p Params) error {
 
 func (f fillQuota) params(c framework.Cluster, t Target, p Params) (most, value int64, err error) {
 	if err = checkEtcd(f, c, t, p); err != nil {
+		return
+	}
+	if err = keepable(f, c, false); err != nil {
 		return
 	}
 	if most, err = sizeParam(f, p, "max", 256<<20, 16<<20, 8<<30); err != nil {
@@ -131,7 +135,16 @@ func (f fillQuota) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 			return held, seen
 		},
 		ttl: p.TTL,
-	}.injection(ctx)
+	}.promised(c, undoing(f, quota)).injection(ctx)
+}
+
+// undoData implements undoer. As much was written as the quota is, as far as is known.
+func (fillQuota) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+	var quota int64
+	if err := json.Unmarshal(data, &quota); err != nil {
+		return err
+	}
+	return onMembers(c, func(all members) error { return all.makeSpace(ctx, quota) })
 }
 
 // quota returns the size that the member's database may have.

@@ -24,8 +24,11 @@ type impairment struct {
 	// ends are the parties that the fault is done to. They must be alive: what
 	// is sent to a dead one would be counted all the same.
 	ends []party
-	// shows tells whether the impairment's own counters show its effect.
-	shows func(asked framework.Impairment, n framework.LinkCounters) (bool, string)
+	// shows reports what the impairment's own counters show of its effect.
+	shows shows
+	// probed are the links, by their place, along which packets were sent, and mute those
+	// along which none can be.
+	probed, mute map[int]bool
 }
 
 // party is a host on the network that a fault is done to.
@@ -49,7 +52,8 @@ func newImpairment(f Fault, c framework.Cluster, t Target, p Params, ends []part
 			return nil, fmt.Errorf("%s: %s is not on the provider's network, whose parties are %s", what, e.name, listed(network.Parties()))
 		}
 	}
-	return &impairment{cluster: c, target: t, fault: f.Name(), network: network, ttl: p.TTL, ends: ends}, nil
+	return &impairment{cluster: c, target: t, fault: f.Name(), network: network, ttl: p.TTL, ends: ends,
+		probed: map[int]bool{}, mute: map[int]bool{}}, nil
 }
 
 // nodeParty returns a node as a party of which some components matter.
@@ -124,11 +128,18 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A node that died in the meantime was not impaired but dead.
-	if !i.proof.Proven {
-		return i, nil
+	heal := i.undo
+	i.undo = func(ctx context.Context) (Proof, error) {
+		proof, err := heal(ctx)
+		if err == nil && proof.Proven && i.proof.Proven {
+			if refuted := x.refuted(ctx, handle); refuted != "" {
+				i.revoke("while it was in force " + refuted)
+			}
+		}
+		return proof, err
 	}
-	if dead, err := x.dead(ctx); err != nil {
+	// A node that died in the meantime was not impaired but dead.
+	if dead, err := x.dead(ctx); err != nil && i.proof.Proven {
 		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but whether the target is alive cannot be told: %v", i.proof.What, err)
 	} else if dead != "" {
 		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but %s", i.proof.What, dead)
@@ -215,14 +226,51 @@ func (e party) dead(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s runs no process of %v", e.name, e.components), nil
 }
 
-// acts looks whether the impairment has done something to a packet.
+// acts looks whether the impairment does to packets what it is to do.
 func (x *impairment) acts(ctx context.Context, handle string) (bool, string) {
-	n, err := x.network.ImpairmentCounters(ctx, handle)
+	links, err := x.counters(ctx, handle)
 	if err != nil {
-		return false, fmt.Sprintf("the counters of the impairment cannot be read: %v", err)
+		return false, err.Error()
 	}
-	held, seen := x.shows(x.asked, n)
-	return held, fmt.Sprintf("%s on the %d links of %s, of %d that came", seen, len(x.links), x.target.String(), n.Matched)
+	f := x.shows(x.asked, links)
+	seen := fmt.Sprintf("%s on the %d links of %s, of %d that came", f.seen, len(x.links), x.target.String(), total(links).Matched)
+	silent := x.unexercised(links)
+	held := f.shown && f.refuted == "" && silent == ""
+	for _, gap := range []string{f.refuted, silent} {
+		if gap != "" {
+			seen += "; " + gap
+		}
+	}
+	if !held {
+		x.probe(ctx, links, f.wants)
+	}
+	return held, seen
+}
+
+// refuted says what contradicts the effect in all that the impairment has counted, now
+// that it is healed.
+func (x *impairment) refuted(ctx context.Context, handle string) string {
+	links, err := x.counters(ctx, handle)
+	if err != nil {
+		return err.Error()
+	}
+	return x.shows(x.asked, links).refuted
+}
+
+// counters reads what the impairment has done to each link.
+func (x *impairment) counters(ctx context.Context, handle string) ([]counted, error) {
+	n, err := x.network.ImpairmentCounters(ctx, handle)
+	if err == nil && len(n) != len(x.links) {
+		err = fmt.Errorf("there are those of %d links, not of %d", len(n), len(x.links))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the counters of the impairment cannot be read: %w", err)
+	}
+	links := make([]counted, len(n))
+	for i, c := range n {
+		links[i] = counted{x.links[i], c}
+	}
+	return links, nil
 }
 
 // quiet is how far apart two readings of a counter must be at least to show
@@ -235,10 +283,11 @@ const quiet = 20 * time.Millisecond
 // the way, packets that come and are not counted must do, and where an end is
 // dead, the links alone.
 func (x *impairment) passes(ctx context.Context, handle string, reach look) (bool, string) {
-	before, err := x.network.ImpairmentCounters(ctx, handle)
+	counters, err := x.counters(ctx, handle)
 	if err != nil {
-		return false, fmt.Sprintf("the counters of the impairment cannot be read: %v", err)
+		return false, err.Error()
 	}
+	before := total(counters)
 	linksBefore, reports, err := x.linkStates(ctx)
 	if err != nil {
 		return false, fmt.Sprintf("the state of the links cannot be read: %v", err)
@@ -253,10 +302,11 @@ func (x *impairment) passes(ctx context.Context, handle string, reach look) (boo
 	case <-ctx.Done():
 		return false, "there was no time left to see whether packets are still impaired; " + exchanged
 	}
-	after, err := x.network.ImpairmentCounters(ctx, handle)
+	if counters, err = x.counters(ctx, handle); err != nil {
+		return false, err.Error()
+	}
+	after := total(counters)
 	switch {
-	case err != nil:
-		return false, fmt.Sprintf("the counters of the impairment cannot be read: %v", err)
 	case after.Dropped != before.Dropped:
 		return false, fmt.Sprintf("packets are still dropped on the links of %s: %d, then %d", x.target.String(), before.Dropped, after.Dropped)
 	case after != before:
@@ -318,9 +368,4 @@ func (x *impairment) check() error {
 		return &MissingAbility{Ability: "LinkReporter", Of: "cluster " + x.cluster.Name(), For: "fault " + x.fault + " on " + framework.WorkersHost}
 	}
 	return nil
-}
-
-// drops shows that packets were dropped.
-func drops(_ framework.Impairment, n framework.LinkCounters) (bool, string) {
-	return n.Dropped > 0, fmt.Sprintf("%d packets dropped", n.Dropped)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -60,6 +61,8 @@ func await(ctx context.Context, limit time.Duration, l look) (at time.Time, held
 type injection struct {
 	target Target
 	proof  Proof
+	// revoked takes the place of the proof where what was seen later contradicts it.
+	revoked atomic.Pointer[Proof]
 	// undo heals the fault and proves it. It may run more than once.
 	undo func(context.Context) (Proof, error)
 
@@ -73,7 +76,19 @@ type injection struct {
 
 func (i *injection) Target() Target { return i.target }
 
-func (i *injection) Proof() Proof { return i.proof }
+func (i *injection) Proof() Proof {
+	if p := i.revoked.Load(); p != nil {
+		return *p
+	}
+	return i.proof
+}
+
+// revoke withdraws the proof of effect.
+func (i *injection) revoke(why string) {
+	p := i.proof
+	p.Proven, p.What = false, p.What+"; but "+why
+	i.revoked.Store(&p)
+}
 
 // Chosen implements Chooser.
 func (i *injection) Chosen() map[string]string { return i.chosen }
@@ -122,8 +137,9 @@ type attempt struct {
 	// patience is how long to wait for the effect; 0 means effectLimit.
 	patience time.Duration
 	// ttl is for faults that the provider does not undo by itself: this
-	// process does, when it is over. The process of a cluster that outlives
-	// its command is that of the cluster. 0 means that the provider does it.
+	// process does, when it is over, and what promised does where it was killed.
+	// The process of a cluster that outlives its command is that of the cluster.
+	// 0 means that the provider does it.
 	ttl time.Duration
 	// already says why nothing is to be done to a node, among others; empty where
 	// it is.
@@ -183,7 +199,7 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 		i.deadMan = time.AfterFunc(a.ttl-time.Since(called), i.expire)
 		i.mu.Unlock()
 	}
-	i.proof = prove(ctx, called, cmp.Or(a.patience, effectLimit), a.effect)
+	i.proof = Prove(ctx, called, cmp.Or(a.patience, effectLimit), a.effect)
 	return i, nil
 }
 
@@ -215,11 +231,14 @@ func (a attempt) heal(ctx context.Context) (Proof, error) {
 	if err := a.undo(ctx); err != nil {
 		return Proof{What: "healing was refused", Called: called}, fmt.Errorf("healing %s: %w", a.what, err)
 	}
-	return prove(ctx, called, healLimit, a.healed), nil
+	return Prove(ctx, called, healLimit, a.healed), nil
 }
 
-// prove waits for a condition and puts the outcome into a proof.
-func prove(ctx context.Context, called time.Time, limit time.Duration, l look) Proof {
-	at, held, seen := await(ctx, limit, l)
+// Prove waits until a look holds, limit has passed or ctx is done, and returns the proof of
+// what was asked for at called. A look returns whether that has taken effect, and in words
+// what was seen; it is repeated after a millisecond, then more and more rarely, and its ctx ends
+// with the limit.
+func Prove(ctx context.Context, called time.Time, limit time.Duration, look func(context.Context) (held bool, seen string)) Proof {
+	at, held, seen := await(ctx, limit, look)
 	return Proof{Proven: held, What: seen, Called: called, Effect: at}
 }

@@ -1,8 +1,6 @@
 package fault
 
 import (
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -31,17 +29,4 @@ var Latency Fault = &linkFault{
 		return imp, err
 	},
 	shows: delays,
-}
-
-// delays shows that packets were delayed by as much as was asked, as measured.
-// More is no sign of a fault that does not work: a busy machine adds to it. By
-// how much the mean of some packets may fall short is what chance allows, at
-// three standard deviations.
-func delays(asked framework.Impairment, n framework.LinkCounters) (bool, string) {
-	if n.Held == 0 {
-		return false, fmt.Sprintf("%d packets delayed and none of them delivered", n.Delayed)
-	}
-	mean := n.HeldFor / time.Duration(n.Held)
-	least := asked.Delay - time.Duration(3*float64(asked.Jitter)/math.Sqrt(float64(n.Held)))
-	return mean >= least, fmt.Sprintf("%d packets delayed by %s on average, %s ± %s asked for,", n.Held, mean.Round(10*time.Microsecond), asked.Delay, asked.Jitter)
 }

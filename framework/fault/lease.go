@@ -53,7 +53,7 @@ func (c resolver) holder(ctx context.Context, k kind) (string, error) {
 		return true, ""
 	})
 	if !held {
-		return "", fmt.Errorf("%w: %s", ErrNobody, seen)
+		return "", fmt.Errorf("%w: %s", errNobody, seen)
 	}
 	return name, nil
 }

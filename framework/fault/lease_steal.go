@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -27,7 +28,7 @@ func (leaseSteal) Doc() Doc {
 		Summary: "takes the lease of an elected component over in the name of a stranger, so that no instance is active; healing gives it up",
 		Targets: []string{"kcm", "scheduler"},
 		Params:  map[string]string{"renew": "true (default): the stranger renews the lease until healed or until the time to live is over; false: it takes the lease once, and the lease runs out by itself"},
-		Needs:   []string{"an entrance; EtcdAccess to give the lease up at once where no API server answers"},
+		Needs:   []string{"an entrance; EtcdAccess to give the lease up at once where no API server answers", promiserNeed},
 		Example: "kcm/active renew=true",
 	}
 }
@@ -39,6 +40,9 @@ func (f leaseSteal) Check(c framework.Cluster, t Target, p Params) error {
 
 func (f leaseSteal) params(c framework.Cluster, t Target, p Params) (l leaseObject, renew bool, err error) {
 	if l, err = leaseOf(f, c, t, p); err != nil {
+		return
+	}
+	if err = keepable(f, c, false); err != nil {
 		return
 	}
 	if len(c.Entrances()) == 0 {
@@ -95,7 +99,17 @@ func (f leaseSteal) Inject(ctx context.Context, c framework.Cluster, t Target, p
 		undo:   x.giveUp,
 		healed: l.held(func(now *coordinationv1.Lease) bool { return text(now.Spec.HolderIdentity) == stranger }),
 		ttl:    p.TTL,
-	}.injection(ctx)
+	}.promised(c, undoing(f, l.name)).injection(ctx)
+}
+
+// undoData implements undoer.
+func (leaseSteal) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+	l := leaseObject{cluster: c}
+	if err := json.Unmarshal(data, &l.name); err != nil {
+		return err
+	}
+	l.release(ctx)
+	return nil
 }
 
 // take makes the stranger the holder.
@@ -145,6 +159,12 @@ func (x *theft) renew(ctx context.Context, old *coordinationv1.Lease) {
 func (x *theft) giveUp(ctx context.Context) error {
 	x.stop()
 	<-x.done
+	x.lease.release(ctx)
+	return nil
+}
+
+// release takes the lease from the stranger, if that has it.
+func (l leaseObject) release(ctx context.Context) {
 	release := func(l *coordinationv1.Lease) error {
 		if text(l.Spec.HolderIdentity) != stranger {
 			return errNotStranger
@@ -154,9 +174,8 @@ func (x *theft) giveUp(ctx context.Context) error {
 		l.Spec.AcquireTime, l.Spec.RenewTime = &now, &now
 		return nil
 	}
-	err := x.lease.change(ctx, release)
-	if _, ok := x.lease.cluster.(framework.EtcdAccess); ok && !errors.Is(err, errNotStranger) && !answered(err) {
-		_ = x.lease.changeStored(ctx, release)
+	err := l.change(ctx, release)
+	if _, ok := l.cluster.(framework.EtcdAccess); ok && !errors.Is(err, errNotStranger) && !answered(err) {
+		_ = l.changeStored(ctx, release)
 	}
-	return nil
 }

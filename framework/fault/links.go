@@ -49,8 +49,8 @@ type linkFault struct {
 	params                 map[string]string // besides those of linkParams
 	// read returns the impairment that is asked for.
 	read func(Fault, Params) (framework.Impairment, error)
-	// shows tells whether the counters show its effect.
-	shows func(asked framework.Impairment, n framework.LinkCounters) (bool, string)
+	// shows reports what the counters show of its effect.
+	shows shows
 }
 
 func (f *linkFault) Name() string { return f.name }
@@ -60,7 +60,7 @@ func (f *linkFault) Doc() Doc {
 		Summary: f.summary,
 		Targets: linkTargets(),
 		Params:  linkParams(f.params),
-		Needs:   []string{"NetworkFaulter", "PowerSwitch or ProcessReporter (nodes)", "LinkReporter (workers)"},
+		Needs:   []string{"NetworkFaulter", "PowerSwitch or ProcessReporter (nodes)", "LinkReporter (workers)", "LinkProber (links that carry nothing by themselves)"},
 		Example: f.example,
 	}
 }

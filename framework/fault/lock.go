@@ -38,7 +38,7 @@ func (c resolver) lockHolder(ctx context.Context, k kind, key string) (string, e
 		return true, ""
 	})
 	if !held {
-		return "", fmt.Errorf("%w: %s", ErrNobody, seen)
+		return "", fmt.Errorf("%w: %s", errNobody, seen)
 	}
 	return name, nil
 }

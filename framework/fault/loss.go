@@ -2,7 +2,7 @@ package fault
 
 import "github.com/holdfast-ha/holdfast/framework"
 
-const shareDoc = "of the packets, above 0% up to 100%, such as 10% or 0.1; with little traffic a small one may find no packet to prove itself on; "
+const shareDoc = "of the packets, above 0% up to 100%, such as 10% or 0.1; the proof takes ten packets that are hit, for which packets of its own are sent along links that carry few; "
 
 // Loss loses packets of a target.
 var Loss Fault = &linkFault{
@@ -14,7 +14,11 @@ var Loss Fault = &linkFault{
 		share, err := someParam(f, p, "share", 0.1)
 		return framework.Impairment{Loss: share}, err
 	},
-	shows: drops,
+	shows: func(asked framework.Impairment, links []counted) finding {
+		return hitShare(asked.Loss, "dropped", links, func(c framework.LinkCounters) hits {
+			return hits{float64(c.Dropped), float64(c.Matched), float64(c.Matched)}
+		})
+	},
 }
 
 // someParam returns a share that is above zero.

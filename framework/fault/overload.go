@@ -47,7 +47,7 @@ func (overload) Doc() Doc {
 			"concurrency": "number of requests at once, 1 to 5000; default 600",
 			"rate":        "most requests a second of all of them together, 1 to 100000; default as many as are answered",
 		},
-		Needs:   []string{"an entrance to the API server; EtcdAccess to take the user's role away where no API server answers"},
+		Needs:   []string{"an entrance to the API server; EtcdAccess to take the user's role away where no API server answers", promiserNeed},
 		Example: "apiserver/any concurrency=600",
 	}
 }
@@ -83,6 +83,9 @@ func (f overload) crowd(c framework.Cluster, t Target, p Params) (*crowd, error)
 		return nil, fmt.Errorf("fault overload: target %s is not an API server: it takes one, such as apiserver/any", t.Asked)
 	}
 	if _, _, err := componentHolder(f, c, t); err != nil {
+		return nil, err
+	}
+	if err := keepable(f, c, false); err != nil {
 		return nil, err
 	}
 	o := &crowd{cluster: c, name: "holdfast-overload-" + strconv.FormatInt(time.Now().UnixNano(), 36)}
@@ -133,7 +136,16 @@ func (f overload) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 		undo:     o.end,
 		healed:   o.calm,
 		ttl:      p.TTL,
-	}.injection(ctx)
+	}.promised(c, undoing(f, o.name)).injection(ctx)
+}
+
+// undoData implements undoer. The clients have ended with their process.
+func (overload) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+	var name string
+	if err := json.Unmarshal(data, &name); err != nil {
+		return err
+	}
+	return takeRole(ctx, c, name)
 }
 
 // connect makes the client: with the user's name and with connections that no
@@ -272,9 +284,14 @@ func (o *crowd) end(ctx context.Context) error {
 	o.stop()
 	o.answer.Wait()
 	o.hangUp()
+	return takeRole(ctx, o.cluster, o.name)
+}
+
+// takeRole takes the user's role away.
+func takeRole(ctx context.Context, c framework.Cluster, name string) error {
 	return errors.Join(
-		remove(ctx, o.cluster, rbacPath+"clusterrolebindings/"+o.name, "clusterrolebindings/"+o.name),
-		remove(ctx, o.cluster, rbacPath+"clusterroles/"+o.name, "clusterroles/"+o.name))
+		remove(ctx, c, rbacPath+"clusterrolebindings/"+name, "clusterrolebindings/"+name),
+		remove(ctx, c, rbacPath+"clusterroles/"+name, "clusterroles/"+name))
 }
 
 // queued looks whether requests of the user's level wait or are refused.

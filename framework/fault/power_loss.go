@@ -14,7 +14,7 @@ const unsyncedDoc = "what becomes of changes that the disk was not told to sync:
 type plug struct {
 	power framework.PowerSwitch
 	loser framework.PowerLoser // nil where unsynced changes are kept
-	lost  string
+	lost  *framework.DiskLoss  // nil until the plug is pulled
 }
 
 // newPlug reads the parameter unsynced.
@@ -34,7 +34,7 @@ func (c *plug) off(ctx context.Context, ttl time.Duration) error {
 	}
 	loss, err := c.loser.PowerLoss(ctx, ttl)
 	if err == nil {
-		c.lost = fmt.Sprintf("; its disk forgot unsynced changes of %d files (%d bytes) and of %d names", loss.Files, loss.Bytes, loss.Names)
+		c.lost = &loss
 	}
 	return err
 }
@@ -43,6 +43,22 @@ func (c *plug) off(ctx context.Context, ttl time.Duration) error {
 func (c *plug) told(l look) look {
 	return func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)
-		return held, seen + c.lost
+		if c.lost != nil {
+			seen += fmt.Sprintf("; its disk forgot unsynced changes of %d files (%d bytes) and of %d names", c.lost.Files, c.lost.Bytes, c.lost.Names)
+		}
+		return held, seen
 	}
+}
+
+// tookNothing reports whether changes were to be dropped and no disk had any to forget,
+// so that nothing was lost with the power but what a kill would have ended as well.
+func tookNothing(plugs []*plug) bool {
+	bytes, drops := int64(0), false
+	for _, p := range plugs {
+		drops = drops || p.loser != nil
+		if p.lost != nil {
+			bytes += p.lost.Bytes
+		}
+	}
+	return drops && bytes == 0
 }

@@ -44,6 +44,33 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
+// Where no disk had anything to lose, power was lost and nothing else: a member that does
+// not sync would have kept its data, too.
+func TestPowerLossOfNothing(t *testing.T) {
+	for _, tc := range []struct {
+		unsynced string
+		synced   int // nodes whose disks have nothing to lose
+		proven   bool
+	}{{"drop", 3, false}, {"drop", 2, true}, {"keep", 3, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newFake(framework.Etcd, framework.APIServer)
+			time.Sleep(time.Minute)
+			var names []string
+			for i, n := range c.nodes {
+				n.disk.synced = i < tc.synced
+				names = append(names, n.name)
+			}
+			i, err := PowerOff.Inject(t.Context(), c, Target{Asked: "nodes", Nodes: names}, Params{TTL: ttl, Values: map[string]string{"unsynced": tc.unsynced}})
+			if err != nil || i.Proof().Proven != tc.proven || strings.Contains(i.Proof().What, "no disk had") == tc.proven {
+				t.Errorf("%+v: %+v, %v", tc, i.Proof(), err)
+			}
+			if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+				t.Errorf("%+v, %v", healed, err)
+			}
+		})
+	}
+}
+
 // plainDisks has nodes with power switches and disks that cannot fail.
 type plainDisks struct{ *fakeCluster }
 

@@ -76,7 +76,11 @@ func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 			healed: o.back,
 		}.oneRequest()})
 	}
-	return onNodes(ctx, t, shares)
+	i, err := onNodes(ctx, t, shares)
+	if err == nil && i.Proof().Proven && tookNothing(plugs) {
+		i.(*injection).revoke("no disk had unsynced changes to forget: nothing was being written")
+	}
+	return i, err
 }
 
 // outages returns all nodes that the fault takes power from.

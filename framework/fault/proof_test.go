@@ -189,8 +189,8 @@ func TestAll(t *testing.T) {
 		if i > 0 && All()[i-1].Name() >= f.Name() {
 			t.Errorf("%s is out of order", f.Name())
 		}
-		if got, ok := ByName(f.Name()); !ok || got != f {
-			t.Errorf("ByName(%s) = %v, %v", f.Name(), got, ok)
+		if got, err := Find(f.Name()); err != nil || got != f {
+			t.Errorf("Find(%s) = %v, %v", f.Name(), got, err)
 		}
 		d := f.Doc()
 		if d.Summary == "" || len(d.Targets) == 0 || len(d.Needs) == 0 || d.Example == "" {
@@ -201,7 +201,30 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: example: %v", f.Name(), err)
 		}
 	}
-	if f, ok := ByName("meteor"); ok {
-		t.Errorf("there is a fault %v", f)
+	if f, err := Find("meteor"); err == nil || !strings.Contains(err.Error(), `"meteor" is no fault: want one of alarm, `) {
+		t.Errorf("there is a fault %v, %v", f, err)
+	}
+}
+
+// meteor is a fault of a user's own.
+type meteor struct{ Fault }
+
+func (meteor) Name() string { return "meteor" }
+
+func TestFindOwn(t *testing.T) {
+	if f, err := Find("meteor", meteor{}); err != nil || f != (meteor{}) {
+		t.Error(f, err)
+	}
+	if f, err := Find("kill", meteor{}); err != nil || f != Kill {
+		t.Error(f, err)
+	}
+	if _, err := Find("meteors", meteor{}); err == nil || !strings.Contains(err.Error(), ", webhook-hang, meteor") {
+		t.Error(err)
+	}
+	for _, own := range [][]Fault{{Kill}, {meteor{}, meteor{}}} {
+		name := own[0].Name()
+		if _, err := Find(name, own...); err == nil || !strings.Contains(err.Error(), "two faults have the name") {
+			t.Error(err)
+		}
 	}
 }

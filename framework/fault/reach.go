@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -94,6 +95,41 @@ func (x *impairment) delivers(reporter framework.LinkReporter) look {
 			first, asked = now, true
 		}
 		return now > first, fmt.Sprintf("%d packets delivered on the %d links of %s since it was healed", now-first, len(x.links), x.target.String())
+	}
+}
+
+// probes reports whether packets can be sent along the links that the impairment is
+// about: it is about TCP alone where it resets, or is narrowed to connections.
+func (x *impairment) probes() bool { return !x.asked.Reset && !x.asked.Established }
+
+// probe sends packets along links that take more of them to tell, and along those that
+// have carried none. They count at the next look.
+func (x *impairment) probe(ctx context.Context, links []counted, wants int) {
+	prober, ok := x.cluster.(framework.LinkProber)
+	if !ok || !x.probes() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, knockLimit)
+	defer cancel()
+	errs := make([]error, len(links))
+	sent := make([]bool, len(links))
+	var all sync.WaitGroup
+	for i, l := range links {
+		packets := wants
+		if l.Matched == 0 {
+			packets = max(packets, 1)
+		}
+		if sent[i] = packets > 0 && !x.mute[i]; sent[i] {
+			all.Go(func() { errs[i] = prober.ProbeLink(ctx, l.Link, packets) })
+		}
+	}
+	all.Wait()
+	for i, err := range errs {
+		if sent[i] && err == nil {
+			x.probed[i] = true
+		} else if sent[i] {
+			x.mute[i] = true // such as that of a node without power
+		}
 	}
 }
 

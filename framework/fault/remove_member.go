@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ func (removeMember) Doc() Doc {
 	return Doc{
 		Summary: "removes an etcd member from the list of members, upon which it ends; healing adds it again with the same peer URL and without its old data",
 		Targets: []string{"etcd"},
-		Needs:   []string{"EtcdAccess", "EtcdOperator"},
+		Needs:   []string{"EtcdAccess", "EtcdOperator", promiserNeed},
 		Example: "etcd/follower",
 	}
 }
@@ -34,6 +35,9 @@ func (f removeMember) Check(c framework.Cluster, t Target, p Params) error {
 
 func (f removeMember) operator(c framework.Cluster, t Target, p Params) (framework.EtcdOperator, error) {
 	if err := checkEtcd(f, c, t, p); err != nil {
+		return nil, err
+	}
+	if err := keepable(f, c, false); err != nil {
 		return nil, err
 	}
 	if all := nodesWith(c, framework.Etcd); len(all) < 3 {
@@ -66,6 +70,8 @@ func (f removeMember) Inject(ctx context.Context, c framework.Cluster, t Target,
 		return notInjected(t, "etcd on %s was no member already: %s", t.Node, memberWords(list)), nil
 	}
 	removed := list[at]
+	u := undoing(f, removedMember{t.Node, removed.PeerURLs})
+	u.Node = t.Node // which has to start the member
 	return attempt{
 		target: t,
 		what:   fmt.Sprintf("removing etcd on %s from the members", t.Node),
@@ -113,7 +119,30 @@ func (f removeMember) Inject(ctx context.Context, c framework.Cluster, t Target,
 			return held, seen
 		},
 		ttl: p.TTL,
-	}.injection(ctx)
+	}.promised(c, u).injection(ctx)
+}
+
+// removedMember is what there is to undo.
+type removedMember struct {
+	Node string   `json:"node"`
+	URLs []string `json:"urls"`
+}
+
+// undoData implements undoer.
+func (removeMember) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+	var m removedMember
+	if err := json.Unmarshal(data, &m); err != nil {
+		return err
+	}
+	n, err := node(c, Target{Asked: m.Node, Node: m.Node})
+	if err != nil {
+		return err
+	}
+	operator, ok := n.(framework.EtcdOperator)
+	if !ok {
+		return nil
+	}
+	return onMembers(c, func(all members) error { return rejoin(ctx, all.without(m.Node), operator, m.Node, m.URLs) })
 }
 
 // rejoin adds the member on a node again, empty. It does nothing where a member

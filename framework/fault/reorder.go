@@ -1,10 +1,6 @@
 package fault
 
-import (
-	"fmt"
-
-	"github.com/holdfast-ha/holdfast/framework"
-)
+import "github.com/holdfast-ha/holdfast/framework"
 
 // Reorder lets packets of a target overtake each other.
 var Reorder Fault = &linkFault{
@@ -16,7 +12,9 @@ var Reorder Fault = &linkFault{
 		share, err := someParam(f, p, "share", 0.1)
 		return framework.Impairment{Reorder: share}, err
 	},
-	shows: func(_ framework.Impairment, n framework.LinkCounters) (bool, string) {
-		return n.Reordered > 0, fmt.Sprintf("%d packets reordered", n.Reordered)
+	shows: func(asked framework.Impairment, links []counted) finding {
+		return hitShare(asked.Reorder, "reordered", links, func(c framework.LinkCounters) hits {
+			return hits{float64(c.Reordered), float64(min(c.Matched, c.Passed)), float64(max(c.Matched, c.Passed))}
+		})
 	},
 }

@@ -16,7 +16,8 @@ var Reset Fault = &linkFault{
 		established, err := boolParam(f, p, "established")
 		return framework.Impairment{Reset: true, Established: established}, err
 	},
-	shows: func(_ framework.Impairment, n framework.LinkCounters) (bool, string) {
-		return n.Resets > 0 && n.Dropped > 0, fmt.Sprintf("%d segments with RST sent for %d packets dropped", n.Resets, n.Dropped)
+	shows: func(_ framework.Impairment, links []counted) finding {
+		n := total(links)
+		return finding{shown: n.Resets > 0 && n.Dropped > 0, seen: fmt.Sprintf("%d segments with RST sent for %d packets dropped", n.Resets, n.Dropped)}
 	},
 }

@@ -16,8 +16,8 @@ import (
 // longer than a default lease takes to change hands.
 const resolveLimit = 30 * time.Second
 
-// ErrNobody is what a role cannot be resolved for: nobody has it now.
-var ErrNobody = errors.New("nobody is in that role at the moment")
+// errNobody is what a role cannot be resolved for: nobody has it now.
+var errNobody = errors.New("nobody is in that role at the moment")
 
 // Resolve finds what a target means at this moment:
 //
@@ -91,7 +91,7 @@ func nodesOfZone(c framework.Cluster, zone string) ([]string, error) {
 		zones = append(zones, n.Name()+" in "+strconv.Quote(z.Zone()))
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no node is in zone %q: %s", zone, strings.Join(zones, ", "))
+		return nil, fmt.Errorf("no node of cluster %s is in zone %q: %s", c.Name(), zone, strings.Join(zones, ", "))
 	}
 	return names, nil
 }
@@ -165,7 +165,7 @@ func (c resolver) serving(ctx context.Context) (string, error) {
 		return true, ""
 	})
 	if !held {
-		return "", fmt.Errorf("%w: %s", ErrNobody, seen)
+		return "", fmt.Errorf("%w: %s", errNobody, seen)
 	}
 	return name, nil
 }
@@ -193,9 +193,9 @@ func (c resolver) running(ctx context.Context, k kind, except string) (string, e
 		why = append(why, down)
 	}
 	if len(why) == 0 {
-		return "", fmt.Errorf("%w: there is no %s besides the one on %s", ErrNobody, k.names[0], except)
+		return "", fmt.Errorf("%w: there is no %s besides the one on %s", errNobody, k.names[0], except)
 	}
-	return "", fmt.Errorf("%w: %s", ErrNobody, strings.Join(why, ", "))
+	return "", fmt.Errorf("%w: %s", errNobody, strings.Join(why, ", "))
 }
 
 // down says in words that a component, or the node where there is none, does
@@ -237,7 +237,7 @@ func (c resolver) etcdLeader(ctx context.Context) (string, error) {
 		return true, ""
 	})
 	if !held {
-		return "", fmt.Errorf("%w: %s", ErrNobody, seen)
+		return "", fmt.Errorf("%w: %s", errNobody, seen)
 	}
 	return found.leader, nil
 }

@@ -55,7 +55,7 @@ func TestResolve(t *testing.T) {
 			"etcd/1":               "no node of cluster fake runs etcd",
 			"node/leader":          "EtcdAccess",
 			"balancer":             "has no load balancer",
-			"zone/c":               `no node is in zone "c": node-1 in "a"`,
+			"zone/c":               `no node of cluster fake is in zone "c": node-1 in "a"`,
 			"apiserver/latest.":    `there is no control-plane node "latest."`,
 			"etcd/best/of/all":     "targets are",
 		} {
@@ -101,7 +101,7 @@ func TestResolveServing(t *testing.T) {
 		}
 		for _, up := range [][]string{nil, {"node-1", "node-3"}} {
 			c.up = up
-			if got, err := Resolve(t.Context(), c, "node/serving"); !errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), "not to a single one") {
+			if got, err := Resolve(t.Context(), c, "node/serving"); !errors.Is(err, errNobody) || !strings.Contains(err.Error(), "not to a single one") {
 				t.Errorf("%v: %+v, %v", up, got, err)
 			}
 		}

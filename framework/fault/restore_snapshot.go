@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ func (restoreSnapshot) Doc() Doc {
 			"age":    "how old the snapshot is when it is restored, a duration from 0s to 10m; default 5s",
 			"writes": "wait, beyond the age, until etcd has had this many more revisions, 0 to 1000000; default 0",
 		},
-		Needs:   []string{"EtcdAccess", "EtcdOperator", "Killer", "Starter", "ProcessReporter"},
+		Needs:   []string{"EtcdAccess", "EtcdOperator", "Killer", "Starter", "ProcessReporter", promiserNeed},
 		Example: "etcd/any age=10s",
 	}
 }
@@ -65,6 +66,9 @@ func (f restoreSnapshot) Check(c framework.Cluster, t Target, p Params) error {
 
 func (f restoreSnapshot) rewind(c framework.Cluster, t Target, p Params) (*rewind, error) {
 	if err := checkEtcd(f, c, t, p); err != nil {
+		return nil, err
+	}
+	if err := keepable(f, c, true); err != nil {
 		return nil, err
 	}
 	r := &rewind{cluster: c, ttl: p.TTL, restarted: map[string]bool{}}
@@ -133,6 +137,8 @@ func (f restoreSnapshot) Inject(ctx context.Context, c framework.Cluster, t Targ
 	if len(peers) != len(r.nodes) {
 		return notInjected(t, "etcd has %d members, and there are %d nodes with etcd", len(peers), len(r.nodes)), nil
 	}
+	u := undoing(f, nil)
+	u.Lossy = true
 	return attempt{
 		target: t,
 		what:   fmt.Sprintf("restoring a snapshot of etcd at revision %d", revision),
@@ -145,7 +151,13 @@ func (f restoreSnapshot) Inject(ctx context.Context, c framework.Cluster, t Targ
 		undo:     r.restart,
 		healed:   r.serves,
 		ttl:      p.TTL,
-	}.injection(ctx)
+	}.promised(c, u).injection(ctx)
+}
+
+// undoData implements undoer.
+func (restoreSnapshot) undoData(ctx context.Context, c framework.Cluster, _ json.RawMessage) error {
+	r := &rewind{cluster: c, restarted: map[string]bool{}}
+	return r.restart(ctx)
 }
 
 // wait returns when the snapshot is old enough, and the revision by then.
@@ -260,8 +272,8 @@ func (r *rewind) restart(ctx context.Context) error {
 	for _, component := range stale {
 		for _, n := range nodesWith(r.cluster, component) {
 			key := string(component) + "/" + n.Name()
-			if r.restarted[key] {
-				continue
+			if _, ok := n.(framework.Killer); !ok || r.restarted[key] {
+				continue // that of another node is for its own agent
 			}
 			if err := r.restartOne(ctx, n, Target{Asked: key, Node: n.Name(), Component: component}); err != nil {
 				problems = append(problems, fmt.Errorf("restarting %s on %s: %w", component, n.Name(), err))

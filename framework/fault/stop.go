@@ -6,7 +6,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Stop ends a component gracefully (SIGTERM, and SIGKILL where it still runs 30 s later, as the kubelet does).
+// Stop ends a component gracefully (SIGTERM). One that still runs 30 s later gets SIGKILL, as
+// from the kubelet, which does not prove a graceful end.
 var Stop Fault = stop{}
 
 type stop struct{}
@@ -15,11 +16,11 @@ func (stop) Name() string { return "stop" }
 
 func (stop) Doc() Doc {
 	return Doc{
-		Summary: "ends a component gracefully (SIGTERM, and SIGKILL where it still runs 30 s later, as the kubelet does)",
+		Summary: "ends a component gracefully (SIGTERM); one that still runs 30 s later gets SIGKILL, as from the kubelet, which does not prove a graceful end",
 		Targets: processTargets(),
 		Params:  map[string]string{"restart": restartDoc},
 		Needs:   []string{"Stopper", "Starter", "ProcessReporter", "EtcdAccess (for etcd)"},
-		Example: "apiserver/2",
+		Example: "kcm/active",
 	}
 }
 
@@ -33,6 +34,7 @@ func (f stop) Inject(ctx context.Context, c framework.Cluster, t Target, p Param
 	if err != nil {
 		return nil, err
 	}
+	e.orderly = true
 	return e.inject(ctx, stopper.Stop)
 }
 

@@ -46,7 +46,7 @@ func (webhookHang) Doc() Doc {
 			"timeout":       "how long API servers wait for it, in whole seconds from 1s to 30s; default 10s",
 			"failurePolicy": "what API servers do then: Fail (default) refuses the request, Ignore allows it",
 		},
-		Needs:   []string{"an entrance; EtcdAccess to take it away where no API server answers"},
+		Needs:   []string{"an entrance; EtcdAccess to take it away where no API server answers", promiserNeed},
 		Example: "apiserver/any timeout=2s failurePolicy=Fail",
 	}
 }
@@ -77,6 +77,9 @@ func (f webhookHang) webhook(c framework.Cluster, t Target, p Params) (*hangingW
 		return nil, fmt.Errorf("fault webhook-hang: target %s is not an API server: it takes one, such as apiserver/any, through which the effect is proven", t.Asked)
 	}
 	if _, _, err := componentHolder(f, c, t); err != nil {
+		return nil, err
+	}
+	if err := keepable(f, c, false); err != nil {
 		return nil, err
 	}
 	w := &hangingWebhook{cluster: c}
@@ -143,7 +146,16 @@ func (f webhookHang) Inject(ctx context.Context, c framework.Cluster, t Target, 
 		undo:     w.takeAway,
 		healed:   w.gone,
 		ttl:      p.TTL,
-	}.injection(ctx)
+	}.promised(c, undoing(f, w.name)).injection(ctx)
+}
+
+// undoData implements undoer. The webhook itself has ended with its process.
+func (webhookHang) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+	var name string
+	if err := json.Unmarshal(data, &name); err != nil {
+		return err
+	}
+	return remove(ctx, c, webhooksPath+"/"+name, webhooksKey+name)
 }
 
 func (w *hangingWebhook) register(ctx context.Context) error {

@@ -80,7 +80,7 @@ func TestOneActor(t *testing.T) {
 		{name: "renewals alone", want: NotApplicable, story: func() *story { return newStory().renews("node-2", 1, 50) }},
 		{name: "the old one after a thaw", want: Fail, story: func() *story { return succession().action("node-2", 42) },
 			says: "the one on node-3 had taken over by 26.010s, and the one on node-2, which had renewed its lease last at 9.010s, acted at 42.000s"},
-		{name: "right after a thaw", want: Pass, story: func() *story {
+		{name: "right after a thaw", want: Pass, says: "the one on node-2 acted 1 time beside the one on node-3, for the last time 24.99s after that had taken over", story: func() *story {
 			return succession().fault("freeze", "freeze", "node-2", "kube-scheduler", 11, 40).action("node-2", 51)
 		}},
 		{name: "long after a thaw", want: Fail, says: "acted at 54.000s", story: func() *story {
@@ -98,7 +98,14 @@ func TestOneActor(t *testing.T) {
 		{name: "received before, completed after", want: Pass, story: func() *story {
 			return succession().action("node-2", 12).lastAction(func(a *record.Timed[record.Action]) { a.V.Completed, a.At = sec(45), sec(45.1) })
 		}},
-		{name: "dropped, and within its deadline", want: Pass, story: func() *story {
+		{name: "dropped, and within its deadline", want: Pass, says: "the one on node-2 acted 12 times beside the one on node-3, for the last time 11.49s after that had taken over, within 12s", story: func() *story {
+			s := newStory().renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58)
+			for i := range 12 {
+				s.action("node-2", 11.5+float64(i)).action("node-3", 11.7+float64(i))
+			}
+			return s
+		}},
+		{name: "dropped, and once within its deadline", want: Pass, story: func() *story {
 			// Another took the lease at 11 s; node-2 may go on until 21 s.
 			return newStory().renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58).action("node-2", 20)
 		}},
@@ -119,8 +126,25 @@ func TestOneActor(t *testing.T) {
 			s := newStory().renews("node-2", 1, 10).renews("node-3", 26, 58).probes("node-2", true, 1, 11).probes("node-2", false, 11, 41.8)
 			return s.probes("node-2", true, 42.1, 58).action("node-2", 42)
 		}},
-		{name: "its clock is behind", want: Pass, story: func() *story {
+		{name: "its clock is behind, and another has the lease", want: Inconclusive, says: "the clock of the API server on node-2 does not agree with the harness's, by which kube-scheduler on node-2 acted at 42.000s", story: func() *story {
 			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(102) })
+		}},
+		{name: "its clock is behind, by a fault", want: Pass, story: func() *story {
+			return succession().fault("clock", "clock-jump", "node-2", "", 11, 58).action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(102) })
+		}},
+		{name: "told late, by a clock that agrees", want: Pass, story: func() *story {
+			return succession().action("node-2", 9.5).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) }).
+				action("node-1", 40.9).lastAction(func(a *record.Timed[record.Action]) { a.V.Component, a.V.Via = "kube-controller-manager", "node-2" })
+		}},
+		{name: "a holder whose clock is off", want: Inconclusive, says: "does not tell what kube-scheduler on node-1 did", story: func() *story {
+			s := succession().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
+			return s.renews("node-1", 11, 16).change(func(r *record.Run) {
+				for i := range r.Actions {
+					if a := &r.Actions[i]; a.V.Node == "node-1" {
+						a.V.Received, a.V.Completed = a.V.Received+sec(3), a.V.Completed+sec(3)
+					}
+				}
+			})
 		}},
 		{name: "its clock is ahead", want: Pass, story: func() *story {
 			return succession().action("node-2", 42).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(8) })

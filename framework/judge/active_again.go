@@ -9,7 +9,7 @@ import (
 func activeAgain() definition {
 	return definition{Doc{
 		Name:       "active-again",
-		Guarantee:  "Whatever becomes of the lease or of the holder's way to it, the component is never without an instance that renews it for longer than the bound, and there are never two holders.",
+		Guarantee:  "Whatever becomes of the lease or of the holder's way to it, the component is never without an instance that renews it for longer than the bound, and no version of the lease has two holders.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
@@ -72,7 +72,7 @@ func judgeActiveAgain(m *matter) finding {
 	case worst > limit:
 		return inconclusive("the lease of %s was not looked at often enough to tell whether it was without a renewal for more than %s: for %s none was seen",
 			component, m.bound, short(worst))
-	case first.Holder == "" || last > m.run.Meta.Settings["R"]:
+	case first.Holder == "" || last > m.settings(component)["R"]:
 		return inconclusive("no instance of %s had renewed its lease for %s when it was last looked at, which is less than the bound of %s",
 			component, short(last), m.bound)
 	}
@@ -80,7 +80,7 @@ func judgeActiveAgain(m *matter) finding {
 	if holder.Holder != old.Holder {
 		how = "was active on " + holderNode(holder) + " afterwards"
 	}
-	return passed("%s, active on %s before the %s, %s; its lease was without a renewal for %s at most, within %s; there were never two holders.",
+	return passed("%s, active on %s before the %s, %s; its lease was without a renewal for %s at most, within %s; no version of it had two holders.",
 		component, holderNode(old), m.fault.what(), how, short(worst), m.bound).took(worst)
 }
 

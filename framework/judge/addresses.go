@@ -107,16 +107,20 @@ func (c chain) follow(address string, want bool, from, to record.Nanos) change {
 }
 
 // settled holds the changes of all chains against the bound: each source must
-// have been seen to change in time, and none may be seen not to. zero is the
-// time that the bound counts from.
+// have been seen to change in time through each entrance, and none may be seen not to.
 type settled struct {
 	worst   time.Duration
 	late    *change // changed or still unchanged after the bound
 	undone  *change
 	missing []string // sources for which nothing can be said
+	// unread are chains that had not changed when they were read last, and were not
+	// read afterwards.
+	unread []string
 }
 
-func settle(changes []change, zero record.Nanos, limit time.Duration) settled {
+// settle holds changes against a bound that counts from zero. They were looked for until
+// to.
+func settle(changes []change, zero, to record.Nanos, limit time.Duration) settled {
 	var s settled
 	good := map[string]bool{}
 	for i := range changes {
@@ -124,6 +128,9 @@ func settle(changes []change, zero record.Nanos, limit time.Duration) settled {
 		after := time.Duration(ch.at - zero)
 		if !ch.done {
 			after = time.Duration(ch.last - zero)
+		}
+		if !ch.done && span(max(ch.last, zero), to) > blind && after <= limit {
+			s.unread = append(s.unread, ch.chain.String())
 		}
 		switch {
 		case !ch.seen:

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -268,4 +270,111 @@ func (a *application) cut(t float64) {
 
 func sortTimed[T any](list []record.Timed[T]) {
 	slices.SortStableFunc(list, func(a, b record.Timed[T]) int { return cmp.Compare(a.At, b.At) })
+}
+
+// quietly is an application that comes up and follows changes on a cluster to which
+// nothing is done.
+func quietly() *application {
+	a := &application{story: newStory()}
+	a.scaled(1, record.OpCreate, "catalog", 0, 3, 2)
+	a.scaled(1, record.OpCreate, "store", 0, 1, 2)
+	for _, n := range []string{"worker-1", "worker-2"} {
+		a.node(1, n, "True")
+		a.heartbeats(n, 1, 58)
+	}
+	a.scaled(5, record.OpPatch, "store", 1, 3, 1)
+	a.scaled(9, record.OpCreate, "batch", 0, 2, 1)
+	a.scaled(15, record.OpPatch, "store", 3, 2, 1)
+	return a
+}
+
+func TestApplicationFollows(t *testing.T) {
+	broken := func(s *story) *story {
+		return s.change(func(r *record.Run) {
+			r.Steadies[1].V = record.Steady{Phase: record.SteadyApplication, Problems: []string{"the application does not run after 1m0s: catalog: it has 0 pods"}}
+		})
+	}
+	// empty has Deployments whose controllers make no pods.
+	empty := func() *application {
+		a := &application{story: newStory()}
+		for _, part := range []string{"catalog", "store"} {
+			a.change(1, record.OpCreate, part, 3)
+			a.deployment(1.1, part, 3, 0, 0)
+		}
+		a.node(1, "worker-1", "True")
+		a.heartbeats("worker-1", 1, 58)
+		return a
+	}
+	check := record.Check{Requirement: "HA-WL-003", Judge: "application-follows", Bound: "10s + M"}
+	rule(t, check, []ruling{
+		{name: "comes up and follows", want: Pass, took: "2s", says: "an application of 3 Deployments came up and followed 5 changes, each within 12s", story: func() *story { return quietly().sorted() }},
+		{name: "does not come up", want: Fail, took: "56s", says: "catalog was not as it is wanted for 56s (1.000s to 57.000s)", story: func() *story { return empty().sorted() }},
+		{name: "does not come up, and nothing else was done", want: Fail, says: "an application must come up", story: func() *story { return broken(empty().sorted()) }},
+		{name: "comes up late", want: Fail, took: "14s", says: "store was not as it is wanted for 14s", story: func() *story {
+			a := &application{story: newStory()}
+			a.scaled(1, record.OpCreate, "store", 0, 1, 14)
+			return a.sorted()
+		}},
+		{name: "a change is not followed", want: Fail, says: "store was not as it is wanted for 27s", story: func() *story {
+			a := quietly()
+			a.change(30, record.OpPatch, "store", 4)
+			return a.sorted()
+		}},
+		{name: "nor when the first fault comes", want: Pass, took: "10s", says: "followed 5 changes", story: func() *story {
+			a := quietly()
+			a.change(30, record.OpPatch, "store", 4)
+			a.fault("lost", "kill", "node-2", "etcd", 40, 50)
+			return a.sorted()
+		}},
+		{name: "what comes after the first fault is that one's", want: Pass, story: func() *story {
+			a := quietly()
+			a.change(30, record.OpPatch, "store", 4)
+			a.fault("lost", "kill", "node-2", "etcd", 29, 50)
+			return a.sorted()
+		}},
+		{name: "no place to run", want: Inconclusive, says: "had no place to run", story: func() *story {
+			a := empty()
+			for i := range a.run.Objects {
+				if o := &a.run.Objects[i].V; o.Kind == record.ObjectNode {
+					o.Node.Ready = "False"
+				}
+			}
+			return a.sorted()
+		}},
+		{name: "too few changes", want: Inconclusive, says: "2 changes of the application were seen", story: func() *story {
+			a := quietly()
+			a.fault("lost", "kill", "node-2", "etcd", 4, 50)
+			return a.sorted()
+		}},
+		{name: "no application", want: Inconclusive, says: "shows no application before", story: func() *story { return newStory() }},
+		{name: "none can be created", want: Inconclusive, says: "(refused: 403 Forbidden)", story: func() *story {
+			a := &application{story: newStory()}
+			a.change(1, record.OpCreate, "catalog", 3)
+			a.run.Ops[0].V.Outcome, a.run.Ops[0].V.Error = record.Refused, "403 Forbidden"
+			a.node(1, "worker-1", "True")
+			a.heartbeats("worker-1", 1, 60)
+			return a.sorted()
+		}},
+		{name: "up to the nodes", want: Inconclusive, says: "what was missing was up to their nodes", story: func() *story {
+			a := quietly()
+			a.change(20, record.OpPatch, "store", 3)
+			a.object(20.1, record.Object{Kind: record.ObjectDeployment, Name: "store", Part: "store", Deployment: &record.DeploymentState{
+				Wanted: 3, Generation: 11, Observed: 11, Replicas: 3, Updated: 3, Ready: 2, Served: true}})
+			a.pod(20.2, "store", 9, func(o *record.Object) { o.Pod.Phase, o.Pod.Ready = "Pending", false })
+			return a.sorted()
+		}},
+		{name: "starved", want: Inconclusive, says: "the harness was starved", story: func() *story {
+			return empty().sorted().change(func(r *record.Run) { r.Harness[20].V.Late = time.Minute })
+		}},
+	})
+	// The rest names it.
+	s := broken(empty().sorted())
+	s.run.Meta.Checks = []record.Check{removal, {Requirement: "HA-TOP-003", Level: "SHOULD", Judge: "fault-domains"}}
+	for _, r := range Evaluate(s.run) {
+		if !strings.HasPrefix(r.Requirement, "HA-INV") && r.Judge != "harness" || r.Judge == "steady-state" {
+			if r.Verdict != Inconclusive || !strings.Contains(r.Sentence, "broken before any fault: the application does not run after 1m0s: catalog: it has 0 pods") {
+				t.Errorf("%s: %s: %s", r.Requirement, r.Verdict, r.Sentence)
+			}
+		}
+	}
 }

@@ -26,15 +26,60 @@ func TestNoFailedRequest(t *testing.T) {
 	failed := func(start, end float64) record.Probe {
 		return record.Probe{Entrance: "balancer", Kind: record.ProbeWrite, Start: sec(start), End: sec(end), Error: "EOF"}
 	}
+	turned := func(after int, again bool) record.Probe {
+		p := failed(15, 15.01)
+		p.Error, p.Status, p.RetryAfter = "status 503 (ServiceUnavailable): apiserver is shutting down", 503, after
+		p.Again = &record.Repetition{Start: sec(16.01), End: sec(16.02), OK: again}
+		if !again {
+			p.Again.Status, p.Again.Error = p.Status, p.Error
+		}
+		return p
+	}
+	// A client is turned away, asks once more too early, and then in time.
+	repeats := func(after int, then record.Outcome) *story {
+		s := refused("status 429 (TooManyRequests): apiserver is shutting down")
+		s.last().RetryAfter = after
+		s.read("balancer", "k", "v0", 0, 15.2, 15.3)
+		return s.read("balancer", "k", "v0", 0, 16.2, 16.3).outcome(then)
+	}
 	rule(t, check, []ruling{
 		{name: "as it should be", story: drained, want: Pass, took: "0 of 1200", says: "None of the 1200 requests through balancer failed during the stop of kube-apiserver on node-2"},
 		{name: "a probe failed", want: Fail, took: "1 of 1201", says: "1 of 1201 failed, the first one 5s after the call for it (balancer: write on a new connection, 15.000s to 15.010s: EOF)",
 			story: func() *story { return drained().probe(failed(15, 15.01)) }},
-		{name: "told to try again", want: Pass, took: "0 of 1201", story: func() *story {
-			p := failed(15, 15.01)
-			p.Error, p.Status = "status 503 (ServiceUnavailable): apiserver is shutting down", 503
+		{name: "told to try again", want: Pass, took: "0 of 1201", says: "; 1 of them was answered to try again, as the API server was shutting down, and succeeded at the first repetition", story: func() *story {
+			return drained().probe(turned(1, true))
+		}},
+		{name: "told to try again, in vain", want: Fail, took: "1 of 1201", says: "and once more 16.010s to 16.020s: status 503", story: func() *story {
+			return drained().probe(turned(1, false))
+		}},
+		{name: "turned away without a word when to try again", want: Fail, took: "1 of 1201", story: func() *story {
+			p := turned(-1, false)
+			p.Again = nil
 			return drained().probe(p)
 		}},
+		{name: "every request turned away", want: Fail, took: "1200 of 1200", story: func() *story {
+			return drained().change(func(r *record.Run) {
+				for i := range r.Probes {
+					if p := &r.Probes[i].V; p.Start >= sec(10)-1000 && p.Start < sec(30) {
+						*p = record.Probe{Entrance: p.Entrance, Reused: p.Reused, Kind: p.Kind, Start: p.Start, End: p.End, Status: 503, Error: turned(-1, false).Error, RetryAfter: -1}
+					}
+				}
+			})
+		}},
+		{name: "told to try again, and the record ended", want: Inconclusive, says: "1 request was answered to try again, as the API server was shutting down, and the record does not show what became of that", story: func() *story {
+			p := turned(1, false)
+			p.Again = nil
+			return drained().probe(p)
+		}},
+		{name: "turned away, in a record of before", want: Inconclusive, says: "does not show what became of that", story: func() *story {
+			p := turned(0, false)
+			p.Again = nil
+			return drained().probe(p)
+		}},
+		{name: "a client told to try again", want: Pass, says: "; 1 of them was answered", story: func() *story { return repeats(1, record.OK) }},
+		{name: "a client told to try again, in vain", want: Fail, says: "2 of 1203 failed", story: func() *story { return repeats(1, record.Unknown) }},
+		{name: "a client turned away without a word when to try again", want: Fail, story: func() *story { return repeats(-1, record.OK) }},
+		{name: "a client turned away, in a record of before", want: Inconclusive, story: func() *story { return repeats(0, record.OK) }},
 		{name: "a write crossed the end of its connection", want: Inconclusive, says: "crossed with the end", story: func() *story {
 			p := failed(15, 15.01)
 			p.Reused = true
@@ -79,9 +124,6 @@ func TestNoFailedRequest(t *testing.T) {
 			return refused("status 409 (Conflict): the object has been modified")
 		}},
 		{name: "an object that is none", want: Pass, story: func() *story { return refused("status 422 (Invalid): too long") }},
-		{name: "told to try again with 429", want: Pass, story: func() *story {
-			return refused("status 429 (TooManyRequests): apiserver is shutting down")
-		}},
 		{name: "too many requests", want: Fail, took: "1 of 1201", says: "update of k through balancer", story: func() *story {
 			return refused("status 429 (TooManyRequests): too many requests")
 		}},

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,8 +14,8 @@ import (
 // chronicle reads a history written as text, a line a second, each answered half a
 // second after its call:
 //
-//	create|update|put|patch|delete KEY VALUE[@GROUP] [REVISION] [over=REVISION] [unknown|refused] [txn=T]
-//	get KEY VALUE REVISION
+//	create|update|put|patch|delete KEY VALUE[@GROUP] [REVISION] [over=REVISION] [unknown|refused] [txn=T] [header=R]
+//	get KEY [VALUE REVISION] [header=R] [serializable]
 //	watch ID [from=R] [key=K] [group=G] [initial] [previous] [resumes=ID] [through=ENTRANCE]
 //	refused|ended ID [status=410] [compacted=R] [from=R] [awaited]
 //	added|modified|deleted ID KEY VALUE[@GROUP] REVISION [batch=N] [created=R version=N] [was=VALUE/REVISION]
@@ -51,7 +52,7 @@ func chronicle(t *testing.T, api, text string) *record.Run {
 		for _, word := range f {
 			if name, value, ok := strings.Cut(word, "="); ok && name != "" {
 				l.fields[name] = value
-			} else if slices.Contains([]string{"unknown", "initial", "previous", "end", "awaited"}, word) || word == "refused" && len(l.words) > 0 {
+			} else if slices.Contains([]string{"unknown", "initial", "previous", "end", "awaited", "serializable"}, word) || word == "refused" && len(l.words) > 0 {
 				l.fields[word] = word
 			} else {
 				l.words = append(l.words, word)
@@ -88,7 +89,10 @@ func (l chronicleLine) add(run *record.Run, api string) bool {
 	switch what := l.word(0); what {
 	case "create", "update", "put", "patch", "delete", "get":
 		op := record.Op{Client: "writer", Entrance: "node-1", API: api, Type: record.OpType(what), Collection: "things", Key: l.word(1), Value: value, Group: group,
-			Revision: l.word(3), Expect: l.fields["over"], Transaction: l.fields["txn"], Call: l.now, Return: l.now + sec(.5), Outcome: record.OK, Found: what == "get"}
+			Revision: l.word(3), Expect: l.fields["over"], Transaction: l.fields["txn"], Call: l.now, Return: l.now + sec(.5), Outcome: record.OK, Found: what == "get" && value != "", Header: l.fields["header"]}
+		if what == "get" && api == apiEtcd {
+			op.Consistency = cmp.Or(l.fields["serializable"], "linearizable")
+		}
 		if what == "delete" {
 			op.Value, op.Revision = "", l.word(2)
 		}

@@ -94,7 +94,7 @@ func TestNoLostWrite(t *testing.T) {
 func TestOneWinner(t *testing.T) {
 	rival := func() *story { return two().write(update, "b", "k", "v3", 3, 3.5, 5).over(1) }
 	ruled(t, oneWinner(), []ruling{
-		{name: "one", want: Pass, says: "over each of 1 version, 0 of them contended for", story: two},
+		{name: "one", want: Pass, says: "over each of 1 version, 0 of them contended for at the same time", story: two},
 		{name: "two", want: Fail, says: `over version 1 of k, 2 writes succeeded: c-a's update through a of "v2" over version 1 (3.000s to 4.000s) and c-b's update`, took: "2 winners", story: rival},
 		{name: "long after each other", want: Fail, story: func() *story { return two().write(update, "b", "k", "v3", 3, 30, 31).over(1) }},
 		{name: "an update and a delete", want: Fail, story: func() *story { return two().write(remove, "b", "k", "", 0, 3, 4).over(1) }},
@@ -114,6 +114,36 @@ func TestOneWinner(t *testing.T) {
 			return s
 		}},
 		{name: "none compares", want: NotApplicable, story: one},
+		{name: "one after the other is no contest", want: Pass, says: "0 of them contended for", story: func() *story {
+			return two().write(update, "b", "k", "v3", 0, 6, 7).over(1).refused(record.RefusedVersion)
+		}},
+
+		{name: "none won", want: Fail, says: `over version 1 of k, none of 2 succeeded, all of them were answered, and nothing else changed the key`, took: "no winner", story: func() *story {
+			return one().write(update, "a", "k", "v2", 0, 3, 4).over(1).refused(record.RefusedVersion).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)
+		}},
+		{name: "none won, one of unknown outcome", want: Pass, story: func() *story {
+			return one().write(update, "a", "k", "v2", 0, 3, 4).over(1).outcome(record.Unknown).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)
+		}},
+		{name: "none won, one turned away", want: Pass, story: func() *story {
+			return one().write(update, "a", "k", "v2", 0, 3, 4).over(1).outcome(record.Refused).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)
+		}},
+		{name: "none won against a patch", want: Pass, story: func() *story {
+			return one().write(record.OpPatch, "a", "k", "v2", 2, 3, 4).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)
+		}},
+		{name: "none won against a delete", want: Pass, story: func() *story {
+			return one().write(remove, "a", "k", "", 0, 3, 4).write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)
+		}},
+		{name: "none won, a delete was before", want: Fail, story: func() *story {
+			s := newStory().write(remove, "a", "k", "", 0, 0.1, 0.2).write(create, "a", "k", "v1", 1, 1, 2)
+			return s.write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)
+		}},
+		{name: "none won against an earlier write of unknown outcome", want: Pass, story: func() *story {
+			s := newStory().write(record.OpPatch, "a", "k", "v0", 0, 0.1, 0.2).outcome(record.Unknown).write(create, "a", "k", "v1", 1, 1, 2)
+			return s.write(update, "b", "k", "v3", 0, 3, 4).over(1).refused(record.RefusedVersion)
+		}},
+		{name: "none won over a version that is not shown to have been there", want: Pass, story: func() *story {
+			return one().write(update, "b", "k", "v3", 0, 3, 4).over(9).refused(record.RefusedVersion)
+		}},
 	})
 }
 
@@ -193,6 +223,10 @@ func TestRevisionOrder(t *testing.T) {
 			story: func() *story { return two().write(create, "b", "j", "w", 2, 5, 6) }},
 		{name: "back to an old one", want: Fail, story: func() *story { return two().write(create, "b", "j", "w", 1, 5, 6) }},
 		{name: "at the same time", want: Pass, story: func() *story { return two().write(create, "b", "j", "w", 1, 1.5, 6) }},
+		{name: "a kind that may be in another store", want: Pass, story: func() *story { return two().write(create, "b", "deployments/j", "3 replicas", 1, 5, 6) }},
+		{name: "two of that kind", want: Fail, story: func() *story {
+			return two().write(create, "b", "deployments/j", "3 replicas", 1, 5, 6).write(create, "b", "deployments/k", "3 replicas", 1, 7, 8)
+		}},
 		{name: "an update that changes nothing", want: Pass, story: func() *story {
 			return two().write(create, "b", "j", "w", 3, 5, 6).write(update, "b", "k", "v2", 2, 7, 8).over(2)
 		}},

@@ -11,7 +11,7 @@ import (
 func controlPlaneComplete() definition {
 	return definition{Doc{
 		Name:      "control-plane-complete",
-		Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler (one that supervisors elect: some node), and every API server answers /readyz, directly and through the load balancer.",
+		Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler (one that supervisors elect: some node), and every API server answers /readyz, directly and through the load balancer, which leads to each of them.",
 		Source:    "High Availability Kubernetes Clusters (admin guide)",
 	}, judgeControlPlaneComplete}
 }
@@ -69,6 +69,17 @@ func judgeControlPlaneComplete(m *matter) finding {
 			evidence = append(evidence, describe(op))
 		}
 	}
+	without, unknown := m.balancerLeads(to)
+	if len(without) > 0 {
+		servers := "the API server on "
+		if len(without) > 1 {
+			servers = "the API servers on "
+		}
+		broken = append(broken, "the load balancer does not lead to "+servers+and(without))
+	}
+	if unknown != "" {
+		missing = append(missing, unknown)
+	}
 	want := 3 * len(m.run.Meta.Nodes)
 	for _, c := range slices.Sorted(maps.Keys(standby)) {
 		if want -= standby[c]; standby[c] == len(m.run.Meta.Nodes) {
@@ -86,6 +97,10 @@ func judgeControlPlaneComplete(m *matter) finding {
 	if len(missing) > 0 || want == 0 || len(m.run.Meta.Entrances) == 0 {
 		return inconclusive("the record lacks %s", and(missing)).counted("%d of %d processes", running, want)
 	}
-	return passed("Each of %d nodes runs an API server, a controller manager and a scheduler, and /readyz answers ok through %s.",
-		len(m.run.Meta.Nodes), and(m.run.Meta.Entrances)).counted("%d of %d processes, %d of %d ways in", running, want, len(ready), len(ready))
+	leads := ""
+	if m.balanced() {
+		leads = "; the load balancer leads to all of them"
+	}
+	return passed("Each of %d nodes runs an API server, a controller manager and a scheduler, and /readyz answers ok through %s%s.",
+		len(m.run.Meta.Nodes), and(m.run.Meta.Entrances), leads).counted("%d of %d processes, %d of %d ways in", running, want, len(ready), len(ready))
 }

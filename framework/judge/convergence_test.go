@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +90,27 @@ func TestEndpointRemoved(t *testing.T) {
 		{name: "healed too early", want: Inconclusive, says: "but was not watched for the whole bound", story: func() *story {
 			return watched(99, 99).change(func(r *record.Run) { r.Faults[1].V.Called = sec(20) })
 		}},
+		{name: "one entrance lists it until nothing is read through it", want: Inconclusive, says: "default/kubernetes was last seen with node-2 (10.77.0.12) in endpoints through node-3 and endpointslice through node-3, and nothing was read of them afterwards", story: func() *story {
+			return watched(28, 53).change(func(r *record.Run) {
+				r.Endpoints = slices.DeleteFunc(r.Endpoints, func(e record.Timed[record.Endpoints]) bool { return e.V.Via == "node-3" && e.At > sec(36) })
+				for i := range r.Endpoints {
+					if e := &r.Endpoints[i]; e.V.Via == "node-3" {
+						e.V.Addresses = allThree
+					}
+				}
+			})
+		}},
+		{name: "one entrance is not read at all", want: Inconclusive, says: "in endpoints through node-3", story: func() *story {
+			return watched(28, 53).change(forget(func(e record.Timed[record.Endpoints]) bool { return e.V.Via == "node-3" && e.At >= sec(10) }))
+		}},
+		{name: "one entrance is read last just before it leaves and the fault is healed", want: Pass, story: func() *story {
+			return watched(28, 53).change(func(r *record.Run) {
+				r.Faults[1].V.Called = sec(30)
+				r.Endpoints = slices.DeleteFunc(r.Endpoints, func(e record.Timed[record.Endpoints]) bool {
+					return e.V.Via == "node-3" && e.At >= sec(28) && e.At < sec(31)
+				})
+			})
+		}},
 		{name: "slices not read", want: Inconclusive, says: "the endpointslice of default/kubernetes did not list", story: func() *story {
 			return watched(28, 53).change(func(r *record.Run) {
 				for i := range r.Endpoints {
@@ -139,6 +161,9 @@ func TestEndpointReturned(t *testing.T) {
 		{name: "leaves again with its node", want: Pass, story: func() *story {
 			return watched(28, 53).changed("", record.NodeRemoved, "node-2", "10.77.0.12", 57, 58).at(60).endpoints("node-1", without2...)
 		}},
+		{name: "one entrance does not list it until nothing is read through it", want: Inconclusive, says: "endpoints through node-3", story: func() *story {
+			return watched(28, 53).change(forget(func(e record.Timed[record.Endpoints]) bool { return e.V.Via == "node-3" && e.At >= sec(52) }))
+		}},
 		{name: "never left", story: func() *story { return watched(99, 99) }, want: Inconclusive, says: "was not seen to have dropped node-2"},
 		{name: "record ends too early", want: Inconclusive, says: "the record ends after 2s", story: func() *story {
 			return watched(28, 99).change(func(r *record.Run) { r.EndAt = sec(53) })
@@ -178,6 +203,42 @@ func TestTakeover(t *testing.T) {
 		{name: "a late reading of the old one", want: Pass, story: func() *story {
 			return taken(26).at(27).lease("kube-scheduler", "node-2_b", 110, 10)
 		}},
+		{name: "by a stranger", want: Fail, says: "none did, stranger, which is on no node, still held the lease after 50s", story: func() *story {
+			return taken(26).change(func(r *record.Run) {
+				for i := range r.Leases {
+					if l := &r.Leases[i].V; l.HolderNode == "node-3" {
+						l.Holder, l.HolderNode = "stranger", "stranger"
+					}
+				}
+			})
+		}},
+		{name: "by a stranger at first", want: Pass, took: "16s", story: func() *story {
+			return taken(26).at(20).lease("kube-scheduler", "stranger", 150, 20)
+		}},
+		{name: "and never renewed", want: Fail, says: "node-3_c on node-3 held it from 26.000s on, and did not renew it for 34s", story: func() *story {
+			return taken(26).change(func(r *record.Run) {
+				for i := range r.Leases {
+					if l := &r.Leases[i].V; l.HolderNode == "node-3" {
+						l.Revision, l.Renew = "226", time.Unix(26, 0)
+					}
+				}
+			})
+		}},
+		{name: "and not renewed before the next fault", want: Inconclusive, says: "was not seen to renew the lease in the 2s", story: func() *story {
+			return taken(26).fault("next", "kill", "node-3", "kube-scheduler", 29, 35).change(func(r *record.Run) {
+				for i := range r.Leases {
+					if l := &r.Leases[i].V; l.HolderNode == "node-3" {
+						l.Revision, l.Renew = "226", time.Unix(26, 0)
+					}
+				}
+			})
+		}},
+		{name: "and nothing done with work at hand", want: Inconclusive, says: "did nothing in the 34s afterwards, though node-2_b had acted 4 times", story: func() *story {
+			return taken(26).action("node-2", 5).action("node-2", 6).action("node-2", 7).action("node-2", 8)
+		}},
+		{name: "and the work done", want: Pass, says: "and renewed its lease; node-2_b did not hold it again", story: func() *story {
+			return taken(26).action("node-2", 5).action("node-2", 6).action("node-2", 7).action("node-2", 8).action("node-3", 27)
+		}},
 		{name: "two holders", want: Fail, says: "must never have two holders: version 230", story: func() *story {
 			return taken(26).at(31).lease("kube-scheduler", "node-2_b", 230, 30)
 		}},
@@ -189,6 +250,44 @@ func TestTakeover(t *testing.T) {
 		}},
 		{name: "not seen before", want: Inconclusive, says: "does not show who held the lease", story: func() *story {
 			return taken(26).change(func(r *record.Run) { r.Leases = r.Leases[8:] })
+		}},
+	})
+}
+
+// One that gives its lease up when it stops is followed sooner than one whose lease runs
+// out.
+func TestTakeoverOfReleased(t *testing.T) {
+	check := record.Check{Requirement: "HA-LE-003", Judge: "takeover", Fault: "kill", Bound: "L + 4.4P + M", Params: map[string]string{"released": "2.2P + M"}}
+	rule(t, check, []ruling{
+		{name: "given up", want: Pass, took: "5s", says: "within 6.4s (2.2P + M, M = 2s, P = 2s), since that had given its lease up", story: func() *story {
+			return taken(16).at(11).lease("kube-scheduler", "", 150, 11)
+		}},
+		{name: "given up, and nobody takes it", want: Fail, took: "15s", says: "within 6.4s", story: func() *story {
+			return taken(26).at(11).lease("kube-scheduler", "", 150, 11)
+		}},
+		{name: "not given up", want: Pass, took: "16s", says: "within 25.8s (L + 4.4P + M", story: func() *story { return taken(26) }},
+		{name: "deleted", want: Pass, took: "16s", says: "within 25.8s", story: func() *story {
+			return taken(26).at(11).lease("kube-scheduler", "", 0, 11).change(func(r *record.Run) { r.Leases[len(r.Leases)-1].V.Revision = "" })
+		}},
+	})
+}
+
+// The bound of a component follows its own settings, not those of another.
+func TestBoundOfComponent(t *testing.T) {
+	elections := func(lease time.Duration) func(*record.Run) {
+		return func(r *record.Run) {
+			r.Meta.Settings["L"] = time.Hour
+			r.Meta.Elections = map[string]map[string]time.Duration{
+				"kube-scheduler":          {"L": lease, "R": 10 * time.Second, "P": 2 * time.Second},
+				"kube-controller-manager": {"L": time.Hour, "R": 10 * time.Second, "P": 2 * time.Second},
+			}
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M"}, []ruling{
+		{name: "within its own", want: Pass, took: "16s", says: "within 19s (L + P + M, L = 15s", story: func() *story { return taken(26).change(elections(15 * time.Second)) }},
+		{name: "within another's", want: Fail, took: "22s", says: "within 19s", story: func() *story { return taken(32).change(elections(15 * time.Second)) }},
+		{name: "a record of before", want: Pass, took: "22s", says: "L = 1h0m0s", story: func() *story {
+			return taken(32).change(elections(time.Hour)).change(func(r *record.Run) { r.Meta.Elections = nil })
 		}},
 	})
 }

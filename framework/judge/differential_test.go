@@ -15,14 +15,14 @@ import (
 // plainly is what the checker says without any preparation.
 func plainly(ops []record.Op) porcupine.CheckResult {
 	kept := slices.DeleteFunc(slices.Clone(ops), func(op record.Op) bool {
-		return op.Outcome == record.Refused || op.Outcome == record.Unknown && op.Type == record.OpGet
+		return op.Outcome == record.Refused && !evidence(op) || op.Outcome == record.Unknown && op.Type == record.OpGet
 	})
 	return porcupine.CheckOperationsTimeout(registerModel(), actions(ops, kept), 0)
 }
 
 // tried is what a trial says, and which step of it said so.
 func tried(run *record.Run, ops []record.Op) (result porcupine.CheckResult, by string) {
-	t := newTrial(search{time: newAllowance(time.Minute), room: searchRoom}, ops[0].Key, ops, sighted(run))
+	t := newTrial(search{time: newAllowance(time.Minute), room: searchRoom}, ops[0].Key, ops, sighted(run, ops[0].API))
 	switch {
 	case t.replay():
 		return porcupine.Ok, "replay"
@@ -42,7 +42,7 @@ func TestTrialAgainstPlainChecker(t *testing.T) {
 	settled := map[string]int{}
 	for seed := range rounds {
 		rng := rand.New(rand.NewPCG(uint64(seed), 7))
-		w := live(rng, 2+rng.IntN(4), 1, 6+rng.IntN(18), float64(rng.IntN(5))*0.15)
+		w := liveOf([]string{apiKubernetes, apiEtcd}[seed%2], rng, 2+rng.IntN(4), 1, 6+rng.IntN(18), float64(rng.IntN(5))*0.15)
 		spoils := rng.IntN(4)
 		for range spoils {
 			w.spoil()
@@ -92,7 +92,7 @@ func TestTrialOnRandomOperations(t *testing.T) {
 func TestPartsOfLegalHistoriesAreLegal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for seed := range 1500 {
-		w := live(rng, 2+rng.IntN(4), 1, 6+rng.IntN(18), float64(rng.IntN(4))*0.1)
+		w := liveOf([]string{apiKubernetes, apiEtcd}[seed%2], rng, 2+rng.IntN(4), 1, 6+rng.IntN(18), float64(rng.IntN(4))*0.1)
 		if rng.IntN(2) == 0 {
 			w.spoil()
 		}

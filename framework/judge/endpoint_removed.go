@@ -43,7 +43,7 @@ func judgeEndpointRemoved(m *matter) finding {
 			return inconclusive("the %s of default/kubernetes did not list %s (%s) before the fault", source, node, address)
 		}
 	}
-	s := settle(changes, from, m.bound.Limit)
+	s := settle(changes, from, to, m.bound.Limit)
 	switch {
 	case s.late != nil && s.late.done:
 		return failed("The address of a lost API server must leave default/kubernetes within %s of the %s: %s (%s) left %s only after %s.",
@@ -57,6 +57,9 @@ func judgeEndpointRemoved(m *matter) finding {
 	case len(s.missing) > 0:
 		return inconclusive("%s was not seen to drop %s (%s), but was not watched for the whole bound of %s before the fault was healed after %s",
 			and(s.missing), node, address, m.bound, short(time.Duration(to-from)))
+	case len(s.unread) > 0:
+		return inconclusive("default/kubernetes was last seen with %s (%s) in %s, and nothing was read of them afterwards for more than %s",
+			node, address, and(s.unread), short(blind))
 	}
 	return passed("The address of %s (%s) left Endpoints and EndpointSlice %s after the %s, within %s, and stayed away until it was healed.",
 		node, address, short(s.worst), m.fault.what(), m.bound).took(s.worst)

@@ -50,7 +50,7 @@ func judgeEndpointReturned(m *matter) finding {
 		}
 		changes[i].last = max(changes[i].last, back)
 	}
-	s := settle(changes, back, m.bound.Limit)
+	s := settle(changes, back, min(end, m.run.EndAt), m.bound.Limit)
 	switch {
 	case s.late != nil && s.late.done:
 		return failed("The address of an API server that is back must be listed in default/kubernetes within %s: %s (%s) was in %s only after %s.",
@@ -64,6 +64,9 @@ func judgeEndpointReturned(m *matter) finding {
 	case len(s.missing) > 0:
 		return inconclusive("%s was not seen to list %s (%s) again, but was not watched for the whole bound of %s after it was back (the record ends after %s)",
 			and(s.missing), node, address, m.bound, short(span(back, end)))
+	case len(s.unread) > 0:
+		return inconclusive("default/kubernetes was last seen without %s (%s) in %s, and nothing was read of them afterwards for more than %s",
+			node, address, and(s.unread), short(blind))
 	}
 	return passed("The address of %s (%s) was back in Endpoints and EndpointSlice %s after the API server was, within %s, and did not leave again.",
 		node, address, short(s.worst), m.bound).took(s.worst)

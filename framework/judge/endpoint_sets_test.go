@@ -235,7 +235,7 @@ func TestEndpointsConverge(t *testing.T) {
 		{name: "the address of one that is kept down stays", want: Fail, took: "19s", says: "still held [10.77.0.11 10.77.0.12 10.77.0.13] after 19s", story: func() *story {
 			return gone(0).fault("other", "kill", "node-3", "kube-apiserver", 9, 50)
 		}},
-		{name: "an API server's fault could not be healed", want: Inconclusive, says: "may still be in force", story: func() *story {
+		{name: "an API server's fault could not be healed", want: Pass, says: "(and perhaps 10.77.0.13)", story: func() *story {
 			return gone(36).fault("other", "kill", "node-3", "kube-apiserver", 9, 50).change(func(r *record.Run) {
 				r.Faults[3].V.Phase = record.FaultFailed
 				for i, e := range r.Endpoints {

@@ -11,13 +11,20 @@ import (
 func endpointsMatch() definition {
 	return definition{Doc{
 		Name:      "endpoints-match",
-		Guarantee: "Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the live API servers.",
+		Guarantee: "Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the live API servers, in the end and, once API servers have had I + M to list themselves, all the time.",
 		Source:    "API server HA proposal, section 2",
 	}, judgeEndpointsMatch}
 }
 
+// judgeEndpointsMatch allows for API servers that start at the same time and overwrite each
+// other's list: the next reconciliation, after I at most, sets it right.
 func judgeEndpointsMatch(m *matter) finding {
-	from, to := m.quiet()
+	// API servers list themselves without either of these.
+	from, to := m.quiet("kube-controller-manager", "kube-scheduler")
+	settling, err := ParseBound("I + M", m.run.Meta.Settings)
+	if err != nil {
+		return inconclusive("the check cannot be judged: %v", err)
+	}
 	var want []string
 	for _, n := range m.nodesWith("kube-apiserver") {
 		want = append(want, n.Address)
@@ -31,18 +38,24 @@ func judgeEndpointsMatch(m *matter) finding {
 	seen := map[string]bool{}
 	var broken, brief, evidence []string
 	var since, until record.Nanos
+	var late *record.Timed[record.Endpoints] // a wrong state after the API servers had started
+	lateIn := ""
 	for _, c := range chains(m.run) {
 		states := c.between(from, to+1)
 		if len(states) == 0 {
 			continue
 		}
 		seen[c.source] = true
-		wrong := 0 // trailing states that do not match
+		wrong := 0 // states in a row that do not match
 		var begin record.Nanos
-		for _, s := range states {
+		for i, s := range states {
 			total++
-			if slices.Equal(slices.Sorted(slices.Values(s.V.Addresses)), want) {
+			if sameSet(s.V.Addresses, want) {
 				matching++
+				if before := i - 1; wrong > 0 && span(from, states[before].At) > settling.Limit && late == nil {
+					late = &states[before]
+					lateIn = c.String()
+				}
 				wrong = 0
 				continue
 			}
@@ -76,6 +89,10 @@ func judgeEndpointsMatch(m *matter) finding {
 		return failed("Endpoints and EndpointSlice of default/kubernetes must hold exactly the live API servers [%s]%s: for %s and to the end, %s; %d of %d states match.",
 			strings.Join(want, " "), within, short(time.Duration(until-since)), and(broken), matching, total).
 			counted("%d of %d states", matching, total).rests(m.lapse(since, until)).shows(evidence...)
+	case late != nil:
+		return failed("Endpoints and EndpointSlice of default/kubernetes must hold exactly the live API servers [%s] while nothing is broken: %s held %s %s, %s after the baseline, longer than %s; %d of %d states match.",
+			strings.Join(want, " "), lateIn, bracketed(late.V.Addresses), at(late.At), short(span(from, late.At)), settling, matching, total).
+			counted("%d of %d states", matching, total).rests(m.lapse(late.At, late.At))
 	case len(brief) > 0:
 		return inconclusive("%s did not hold exactly the live API servers at the end, but too short a time to tell%s", and(brief), within).
 			counted("%d of %d states", matching, total).shows(evidence...)

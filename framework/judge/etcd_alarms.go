@@ -5,6 +5,7 @@ import "github.com/holdfast-ha/holdfast/framework/record"
 func etcdAlarms() definition {
 	return definition{Doc{
 		Name:      "etcd-alarms",
+		Invariant: "HA-INV-009",
 		Guarantee: "No etcd member has an alarm, apart from the time that a fault is in force.",
 		Source:    "etcd, maintenance (space quota, corruption check); the checks of every run of the catalogue",
 	}, judgeEtcdAlarms}
@@ -17,15 +18,18 @@ func judgeEtcdAlarms(m *matter) finding {
 		case !s.OK:
 		case len(s.Alarms) == 0:
 			answers++
-		case m.touched(e.At, e.At, record.Nanos(m.run.Meta.Settings["M"])):
+		case len(m.touching(e.At, e.At, record.Nanos(m.run.Meta.Settings["M"]))) > 0:
 			answers++
 			during++
 		default:
 			return failed("No etcd member may have an alarm while nothing is broken: the one on %s reported %s %s.", s.Node, and(s.Alarms), at(e.At))
 		}
 	}
-	if answers == 0 {
-		return notApplicable("The record has no status of an etcd member.")
+	switch {
+	case len(m.run.Etcd) == 0:
+		return notApplicable("the record has no status of an etcd member")
+	case answers == 0:
+		return inconclusive("no etcd member was seen to answer, so nothing is known of alarms")
 	}
 	f := passed("None of %d answers of etcd members told of an alarm while nothing was broken.", answers).counted("%d answers", answers)
 	if during > 0 {

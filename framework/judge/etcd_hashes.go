@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -11,7 +12,9 @@ import (
 func etcdHashes() definition {
 	return definition{Doc{
 		Name:      "etcd-hashes",
-		Guarantee: "All etcd members have the same data: their hashes at one revision are equal.",
+		Invariant: "HA-INV-009",
+		Lasting:   true,
+		Guarantee: "All etcd members have the same data: they are of one cluster, and their hashes at one revision are equal.",
 		Source:    "etcd, data corruption check (HashKV); the checks of every run of the catalogue",
 	}, judgeEtcdHashes}
 }
@@ -25,8 +28,10 @@ type hashed struct {
 
 func judgeEtcdHashes(m *matter) finding {
 	seen := map[hashed]map[string]record.EtcdStatus{} // by node
+	asked := map[string]bool{}                        // by node
 	for _, e := range m.run.Etcd {
 		s := e.V
+		asked[s.Node] = true
 		if !s.OK || s.HashRevision == 0 {
 			continue
 		}
@@ -44,11 +49,58 @@ func judgeEtcdHashes(m *matter) finding {
 			seen[h][s.Node] = s
 		}
 	}
+	if a, b := m.twoClusters(); a != nil {
+		return failed("All etcd members must be of one cluster: the member on %s answered from cluster %s %s, and the one on %s from cluster %s before and after that.",
+			a.V.Node, a.V.Cluster, at(a.At), b.V.Node, b.V.Cluster)
+	}
 	order := slices.SortedFunc(maps.Keys(seen), func(a, b hashed) int { return cmp.Compare(a.revision, b.revision) })
 	order = slices.DeleteFunc(order, func(h hashed) bool { return len(seen[h]) < 2 })
-	if len(order) == 0 {
-		return notApplicable("The record has no hashes of two etcd members at one revision.")
+	switch {
+	case len(asked) < 2:
+		return notApplicable("the record has no status of two etcd members")
+	case len(order) == 0:
+		return inconclusive("of %d etcd members, no two gave a hash at one revision after one compaction, so their data was not compared", len(asked)).shows(m.hashes()...)
 	}
 	last := order[len(order)-1]
 	return passed("%d etcd members had the same hash at revision %d.", len(seen[last]), last.revision).counted("%d members", len(seen[last]))
+}
+
+// hashes names the last hash of each node, in words.
+func (m *matter) hashes() (list []string) {
+	last := map[string]record.EtcdStatus{}
+	for _, e := range m.run.Etcd {
+		if e.V.OK && e.V.HashRevision > 0 {
+			last[e.V.Node] = e.V
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(last)) {
+		s := last[node]
+		list = append(list, fmt.Sprintf("%s: %08x of cluster %s at revision %d, compacted at %d", node, s.Hash, s.Cluster, s.HashRevision, s.HashCompacted))
+	}
+	return list
+}
+
+// twoClusters finds a member of another cluster than the one that another node's member
+// was of before and after that. A cluster that is restored gets a new identity as a whole.
+func (m *matter) twoClusters() (a, b *record.Timed[record.EtcdStatus]) {
+	last := map[string]*record.Timed[record.EtcdStatus]{}   // of each node
+	others := map[string]*record.Timed[record.EtcdStatus]{} // by node: a status of another cluster since its last one
+	for i := range m.run.Etcd {
+		e := &m.run.Etcd[i]
+		if !e.V.OK || e.V.Cluster == "" {
+			continue
+		}
+		before, other := last[e.V.Node], others[e.V.Node]
+		if before != nil && before.V.Cluster == e.V.Cluster && other != nil {
+			return other, before
+		}
+		last[e.V.Node] = e
+		delete(others, e.V.Node)
+		for node, s := range last {
+			if node != e.V.Node && s.V.Cluster != e.V.Cluster && others[node] == nil {
+				others[node] = e
+			}
+		}
+	}
+	return nil, nil
 }

@@ -30,52 +30,64 @@ const burstLimit = 5 * time.Second
 // there is computing time left for each of them.
 const busyLimit = 0.9
 
-// Evaluate gives one result for each check of the record, in its order, then
-// one for each of the checks of every run, whose requirement is "RUN/" and the
-// judge's name.
-func Evaluate(run *record.Run) []Result {
-	c := &court{run: run, faults: injections(run)}
+// Evaluate gives one result for each check of the record, in its order, then one for
+// each judge of every run on the invariant that it settles, and one of the harness, whose
+// requirement is "RUN/harness". A violated invariant changes no other verdict. Checks may
+// name the built-in judges and the caller's own.
+//
+// Some rules hold for every check, whatever its judge says: it is inconclusive where the
+// record is damaged, the baseline was unhealthy, or a fault that it names has no proof of
+// effect or of healing, and where a failure was measured while the harness was starved; it
+// is not applicable where the cluster cannot have the fault; and at level INFO it never
+// fails.
+func Evaluate(run *record.Run, own ...Judge) []Result {
+	c := &court{run: run, own: own, faults: injections(run)}
 	c.shared = sync.OnceValue(func() *collections { return newCollections(run) })
-	for _, d := range runWide() {
-		check := record.Check{Requirement: "RUN/" + d.Name, Level: "MUST", Judge: d.Name}
-		m := &matter{run: run, check: check, faults: c.faults, shared: c.shared}
-		f := d.judge(m)
-		if reason := c.distrust(); reason != "" {
-			doubted := inconclusive("%s", reason)
-			if f.verdict == Fail {
-				doubted = doubted.shows("as far as the record goes: " + f.sentence)
-			}
-			f = doubted
-		}
-		f = c.excuse(f, f.bound)
-		c.common = append(c.common, common{d.Name, f})
-		c.results = append(c.results, c.result(check, f.bound, f))
-	}
-	wide := c.results
-	c.results = nil
+	var results []Result
 	for _, check := range run.Meta.Checks {
 		bound, f := c.judge(check)
-		c.results = append(c.results, c.result(check, bound, f))
+		results = append(results, c.result(check, bound, f))
+	}
+	invariants := Invariants()
+	for i, d := range runWide() {
+		f := c.always(d, invariants[i])
+		results = append(results, c.result(invariants[i], f.bound, f))
 	}
 	// Last, since it tells how many verdicts the rest cost.
 	harness := record.Check{Requirement: "RUN/harness", Level: "INFO", Judge: "harness"}
-	return append(append(c.results, wide...), c.result(harness, nil, c.harness()))
+	return append(results, c.result(harness, nil, c.harness()))
+}
+
+// Invariants returns the checks that apply to every record: one for each judge of every
+// run, on the requirement that it settles.
+func Invariants() []record.Check {
+	var checks []record.Check
+	for _, d := range runWide() {
+		checks = append(checks, record.Check{Requirement: d.Invariant, Level: "MUST", Judge: d.Name})
+	}
+	return checks
 }
 
 // court holds what the checks of one record share.
 type court struct {
 	run     *record.Run
+	own     []Judge
 	faults  map[string]*injection
 	shared  func() *collections
-	common  []common // of the checks of every run
-	results []Result
 	excused int // verdicts that a starved harness has cost
 }
 
-// common is what a check of every run found.
-type common struct {
-	judge string
-	finding
+// always lets a judge of every run speak, whatever came of baseline and faults.
+func (c *court) always(d definition, check record.Check) finding {
+	f := d.judge(&matter{run: c.run, check: check, faults: c.faults, shared: c.shared})
+	if reason := c.distrust(); reason != "" && !c.proven(d, f) {
+		doubted := inconclusive("%s", reason)
+		if f.verdict == Fail {
+			doubted = doubted.shows("as far as the record goes: " + f.sentence)
+		}
+		f = doubted
+	}
+	return c.excuse(f, f.bound)
 }
 
 // distrust says why nothing can be judged from the record, or is empty.
@@ -95,7 +107,7 @@ func (c *court) distrust() string {
 func (c *court) judge(check record.Check) (*Bound, finding) {
 	var bound *Bound
 	if check.Bound != "" {
-		b, err := ParseBound(check.Bound, c.run.Meta.Settings)
+		b, err := ParseBound(check.Bound, settingsOf(c.run, subject(check, c.faults[check.Fault])))
 		if err != nil {
 			return nil, inconclusive("the check cannot be judged: %v", err)
 		}
@@ -106,14 +118,8 @@ func (c *court) judge(check record.Check) (*Bound, finding) {
 		bound = f.bound
 	}
 	f = c.excuse(f, bound)
-	if check.Level == "INFO" {
-		if f.verdict == Fail {
-			f.verdict = Inconclusive
-		}
-		return bound, f
-	}
-	if f.verdict == Pass {
-		f = c.overrule(f)
+	if check.Level == "INFO" && f.verdict == Fail {
+		f.verdict = Inconclusive
 	}
 	return bound, f
 }
@@ -123,18 +129,17 @@ func (c *court) hear(check record.Check, bound *Bound) finding {
 	if reason := c.distrust(); reason != "" {
 		return inconclusive("%s", reason)
 	}
-	defs := nameable()
-	i := slices.IndexFunc(defs, func(d definition) bool { return d.Name == check.Judge })
-	if i < 0 {
-		return inconclusive("this release has no judge %q; it has %s", check.Judge, strings.Join(Names(), ", "))
+	d, err := find(check.Judge, c.own)
+	if err != nil {
+		return inconclusive("the check cannot be judged: %v", err)
 	}
-	if problem := c.baseline(); problem != "" {
+	if problem := c.baseline(check.Judge); problem != "" {
 		return inconclusive("%s", problem)
 	}
-	if check.Fault == "" && defs[i].NeedsFault {
+	if check.Fault == "" && d.NeedsFault {
 		return inconclusive("the check names no fault, and judge %s needs one", check.Judge)
 	}
-	if bound == nil && defs[i].NeedsBound {
+	if bound == nil && d.NeedsBound {
 		return inconclusive("the check names no bound, and judge %s needs one", check.Judge)
 	}
 	m := &matter{run: c.run, check: check, bound: bound, faults: c.faults, fault: c.faults[check.Fault], shared: c.shared}
@@ -150,15 +155,16 @@ func (c *court) hear(check record.Check, bound *Bound) finding {
 			return inconclusive("%s", problem)
 		}
 	}
-	f := defs[i].judge(m)
-	if f.verdict == NotApplicable && i >= len(definitions()) {
+	f := d.judge(m)
+	if f.verdict == NotApplicable && slices.ContainsFunc(runWide(), func(w definition) bool { return w.Name == d.Name }) {
 		// A scenario that names such a check means to have something for it.
 		return inconclusive("%s", f.sentence)
 	}
 	return f
 }
 
-func (c *court) baseline() string {
+// baseline says why a judge can say nothing of a cluster that was broken before any fault.
+func (c *court) baseline(judge string) string {
 	seen := false
 	for _, s := range c.run.Steadies {
 		if s.V.Phase != "before" {
@@ -171,6 +177,29 @@ func (c *court) baseline() string {
 	}
 	if !seen {
 		return "the baseline was not checked: the record has no steady-state check before the experiment"
+	}
+	if slices.ContainsFunc(Docs(), func(d Doc) bool { return d.Name == judge && d.BeforeFaults }) {
+		return ""
+	}
+	return brokenFromTheStart(c.run)
+}
+
+// notUp returns the entry that says that the application of the traffic did not come up, nil
+// if it did or there is none.
+func notUp(run *record.Run) *record.Timed[record.Steady] {
+	for i, s := range run.Steadies {
+		if s.V.Phase == record.SteadyApplication && !s.V.OK {
+			return &run.Steadies[i]
+		}
+	}
+	return nil
+}
+
+// brokenFromTheStart says what the cluster could not do before any fault, so that none was
+// injected; empty if it could.
+func brokenFromTheStart(run *record.Run) string {
+	if s := notUp(run); s != nil {
+		return "the cluster was broken before any fault: " + problems(s.V)
 	}
 	return ""
 }
@@ -259,7 +288,7 @@ func (c *court) excuse(f finding, bound *Bound) finding {
 	held := f
 	f = inconclusive("%s, so a measured time proves nothing", starved)
 	c.excused++
-	f.binding, f.bound = held.binding, held.bound
+	f.bound = held.bound
 	return f.shows("what was measured all the same: " + held.sentence).shows(held.evidence...)
 }
 
@@ -344,32 +373,11 @@ func (s strain) starves(limit time.Duration) string {
 	return ""
 }
 
-// overrule turns a pass into what the checks of every run leave of it.
-func (c *court) overrule(f finding) finding {
-	for _, common := range c.common {
-		if common.verdict != Fail {
-			continue
-		}
-		return finding{
-			verdict: Fail, overruled: common.judge, measured: f.measured, value: f.value, bound: f.bound,
-			sentence: common.sentence, exhibit: common.exhibit,
-		}.shows("on its own it holds: " + f.sentence).shows(common.evidence...)
-	}
-	for _, common := range c.common {
-		if common.verdict == Inconclusive && common.binding {
-			taken := inconclusive("%s", common.sentence).shows("on its own it holds: " + f.sentence)
-			taken.overruled = common.judge
-			return taken
-		}
-	}
-	return f
-}
-
 func (c *court) result(check record.Check, bound *Bound, f finding) Result {
 	return Result{
 		Requirement: check.Requirement, Level: check.Level, Scenario: c.run.Meta.Scenario, Judge: check.Judge,
 		Verdict: f.verdict, Bound: bound, Measured: f.measured, MeasuredNanos: f.value,
-		Overruled: f.overruled, Sentence: f.sentence, Evidence: f.evidence, Exhibit: f.exhibit,
+		Sentence: f.sentence, Evidence: f.evidence, Exhibit: f.exhibit,
 	}
 }
 

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"os"
@@ -128,40 +129,9 @@ func TestRulesForAll(t *testing.T) {
 				r.Faults = slices.Insert(r.Faults, 1, first)
 			})
 		}},
-		{name: "steady state not back", want: Fail, says: "within the recovery limit of 20s: after 20s it was not: node-2: no leader", story: func() *story {
-			return removed().change(func(r *record.Run) {
-				r.Steadies[1].V = record.Steady{Phase: "after", Took: 20 * time.Second, Limit: 20 * time.Second, Problems: []string{"node-2: no leader"}}
-			})
-		}},
-		{name: "steady state not back, harness starved", want: Inconclusive, says: "the harness was starved: its timers fired up to 3s late, more than 2s", story: func() *story {
-			return removed().change(func(r *record.Run) { r.Steadies[1].V.OK, r.Harness[58].V.Late = false, 3*time.Second })
-		}},
-		{name: "steady state back too late", want: Fail, says: "within the recovery limit of 20s: it took 25s", story: func() *story {
-			return removed().change(func(r *record.Run) { r.Steadies[1].V.Took = 25 * time.Second })
-		}},
-		{name: "steady state checked twice, worse the first time", want: Fail, says: "it took 25s", story: func() *story {
-			return removed().change(func(r *record.Run) { r.Steadies[1].V.Took = 25 * time.Second }).at(60).steady("after", true, time.Second)
-		}},
 		{name: "damaged and not linearizable", want: Inconclusive, says: "damaged", story: func() *story {
 			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53).
 				change(func(r *record.Run) { r.Complete, r.Problem = false, "line 9: cut off" })
-		}},
-		{name: "steady state not checked after", want: Inconclusive, says: "no steady-state check after", story: func() *story {
-			return removed().change(func(r *record.Run) { r.Steadies = r.Steadies[:1] })
-		}},
-		{name: "not linearizable", want: Fail, says: "must be linearizable: that of lost is not", story: func() *story {
-			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53)
-		}},
-		{name: "not linearizable, harness starved", want: Fail, says: "must be linearizable", story: func() *story {
-			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53).
-				change(func(r *record.Run) { r.Harness[52].V.Late = time.Minute })
-		}},
-		{name: "two leaders", want: Fail, says: "one leader per term", story: func() *story {
-			s := removed()
-			for t := 20; t < 30; t++ {
-				s.at(float64(t)).etcd("node-3", "m3", 2)
-			}
-			return s
 		}},
 		{name: "too late, harness starved", want: Inconclusive, says: "its timers fired up to 3s late, more than 2s", story: func() *story {
 			return tooLate().change(func(r *record.Run) { r.Harness[30].V.Late = 3 * time.Second })
@@ -241,7 +211,7 @@ func TestBadChecks(t *testing.T) {
 		check record.Check
 		says  string
 	}{
-		{"no such judge", record.Check{Judge: "oracle"}, `no judge "oracle"; it has active-again, application-converges, `},
+		{"no such judge", record.Check{Judge: "oracle"}, `"oracle" is no judge: want one of active-again, application-converges, `},
 		{"bad bound", record.Check{Judge: "endpoint-removed", Bound: "2Q", Fault: "kill"}, `bound "2Q"`},
 		{"no bound", record.Check{Judge: "endpoint-removed", Fault: "kill"}, "names no bound"},
 		{"no fault", record.Check{Judge: "endpoint-removed", Bound: "M"}, "names no fault"},
@@ -272,14 +242,14 @@ func TestOrderAndDeterminism(t *testing.T) {
 	results := Evaluate(s.run)
 	for _, r := range results {
 		if r.Verdict != NotApplicable {
-			names = append(names, r.Requirement+" "+string(r.Verdict))
+			names = append(names, r.Requirement+" "+r.Judge+" "+string(r.Verdict))
 		}
 	}
 	want := []string{
-		"HA-EP-003 pass", "HA-EP-004 inconclusive", "RUN/linearizable pass",
-		"RUN/read-your-writes pass",
-		"RUN/monotonic-reads pass", "RUN/revision-order pass",
-		"RUN/steady-state pass", "RUN/one-leader-per-term pass", "RUN/etcd-alarms pass", "RUN/harness pass",
+		"HA-EP-003 endpoint-removed pass", "HA-EP-004 endpoint-removed inconclusive",
+		"HA-INV-001 linearizable pass", "HA-INV-001 read-your-writes pass", "HA-INV-001 monotonic-reads pass",
+		"HA-INV-003 revision-order pass", "HA-INV-010 steady-state pass",
+		"HA-INV-009 one-leader-per-term pass", "HA-INV-009 etcd-hashes inconclusive", "HA-INV-009 etcd-alarms pass", "RUN/harness harness pass",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("results %q, want %q", names, want)
@@ -295,22 +265,69 @@ func TestOrderAndDeterminism(t *testing.T) {
 	}
 }
 
-// However much a check of every run shows, what it overrules is told as well, to each
-// of the checks its own.
-func TestOverruledIsTold(t *testing.T) {
-	for n := range evidenceLimit + 2 {
-		shown := failed("broken")
-		for i := range n {
-			shown = shown.shows(strconv.Itoa(i))
-		}
-		c := &court{common: []common{{"linearizable", shown}}}
-		first, second := c.overrule(passed("one")), c.overrule(passed("two"))
-		for f, own := range map[*finding]string{&first: "on its own it holds: one", &second: "on its own it holds: two"} {
-			if f.evidence[0] != own || n > 0 && f.evidence[1] != "0" {
-				t.Errorf("%d shown: %q", n, f.evidence)
+// A violated invariant fails its own row and no other, and so does one of which nothing
+// can be said.
+func TestInvariants(t *testing.T) {
+	for _, tt := range []struct {
+		row string
+		ruling
+	}{
+		{row: "HA-INV-010", ruling: ruling{name: "steady state not back", want: Fail, says: "within the recovery limit of 20s: after 20s it was not: node-2: no leader", story: func() *story {
+			return removed().change(func(r *record.Run) {
+				r.Steadies[1].V = record.Steady{Phase: "after", Took: 20 * time.Second, Limit: 20 * time.Second, Problems: []string{"node-2: no leader"}}
+			})
+		}}},
+		{row: "HA-INV-010", ruling: ruling{name: "steady state not back, harness starved", want: Inconclusive, says: "the harness was starved: its timers fired up to 3s late, more than 2s", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Steadies[1].V.OK, r.Harness[58].V.Late = false, 3*time.Second })
+		}}},
+		{row: "HA-INV-010", ruling: ruling{name: "steady state back too late", want: Fail, says: "within the recovery limit of 20s: it took 25s", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Steadies[1].V.Took = 25 * time.Second })
+		}}},
+		{row: "HA-INV-010", ruling: ruling{name: "steady state checked twice, worse the first time", want: Fail, says: "it took 25s", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Steadies[1].V.Took = 25 * time.Second }).at(60).steady("after", true, time.Second)
+		}}},
+		{row: "HA-INV-010", ruling: ruling{name: "steady state not checked after", want: Inconclusive, says: "no steady-state check after", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Steadies = r.Steadies[:1] })
+		}}},
+		{row: "HA-INV-001", ruling: ruling{name: "not linearizable", want: Fail, says: "must be linearizable: that of lost is not", story: func() *story {
+			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53)
+		}}},
+		{row: "HA-INV-001", ruling: ruling{name: "not linearizable, harness starved", want: Fail, says: "must be linearizable", story: func() *story {
+			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53).
+				change(func(r *record.Run) { r.Harness[52].V.Late = time.Minute })
+		}}},
+		{row: "HA-INV-009", ruling: ruling{name: "two leaders", want: Fail, says: "one leader per term", story: func() *story {
+			s := removed()
+			for t := 20; t < 30; t++ {
+				s.at(float64(t)).etcd("node-3", "m3", 2)
 			}
-		}
+			return s
+		}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := tt.story()
+			s.run.Meta.Checks = []record.Check{removal, {Requirement: "HA-TOP-003", Level: "SHOULD", Judge: "fault-domains"}}
+			for i := range s.run.Meta.Nodes {
+				s.run.Meta.Nodes[i].Zone = fmt.Sprint("zone-", i)
+			}
+			found := false
+			for _, r := range Evaluate(s.run) {
+				switch {
+				case r.Requirement == tt.row && r.Verdict == tt.want && strings.Contains(r.Sentence, tt.says):
+					found = true
+				case !strings.HasPrefix(r.Requirement, "HA-INV-") && r.Judge != "harness" && r.Verdict != Pass:
+					t.Errorf("%s (%s): %s: %s", r.Requirement, r.Judge, r.Verdict, r.Sentence)
+				}
+			}
+			if !found {
+				t.Errorf("%s is not %s saying %q", tt.row, tt.want, tt.says)
+			}
+		})
 	}
+}
+
+// Evidence says first what a starved harness has measured, however much follows.
+func TestStarvedShowsWhatWasMeasured(t *testing.T) {
 	shown := tooLate().run
 	c := &court{run: shown}
 	f := failed("late").took(40*time.Second).rests(sec(10), sec(40))
@@ -332,8 +349,8 @@ func TestEmptyRecord(t *testing.T) {
 				record.Check{Requirement: d.Name, Level: "MUST", Judge: d.Name})
 		}
 		for _, r := range Evaluate(run) {
-			// What a check of every run has nothing to judge in, it does not judge.
-			idle := r.Verdict == NotApplicable && strings.HasPrefix(r.Requirement, "RUN/")
+			// Where nothing was attempted, an invariant was not put to the test.
+			idle := r.Verdict == NotApplicable && strings.HasPrefix(r.Requirement, "HA-INV-")
 			if r.Verdict != Inconclusive && !idle {
 				t.Errorf("%s: %s, %s", r.Requirement, r.Verdict, r.Sentence)
 			}
@@ -363,6 +380,16 @@ func TestDocs(t *testing.T) {
 	for _, d := range Docs() {
 		if d.Name == "" || !strings.HasSuffix(d.Guarantee, ".") || d.Source == "" {
 			t.Errorf("%+v", d)
+		}
+	}
+	for _, d := range runWide() {
+		if !strings.HasPrefix(d.Invariant, "HA-INV-") {
+			t.Errorf("%s settles %q in every scenario, want an invariant", d.Name, d.Invariant)
+		}
+	}
+	for _, d := range definitions() {
+		if d.Invariant != "" {
+			t.Errorf("%s settles %s, but is no judge of every run", d.Name, d.Invariant)
 		}
 	}
 }

@@ -34,9 +34,9 @@ func opSpan(op record.Op) Span {
 	s := Span{Lane: cmp.Or(op.Client, op.Entrance), From: op.Call, To: max(op.Call, op.Return), Open: op.Outcome == record.Unknown}
 	switch {
 	case op.Type == record.OpGet && op.Outcome != record.OK:
-		s.Label = "get " + op.Key
+		s.Label = verb(op) + " " + op.Key
 	case op.Type == record.OpGet:
-		s.Label = "get " + op.Key + " = " + quoted(op.Value, op.Found)
+		s.Label = verb(op) + " " + op.Key + " = " + quoted(op.Value, op.Found)
 	case op.Type == record.OpDelete:
 		s.Label = "delete " + op.Key
 	default:

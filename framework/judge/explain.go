@@ -12,25 +12,38 @@ import (
 // showLimit is how many operations an exhibit may have for people to see anything.
 const showLimit = 40
 
+// refusals are the reasons for refusals, for people.
+var refusals = map[record.Refusal]string{
+	record.RefusedAbsent:  "the key was not there",
+	record.RefusedPresent: "the key was there",
+	record.RefusedVersion: "the key was not in that version",
+}
+
 // explain says of an illegal part which of its operations cannot be explained.
 func (t *trial) explain() finding {
 	var ops []record.Op
 	for _, i := range t.core {
-		ops = append(ops, t.refutation.act(i).Op)
+		ops = append(ops, t.refutation.act(i).told())
 	}
 	culprit := t.culprit()
+	came := "succeeded"
+	if culprit.Outcome == record.Refused {
+		came = "was refused, since " + refusals[culprit.Refusal] + ","
+	}
 	sentence := fmt.Sprintf("The history of reads and writes must be linearizable: that of %s is not. %s's %s, called %s, ",
 		t.key, culprit.Client, describeShort(culprit), at(culprit.Call))
 	evidence := []string{describe(culprit)}
 	switch rival := rivalOf(culprit, ops); {
 	case rival == nil:
 		sentence += "has no place among " + plural(len(ops), "operation")
+	case rival.Outcome == record.Refused:
+		sentence += came + " although " + rival.Client + "'s " + describeShort(*rival) + " had been refused " + at(rival.Return) + ", since " + refusals[rival.Refusal]
 	case rival.Return < culprit.Call && isWrite(rival.Type):
-		sentence += "succeeded although " + rival.Client + "'s " + describeShort(*rival) + " had been acknowledged " + at(rival.Return)
+		sentence += came + " although " + rival.Client + "'s " + describeShort(*rival) + " had been acknowledged " + at(rival.Return)
 	case isWrite(rival.Type):
-		sentence += "succeeded next to " + rival.Client + "'s " + describeShort(*rival) + ", acknowledged " + at(rival.Return)
+		sentence += came + " next to " + rival.Client + "'s " + describeShort(*rival) + ", acknowledged " + at(rival.Return)
 	default:
-		sentence += "succeeded although " + rival.Client + "'s " + describeShort(*rival) + " had ended " + at(rival.Return)
+		sentence += came + " although " + rival.Client + "'s " + describeShort(*rival) + " had ended " + at(rival.Return)
 	}
 	if rival := rivalOf(culprit, ops); rival != nil {
 		evidence = append(evidence, describe(*rival))
@@ -69,7 +82,7 @@ func (t *trial) culprit() record.Op {
 	for _, i := range t.core {
 		op := t.refutation.act(i).Op
 		if op.Outcome == record.OK && int64(op.Return) == last && (culprit.Key == "" || !isWrite(op.Type)) {
-			culprit = op
+			culprit = t.refutation.act(i).told()
 		}
 	}
 	return culprit
@@ -102,12 +115,12 @@ func (t *trial) illegalUntil(at int64) bool {
 func (t *trial) lost() *Exhibit {
 	var ops []record.Op
 	for _, i := range newRefutation(t.ops, t.search).around(t.places(), showLimit/2) {
-		ops = append(ops, t.ops[i].Input.(action).Op)
+		ops = append(ops, t.ops[i].Input.(action).told())
 	}
 	ops = ops[:min(len(ops), showLimit)]
-	first := t.stuck[0]
+	first := t.stuck[0].told()
 	return exhibit(fmt.Sprintf("Where no order was found for the operations on %s in the time given", t.key),
-		opSpans(ops, func(op record.Op) bool { return op == first.Op })...)
+		opSpans(ops, func(op record.Op) bool { return op == first })...)
 }
 
 // rivalOf finds what makes an operation impossible: an update of the same version,
@@ -116,13 +129,13 @@ func rivalOf(culprit record.Op, ops []record.Op) *record.Op {
 	var rival *record.Op
 	for i := range ops {
 		op := &ops[i]
-		if op.Outcome != record.OK || *op == culprit {
+		if op.Outcome != record.OK && !evidence(*op) || *op == culprit {
 			continue
 		}
-		if isWrite(op.Type) && culprit.Expect != "" && op.Expect == culprit.Expect {
+		if isWrite(op.Type) && culprit.Outcome == record.OK && culprit.Expect != "" && op.Expect == culprit.Expect {
 			return op
 		}
-		known := op.Type == record.OpDelete || op.Value != culprit.Value
+		known := op.Type == record.OpDelete || op.Outcome == record.Refused || op.Value != culprit.Value
 		if op.Return < culprit.Call && known && (rival == nil || op.Return > rival.Return) {
 			rival = op
 		}
@@ -132,7 +145,7 @@ func rivalOf(culprit record.Op, ops []record.Op) *record.Op {
 
 func describeShort(op record.Op) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s through %s", op.Type, op.Entrance)
+	fmt.Fprintf(&b, "%s through %s", verb(op), op.Entrance)
 	switch {
 	case op.Type == record.OpGet:
 		b.WriteString(" returning " + quoted(op.Value, op.Found))

@@ -96,9 +96,9 @@ func quoted(value string, found bool) string {
 
 // describe gives an operation for people.
 func describe(op record.Op) string {
-	what := fmt.Sprintf("%s of %s through %s by %s", op.Type, op.Key, op.Entrance, op.Client)
+	what := fmt.Sprintf("%s of %s through %s by %s", verb(op), op.Key, op.Entrance, op.Client)
 	if op.Client == "" {
-		what = fmt.Sprintf("%s of %s through %s", op.Type, op.Key, op.Entrance)
+		what = fmt.Sprintf("%s of %s through %s", verb(op), op.Key, op.Entrance)
 	}
 	switch {
 	case op.Outcome != record.OK:

@@ -15,6 +15,7 @@ import (
 // they write down is linearizable, unless something is changed afterwards.
 type generator struct {
 	rng     *rand.Rand
+	api     string
 	keys    int
 	unknown float64 // share of writes whose answer is lost
 	cells   map[string]cell
@@ -59,7 +60,13 @@ const ms = 1_000_000
 
 // live lets the clients make about n operations.
 func live(rng *rand.Rand, clients, keys, n int, unknown float64) *generator {
-	w := &generator{rng: rng, keys: keys, unknown: unknown, cells: map[string]cell{}, rev: 100}
+	return liveOf(apiKubernetes, rng, clients, keys, n, unknown)
+}
+
+// liveOf is live through one API: etcd has puts where Kubernetes has patches, and tells
+// the revision of a deletion.
+func liveOf(api string, rng *rand.Rand, clients, keys, n int, unknown float64) *generator {
+	w := &generator{rng: rng, api: api, keys: keys, unknown: unknown, cells: map[string]cell{}, rev: 100}
 	for k := range keys {
 		if rng.IntN(2) == 0 {
 			w.rev++
@@ -94,12 +101,14 @@ func live(rng *rand.Rand, clients, keys, n int, unknown float64) *generator {
 }
 
 func (w *generator) choose(client string, known map[string]int) record.Op {
-	op := record.Op{API: apiKubernetes, Client: client, Entrance: "node-" + client[1:], Collection: "c", Key: fmt.Sprint("k", w.rng.IntN(w.keys)), Outcome: record.OK}
+	op := record.Op{API: w.api, Client: client, Entrance: "node-" + client[1:], Collection: "c", Key: fmt.Sprint("k", w.rng.IntN(w.keys)), Outcome: record.OK}
 	switch dice := w.rng.IntN(100); {
 	case dice < 45:
 		op.Type = record.OpGet
 	case dice < 70 && known[op.Key] > 0:
 		op.Type, op.Expect = record.OpUpdate, fmt.Sprint(known[op.Key])
+	case dice < 78 && w.api == apiEtcd:
+		op.Type = record.OpPut
 	case dice < 78:
 		op.Type = record.OpPatch
 	case dice < 82 && known[op.Key] > 0:
@@ -140,7 +149,7 @@ func (w *generator) call(op record.Op, known map[string]int, next func()) {
 func (w *generator) apply(op *record.Op, known map[string]int) {
 	c := w.cells[op.Key]
 	event := record.Event{Watch: "w", Type: record.EventModified, Key: op.Key, Value: op.Value, Seen: w.now + record.Nanos(w.rng.Int64N(20*ms))}
-	fits := c.present && (op.Expect == "" || op.Expect == fmt.Sprint(c.rev))
+	fits := c.present && (op.Expect == "" || op.Expect == fmt.Sprint(c.rev)) || op.Type == record.OpPut
 	switch {
 	case op.Type == record.OpGet:
 		op.Found, op.Value = c.present, c.value
@@ -154,6 +163,14 @@ func (w *generator) apply(op *record.Op, known map[string]int) {
 	case op.Type == record.OpCreate && c.present, op.Type != record.OpCreate && !fits:
 		if known != nil {
 			op.Outcome, op.Error = record.Refused, "conflict"
+			switch {
+			case op.Type == record.OpCreate:
+				op.Refusal = record.RefusedPresent
+			case !c.present:
+				op.Refusal = record.RefusedAbsent
+			default:
+				op.Refusal = record.RefusedVersion
+			}
 		}
 		return
 	}
@@ -168,7 +185,9 @@ func (w *generator) apply(op *record.Op, known map[string]int) {
 	}
 	event.Revision = fmt.Sprint(w.rev)
 	w.events = append(w.events, event)
-	if known != nil && op.Type != record.OpDelete {
+	if known != nil && op.Type == record.OpDelete && w.api == apiEtcd {
+		op.Revision = event.Revision
+	} else if known != nil && op.Type != record.OpDelete {
 		op.Revision = event.Revision
 		known[op.Key] = w.rev
 	}
@@ -181,7 +200,7 @@ func (w *generator) run(watched bool) *record.Run {
 		s.run.Ops = append(s.run.Ops, record.Timed[record.Op]{At: op.Return, V: op})
 	}
 	if watched {
-		s.run.Watches = []record.Timed[record.Watch]{{V: record.Watch{ID: "w", Phase: record.WatchOpened, API: apiKubernetes, Collection: "c"}}}
+		s.run.Watches = []record.Timed[record.Watch]{{V: record.Watch{ID: "w", Phase: record.WatchOpened, API: w.api, Collection: "c"}}}
 		for _, e := range w.events {
 			s.run.Events = append(s.run.Events, record.Timed[record.Event]{At: e.Seen, V: e})
 		}
@@ -193,7 +212,14 @@ func (w *generator) run(watched bool) *record.Run {
 func (w *generator) spoil() {
 	i := w.rng.IntN(len(w.ops))
 	op, other := &w.ops[i], w.ops[w.rng.IntN(len(w.ops))]
-	switch w.rng.IntN(6) {
+	switch w.rng.IntN(7) {
+	case 6: // another reason for a refusal
+		if op.Outcome == record.Refused {
+			op.Refusal = []record.Refusal{"", record.RefusedAbsent, record.RefusedPresent, record.RefusedVersion}[w.rng.IntN(4)]
+			if op.Refusal == record.RefusedVersion && op.Expect == "" {
+				op.Refusal = ""
+			}
+		}
 	case 0: // another state than there was
 		if op.Type == record.OpGet && other.Key == op.Key && other.Outcome == record.OK {
 			op.Found, op.Value, op.Revision = other.Type != record.OpDelete && other.Value != "", other.Value, other.Revision
@@ -205,7 +231,7 @@ func (w *generator) spoil() {
 	case 2: // an acknowledgement of what was refused
 		if op.Outcome == record.Refused {
 			w.rev++
-			op.Outcome, op.Error, op.Revision = record.OK, "", fmt.Sprint(w.rev)
+			op.Outcome, op.Error, op.Refusal, op.Revision = record.OK, "", "", fmt.Sprint(w.rev)
 			if op.Type == record.OpDelete {
 				op.Revision = ""
 			}
@@ -213,6 +239,7 @@ func (w *generator) spoil() {
 	case 3: // a refusal of what took effect
 		if isWrite(op.Type) {
 			op.Outcome, op.Revision = record.Refused, ""
+			op.Refusal = []record.Refusal{record.RefusedAbsent, record.RefusedPresent}[w.rng.IntN(2)]
 		}
 	case 4: // at another time
 		by := record.Nanos(w.rng.Int64N(60*ms) - 30*ms)

@@ -16,8 +16,18 @@ type Doc struct {
 	Guarantee string
 	// Source is where the guarantee comes from.
 	Source string
+	// Invariant is the requirement that a judge of every run settles in every scenario,
+	// whether a check names the judge or not; empty for other judges.
+	Invariant string
 	// NeedsFault and NeedsBound tell what a check must name.
 	NeedsFault, NeedsBound bool
+	// BeforeFaults marks a judge of what comes before any fault. It also judges a cluster
+	// on which the application of the traffic did not come up, of which no other judge can
+	// say anything.
+	BeforeFaults bool
+	// Lasting says that a violation stays one whatever comes later, so that it is one also
+	// where the run was interrupted.
+	Lasting bool
 	// Params describes each parameter by name, with its default.
 	Params map[string]string
 }
@@ -35,6 +45,7 @@ func definitions() []definition {
 		controlPlaneComplete(),
 		faultDomains(),
 		versionSkew(),
+		timeSettings(),
 		certificates(),
 		crossRead(),
 		isolatedMember(),
@@ -63,7 +74,7 @@ func definitions() []definition {
 		endpointsFollow(),
 		learnsAddresses(),
 		failsOver(),
-		applicationConverges(), podsUntouched(), nodesReady(), workGoesOn(), podsBound(),
+		applicationFollows(), applicationConverges(), podsUntouched(), nodesReady(), workGoesOn(), podsBound(),
 		handover(),
 		noStaleRead(),
 		commitLatency(),
@@ -74,11 +85,15 @@ func definitions() []definition {
 }
 
 // runWide returns the judges that apply to every record; a check may name them as
-// well. One that finds nothing to judge, such as watches in a record without any, says
-// NotApplicable.
+// well. Each settles the invariant that its Doc names; several may share one.
+//
+// One says NotApplicable only where nothing that it judges was attempted, such as watches
+// in a scenario without any, or where the cluster gives no access to it. What was
+// attempted and cannot be judged is Inconclusive: a violation may hide in it, which no
+// other scenario's Pass makes up for.
 func runWide() []definition {
 	return []definition{
-		linearizable(), noLostWrite(), oneWinner(), readYourWrites(), monotonicReads(), revisionOrder(),
+		linearizable(), etcdLinearizable(), noLostWrite(), oneWinner(), readYourWrites(), monotonicReads(), revisionOrder(),
 		listSemantics(), listSnapshot(),
 		watchOrdered(), watchUnique(), watchReliable(), watchResumable(), watchBookmark(), watchFilter(), watchCompacted(), watchAlive(),
 		watchFlags(), watchContent(), watchAtomic(), watchPrevious(),
@@ -89,11 +104,15 @@ func runWide() []definition {
 // nameable returns the judges that a check may name.
 func nameable() []definition { return slices.Concat(definitions(), runWide()) }
 
-// Names returns the names of the judges that a check may name, sorted.
-func Names() []string {
+// Names returns the names of the judges that a check may name, sorted: the built-in ones
+// and the caller's own.
+func Names(own ...Judge) []string {
 	var names []string
 	for _, d := range nameable() {
 		names = append(names, d.Name)
+	}
+	for _, j := range own {
+		names = append(names, j.Name)
 	}
 	slices.Sort(names)
 	return names
@@ -138,11 +157,6 @@ type finding struct {
 	// to: a starved harness may have caused it.
 	timed    bool
 	from, to record.Nanos
-	// binding marks a finding of a check of every run that takes the pass from
-	// all requirements also where it is inconclusive.
-	binding bool
-	// overruled is as in Result.
-	overruled string
 }
 
 // param returns a parameter of the check, or its default.

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -17,7 +18,9 @@ const linearizeLimit = 60 * time.Second
 func linearizable() definition {
 	return definition{Doc{
 		Name:      "linearizable",
-		Guarantee: "The history of reads and writes is linearizable: every quorum read returns the newest acknowledged write, an acknowledged write is never lost, and of several updates of one version exactly one wins.",
+		Invariant: "HA-INV-001",
+		Lasting:   true,
+		Guarantee: "The history of reads and writes is linearizable: every quorum read and list returns the newest acknowledged write or deletion, an acknowledged write is never lost, and of several updates of one version exactly one wins.",
 		Source:    "Automated HA master deployment; Kubernetes API concepts (resource versions)",
 	}, func(m *matter) finding { return judgeLinearizable(m, linearizeLimit) }}
 }
@@ -27,62 +30,103 @@ func judgeLinearizable(m *matter, limit time.Duration) finding {
 }
 
 func judgeWithin(m *matter, limit time.Duration, room int64) finding {
-	bounds := search{time: newAllowance(limit), room: room}
-	defer bounds.time.timer.Stop()
-	histories := map[string][]record.Op{}
-	writes, reads, after := 0, 0, 0
+	h, problem := newKeyHistories(m, apiKubernetes)
+	if problem != nil {
+		return *problem
+	}
+	if len(h.keys) == 0 {
+		return notApplicable("the record has no reads and writes of single keys through an API server")
+	}
+	if h.writes == 0 || h.reads == 0 {
+		return inconclusive("there was too little traffic: %d writes and %d quorum reads succeeded", h.writes, h.reads).
+			counted("%d writes, %d reads", h.writes, h.reads)
+	}
+	if f := h.judge(limit, room); f.verdict != Pass {
+		return f
+	}
+	return m.met(passed("The history of %s on %d keys is linearizable; no acknowledged write is lost.", h.traffic("quorum"), len(h.keys)), h.after).counted("%s", h.size())
+}
+
+// keyHistories are the operations on the keys of one API, by key.
+type keyHistories struct {
+	keys []string // sorted
+	ops  map[string][]record.Op
+	seen sightings
+	// writes, reads and lists were answered; after of them met the check's fault.
+	writes, reads, lists, after int
+}
+
+// newKeyHistories gathers the writes and quorum reads of one API. The finding says why
+// they cannot be judged, if so.
+func newKeyHistories(m *matter, api string) (*keyHistories, *finding) {
+	h := &keyHistories{ops: map[string][]record.Op{}, seen: sighted(m.run, api)}
 	for _, op := range ownOps(m.run) {
-		if !isRegister(op) || !(isWrite(op.Type) || isQuorumRead(op)) {
+		if op.API != api || !(isWrite(op.Type) || isQuorumRead(op)) {
 			continue
 		}
 		if op.Return < op.Call {
-			return inconclusive("the history cannot be judged: an operation returns before its call (%s)", describe(op))
+			f := inconclusive("the history cannot be judged: an operation returns before its call (%s)", describe(op))
+			return nil, &f
 		}
-		histories[op.Key] = append(histories[op.Key], op)
+		h.ops[op.Key] = append(h.ops[op.Key], op)
 		if op.Outcome == record.OK && isWrite(op.Type) {
-			writes++
+			h.writes++
 		} else if op.Outcome == record.OK {
-			reads++
+			h.reads++
 		}
-		if m.fault != nil && op.Outcome == record.OK && op.Call >= m.fault.effect() {
-			after++
+		if op.Outcome == record.OK && m.meets(op.Call) {
+			h.after++
 		}
 	}
-	if writes == 0 || reads == 0 {
-		return inconclusive("there was too little traffic: %d writes and %d quorum reads succeeded", writes, reads).
-			counted("%d writes, %d reads", writes, reads)
-	}
+	h.addLists(m, api)
+	h.keys = slices.Sorted(maps.Keys(h.ops))
+	return h, nil
+}
 
-	seen := sighted(m.run)
-	keys := slices.Sorted(maps.Keys(histories))
+// traffic says in words how much was answered.
+func (h *keyHistories) traffic(reads string) string {
+	s := fmt.Sprintf("%d acknowledged writes and %d %s reads", h.writes, h.reads, reads)
+	if h.lists > 0 {
+		s = fmt.Sprintf("%d acknowledged writes, %d %s reads and %d lists", h.writes, h.reads, reads, h.lists)
+	}
+	return s
+}
+
+func (h *keyHistories) size() string {
+	n := 0
+	for _, ops := range h.ops {
+		n += len(ops)
+	}
+	return fmt.Sprintf("%s on %s", plural(n, "operation"), plural(len(h.keys), "key"))
+}
+
+// judge decides on each key alone, within the limits of computing time and of room in
+// bytes.
+func (h *keyHistories) judge(limit time.Duration, room int64) finding {
+	bounds := search{time: newAllowance(limit), room: room}
+	defer bounds.time.timer.Stop()
 	var open []*trial
-	all := 0
-	for _, key := range keys {
-		t := newTrial(bounds, key, histories[key], seen)
-		all += len(t.ops)
-		if !t.replay() {
+	for _, key := range h.keys {
+		if t := newTrial(bounds, key, h.ops[key], h.seen); !t.replay() {
 			open = append(open, t)
 		}
 	}
-	counts := func(f finding) finding { return f.counted("%d operations on %d keys", all, len(keys)) }
 	for _, t := range open {
 		if t.refute() {
-			return counts(t.explain())
+			return t.explain().counted("%s", h.size())
 		}
 	}
 	for _, t := range open {
 		switch t.decide() {
 		case porcupine.Illegal:
-			return counts(t.explain())
+			return t.explain().counted("%s", h.size())
 		case porcupine.Unknown:
 			f := inconclusive("the linearizability checker ran out of time (%s) or room (%d MiB) on %d operations on %s, %d of them of unknown outcome",
 				limit, room>>20, len(t.ops), t.key, t.unknown())
-			f.binding = true
-			return counts(f.exhibits(t.lost()))
+			return f.exhibits(t.lost()).counted("%s", h.size())
 		}
 	}
-	return counts(m.exposed(passed("The history of %d acknowledged writes and %d quorum reads on %d keys is linearizable; no acknowledged write is lost.",
-		writes, reads, len(keys)), after, "answered operation"))
+	return passed("The history of each of %s is linearizable.", plural(len(h.keys), "key"))
 }
 
 // trial is the judgement on one key: first replay, which finds an order for nearly

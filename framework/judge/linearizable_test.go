@@ -84,7 +84,8 @@ func TestLinearizable(t *testing.T) {
 		}(), Pass, ""},
 		{"checks' own operations count", one().read("b", "k", "", 0, 5, 6).purpose("cross-read"), Fail, ""},
 		{"keys are apart", one().read("b", "k", "v1", 1, 3, 4).write(create, "a", "k2", "w", 2, 3, 4).read("b", "k2", "", 0, 5, 6), Fail, "that of k2 is not"},
-		{"no traffic", newStory(), Inconclusive, "too little traffic: 0 writes and 0 quorum reads"},
+		{"no traffic", newStory(), NotApplicable, "no reads and writes of single keys"},
+		{"nothing answered", newStory().write(create, "a", "k", "v1", 0, 1, 2).outcome(record.Unknown), Inconclusive, "too little traffic: 0 writes and 0 quorum reads"},
 		{"no reads", one(), Inconclusive, "too little traffic: 1 writes and 0 quorum reads"},
 		{"time runs backwards", one().read("b", "k", "v1", 1, 4, 3), Inconclusive, "returns before its call"},
 	} {
@@ -116,13 +117,8 @@ func TestCheckerOutOfTime(t *testing.T) {
 	s := busy(20, 5)
 	s.read("b", "k", "v0", 0, 50, 51)
 	f := judgeLinearizable(&matter{run: s.run}, time.Nanosecond)
-	if f.verdict != Inconclusive || !f.binding || !strings.Contains(f.sentence, "ran out of time") {
+	if f.verdict != Inconclusive || !strings.Contains(f.sentence, "ran out of time") {
 		t.Fatalf("%s: %s", f.verdict, f.sentence)
-	}
-	// A pass is worth nothing then; a failure of its own stays one.
-	c := &court{run: s.run, common: []common{{"linearizable", f}}}
-	if got := c.overrule(passed("fine.")); got.verdict != Inconclusive || !strings.Contains(got.sentence, "ran out of time") || got.overruled != "linearizable" {
-		t.Fatalf("%s by %q: %s", got.verdict, got.overruled, got.sentence)
 	}
 }
 
@@ -157,7 +153,7 @@ func TestUsefulIsSound(t *testing.T) {
 	for range 20000 {
 		ops := randomHistory(rng)
 		all := slices.DeleteFunc(slices.Clone(ops), func(op record.Op) bool {
-			return op.Outcome == record.Refused || op.Outcome == record.Unknown && op.Type == record.OpGet
+			return op.Outcome == record.Refused && !evidence(op) || op.Outcome == record.Unknown && op.Type == record.OpGet
 		})
 		want := porcupine.CheckOperationsTimeout(registerModel(), actions(ops, all), time.Minute)
 		got := porcupine.CheckOperationsTimeout(registerModel(), operations(ops), time.Minute)
@@ -212,6 +208,7 @@ func randomHistory(rng *rand.Rand) []record.Op {
 			switch lost := rng.IntN(3) == 0; {
 			case !legal && rng.IntN(8) > 0:
 				op.Outcome, op.Revision = record.Refused, ""
+				op.Refusal = []record.Refusal{"", record.RefusedAbsent, record.RefusedPresent, record.RefusedVersion}[rng.IntN(4)]
 			case lost:
 				op.Outcome, op.Revision = record.Unknown, ""
 			}

@@ -12,8 +12,10 @@ import (
 
 func listSemantics() definition {
 	return definition{Doc{
-		Name: "list-semantics",
-		Guarantee: "A list is exactly the state of the version that it gives. Without a resourceVersion that is no older than any write that was acknowledged, and any version that was read, before the call; " +
+		Name:      "list-semantics",
+		Invariant: "HA-INV-004",
+		Lasting:   true,
+		Guarantee: "A list is exactly the state of the version that it gives. Without a resourceVersion that is no older than any write or deletion that was acknowledged, and any version that was read, before the call; " +
 			"with NotOlderThan it is at least the version asked for, with Exact that version, and with 0 any version.",
 		Source: "Kubernetes API concepts (resource versions); KEP-2340 (consistent reads from the cache); etcd API guarantees, key-value APIs",
 		Params: map[string]string{
@@ -33,17 +35,16 @@ func judgeListSemantics(m *matter) finding {
 	var breaches []breach
 	judged, items := 0, 0
 	for _, l := range c.lists {
-		if l.Outcome != record.OK || len(l.Pages) == 0 || l.version() == 0 {
+		if l.Outcome != record.OK || len(l.Pages) == 0 {
 			continue
 		}
 		judged++
+		if l.version() == 0 {
+			breaches = append(breaches, *l.breach(fmt.Sprintf("gave version %q, which is not a version", l.Pages[0].Revision)))
+			continue
+		}
 		items += len(l.Items)
-		if b := l.wrongVersion(known[l.timeline]); b != nil {
-			breaches = append(breaches, *b)
-		}
-		if b := l.wrongItems(""); b != nil && l.oneVersion() {
-			breaches = append(breaches, *b)
-		}
+		breaches = append(breaches, l.wrong(known[l.timeline])...)
 	}
 	if judged == 0 {
 		return notApplicable("the record has no list of a collection that was answered")
@@ -131,6 +132,34 @@ func (l listing) breach(what string, writes ...*write) *breach {
 		}
 	}
 	return b
+}
+
+// wrong finds what a list is not, by what clients had seen before.
+func (l listing) wrong(known *witnesses) (breaches []breach) {
+	if b := l.wrongVersion(known); b != nil {
+		breaches = append(breaches, *b)
+	}
+	if b := l.wrongItems(""); b != nil && l.oneVersion() {
+		breaches = append(breaches, *b)
+	}
+	if b := l.removedItem(); b != nil && len(breaches) == 0 {
+		breaches = append(breaches, *b)
+	}
+	return breaches
+}
+
+// removedItem finds an item whose deletion had been acknowledged before the newest state
+// was asked for.
+func (l listing) removedItem() *breach {
+	if l.Match != record.MatchUnset {
+		return nil
+	}
+	for _, item := range l.Items {
+		if d := l.timeline.removed(item, l.Call); d != nil {
+			return l.breach(fmt.Sprintf("has %s = %q, the deletion of which had been acknowledged to %s %s", item.Key, item.Value, d.Client, at(d.Return)), &write{op: d})
+		}
+	}
+	return nil
 }
 
 func (l listing) wrongVersion(known *witnesses) *breach {

@@ -9,6 +9,8 @@ import (
 func listSnapshot() definition {
 	return definition{Doc{
 		Name:      "list-snapshot",
+		Invariant: "HA-INV-004",
+		Lasting:   true,
 		Guarantee: "The pages of a list are one snapshot: they give one version, and together they have each key of its state once, in the order of the keys.",
 		Source:    "KEP-365 (paginated lists); Kubernetes API concepts (retrieving large results sets in chunks)",
 	}, judgeListSnapshot}

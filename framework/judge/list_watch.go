@@ -34,16 +34,11 @@ func judgeListWatch(m *matter) finding {
 			continue
 		}
 		versions[l.Pages[0].Revision] = true
-		if b := l.wrongVersion(known[l.timeline]); b != nil {
-			breaches = append(breaches, *b)
-		}
-		if b := l.wrongItems(""); b != nil && l.oneVersion() {
-			breaches = append(breaches, *b)
-		}
+		breaches = append(breaches, l.wrong(known[l.timeline])...)
 	}
 	listed, streamed := 0, 0
 	for _, s := range c.streams {
-		if s.watch.API != apiKubernetes || !s.opened || s.unreadable || !within(s.watch.Entrance, s.watch.Called) {
+		if s.watch.API != apiKubernetes || !s.opened || !within(s.watch.Entrance, s.watch.Called) {
 			continue
 		}
 		switch {

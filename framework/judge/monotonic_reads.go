@@ -9,6 +9,8 @@ import (
 func monotonicReads() definition {
 	return definition{Doc{
 		Name:      "monotonic-reads",
+		Invariant: "HA-INV-001",
+		Lasting:   true,
 		Guarantee: "What a client reads with a quorum never goes back: a later read or list returns no older version of a key, and nothing that was gone comes back.",
 		Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
 	}, judgeMonotonicReads}

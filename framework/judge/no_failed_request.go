@@ -12,7 +12,7 @@ import (
 func noFailedRequest() definition {
 	return definition{Doc{
 		Name:       "no-failed-request",
-		Guarantee:  "No request of a client of one entrance fails while the fault lasts, from the call for it to the call to heal it.",
+		Guarantee:  "No request of a client of one entrance fails while the fault lasts, from the call for it to the call to heal it. One that an API server that shuts down asks to repeat (Retry-After) must succeed at the first repetition.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true,
 		Params: map[string]string{
@@ -47,7 +47,8 @@ func judgeNoFailedRequest(m *matter) finding {
 	var failures []string
 	silent := "" // of which kind too long nothing was tried
 	var first, last record.Nanos
-	asked, crossed, repeat := 0, 0, 0
+	asked, crossed := 0, 0
+	repeated, unrepeated := 0, 0 // of those told to repeat: with success, and not known
 	fails := func(from, to record.Nanos, what string, crosses bool) {
 		if crosses {
 			crossed++
@@ -67,10 +68,17 @@ func judgeNoFailedRequest(m *matter) finding {
 				return inconclusive("probes through %s failed before the fault already: %s", e, describeProbe(pr))
 			case pr.End >= called && pr.Start < healed:
 				during = append(during, pr)
-				if toldToRepeat(pr.Error) {
-					repeat++
-				} else if !pr.OK {
-					fails(pr.Start, pr.End, e+": "+describeProbe(pr), pr.Reused && pr.Kind == record.ProbeWrite && brokeOff(pr.Error))
+				what := e + ": " + describeProbe(pr)
+				switch again := pr.Again; {
+				case pr.OK:
+				case toldToRepeat(pr.Error, pr.RetryAfter) && again != nil && again.OK:
+					repeated++
+				case toldToRepeat(pr.Error, pr.RetryAfter) && again != nil:
+					fails(pr.Start, again.End, what+", and once more "+when(again.Start)+" to "+when(again.End)+": "+again.Error, false)
+				case toldToRepeat(pr.Error, pr.RetryAfter):
+					unrepeated++
+				default:
+					fails(pr.Start, pr.End, what, pr.Reused && pr.Kind == record.ProbeWrite && brokeOff(pr.Error))
 				}
 			}
 		}
@@ -93,9 +101,18 @@ func judgeNoFailedRequest(m *matter) finding {
 				continue
 			}
 			asked++
-			if toldToRepeat(op.Error) {
-				repeat++
-			} else if op.Outcome != record.OK && !turnedAway(op) {
+			switch {
+			case op.Outcome == record.OK || turnedAway(op):
+			case toldToRepeat(op.Error, op.RetryAfter):
+				switch again := m.repetition(op); {
+				case again == nil || op.RetryAfter == 0:
+					unrepeated++
+				case again.Outcome == record.OK || turnedAway(*again):
+					repeated++
+				default:
+					fails(op.Call, again.Return, describe(op)+", and once more "+describe(*again), false)
+				}
+			default:
 				fails(op.Call, op.Return, describe(op), isWrite(op.Type) && brokeOff(op.Error))
 			}
 		}
@@ -111,19 +128,50 @@ func judgeNoFailedRequest(m *matter) finding {
 	if silent != "" {
 		return inconclusive("no %s, so errors may have gone unseen", silent)
 	}
-	f := passed("None of the %d requests through %s failed during the %s.", asked, and(entrances), m.fault.what()).counted("0 of %d", asked)
-	if repeat > 0 {
-		f = f.shows(fmt.Sprintf("%d were answered to try again, as the API server is shutting down", repeat))
+	if unrepeated > 0 {
+		return inconclusive("%s answered to try again, as the API server was shutting down, and the record does not show what became of that", requests(unrepeated))
 	}
-	return f
+	told := ""
+	if repeated > 0 {
+		told = fmt.Sprintf("; %d of them %s answered to try again, as the API server was shutting down, and succeeded at the first repetition", repeated, was(repeated))
+	}
+	return passed("None of the %d requests through %s failed during the %s%s.", asked, and(entrances), m.fault.what(), told).counted("0 of %d", asked)
 }
 
-// toldToRepeat tells whether a request was turned away by an API server that is shutting
-// down, before anything was done, and with the word when to try again: Kubernetes
-// clients do that by themselves (k8s.io/apiserver/pkg/server/filters/waitgroup.go and
-// with_retry_after.go).
-func toldToRepeat(problem string) bool {
-	return strings.Contains(problem, "apiserver is shutting down")
+func was(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+func requests(n int) string {
+	if n == 1 {
+		return "1 request was"
+	}
+	return fmt.Sprintf("%d requests were", n)
+}
+
+// toldToRepeat reports whether an API server that is shutting down turned a request away
+// before anything was done, and said when to try again: Kubernetes clients do that
+// automatically (k8s.io/apiserver/pkg/server/filters/waitgroup.go and with_retry_after.go,
+// k8s.io/client-go/rest/with_retry.go). Of records that do not have the second part only
+// the first counts.
+func toldToRepeat(problem string, retryAfter int) bool {
+	return strings.Contains(problem, "apiserver is shutting down") && retryAfter >= 0
+}
+
+// repetition returns the next request of an operation's client through its entrance that
+// was made no earlier than the server had asked for; nil if there is none.
+func (m *matter) repetition(op record.Op) *record.Op {
+	for i := range m.run.Ops {
+		next := &m.run.Ops[i].V
+		if next.Client == op.Client && next.Entrance == op.Entrance && next.API == op.API &&
+			next.Call >= op.Return+record.Nanos(time.Duration(op.RetryAfter)*time.Second) && next.Call > op.Call {
+			return next
+		}
+	}
+	return nil
 }
 
 // brokeOff tells whether a request failed because its connection ended. A server may

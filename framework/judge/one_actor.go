@@ -13,7 +13,8 @@ import (
 func oneActor() definition {
 	return definition{Doc{
 		Name:      "one-actor",
-		Guarantee: "Never two instances of an elected component act at the same time: once another has taken over, the one before changes nothing more.",
+		Invariant: "HA-INV-008",
+		Guarantee: "Never two instances of an elected component act at the same time for longer than its election allows: once another has taken over, the one before changes nothing more. How often and for how long two acted is said.",
 		Source:    "Automated HA master deployment; the checks of every run of the catalogue",
 	}, judgeOneActor}
 }
@@ -33,7 +34,8 @@ type deeds struct {
 	component string
 	acts      []deed // what only the active instance may do
 	elections []deed // acquisitions and renewals of the lease
-	doubtful  int    // actions left out because of a clock
+	// doubtful are actions left out because of the clock of their API server.
+	doubtful []deed
 }
 
 // judgeOneActor rests on how long an instance may act by client-go's election: it
@@ -52,15 +54,28 @@ func judgeOneActor(m *matter) finding {
 	}
 	var told []string
 	acts, doubtful := 0, 0
-	unrecorded := "" // a holder of whose actions nothing is known
+	unrecorded := ""     // a holder of whose actions nothing is known
+	var unknown *deed    // one whose time is not known
+	var besides []string // who acted beside whom
+	var longest *overlap
 	for _, component := range electedComponents(m.run) {
 		d := deedsOf(m.run, component, s["M"])
-		doubtful += d.doubtful
-		if f := d.afterTakeover(m); f != nil {
+		doubtful += len(d.doubtful)
+		overlaps, f := d.afterTakeover(m)
+		if f != nil {
 			return *f
+		}
+		for i, o := range overlaps {
+			besides = append(besides, o.String())
+			if longest == nil || o.took > longest.took {
+				longest = &overlaps[i]
+			}
 		}
 		if f := d.withoutElection(m); f != nil {
 			return *f
+		}
+		if unknown == nil {
+			unknown = d.untimed(m)
 		}
 		if node := d.unrecorded(m); node != "" {
 			unrecorded = component + " on " + node
@@ -74,10 +89,18 @@ func judgeOneActor(m *matter) finding {
 		return inconclusive("the record does not tell what %s did: it was seen to renew its lease, and no audit log has that", unrecorded)
 	case acts == 0 && doubtful > 0:
 		return inconclusive("the clocks of the API servers do not agree with the harness's: none of %d actions of elected components can be held against the others", doubtful)
+	case unknown != nil:
+		return inconclusive("the clock of the API server on %s does not agree with the harness's, by which %s on %s acted %s, when it may no longer have held the lease: %s",
+			unknown.Via, unknown.Component, unknown.Node, at(unknown.Received), describeAction(unknown.Action))
 	case acts == 0:
 		return notApplicable("No elected component changed anything that the record knows of.")
 	}
 	f := passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%d actions", acts)
+	if longest != nil {
+		f.sentence = fmt.Sprintf("Two instances of an elected component acted at the same time for no longer than its election allows: %s. In all: %s.",
+			strings.Join(besides, "; "), strings.Join(told, "; "))
+		f.measured += fmt.Sprintf(", two acted for %s", short(longest.took))
+	}
 	if doubtful > 0 {
 		f = f.shows(fmt.Sprintf("%d actions are left out, since the clock of their API server does not agree with the harness's", doubtful))
 	}
@@ -107,11 +130,11 @@ func deedsOf(run *record.Run, component string, margin time.Duration) deeds {
 	d := deeds{component: component}
 	for _, t := range run.Actions {
 		a := t.V
-		if a.Component != component || a.Node == "" || a.Code < 200 || a.Code > 299 || isEvent(a) {
+		if a.Component != component || a.Node == "" || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
 			continue
 		}
-		if lag := time.Duration(t.At - a.Completed); lag < -stampAhead || lag > margin || a.Received > a.Completed {
-			d.doubtful++
+		if doubtfulStamps(t, margin) {
+			d.doubtful = append(d.doubtful, deed{a, t.At})
 			continue
 		}
 		if a.Election {
@@ -126,6 +149,16 @@ func deedsOf(run *record.Run, component string, margin time.Duration) deeds {
 	return d
 }
 
+// doubtfulStamps reports whether the stamps of an entry are those of another clock.
+func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
+	lag := time.Duration(a.At - a.V.Completed)
+	return lag < -stampAhead || lag > margin || a.V.Received > a.V.Completed
+}
+
+// isCandidacy reports whether an instance only says that it may be elected, as those that
+// stand by do in coordinated leader election; records of before hold that.
+func isCandidacy(a record.Action) bool { return a.Resource == "coordination.k8s.io/leasecandidates" }
+
 func isEvent(a record.Action) bool {
 	return a.Resource == "events" || a.Resource == "events.k8s.io/events"
 }
@@ -137,25 +170,27 @@ func (d deeds) unrecorded(m *matter) string {
 	first := map[string]time.Time{}
 	for _, l := range m.run.Leases {
 		node := holderNode(l.V)
-		if l.V.Name != d.component || d.doubtful > 0 || !m.isNode(node) ||
+		if l.V.Name != d.component || !m.isNode(node) || m.clockMoved(node) ||
 			slices.ContainsFunc(d.elections, func(e deed) bool { return e.Node == node }) {
 			continue
 		}
 		if since, seen := first[node]; !seen {
 			first[node] = l.V.Renew
-		} else if l.V.Renew.Sub(since) > 2*m.run.Meta.Settings["P"] {
+		} else if l.V.Renew.Sub(since) > 2*m.settings(d.component)["P"] {
 			return node
 		}
 	}
 	return ""
 }
 
-// afterTakeover finds an action of an instance that another had taken over from.
-func (d deeds) afterTakeover(m *matter) *finding {
-	s := m.run.Meta.Settings
+// afterTakeover returns how instances acted beside others that had taken over from them,
+// in the order of the first such actions. A finding is of one that did for longer than
+// the election allows.
+func (d deeds) afterTakeover(m *matter) (overlaps []overlap, f *finding) {
+	s := m.settings(d.component)
 	for _, act := range d.acts {
 		own, rival := d.lease(act)
-		if rival == nil {
+		if rival == nil || act.Received <= rival.Completed {
 			continue
 		}
 		// One that was not seen to renew can have done so until then.
@@ -167,7 +202,20 @@ func (d deeds) afterTakeover(m *matter) *finding {
 		if thawed := m.thawed(d.component, act.Node, act.Received); thawed > 0 {
 			end = max(end, thawed+record.Nanos(s["R"]+s["M"]))
 		}
-		if act.Received <= end || !reachable(m.run, act.Via, end, act.Received) {
+		if act.Received <= end {
+			i := slices.IndexFunc(overlaps, func(o overlap) bool { return o.node == act.Node && o.rival == rival.Node })
+			if i < 0 {
+				i = len(overlaps)
+				overlaps = append(overlaps, overlap{component: d.component, node: act.Node, rival: rival.Node})
+			}
+			o := &overlaps[i]
+			o.times++
+			if took := span(rival.Completed, act.Received); took >= o.took {
+				o.took, o.allowed = took, span(rival.Completed, end)
+			}
+			continue
+		}
+		if !reachable(m.run, act.Via, end, act.Received) {
 			continue
 		}
 		renewed := "was not seen to renew its lease before"
@@ -178,9 +226,9 @@ func (d deeds) afterTakeover(m *matter) *finding {
 			d.component, rival.Node, when(rival.Completed), act.Node, renewed, at(act.Received), describeAction(act.Action)).
 			rests(max(end, act.Received-record.Nanos(s["R"])), act.Received).
 			shows("taken over: "+describeAction(rival.Action), "all the same: "+describeAction(act.Action))
-		return &f
+		return nil, &f
 	}
-	return nil
+	return overlaps, nil
 }
 
 // thawed is when an instance was last thawed before to, 0 if it never was frozen.

@@ -7,6 +7,8 @@ import (
 func oneLeaderPerTerm() definition {
 	return definition{Doc{
 		Name:      "one-leader-per-term",
+		Invariant: "HA-INV-009",
+		Lasting:   true,
 		Guarantee: "etcd never has two leaders in one term.",
 		Source:    "Raft, election safety; the checks of every run of the catalogue",
 	}, judgeOneLeaderPerTerm}
@@ -35,6 +37,9 @@ func judgeOneLeaderPerTerm(m *matter) finding {
 	now := map[string]reign{}   // by node, while it names itself
 	terms := map[uint64]reign{} // the first proven one
 	answers := 0
+	if len(m.run.Etcd) == 0 {
+		return notApplicable("the record has no status of an etcd member.")
+	}
 	for _, e := range m.run.Etcd {
 		s := e.V
 		if !s.OK || s.Leader == "" || s.Leader != s.Member || s.Term == 0 {

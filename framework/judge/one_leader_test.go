@@ -63,7 +63,7 @@ func TestOneLeaderPerTerm(t *testing.T) {
 		{"two, one of which applies it late", reports("node-1 m1 2 0 9 "+everything, "node-2 m2 2 10 13 110", "node-2 m2 2 14 14 111"), Fail, "(10.000s to 14.000s)"},
 		{"seen once", reports("node-1 m1 2 0 0"), Inconclusive, ""},
 		{"no leader asked", reports("node-2 m1 2 0 9"), Inconclusive, ""},
-		{"nothing", newStory(), Inconclusive, ""},
+		{"never asked", newStory(), NotApplicable, "no status"},
 	} {
 		f := judgeOneLeaderPerTerm(&matter{run: tt.s.run})
 		if f.verdict != tt.want || !strings.Contains(f.sentence, tt.says) {

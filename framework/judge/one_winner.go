@@ -13,10 +13,12 @@ import (
 func oneWinner() definition {
 	return definition{Doc{
 		Name:      "one-winner",
-		Guarantee: "Of the updates and deletes that compare with one version of a key, at most one succeeds.",
+		Invariant: "HA-INV-001",
+		Lasting:   true,
+		Guarantee: "Of the updates and deletes that compare with one version of a key, exactly one succeeds: at most one in any case, and one if all were answered and nothing else changed the key.",
 		Source:    "Kubernetes API concepts (resource versions, optimistic concurrency); etcd transactions",
 		Params: map[string]string{
-			"contended": "how many versions writes through different entrances must have contended for (default 0)",
+			"contended": "how many versions writes through different entrances must have contended for, under way at the same time (default 0)",
 		},
 	}, judgeOneWinner}
 }
@@ -29,15 +31,7 @@ func judgeOneWinner(m *matter) finding {
 	if err != nil || least < 0 {
 		return inconclusive("the check cannot be judged: parameter contended = %q is no number", m.check.Params["contended"])
 	}
-	type result struct {
-		tried int
-		// entrance is the first one that the version was written through, apart tells
-		// whether another one was as well.
-		entrance string
-		apart    bool
-		won      []record.Op
-	}
-	contests := map[contest]*result{}
+	contests := map[contest]*contenders{}
 	books, shown := newLedger(m.run), quorumSightings(m.run)
 	for _, o := range m.run.Ops {
 		op := o.V
@@ -47,10 +41,9 @@ func judgeOneWinner(m *matter) finding {
 		}
 		c := contest{op.API, op.Key, op.Expect}
 		if contests[c] == nil {
-			contests[c] = &result{entrance: op.Entrance}
+			contests[c] = &contenders{}
 		}
-		contests[c].tried++
-		contests[c].apart = contests[c].apart || op.Entrance != contests[c].entrance
+		contests[c].tried = append(contests[c].tried, op)
 		if won(op, books, shown) {
 			contests[c].won = append(contests[c].won, op)
 		}
@@ -59,15 +52,17 @@ func judgeOneWinner(m *matter) finding {
 		return notApplicable("the record has no write that compares with a version")
 	}
 	contended, apart, won := 0, 0, 0
-	var broken []record.Op
-	for _, r := range contests {
-		if r.tried > 1 {
-			contended++
-		}
-		if r.apart {
-			apart++
-		}
+	var broken, lost []record.Op
+	made := versionsMade(m.run, contests)
+	var before *record.Op // what showed the version that none replaced
+	for c, r := range contests {
+		met, through := r.met()
+		contended += int(b2i(met))
+		apart += int(b2i(through))
 		won += min(1, len(r.won))
+		if len(r.won) == 0 && r.noneMayLose(made[c], books) && (lost == nil || earlier(r.tried[0], lost[0])) {
+			lost, before = r.tried, made[c]
+		}
 		if len(r.won) < 2 {
 			continue
 		}
@@ -86,11 +81,83 @@ func judgeOneWinner(m *matter) finding {
 			counted("%d winners", len(broken)).shows(describe(first), describe(second)).
 			exhibits(exhibit("Both replaced version "+first.Expect+" of "+first.Key, opSpan(first), opSpan(second).blamed()))
 	}
-	if apart < least {
-		return inconclusive("writes through different entrances contended for %s, fewer than the %d that it takes to say anything", plural(apart, "version"), least)
+	if lost != nil {
+		return failed("Of the writes that compare with one version, one must win: over version %s of %s, none of %d succeeded, all of them were answered, and nothing else changed the key: %s's %s (%s to %s) was refused, too.",
+			lost[0].Expect, lost[0].Key, len(lost), lost[0].Client, describeShort(lost[0]), when(lost[0].Call), when(lost[0].Return)).
+			counted("no winner").shows(describe(*before)).shows(descriptions(lost)...).
+			exhibits(exhibit("None replaced version "+lost[0].Expect+" of "+lost[0].Key, opSpans(append([]record.Op{*before}, lost...), func(op record.Op) bool { return op == lost[0] })...))
 	}
-	return passed("Of the writes over each of %s, %d of them contended for, at most one succeeded.", plural(len(contests), "version"), contended).
+	if apart < least {
+		return inconclusive("writes through different entrances contended at the same time for %s, fewer than the %d that it takes to say anything", plural(apart, "version"), least)
+	}
+	return passed("Of the writes over each of %s, %d of them contended for at the same time, exactly one succeeded, or none where something else came first.", plural(len(contests), "version"), contended).
 		counted("%d versions, %d replaced", len(contests), won)
+}
+
+// contenders are the attempts to replace one version of a key.
+type contenders struct{ tried, won []record.Op }
+
+// met reports whether two attempts were under way at the same time, and whether two through
+// different entrances were.
+func (r *contenders) met() (met, apart bool) {
+	for i, a := range r.tried {
+		for _, b := range r.tried[:i] {
+			if a.Call < b.Return && b.Call < a.Return {
+				met = true
+				apart = apart || a.Entrance != b.Entrance
+			}
+		}
+	}
+	return met, apart
+}
+
+// noneMayLose reports whether one of the attempts must have won: the version was there
+// before them (made shows it), each was refused since it was another version, and nothing
+// else can have replaced it.
+func (r *contenders) noneMayLose(made *record.Op, books ledger) bool {
+	first, last := r.tried[0].Call, record.Nanos(0)
+	for _, op := range r.tried {
+		if op.Refusal != record.RefusedVersion {
+			return false
+		}
+		first, last = min(first, op.Call), max(last, op.Return)
+	}
+	if made == nil || made.Return >= first {
+		return false
+	}
+	writes := books.of(r.tried[0]).writes
+	for i := len(writes) - 1; i >= 0; i-- {
+		w := writes[i]
+		before := w.Outcome == record.OK && (w.Return < made.Call || number(w.Revision) > 0 && number(w.Revision) <= number(made.Revision))
+		if w.Call < last && !before {
+			return false
+		}
+	}
+	return true
+}
+
+// versionsMade returns the first acknowledged write or quorum read that showed each
+// contended version.
+func versionsMade(run *record.Run, contests map[contest]*contenders) map[contest]*record.Op {
+	made := map[contest]*record.Op{}
+	for i := range run.Ops {
+		op := &run.Ops[i].V
+		c := contest{op.API, op.Key, op.Revision}
+		if contests[c] == nil || op.Outcome != record.OK || !isWrite(op.Type) && !isQuorumRead(*op) {
+			continue
+		}
+		if made[c] == nil || op.Return < made[c].Return {
+			made[c] = op
+		}
+	}
+	return made
+}
+
+func descriptions(ops []record.Op) (all []string) {
+	for _, op := range ops {
+		all = append(all, describe(op))
+	}
+	return all
 }
 
 // earlier orders operations by their ends, and those that end together in some way.

@@ -266,7 +266,7 @@ func TestEnough(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-QR-015", Judge: "one-winner", Params: map[string]string{"contended": "3"}}, []ruling{
 		{name: "enough contention", want: Pass, says: "3 of them contended for", story: func() *story { return contended("node-2") }},
-		{name: "through one entrance", want: Inconclusive, says: "contended for 0 versions, fewer than the 3", story: func() *story { return contended("node-1") }},
+		{name: "through one entrance", want: Inconclusive, says: "contended at the same time for 0 versions, fewer than the 3", story: func() *story { return contended("node-1") }},
 	})
 	lists := func(kinds ...record.ListMatch) *story {
 		s := newStory().fault("kill", "kill", "node-2", "etcd", 10, 12)

@@ -12,6 +12,8 @@ import (
 func readYourWrites() definition {
 	return definition{Doc{
 		Name:      "read-your-writes",
+		Invariant: "HA-INV-001",
+		Lasting:   true,
 		Guarantee: "A quorum read returns what the same client was acknowledged to have written before, or something newer.",
 		Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
 	}, judgeReadYourWrites}

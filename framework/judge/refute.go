@@ -179,6 +179,10 @@ func (h *hidden) step(s part, o porcupine.Operation) (bool, part) {
 	acked := a
 	acked.Outcome = record.OK
 	ok, next := step(s.register, acked)
+	if a.Type == opPresent || a.Type == opOther {
+		// It does not say which of the writes before it made the state.
+		return ok || h.allow(s, o), s
+	}
 	if !ok && h.allow(s, o) {
 		ok, next = true, register{}
 		if isWrite(a.Type) && a.Type != record.OpDelete {
@@ -202,6 +206,8 @@ func (h *hidden) allow(s part, o porcupine.Operation) bool {
 		return false
 	case a.Type == record.OpGet, a.Type == record.OpCreate:
 		return h.deletes.within(s.since, o.Return)
+	case a.Type == opOther:
+		return h.values.within(s.since, o.Return) || h.deletes.within(s.since, o.Return)
 	case a.Expect == "":
 		return h.values.within(s.since, o.Return)
 	}

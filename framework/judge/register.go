@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/anishathalye/porcupine"
 
@@ -23,15 +24,48 @@ type register struct {
 	revision string
 }
 
+// What a refusal says of a key is a read of it. That the key was absent is a get of
+// nothing; these are the others.
+const (
+	opPresent record.OpType = "present" // the key is there
+	opOther   record.OpType = "other"   // it is not there in the version Expect
+)
+
 // action is one operation on a register, as the model sees it.
 type action struct {
 	record.Op
+	// refused is the write whose refusal the action is, nil for any other.
+	refused *record.Op
 	// initial marks a read of a value that nobody in the record wrote: it can
 	// only be the value from before.
 	initial bool
 	// strange marks a write that compares with a version which the record does
 	// not show to be anybody's.
 	strange bool
+}
+
+// told is the operation as it is in the record.
+func (a action) told() record.Op {
+	if a.refused != nil {
+		return *a.refused
+	}
+	return a.Op
+}
+
+// evidence reports whether an operation was refused with a word on the state of its key.
+func evidence(op record.Op) bool { return op.Outcome == record.Refused && op.Refusal != "" }
+
+// asRead returns what the refusal of a write says as a read.
+func asRead(op record.Op) action {
+	read := record.Op{Client: op.Client, Entrance: op.Entrance, API: op.API, Type: record.OpGet, Key: op.Key, Collection: op.Collection,
+		Call: op.Call, Return: op.Return, Outcome: record.OK}
+	switch op.Refusal {
+	case record.RefusedPresent:
+		read.Type = opPresent
+	case record.RefusedVersion:
+		read.Type, read.Expect = opOther, op.Expect
+	}
+	return action{Op: read, refused: &op}
 }
 
 func registerModel() porcupine.Model {
@@ -94,6 +128,10 @@ func step(s register, a action) (bool, register) {
 			return true, next
 		}
 		return a.Revision == "" || a.Revision == s.revision, s
+	case opPresent:
+		return s.fresh || s.present, s
+	case opOther:
+		return s.fresh || !s.present || s.revision == "" || s.revision != a.Expect, s
 	case record.OpCreate:
 		if s.fresh || !s.present {
 			return true, next
@@ -121,8 +159,8 @@ func fits(s register, a action) bool {
 
 // operations turns the history of one key into what the checker takes.
 //
-// Refused operations had no effect and are left out, as are reads without an
-// answer. A write of unknown outcome may take effect at any time after its call,
+// Refused operations had no effect: what they say of the key is a read, and those that say
+// nothing are left out, as are reads without an answer. A write of unknown outcome may take effect at any time after its call,
 // so it never returns; useless leaves out those that cannot matter, since each
 // of them doubles the checker's work.
 func operations(ops []record.Op) []porcupine.Operation { return actions(ops, useful(ops)) }
@@ -146,6 +184,10 @@ func actions(ops, kept []record.Op) []porcupine.Operation {
 	}
 	out := make([]porcupine.Operation, 0, len(kept))
 	for _, op := range kept {
+		if evidence(op) {
+			out = append(out, porcupine.Operation{Call: int64(op.Call), Return: int64(op.Return), Input: asRead(op)})
+			continue
+		}
 		ret := int64(op.Return)
 		if op.Outcome == record.Unknown {
 			ret = math.MaxInt64
@@ -155,7 +197,7 @@ func actions(ops, kept []record.Op) []porcupine.Operation {
 		}
 		out = append(out, porcupine.Operation{Call: int64(op.Call), Return: ret, Input: action{
 			Op:      op,
-			initial: op.Type == record.OpGet && op.Found && !written[op.Value],
+			initial: op.Type == record.OpGet && op.Found && !written[op.Value] && !strings.HasPrefix(op.Value, record.OtherObject),
 			strange: op.Expect != "" && !versions[op.Expect],
 		}})
 	}
@@ -168,12 +210,14 @@ func actions(ops, kept []record.Op) []porcupine.Operation {
 // Values are unique, so an update or create of unknown outcome matters only if
 // somebody saw its value, or another write depends on it: one that compares
 // with a version that no acknowledged write or read is known to have (it may be
-// this one's), or, for a create, one that needs the key to be there (an
-// acknowledged delete, a patch, or an update of any version). Without that, a
-// history in which it took effect is legal only if the one in which it did not is.
+// this one's), or, for a create or put, one that needs the key to be there (an
+// acknowledged delete, a patch, an update of any version, a refusal since it is).
+// Any matters that was called before a write was refused since the key was in another
+// version. Without that, a history in which it took effect is legal only if the one in
+// which it did not is.
 //
 // A delete of unknown outcome matters only if something that needs the key to
-// be absent (a read of nothing, a create) ended after its call.
+// be absent (a read of nothing, a create, a refusal) ended after its call.
 func useful(ops []record.Op) []record.Op {
 	seen := map[string]bool{}
 	versions := map[string]bool{}
@@ -186,7 +230,14 @@ func useful(ops []record.Op) []record.Op {
 		}
 	}
 	strangeVersion, needsPresence := false, false
+	var other record.Nanos = -1 // the last end of a write that was refused for its version
 	for _, op := range ops {
+		if evidence(op) {
+			needsPresence = needsPresence || op.Refusal == record.RefusedPresent
+			if op.Refusal == record.RefusedVersion {
+				other = max(other, op.Return)
+			}
+		}
 		if op.Outcome == record.Refused || !isWrite(op.Type) {
 			continue
 		}
@@ -200,18 +251,24 @@ func useful(ops []record.Op) []record.Op {
 	}
 	kept := slices.DeleteFunc(slices.Clone(ops), func(op record.Op) bool {
 		switch {
-		case op.Outcome == record.OK:
+		case op.Outcome == record.OK || evidence(op):
 			return false
 		case op.Outcome == record.Refused || !isWrite(op.Type):
 			return true
+		case op.Call <= other:
+			return false
 		case op.Type == record.OpDelete || seen[op.Value] || strangeVersion:
 			return false
 		}
-		return op.Type != record.OpCreate || !needsPresence
+		return op.Type != record.OpCreate && op.Type != record.OpPut || !needsPresence
 	})
-	var absent record.Nanos = -1 // the last end of an operation that needs the key to be absent
+	absent := other // the last end of an operation that may need the key to be absent
 	for _, op := range kept {
 		switch {
+		case evidence(op):
+			if op.Refusal == record.RefusedAbsent {
+				absent = max(absent, op.Return)
+			}
 		case op.Type == record.OpGet && !op.Found:
 			absent = max(absent, op.Return)
 		case op.Type == record.OpCreate && op.Outcome == record.Unknown:

@@ -53,18 +53,20 @@ func moves(ops []porcupine.Operation, seen sightings) (must, spare []*move) {
 }
 
 // replay puts the operations of one key into an order without a search. Writes go
-// by their revisions, reads directly behind what they returned, deletes where the
-// next create asks for one. Its choices are guesses; what it takes is checked by
+// by their revisions, reads directly behind what they returned, deletes without a
+// revision where the next create asks for one. Its choices are guesses; what it takes is checked by
 // the same step as in the search, and by the same rule of real time: an operation
 // may only come next if none of those that are left returned before its call.
 type replay struct {
 	byReturn []*move // those that must come, by their returns
-	writes   []*move // of values, by revision
+	writes   []*move // of values, and deletes that have a revision, by revision
 	reads    map[string][]*move
 	absent   []*move // reads of nothing
+	checks   []*move // other refusals
 	deletes  []*move
-	creates  []*move // spare
+	creates  []*move // spare, puts included
 	removals []*move // spare deletes
+	updates  []*move // spare updates and patches
 	initial  string  // the value from before the record, where anybody read it
 	state    register
 	setter   *move // the write that made the state
@@ -79,6 +81,8 @@ func newReplay(must, spare []*move) *replay {
 	for _, m := range byCall {
 		m.done = false
 		switch {
+		case m.Type == opPresent || m.Type == opOther:
+			r.checks = append(r.checks, m)
 		case m.Type == record.OpGet && !m.Found:
 			r.absent = append(r.absent, m)
 		case m.Type == record.OpGet:
@@ -86,7 +90,7 @@ func newReplay(must, spare []*move) *replay {
 			if m.initial && r.initial == "" {
 				r.initial = m.Value
 			}
-		case m.Type == record.OpDelete:
+		case m.Type == record.OpDelete && m.rank == 0:
 			r.deletes = append(r.deletes, m)
 		default:
 			r.writes = append(r.writes, m)
@@ -96,10 +100,12 @@ func newReplay(must, spare []*move) *replay {
 	for _, m := range slices.SortedStableFunc(slices.Values(spare), compareCalls) {
 		m.done = false
 		switch m.Type {
-		case record.OpCreate:
+		case record.OpCreate, record.OpPut:
 			r.creates = append(r.creates, m)
 		case record.OpDelete:
 			r.removals = append(r.removals, m)
+		default:
+			r.updates = append(r.updates, m)
 		}
 	}
 	return r
@@ -113,14 +119,44 @@ func (r *replay) run(deleteFirst bool) bool {
 	for r.left > 0 {
 		switch {
 		case r.read():
+		case r.check():
 		case r.unread() != nil:
 			return false // somebody has yet to read what the next write replaces
 		case r.state.fresh && deleteFirst && r.delete():
-		case !r.write():
+		case !r.write() && !r.hide():
 			return false
 		}
 	}
 	return true
+}
+
+// check takes the refusals that fit the state. They change nothing, so none can come too
+// early.
+func (r *replay) check() bool {
+	horizon, left := r.horizon().ret, r.left
+	for i := 0; i < len(r.checks) && r.checks[i].call <= horizon && r.left > 0; {
+		if r.take(r.checks[i]) {
+			r.checks = slices.Delete(r.checks, i, i+1)
+		} else {
+			i++
+		}
+	}
+	return r.left < left
+}
+
+// hide takes a write that no client was shown, where a refusal asks for another version.
+func (r *replay) hide() bool {
+	h := r.horizon()
+	if h.Type != opOther || !r.state.present {
+		return false
+	}
+	for i, m := range r.updates {
+		if m.call <= h.ret && fits(r.state, m.action) {
+			r.updates = slices.Delete(r.updates, i, i+1)
+			return r.take(m)
+		}
+	}
+	return r.delete()
 }
 
 // horizon is the first return of those that are left.
@@ -194,7 +230,7 @@ func (r *replay) write() bool {
 	if r.state.present || r.state.fresh {
 		return (next == nil || next.Type == record.OpCreate) && r.delete()
 	}
-	// A create that nobody was shown goes between two deletes.
+	// A create that no client was shown goes between two deletes.
 	for i, m := range r.creates {
 		if !m.done && m.call <= r.horizon().ret {
 			r.creates = r.creates[i+1:]

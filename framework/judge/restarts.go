@@ -10,7 +10,8 @@ import (
 func restarts() definition {
 	return definition{Doc{
 		Name:      "restarts",
-		Guarantee: "No component ends or is started anew by itself: only while a fault is in force, or as a late consequence of one.",
+		Invariant: "HA-INV-011",
+		Guarantee: "No component ends or is started anew by itself: only while a fault that reaches it is in force, or as a late consequence of one.",
 		Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
 	}, judgeRestarts}
 }
@@ -19,13 +20,11 @@ func restarts() definition {
 // the record holds changes only.
 const lookedAt = 5 * time.Second
 
-// judgeRestarts looks at the time in which nothing is broken. A fault may end any
-// component, by design: an instance of an elected component that cannot renew its
-// lease ends itself, up to R after the last renewal, which the healing may have
-// come before. What of it comes later is the cluster's own.
+// judgeRestarts looks at the time in which nothing that reaches a component is broken. A
+// fault may end others than it acts on, by design: an instance of an elected component
+// that cannot renew its lease ends itself, up to R after the last renewal, which the
+// healing may have come before. What of it comes later is the cluster's own.
 func judgeRestarts(m *matter) finding {
-	s := m.run.Meta.Settings
-	late := record.Nanos(s["R"] + s["P"] + s["M"])
 	type key struct{ node, component string }
 	last := map[key]*record.Timed[record.ProcessState]{}
 	silent := map[key]bool{} // the node did not tell since
@@ -51,37 +50,26 @@ func judgeRestarts(m *matter) finding {
 			from = max(from, p.At-record.Nanos(lookedAt))
 		}
 		delete(silent, k)
-		if m.touched(from, p.At, late) {
+		s := m.settings(p.V.Component)
+		late := record.Nanos(s["R"] + s["P"] + s["M"])
+		active := m.touching(from, p.At, late)
+		if m.reached(active, p.V.Node, p.V.Component) {
 			excused++
 			continue
 		}
-		return failed("No component may end by itself: %s on %s %s when it was looked at %s, and no fault was in force.",
-			p.V.Component, p.V.Node, fate(p.V), at(p.At)).rests(max(old.At, from-late), p.At)
+		why := "no fault was in force"
+		if len(active) > 0 {
+			why = "no fault that was in force reaches it"
+		}
+		return failed("No component may end by itself: %s on %s %s when it was looked at %s, and %s.",
+			p.V.Component, p.V.Node, fate(p.V), at(p.At), why).rests(max(old.At, from-late), p.At)
 	}
 	if len(last) == 0 {
 		return notApplicable("The record has no state of a component's process.")
 	}
 	f := passed("None of %d components ended while nothing was broken.", len(last)).counted("%d components", len(last))
 	if excused > 0 {
-		f = f.shows(fmt.Sprintf("%d times one did while a fault was in force, or soon after", excused))
+		f = f.shows(fmt.Sprintf("%d times one did while a fault that reaches it was in force, or soon after", excused))
 	}
 	return f
-}
-
-// touched tells whether an injection was in force at any time between from and to,
-// or less than after before it.
-func (m *matter) touched(from, to, after record.Nanos) bool {
-	for _, inj := range m.faults {
-		first := inj.injected
-		if first == nil {
-			first = inj.failed
-		}
-		if first == nil || first.Called > to {
-			continue
-		}
-		if inj.healed == nil || !inj.healed.Proven || from <= inj.healEffect()+after {
-			return true
-		}
-	}
-	return false
 }

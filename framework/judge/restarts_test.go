@@ -31,6 +31,29 @@ func TestRestarts(t *testing.T) {
 		{name: "by a fault elsewhere", want: Pass, story: func() *story {
 			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(30, 9, 1)
 		}},
+		{name: "by a fault of the API server elsewhere, since it is elected", want: Pass, story: func() *story {
+			return newStory().fault("kill", "kill", "node-1", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
+		}},
+		{name: "while another instance was killed", want: Fail, says: "kube-scheduler on node-2 had ended and been started again when it was looked at at 12.000s, and no fault that was in force reaches it", story: func() *story {
+			return newStory().fault("kill", "kill", "node-1", "kube-scheduler", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
+		}},
+		{name: "while another component of the node was killed", want: Fail, story: func() *story {
+			return newStory().fault("kill", "kill", "node-2", "kube-controller-manager", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
+		}},
+		{name: "etcd while another member was killed", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("kill", "etcd", "node-1") }},
+		{name: "etcd while a node was isolated", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("isolate", "", "node-1") }},
+		{name: "etcd while a node was powered off", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("power-off", "", "node-1") }},
+		{name: "etcd while quorum was lost", want: Pass, story: func() *story {
+			return restartedEtcd("kill", "etcd", "node-1").fault("two", "kill", "node-3", "etcd", 11, 19)
+		}},
+		{name: "etcd while a node's API server was killed", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("kill", "kube-apiserver", "node-1") }},
+		{name: "etcd by a fault on its node", want: Pass, story: func() *story { return restartedEtcd("kill", "kube-apiserver", "node-2") }},
+		{name: "etcd by a fault that acts on all", want: Pass, story: func() *story { return restartedEtcd("restore-snapshot", "etcd", "node-1") }},
+		{name: "etcd by a fault of the network", want: Pass, story: func() *story { return restartedEtcd("latency", "", "") }},
+		{name: "the scheduler while the balancer was killed", want: Pass, story: func() *story {
+			return newStory().fault("kill", "kill", "", "load-balancer", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
+		}},
+		{name: "etcd while the balancer was killed", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("kill", "load-balancer", "") }},
 		{name: "long after a fault", want: Fail, says: "at 50.000s", story: func() *story {
 			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(50, 9, 1)
 		}},
@@ -50,6 +73,15 @@ func TestRestarts(t *testing.T) {
 		{name: "ended by itself, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return newStory().ran(1, 7, 0).ran(30, 9, 1).change(func(r *record.Run) { r.Harness[25].V.Late = time.Second })
 		}},
+	})
+}
+
+// restartedEtcd has the etcd member of node-2 start again while a fault is in force.
+func restartedEtcd(fault, component, node string) *story {
+	return newStory().fault("fault", fault, node, component, 10, 20).ran(1, 7, 0).ran(12, 9, 1).change(func(r *record.Run) {
+		for i := range r.Processes {
+			r.Processes[i].V.Component = "etcd"
+		}
 	})
 }
 
@@ -112,9 +144,11 @@ func TestEtcdHashes(t *testing.T) {
 		{name: "different", want: Fail, says: "at revision 900 the member on node-1 has the hash 00000007, the one on node-2 00000008", story: func() *story {
 			return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 900, 5)
 		}},
-		{name: "at different revisions", want: NotApplicable, story: func() *story { return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 901, 5) }},
-		{name: "compacted differently", want: NotApplicable, story: func() *story { return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 900, 6) }},
-		{name: "not read", want: NotApplicable, story: func() *story { return leaders(newStory()) }},
+		{name: "at different revisions", want: Inconclusive, story: func() *story { return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 901, 5) }},
+		{name: "compacted differently", want: Inconclusive, story: func() *story { return hash(hash(newStory(), "node-1", 7, 900, 5), "node-2", 8, 900, 6) }},
+		{name: "not read", want: Inconclusive, says: "of 3 etcd members", story: func() *story { return leaders(newStory()) }},
+		{name: "one member", want: NotApplicable, story: func() *story { return hash(newStory(), "node-1", 7, 900, 5) }},
+		{name: "never asked", want: NotApplicable, story: func() *story { return newStory() }},
 	})
 }
 
@@ -132,5 +166,12 @@ func TestEtcdAlarms(t *testing.T) {
 		{name: "told late", want: Pass, story: func() *story { return alarm(base(), 32) }},
 		{name: "left behind", want: Fail, says: "at 40.000s", story: func() *story { return alarm(base(), 40) }},
 		{name: "never asked", want: NotApplicable, story: func() *story { return newStory() }},
+		{name: "never answered", want: Inconclusive, story: func() *story {
+			return base().change(func(r *record.Run) {
+				for i := range r.Etcd {
+					r.Etcd[i].V.OK = false
+				}
+			})
+		}},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -14,18 +15,20 @@ import (
 func revisionOrder() definition {
 	return definition{Doc{
 		Name:      "revision-order",
-		Guarantee: "The order of resourceVersions agrees with real time over all keys: a write gets a greater version than any that was shown before it was called, and a quorum list returns none that is smaller.",
+		Invariant: "HA-INV-003",
+		Lasting:   true,
+		Guarantee: "The order of resourceVersions agrees with real time over all keys of a store: a write gets a greater version than any that was shown before it was called, and a quorum list, or a linearizable read of etcd (its header), returns none that is smaller.",
 		Source:    "etcd API guarantees (revisions; strict serializability); Kubernetes API concepts (resource versions)",
 	}, judgeRevisionOrder}
 }
 
 // version is a revision that somebody was shown, or that a request came back with.
 type version struct {
-	api      string
+	api      string // API and, where it may be another, store
 	revision uint64
 	at       record.Nanos // when it was shown, or when the request was called
-	// equal tells that a request may come back with what was shown before: a list,
-	// or a delete, which may have found nothing to delete.
+	// equal tells that a request may come back with what was shown before: a list, a
+	// read, or a delete, which may have found nothing to delete.
 	equal bool
 	op    *record.Op // what it comes from: one of these
 	list  *record.List
@@ -70,7 +73,7 @@ func judgeRevisionOrder(m *matter) finding {
 	case compared == 0:
 		return notApplicable("the record has no write or quorum list whose version could be held against an earlier one")
 	}
-	return passed("The versions of acknowledged writes and quorum lists are in the order of time over all keys (%s).", plural(compared, "version")).
+	return passed("The versions of acknowledged writes, quorum lists and headers are in the order of time over all keys (%s).", plural(compared, "version")).
 		counted("%d versions", compared)
 }
 
@@ -94,6 +97,17 @@ func (v *version) span() Span {
 	return eventSpan(*v.event)
 }
 
+// storeOf names what orders the revisions of an operation. API servers may keep each kind
+// of object in another etcd (--etcd-servers-overrides), so that versions of one kind say
+// nothing of those of another. Registers are ConfigMaps; the keys of other kinds begin with
+// the kind.
+func storeOf(op *record.Op) string {
+	if kind, _, other := strings.Cut(op.Key, "/"); other && op.API == apiKubernetes {
+		return op.API + " " + kind
+	}
+	return op.API
+}
+
 // versionsShown are those that had been given when they were shown: what any read,
 // list or watch shows, however old, is of a write that was made before.
 func versionsShown(run *record.Run) (all []version) {
@@ -105,7 +119,10 @@ func versionsShown(run *record.Run) (all []version) {
 	}
 	for i := range run.Ops {
 		if op := &run.Ops[i].V; op.Outcome == record.OK {
-			add(op.Revision, version{api: op.API, at: op.Return, op: op})
+			add(op.Revision, version{api: storeOf(op), at: op.Return, op: op})
+		}
+		if op := &run.Ops[i].V; op.Outcome != record.Unknown {
+			add(op.Header, version{api: op.API, at: op.Return, op: op})
 		}
 	}
 	for i := range run.Lists {
@@ -126,7 +143,8 @@ func versionsShown(run *record.Run) (all []version) {
 	return all
 }
 
-// versionsAsked are those of acknowledged writes and of quorum lists. A write that
+// versionsAsked are those of acknowledged writes, of quorum lists, and of what etcd
+// answered with a header after a quorum had been asked. A write that
 // changes nothing gets the version that was there; where several wrote one value,
 // nobody can tell which of them changed anything. The answer to a delete through the
 // Kubernetes API has no version of its own.
@@ -134,6 +152,9 @@ func versionsAsked(run *record.Run) (all []version) {
 	books := newLedger(run)
 	for i := range run.Ops {
 		op := &run.Ops[i].V
+		if header := number(op.Header); header > 0 && op.Outcome != record.Unknown && (isWrite(op.Type) || isQuorumRead(*op)) {
+			all = append(all, version{api: op.API, revision: header, at: op.Call, equal: true, op: op})
+		}
 		n, ok := revision(*op)
 		if !ok || op.Outcome != record.OK || !isWrite(op.Type) || op.Purpose == "ready" {
 			continue
@@ -142,7 +163,7 @@ func versionsAsked(run *record.Run) (all []version) {
 		if deletes && op.API == apiKubernetes || !deletes && (op.Revision == op.Expect || len(books.of(*op).sources[op.Value]) > 1) {
 			continue
 		}
-		all = append(all, version{api: op.API, revision: n, at: op.Call, equal: deletes, op: op})
+		all = append(all, version{api: storeOf(op), revision: n, at: op.Call, equal: deletes, op: op})
 	}
 	for i := range run.Lists {
 		l := &run.Lists[i].V

@@ -16,18 +16,18 @@ type sighting struct {
 // consistency count, and so do lists and watches: also what is old was written.
 type sightings map[[3]string]sighting
 
-// sighted gathers what clients of the Kubernetes API were shown. Only lists and
-// watches of a collection name it; operations on keys that others change too
-// have none and are told by their own reads alone.
-func sighted(run *record.Run) sightings {
+// sighted gathers what clients of one API were shown. Only lists and watches of a
+// collection name it; operations on keys that others change too have none and are told
+// by their own reads alone.
+func sighted(run *record.Run, api string) sightings {
 	all := sightings{}
 	for _, o := range run.Ops {
-		if op := o.V; isRegister(op) && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
+		if op := o.V; op.API == api && !aside(op) && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
 			all.add(op.Collection, op.Key, op.Value, op.Revision, op.Return)
 		}
 	}
 	for _, l := range run.Lists {
-		if l.V.API != apiKubernetes || l.V.Outcome != record.OK {
+		if l.V.API != api || l.V.Outcome != record.OK {
 			continue
 		}
 		for _, item := range l.V.Items {
@@ -36,7 +36,7 @@ func sighted(run *record.Run) sightings {
 	}
 	collections := map[string]string{}
 	for _, w := range run.Watches {
-		if w.V.API == apiKubernetes {
+		if w.V.API == api {
 			collections[w.V.ID] = w.V.Collection
 		}
 	}

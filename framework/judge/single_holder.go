@@ -15,13 +15,16 @@ func singleHolder() definition {
 		Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing.",
 		Source:    "Automated HA master deployment",
 		Params: map[string]string{
-			"components": "names of the elected components, separated by commas (default kube-controller-manager,kube-scheduler)",
+			"components": "names of the elected components, separated by commas (default " + defaultElected + ")",
 		},
 	}, judgeSingleHolder}
 }
 
+// defaultElected are the elected components of every cluster.
+const defaultElected = "kube-controller-manager,kube-scheduler"
+
 func judgeSingleHolder(m *matter) finding {
-	components := splitList(m.param("components", "kube-controller-manager,kube-scheduler"))
+	components := splitList(m.param("components", defaultElected))
 	locks := lockReads(m.run)
 	if components = slices.DeleteFunc(components, func(c string) bool { return locks[c] != nil }); len(components) == 0 {
 		return notApplicable("Supervisors elect the active instances: no component has a lease.")
@@ -99,28 +102,36 @@ func (m *matter) soleHolder(component string) (string, *finding) {
 			component, first.V.Holder, act.Node, at(act.Received), describeAction(act.Action)).rests(first.At, act.Received)
 		return "", &f
 	}
-	if watched > 2*m.run.Meta.Settings["P"] && !m.recorded(component, holderNode(first.V), first.At, last.At) {
-		f := inconclusive("whether the other instances of %s stand by is not known: no audit log has what %s itself did while it held the lease for %s",
-			component, first.V.Holder, short(watched))
+	if problem := m.unknownActs(component, first.V, first.At, last.At); problem != "" {
+		f := inconclusive("whether the other instances of %s stand by is not known: %s", component, problem)
 		return "", &f
 	}
 	return first.V.Holder, nil
 }
 
-// recorded tells whether an audit log has anything that an instance did between two
-// moments, or none can tell: there are no logs, or their clock is another.
-func (m *matter) recorded(component, node string, from, to record.Nanos) bool {
+// unknownActs says why it is not known what the instances of a component did between two
+// moments at which one of them held its lease; empty if it is. The audit logs have it if
+// they have what the holder did, by clocks that agree with the harness's.
+func (m *matter) unknownActs(component string, held record.Lease, from, to record.Nanos) string {
 	d := deedsOf(m.run, component, m.run.Meta.Settings["M"])
-	return len(m.run.Actions) == 0 || d.doubtful > 0 || slices.ContainsFunc(slices.Concat(d.acts, d.elections), func(a deed) bool {
-		return a.Node == node && a.Completed >= from && a.Received <= to
-	})
+	for _, a := range d.doubtful {
+		if a.Node != holderNode(held) && !a.Election && a.at >= from && a.at <= to {
+			return "the clock of an API server does not agree with the harness's, by which the one on " + a.Node + " acted: " + describeAction(a.Action)
+		}
+	}
+	if slices.ContainsFunc(slices.Concat(d.acts, d.elections), func(a deed) bool {
+		return a.Node == holderNode(held) && a.Completed >= from && a.Received <= to
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("no audit log has what %s itself did while it held the lease for %s", held.Holder, short(span(from, to)))
 }
 
 // standbyActs returns an action of another instance than the holder, between two
 // moments at which it held the lease, or nil. One that had the lease before may
 // have gone on until its renewal deadline.
 func (m *matter) standbyActs(component string, held record.Lease, from, to record.Nanos) *deed {
-	s := m.run.Meta.Settings
+	s := m.settings(component)
 	if acquired := held.Acquire.Sub(m.run.Meta.Started); !held.Acquire.IsZero() && !m.run.Meta.Started.IsZero() {
 		from = max(from, record.Nanos(acquired+s["P"]+s["R"]+s["M"]))
 	} else {
@@ -138,7 +149,7 @@ func (m *matter) standbyActs(component string, held record.Lease, from, to recor
 func (m *matter) noHolder(component string, states int, from, to record.Nanos) finding {
 	acting := instances(m.run, component, to)
 	// Time enough for one retry, before which an election may be under way.
-	retry, err := ParseBound("P + M", m.run.Meta.Settings)
+	retry, err := ParseBound("P + M", m.settings(component))
 	if err != nil {
 		return inconclusive("the check cannot be judged: %v", err)
 	}

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -133,6 +134,31 @@ func complete() *story {
 	for _, e := range s.run.Meta.Entrances {
 		s.read(e, "/readyz", "ok", 0, 3, 3.1).purpose("ready")
 	}
+	for _, n := range threeNodes {
+		s.at(1).backend(n, true, 0)
+	}
+	return s
+}
+
+// balanced is complete, but the balancer knows only these backends.
+func balanced(nodes ...string) *story {
+	s := complete().change(func(r *record.Run) { r.Backends = nil })
+	for _, n := range nodes {
+		s.at(1).backend(n, true, 0)
+	}
+	return s
+}
+
+// spread is complete, with a balancer that does not tell its backends, and so many watches
+// through it that reached each of some servers.
+func spread(each int, servers ...string) *story {
+	s := complete().change(func(r *record.Run) { r.Backends = nil })
+	add(s.at(1), &s.run.Backends, record.Backend{Missing: "NGINX does not tell"})
+	for i, address := range servers {
+		for k := range each {
+			s.watching("c", fmt.Sprint("w", i, k), record.WatchOpened, 4, "balancer", address, "")
+		}
+	}
 	return s
 }
 
@@ -158,6 +184,51 @@ func TestControlPlaneComplete(t *testing.T) {
 			s := complete().at(4).process("node-2", "kube-scheduler", 0)
 			s.run.Processes[len(s.run.Processes)-1].V.Error = "no route"
 			return s
+		}},
+		{name: "the balancer knows one server", want: Fail, took: "9 of 9 processes", says: "the load balancer does not lead to the API servers on node-2 and node-3", story: func() *story {
+			return balanced("node-1")
+		}},
+		{name: "one server is down for the balancer", want: Fail, says: "the load balancer does not lead to the API server on node-2", story: func() *story {
+			return balanced(threeNodes...).at(5).backend("node-2", false, 5)
+		}},
+		{name: "one server came up late", want: Pass, story: func() *story {
+			return balanced("node-1", "node-3").at(2).backend("node-2", false, 2).at(5).backend("node-2", true, 5)
+		}},
+		{name: "an old server besides", want: Pass, story: func() *story {
+			return balanced(threeNodes...).backend("node-9", false, 1)
+		}},
+		{name: "backends under names of their own", want: Pass, says: "the load balancer leads to all of them", story: func() *story {
+			return balanced(threeNodes...).change(func(r *record.Run) {
+				for i := range r.Backends {
+					b := &r.Backends[i].V
+					b.Name, b.Address = fmt.Sprint("server-", i), r.Meta.Nodes[i].Address+":6443"
+				}
+			})
+		}},
+		{name: "an address that moves is on one node", want: Pass, story: func() *story {
+			return balanced("node-1").backend("node-2", false, 1).backend("node-3", false, 1).change(func(r *record.Run) {
+				for i := range r.Backends {
+					r.Backends[i].V.Standby = !r.Backends[i].V.Up
+				}
+			})
+		}},
+		{name: "down only later, by the experiment", want: Pass, story: func() *story {
+			return balanced(threeNodes...).fault("kill", "kill", "node-2", "kube-apiserver", 10, 20).at(12).backend("node-2", false, 12)
+		}},
+		{name: "down for the balancer, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return balanced("node-1").change(func(r *record.Run) { r.Harness[3].V.Late = time.Second })
+		}},
+		{name: "the balancer does not tell, and watches reached all", want: Pass, story: func() *story {
+			return spread(3, "10.77.0.11", "10.77.0.12", "10.77.0.13")
+		}},
+		{name: "the balancer does not tell, and watches reached two", want: Inconclusive, says: "which API servers the load balancer leads to: it does not tell, and of 6 watches through it none reached node-3", story: func() *story {
+			return spread(3, "10.77.0.11", "10.77.0.12")
+		}},
+		{name: "nothing is known of the balancer's servers", want: Inconclusive, says: "which API servers the load balancer leads to", story: func() *story {
+			return complete().change(func(r *record.Run) { r.Backends = nil })
+		}},
+		{name: "without a balancer", want: Pass, took: "9 of 9 processes, 3 of 3 ways in", story: func() *story {
+			return complete().change(func(r *record.Run) { r.Backends, r.Meta.Entrances = nil, r.Meta.Entrances[1:]; r.Ops = r.Ops[1:] })
 		}},
 		{name: "killed later by the experiment", want: Pass, story: func() *story {
 			s := complete().fault("kill", "kill", "node-2", "kube-scheduler", 10, 20)
@@ -211,6 +282,22 @@ func listed() *story {
 	return s
 }
 
+// flapping lists all API servers and one of them by turns, every second, and all of them
+// before and after that.
+func flapping(from, to int) *story {
+	s := newStory()
+	for i := range 40 {
+		for _, n := range threeNodes {
+			if i >= from && i < to && i%2 == 0 {
+				s.at(float64(i)).endpoints(n, "10.77.0.11")
+			} else {
+				s.at(float64(i)).endpoints(n, allThree...)
+			}
+		}
+	}
+	return s
+}
+
 func TestEndpointsMatch(t *testing.T) {
 	bounded := record.Check{Requirement: "HA-EP-001", Level: "MUST", Judge: "endpoints-match", Bound: "I + M"}
 	rule(t, record.Check{Requirement: "HA-EP-001", Judge: "endpoints-match"}, []ruling{
@@ -252,6 +339,23 @@ func TestEndpointsMatch(t *testing.T) {
 			s := newStory().at(0).endpoints("node-2", "10.77.0.11").endpoints("node-2", "10.77.0.13", "10.77.0.12", "10.77.0.11")
 			s.run.Endpoints = append(s.run.Endpoints, listed().run.Endpoints...)
 			return s
+		}},
+		{name: "flaps, and is right in the end", want: Fail, says: "endpoints through node-1 held [10.77.0.11] at 14.000s, 14s after the baseline, longer than 12s (I + M", story: func() *story {
+			return flapping(0, 40)
+		}},
+		{name: "flaps while the API servers start", want: Pass, story: func() *story { return flapping(0, 12) }},
+		{name: "wrong once, long after the start", want: Fail, says: "held [10.77.0.11 10.77.0.13] at 30.000s", story: func() *story {
+			return flapping(0, 2).at(30).endpoints("node-3", without2...).at(31).endpoints("node-3", allThree...)
+		}},
+		{name: "wrong beside a fault of others", want: Fail, says: "held [10.77.0.11 10.77.0.13] at 30.000s", story: func() *story {
+			return flapping(0, 2).fault("freeze", "freeze", "node-2", "kube-scheduler", 20, 50).at(30).endpoints("node-3", without2...).at(31).endpoints("node-3", allThree...)
+		}},
+		{name: "wrong by a fault", want: Pass, story: func() *story {
+			return flapping(0, 2).fault("kill", "kill", "node-2", "kube-apiserver", 20, 50).at(30).endpoints("node-3", without2...).at(31).endpoints("node-3", allThree...)
+		}},
+		{name: "wrong once, harness starved", want: Inconclusive, says: "starved", story: func() *story {
+			return flapping(0, 2).at(30).endpoints("node-3", without2...).at(31).endpoints("node-3", allThree...).
+				change(func(r *record.Run) { r.Harness[20].V.Late = 5 * time.Second })
 		}},
 		{name: "slices not read", want: Inconclusive, says: "no reading of the endpointslice", story: func() *story {
 			return listed().change(func(r *record.Run) {
@@ -314,13 +418,34 @@ func TestSingleHolder(t *testing.T) {
 		}},
 		{name: "the holder acts", want: Pass, story: func() *story { return elected(both...).probes("node-1", true, 1, 50).action("node-1", 25) }},
 		{name: "a standby acts, what it asked had waited", want: Pass, story: func() *story { return elected(both...).action("node-2", 25) }},
+		{name: "a standby is a candidate", want: Pass, story: func() *story {
+			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 25).lastAction(func(a *record.Timed[record.Action]) {
+				a.V.Verb, a.V.Resource, a.V.Subresource, a.V.Name = "update", "coordination.k8s.io/leasecandidates", "", "node-2_x"
+			})
+		}},
 		{name: "the holder's log is missing", want: Inconclusive, says: "no audit log has what node-1_a itself did while it held the lease for 28s", story: func() *story {
 			return elected(both...).action("node-2", 10).change(func(r *record.Run) {
 				r.Actions = slices.DeleteFunc(r.Actions, func(a record.Timed[record.Action]) bool { return a.V.Node == "node-1" })
 			})
 		}},
-		{name: "no logs at all", want: Pass, story: func() *story {
+		{name: "no logs at all", want: Inconclusive, says: "no audit log has what node-1_a itself did while it held the lease", story: func() *story {
 			return elected(both...).change(func(r *record.Run) { r.Actions = nil })
+		}},
+		{name: "standbys act, and there are no logs", want: Inconclusive, says: "no audit log", story: func() *story {
+			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 25).change(func(r *record.Run) { r.Actions = nil })
+		}},
+		{name: "standbys act, by the clock of an API server that is 3 s off", want: Inconclusive, says: "the clock of an API server does not agree with the harness's, by which the one on node-2 acted: create of pods/binding", story: func() *story {
+			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 25).lastAction(func(a *record.Timed[record.Action]) {
+				a.V.Received, a.V.Completed = a.V.Received-record.Nanos(3*time.Second), a.V.Completed-record.Nanos(3*time.Second)
+			})
+		}},
+		{name: "all clocks are off", want: Inconclusive, says: "no audit log", story: func() *story {
+			return elected(both...).change(func(r *record.Run) {
+				for i := range r.Actions {
+					r.Actions[i].V.Received += sec(3)
+					r.Actions[i].V.Completed += sec(3)
+				}
+			})
 		}},
 		{name: "handed over and back", want: Fail, says: "transitions 0, then 2", story: func() *story {
 			s := elected(both...).at(33).lease("kube-scheduler", "node-1_a", 130, 33)

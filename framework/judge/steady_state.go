@@ -11,18 +11,13 @@ import (
 func steadyState() definition {
 	return definition{Doc{
 		Name:      "steady-state",
+		Invariant: "HA-INV-010",
 		Guarantee: "Everything is in its steady state before the experiment, and again within the recovery limit after healing.",
 		Source:    "The recovery limit of the catalogue",
 	}, judgeSteadyState}
 }
 
 func judgeSteadyState(m *matter) finding {
-	f := steady(m)
-	f.binding = true
-	return f
-}
-
-func steady(m *matter) finding {
 	var before, after *record.Timed[record.Steady]
 	for i := range m.run.Steadies {
 		s := &m.run.Steadies[i]
@@ -38,6 +33,8 @@ func steady(m *matter) finding {
 		return inconclusive("the baseline was not checked: the record has no steady-state check before the experiment")
 	case !before.V.OK:
 		return inconclusive("the baseline was unhealthy: %s", problems(before.V))
+	case brokenFromTheStart(m.run) != "":
+		return inconclusive("%s", brokenFromTheStart(m.run))
 	case after == nil:
 		return inconclusive("the record has no steady-state check after the experiment")
 	}

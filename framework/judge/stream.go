@@ -35,10 +35,10 @@ type stream struct {
 	base uint64
 	// index tells which message showed a change first.
 	index map[versionOf]int
-	// unreadable marks a watch with a version that is no number.
-	unreadable bool
-	gap        *omission
-	gapKnown   bool
+	// unread are the messages whose version is not a number; they are not among the others.
+	unread   []message
+	gap      *omission
+	gapKnown bool
 }
 
 // scope is what a watch or a list is restricted to; empty fields do not restrict.
@@ -68,16 +68,18 @@ func (s *stream) withState() bool {
 
 // settle finds out where the watch began.
 func (s *stream) settle() {
-	for i, m := range s.messages {
+	s.messages = slices.DeleteFunc(s.messages, func(m message) bool {
 		if m.version == 0 {
-			s.unreadable = true
+			s.unread = append(s.unread, m)
 		}
+		return m.version == 0
+	})
+	for i, m := range s.messages {
 		if _, ok := s.index[m.id()]; !ok && !m.bookmark() {
 			s.index[m.id()] = i
 		}
 	}
 	switch {
-	case s.unreadable:
 	case s.watch.Initial && s.watch.API == apiKubernetes:
 		s.begin = len(s.messages)
 		for i, m := range s.messages {
@@ -245,7 +247,7 @@ func (s *stream) findGap() *omission {
 }
 
 func (s *stream) lookForGap() *omission {
-	if !s.opened || s.unreadable || s.base == 0 && s.from() == 0 {
+	if !s.opened || s.base == 0 && s.from() == 0 {
 		return nil
 	}
 	events, upTo := uint64(0), uint64(0)

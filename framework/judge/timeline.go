@@ -116,6 +116,8 @@ type timeline struct {
 	first uint64
 	// made are the writes by the version that they made, as their clients were told.
 	made map[uint64]*write
+	// removals are acknowledged deletions by key.
+	removals map[string][]*record.Op
 	// deletions are versions at which a watch showed a key as deleted, and strangers
 	// are values that nobody in the record wrote.
 	deletions map[string][]sightOf
@@ -141,7 +143,7 @@ type bound struct {
 func newTimeline(api, collection string) *timeline {
 	return &timeline{
 		api: api, collection: collection, lines: map[string]*keyLine{}, byValue: map[pairOf]*write{}, refused: map[pairOf]*record.Op{},
-		first: noVersion, made: map[uint64]*write{}, deletions: map[string][]sightOf{}, strangers: map[versionOf]sightOf{}, disputed: map[string]bool{}, scopes: map[scope][]expectation{},
+		first: noVersion, made: map[uint64]*write{}, removals: map[string][]*record.Op{}, deletions: map[string][]sightOf{}, strangers: map[versionOf]sightOf{}, disputed: map[string]bool{}, scopes: map[scope][]expectation{},
 	}
 }
 
@@ -158,6 +160,9 @@ func (t *timeline) add(op *record.Op) {
 	}
 	t.writes = append(t.writes, w)
 	if w.deletes() {
+		if op.Outcome == record.OK {
+			t.removals[op.Key] = append(t.removals[op.Key], op)
+		}
 		return
 	}
 	if t.byValue[pair] != nil {
@@ -251,6 +256,19 @@ func (t *timeline) highest(at record.Nanos) uint64 {
 		return noVersion
 	}
 	return t.calls[i].revision
+}
+
+// removed returns a deletion that had been acknowledged before a time, and that was called
+// when the item was there already: it can be there no longer. Nil where there is none.
+func (t *timeline) removed(item record.Item, before record.Nanos) *record.Op {
+	for _, d := range t.removals[item.Key] {
+		w := t.byValue[pairOf{item.Key, item.Value}]
+		written := w != nil && w.op.Outcome == record.OK && w.op.Return < d.Call
+		if reached := number(item.Revision) <= t.lowest(d.Call); d.Return < before && (written || reached && number(item.Revision) > 0) {
+			return d
+		}
+	}
+	return nil
 }
 
 // shareRevisions gives the writes of one transaction the version of any of them.

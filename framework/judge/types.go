@@ -36,9 +36,6 @@ type Result struct {
 	Measured string `json:"measured,omitempty"`
 	// MeasuredNanos is the same as a duration where it is one.
 	MeasuredNanos *time.Duration `json:"measuredNanos,omitempty"`
-	// Overruled is the judge of every run that took the pass from this requirement:
-	// on its own it holds.
-	Overruled string `json:"overruled,omitempty"`
 	// Sentence says in one sentence what was found: guarantee, who or where,
 	// bound and value.
 	Sentence string `json:"sentence"`

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -14,16 +15,12 @@ const silenceLimit = 5 * time.Second
 func watchAlive() definition {
 	const must = "A watch must not fall silent"
 	return definition{Doc{
-		Name: "watch-alive",
+		Name:      "watch-alive",
+		Invariant: "HA-INV-007",
 		Guarantee: "When the traffic has ended and nothing is broken any more, a watch that is open shows the last change of what it watches within 5 s. " +
 			"Until then silence is no fault of it: the API gives no time.",
 		Source: sourceAPI + "; field (etcd issue 15402: watches starve)",
 	}, func(m *matter) finding {
-		for _, s := range m.run.Steadies {
-			if s.V.Phase == "after" && !s.V.OK {
-				return inconclusive("the cluster was not in its steady state when the traffic ended, so watches may be silent")
-			}
-		}
 		from, to := record.Nanos(0), record.Nanos(0)
 		f := m.watches(must, "watch that was open at the end", open, func(s *stream) []breach {
 			b, since := s.silent()
@@ -36,7 +33,11 @@ func watchAlive() definition {
 			to = max(to, s.ended.Seen)
 			return []breach{*b}
 		})
-		if f.verdict == Fail {
+		unsteady := slices.ContainsFunc(m.run.Steadies, func(s record.Timed[record.Steady]) bool { return s.V.Phase == "after" && !s.V.OK })
+		switch {
+		case f.verdict != NotApplicable && unsteady:
+			return inconclusive("the cluster was not in its steady state when the traffic ended, so watches may be silent")
+		case f.verdict == Fail:
 			f = f.rests(from, to)
 		}
 		return f

@@ -10,6 +10,8 @@ func watchAtomic() definition {
 	const must = "etcd must send the changes of one revision together"
 	return definition{Doc{
 		Name:      "watch-atomic",
+		Invariant: "HA-INV-005",
+		Lasting:   true,
 		Guarantee: "A watch of etcd gets all changes of one revision that it watches in one response.",
 		Source:    sourceEtcd + " (atomic)",
 	}, func(m *matter) finding {

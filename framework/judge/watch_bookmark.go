@@ -9,7 +9,9 @@ import (
 func watchBookmark() definition {
 	const must = "A bookmark must come after all changes up to its version"
 	return definition{Doc{
-		Name: "watch-bookmark",
+		Name:      "watch-bookmark",
+		Invariant: "HA-INV-007",
+		Lasting:   true,
 		Guarantee: "A bookmark (etcd: a progress notification) comes after every change up to its version and before every later one, and never goes back; " +
 			"the one that ends a streaming list's initial events comes after exactly the state of its version, which is as new as was asked for.",
 		Source: "KEP-956 (watch bookmarks); KEP-3157 (streaming lists); " + sourceEtcd + " (bookmarkable)",
@@ -83,6 +85,15 @@ func (s *stream) staleBegin() []breach {
 	}
 	if s.watch.From != "" {
 		return nil
+	}
+	for _, item := range s.state(s.begin) {
+		if d := s.timeline.removed(item, s.watch.Called); d != nil {
+			b := s.breachAt(i, fmt.Sprintf("%s, called %s, began with %s = %q, the deletion of which had been acknowledged to %s %s",
+				s.name(), at(s.watch.Called), item.Key, item.Value, d.Client, at(d.Return)))
+			b.evidence = append(b.evidence, describe(*d))
+			b.spans = append(append(b.spans, spanOfWrite(&write{op: d})...), s.opening())
+			return []breach{b}
+		}
 	}
 	if w := s.timeline.newestBefore(s.watch.Called); w != nil && w.revision > s.base {
 		b := s.breachAt(i, fmt.Sprintf("%s, called %s, began with the state of version %d, although version %d had been acknowledged to %s %s",

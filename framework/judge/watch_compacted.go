@@ -9,6 +9,8 @@ import (
 func watchCompacted() definition {
 	return definition{Doc{
 		Name:      "watch-compacted",
+		Invariant: "HA-INV-006",
+		Lasting:   true,
 		Guarantee: "A watch from a version that is no longer in the history is refused with 410 (etcd: compacted); one that is accepted has no gap.",
 		Source:    "Kubernetes API concepts (410 Gone responses); etcd API, compaction",
 	}, judgeWatchCompacted}
@@ -26,7 +28,7 @@ func judgeWatchCompacted(m *matter) finding {
 				continue // etcd accepts it before it says so
 			}
 		}
-		if !s.opened || s.unreadable || s.from() == 0 || !c.forgot(s) {
+		if !s.opened || s.from() == 0 || !c.forgot(s) {
 			continue
 		}
 		if c.lost(s) {

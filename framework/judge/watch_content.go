@@ -10,11 +10,13 @@ func watchContent() definition {
 	const must = "A watch must show what was written"
 	return definition{Doc{
 		Name:      "watch-content",
-		Guarantee: "What a watch shows of a key is what somebody wrote, in the version and group that the write made; a deletion is one that somebody asked for and shows the object as it was before it.",
+		Invariant: "HA-INV-007",
+		Lasting:   true,
+		Guarantee: "What a watch shows of a key is what a client wrote, in the version and group that the write made; a deletion is one that a client asked for and shows the object as it was before it; each message has a version.",
 		Source:    sourceAPI + "; " + sourceEtcd,
 	}, func(m *matter) finding {
-		return m.watches(must, "watch that showed a change", hasEvents, func(s *stream) []breach {
-			var breaches []breach
+		return m.watches(must, "watch that showed a change", hasContent, func(s *stream) []breach {
+			breaches := s.withoutVersion()
 			for i, m := range s.messages {
 				if m.bookmark() {
 					continue
@@ -32,6 +34,17 @@ func watchContent() definition {
 			return breaches
 		})
 	}}
+}
+
+func hasContent(s *stream) bool { return hasEvents(s) || len(s.unread) > 0 }
+
+// withoutVersion finds messages whose version is not one: no client can go on from there.
+func (s *stream) withoutVersion() (breaches []breach) {
+	for _, m := range s.unread {
+		breaches = append(breaches, breach{at: m.Seen, what: fmt.Sprintf("%s showed %q %s, in version %q, which is not a version", s.name(), m, at(m.Seen), m.Revision),
+			evidence: []string{fmt.Sprintf("%s, version %q, %s", m.Type, m.Revision, when(m.Seen))}, spans: []Span{s.opening(), eventSpan(*m.Event).blamed()}})
+	}
+	return breaches
 }
 
 // wrongContent says what is wrong with what an event shows of its key.

@@ -10,6 +10,8 @@ func watchFilter() definition {
 	const must = "A watch must show only what it was asked for"
 	return definition{Doc{
 		Name:      "watch-filter",
+		Invariant: "HA-INV-007",
+		Lasting:   true,
 		Guarantee: "A watch of one name or one group shows changes of that only; an object that enters the group comes as added, one that leaves it as deleted.",
 		Source:    sourceAPI + " (label and field selectors)",
 	}, func(m *matter) finding {

@@ -10,6 +10,8 @@ func watchFlags() definition {
 	const must = "An event must say rightly whether it added, modified or deleted"
 	return definition{Doc{
 		Name:      "watch-flags",
+		Invariant: "HA-INV-007",
+		Lasting:   true,
 		Guarantee: "An event says added where the key was not there, modified where it was, and deleted where it went; etcd's create revision and version of the key agree with that.",
 		Source:    sourceAPI + "; etcd API, key-value pair (create_revision, version)",
 	}, func(m *matter) finding {

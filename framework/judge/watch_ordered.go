@@ -6,6 +6,8 @@ func watchOrdered() definition {
 	const must = "Events of a watch must come in the order of their versions"
 	return definition{Doc{
 		Name:      "watch-ordered",
+		Invariant: "HA-INV-005",
+		Lasting:   true,
 		Guarantee: "The events of a watch come in the order of their versions; equal versions are those of one etcd transaction on several keys. The state with which a watch may begin has no order.",
 		Source:    sourceAPI + "; " + sourceEtcd + " (ordered)",
 	}, func(m *matter) finding {

@@ -5,7 +5,9 @@ import "fmt"
 func watchPrevious() definition {
 	const must = "etcd must show the pair as it was before the change"
 	return definition{Doc{
-		Name: "watch-previous",
+		Name:      "watch-previous",
+		Invariant: "HA-INV-007",
+		Lasting:   true,
 		Guarantee: "Where a watch of etcd asks for the previous pair, an event has the one right before its change, and none where there was none. " +
 			"That it is missing proves nothing: etcd leaves it out once it is compacted.",
 		Source: "etcd API, watch (prev_kv)",

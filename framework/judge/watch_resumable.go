@@ -10,7 +10,9 @@ import (
 
 func watchResumable() definition {
 	return definition{Doc{
-		Name: "watch-resumable",
+		Name:      "watch-resumable",
+		Invariant: "HA-INV-006",
+		Lasting:   true,
 		Guarantee: "A watch from a version, such as one that goes on after a break through another entrance, shows all that came after it and nothing from before it. " +
 			"A check about a fault takes a watch that did go on through another API server, since the one that was hit broke it or did not take it up again.",
 		Source: sourceAPI + "; " + sourceEtcd + " (resumable)",

@@ -6,6 +6,8 @@ func watchUnique() definition {
 	const must = "A watch must not show a change twice"
 	return definition{Doc{
 		Name:      "watch-unique",
+		Invariant: "HA-INV-005",
+		Lasting:   true,
 		Guarantee: "No change comes twice on a watch, nor on the watch that goes on from it.",
 		Source:    sourceEtcd + " (unique); " + sourceAPI,
 	}, func(m *matter) finding {

@@ -17,7 +17,7 @@ func (m *matter) watches(must, what string, applies func(*stream) bool, inspect 
 	var breaches []breach
 	watches, messages, after := 0, 0, 0
 	for _, s := range m.collections().streams {
-		if !s.opened || s.unreadable || !applies(s) {
+		if !s.opened || !applies(s) {
 			continue
 		}
 		watches++
@@ -36,8 +36,8 @@ func (m *matter) watches(must, what string, applies func(*stream) bool, inspect 
 	return m.exposed(conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches), after, "message")
 }
 
-// enoughExposed is how many messages or operations must have come after the effect of
-// the fault that a check is about.
+// enoughExposed is how many messages must have come after the effect of the fault that a
+// check is about, or how many operations must have met it.
 const enoughExposed = 10
 
 // exposed takes the pass from a check about a fault that too little came after.
@@ -46,6 +46,31 @@ func (m *matter) exposed(f finding, n int, what string) finding {
 		return f
 	}
 	return inconclusive("%s came after the %s took effect, and it takes %d to say anything", plural(n, what), m.fault.what(), enoughExposed)
+}
+
+// met takes the pass from a check about a fault that too few operations met.
+func (m *matter) met(f finding, n int) finding {
+	if f.verdict != Pass || m.fault == nil || n >= enoughExposed || !m.lasts() {
+		return m.exposed(f, n, "answered operation")
+	}
+	return inconclusive("%s came while the %s lasted (%s to %s), and it takes %d to say anything",
+		plural(n, "answered operation"), m.fault.what(), when(m.fault.effect()), when(m.fault.healed.Called), enoughExposed)
+}
+
+// lasts reports whether the check's fault is one that operations are answered under: it lasts
+// for longer than the measuring margin, and leaves most nodes alone. What any other fault
+// does shows in the operations that come after it.
+func (m *matter) lasts() bool {
+	if m.fault.healed == nil || m.fault.healed.Called-m.fault.effect() <= record.Nanos(m.run.Meta.Settings["M"]) {
+		return false
+	}
+	return 2*len(m.fault.nodes()) < len(m.run.Meta.Nodes)
+}
+
+// meets reports whether an operation that was called at some time met the check's fault: one
+// after a fault that lasted was healed did not.
+func (m *matter) meets(called record.Nanos) bool {
+	return m.fault != nil && called >= m.fault.effect() && (!m.lasts() || called < m.fault.healed.Called)
 }
 
 func every(*stream) bool { return true }

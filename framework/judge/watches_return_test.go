@@ -51,6 +51,17 @@ func TestWatchesReturn(t *testing.T) {
 				}
 			})
 		}},
+		{name: "accepted, and mute", want: Fail, took: "29s", says: "c1 had none for 29s", story: func() *story {
+			s := watchesBreak(1, 3, "10.77.0.12").write(create, "node-1", "k", "v", 7, 12, 13)
+			s.last().Collection = "things"
+			for _, id := range []string{"v0", "v2"} {
+				add(s, &s.run.Events, record.Event{Watch: id, Type: record.EventAdded, Key: "k", Value: "v", Revision: "7", Seen: sec(13)})
+			}
+			return s
+		}},
+		{name: "accepted, and nothing to show", want: Pass, story: func() *story {
+			return watchesBreak(1, 3, "10.77.0.12").write(create, "node-1", "k", "v", 7, 57, 58)
+		}},
 		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return watchesBreak(6, 3, "10.77.0.12").change(func(r *record.Run) { r.Harness[12].V.Late = 5 * time.Second })
 		}},
@@ -63,11 +74,31 @@ func TestWatchesReturn(t *testing.T) {
 				}
 			})
 		}},
-		{name: "not spread again", story: func() *story { return watchesBreak(1, 30, "10.77.0.11") }, want: Fail, took: "0 of 30 watches", says: "none of 30"},
+		{name: "not spread again", story: func() *story { return watchesBreak(1, 30, "10.77.0.11") }, want: Fail, took: "0 of 30 watches", says: "0 of 30 that were opened"},
 		{name: "not spread again, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return watchesBreak(1, 30, "10.77.0.11").change(func(r *record.Run) { r.Harness[44].V.Late = time.Second })
 		}},
-		{name: "too few to tell", story: func() *story { return watchesBreak(1, 29, "10.77.0.11") }, want: Inconclusive, says: "which is too few to tell"},
+		{name: "one of many", story: func() *story {
+			return watchesBreak(1, 59, "10.77.0.11").watching("c9", "x", record.WatchOpened, 52, "balancer", "10.77.0.12", "")
+		}, want: Fail, took: "1 of 60 watches", says: "1 of 60 that were opened through the balancer more than 4s"},
+		{name: "one of 30", story: func() *story {
+			return watchesBreak(1, 29, "10.77.0.11").watching("c9", "x", record.WatchOpened, 52, "balancer", "10.77.0.12", "")
+		}, want: Inconclusive, says: "1 of 30 watches"},
+		{name: "a fair share by chance", story: func() *story {
+			s := watchesBreak(1, 26, "10.77.0.11")
+			for i := range 4 {
+				s.watching("c9", fmt.Sprint("x", i), record.WatchOpened, 52, "balancer", "10.77.0.12", "")
+			}
+			return s
+		}, want: Pass, says: "4 of 30 watches"},
+		{name: "those that came early do not make a share", story: func() *story {
+			s := watchesBreak(1, 60, "10.77.0.11")
+			for i := range 20 {
+				s.watching("c9", fmt.Sprint("x", i), record.WatchOpened, 41, "balancer", "10.77.0.12", "")
+			}
+			return s
+		}, want: Fail, says: "0 of 60"},
+		{name: "too few to tell", story: func() *story { return watchesBreak(1, 27, "10.77.0.11") }, want: Inconclusive, says: "which is too few to tell"},
 		{name: "the balancer speaks for itself", story: func() *story { return watchesBreak(1, 30, "10.77.0.99") }, want: Inconclusive, says: "is not known"},
 		{name: "none through the balancer", story: func() *story { return watchesBreak(1, 0, "") }, want: Inconclusive, says: "0 of 0 watches"},
 	})

@@ -246,8 +246,19 @@ func TestWatchesUnderFault(t *testing.T) {
 		{name: "traffic under the fault", want: Pass, story: func() *story {
 			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 1, 12)
 		}},
-		{name: "traffic only before it", want: Inconclusive, says: "0 answered operations came after the loss of node-1 took effect", story: func() *story {
+		{name: "traffic only before it", want: Inconclusive, says: "0 answered operations came while the loss of node-1 lasted (10.000s to 20.000s)", story: func() *story {
 			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 1, 9)
+		}},
+		{name: "traffic only after it", want: Inconclusive, says: "0 answered operations came while the loss", story: func() *story {
+			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 30, 40)
+		}},
+		{name: "traffic after a fault of a moment", want: Pass, story: func() *story {
+			return newStory().fault("loss", "loss", "node-1", "", 10, 11).traffic("node-1", 30, 40)
+		}},
+		{name: "traffic after all nodes were hit", want: Pass, story: func() *story {
+			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 30, 40).change(func(r *record.Run) {
+				r.Faults[0].V.Nodes = []string{"node-2", "node-3"}
+			})
 		}},
 	})
 }

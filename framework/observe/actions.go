@@ -117,14 +117,15 @@ func (e auditEvent) isOf(component string) bool {
 }
 
 // changes tells whether a request can change anything. Reviews are created only to
-// ask the API server something, by instances that stand by as well.
+// ask the API server something, and candidacies for a lease (coordinated leader election)
+// only to be elected, by instances that stand by as well.
 func (e auditEvent) changes() bool {
 	switch e.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 	default:
 		return false
 	}
-	return e.ObjectRef.APIGroup != "authentication.k8s.io" && e.ObjectRef.APIGroup != "authorization.k8s.io"
+	return e.ObjectRef.Resource != "leasecandidates" && e.ObjectRef.APIGroup != "authentication.k8s.io" && e.ObjectRef.APIGroup != "authorization.k8s.io"
 }
 
 // isElection tells whether a request is about the component's own lease. A refused

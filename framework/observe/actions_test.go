@@ -76,6 +76,19 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// TestCandidacy shows that what an instance writes to be elected is not an action.
+func TestCandidacy(t *testing.T) {
+	f := newAuditFilter("node-1", nil, []string{"kube-scheduler"})
+	for resource, want := range map[string]bool{"leasecandidates": false, "leases": true} {
+		entry := fmt.Appendf(nil, `{"stage":"ResponseComplete","verb":"update","user":{"username":"system:kube-scheduler"},
+			"userAgent":"kube-scheduler/v1.37.1 (linux/amd64) kubernetes/abc/leader-election","responseStatus":{"code":200},
+			"objectRef":{"resource":%q,"namespace":"kube-system","name":"node-1_x","apiGroup":"coordination.k8s.io"}}`, resource)
+		if _, got := f.action(entry, func(time.Time) record.Nanos { return 0 }); got != want {
+			t.Errorf("%s: taken for an action: %t", resource, got)
+		}
+	}
+}
+
 // teller is a cluster whose balancer a test sets.
 type teller struct {
 	framework.Cluster

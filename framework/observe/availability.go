@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,13 +185,33 @@ func (p *prober) probe(parent context.Context, n int) {
 		pr.OK = pr.Error == ""
 	} else {
 		a := p.api.Do(ctx, p.request(n))
-		pr.Status, pr.Error, pr.OK = a.Status, a.Problem(), a.Outcome() == record.OK
+		pr.Status, pr.Error, pr.OK, pr.RetryAfter = a.Status, a.Problem(), a.Outcome() == record.OK, a.Refusal()
+		if wait, asked := a.Repeat(); asked {
+			pr.End = p.o.w.Now()
+			pr.Again = p.again(parent, n, wait)
+		}
 	}
-	pr.End = p.o.w.Now()
+	pr.End = cmp.Or(pr.End, p.o.w.Now())
 	if !pr.OK && parent.Err() != nil {
 		return // given up by Stop: it says nothing about the cluster
 	}
 	_ = p.o.w.Append(record.KindProbe, pr)
+}
+
+// again repeats a probe, as the API server asked for; nil where there was no time for it.
+func (p *prober) again(parent context.Context, n int, wait time.Duration) *record.Repetition {
+	if !client.Pause(parent, wait) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(parent, p.timeout)
+	defer cancel()
+	r := record.Repetition{Start: p.o.w.Now()}
+	a := p.api.Do(ctx, p.request(n))
+	r.Status, r.Error, r.OK, r.End = a.Status, a.Problem(), a.Outcome() == record.OK, p.o.w.Now()
+	if !r.OK && parent.Err() != nil {
+		return nil
+	}
+	return &r
 }
 
 func (p *prober) request(n int) client.Request {

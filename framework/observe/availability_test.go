@@ -67,3 +67,62 @@ func TestSkippedProbesLeaveNoHole(t *testing.T) {
 		t.Errorf("the record has %d probes, the last one from %s; none was made any more at %s", len(probes), time.Duration(last), time.Duration(full))
 	}
 }
+
+// TestProbesRepeat shows that a probe is made once more where the API server that refused
+// it asks for that, and only then.
+func TestProbesRepeat(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		header string
+		status int
+		after  int
+		again  bool // the repetition was made
+		ok     bool // and succeeded
+		refuse int32
+	}{
+		{name: "asked to", header: "1", status: http.StatusServiceUnavailable, after: 1, again: true, ok: true, refuse: 1},
+		{name: "asked to with 429", header: "1", status: http.StatusTooManyRequests, after: 1, again: true, ok: true, refuse: 1},
+		{name: "in vain", header: "1", status: http.StatusServiceUnavailable, after: 1, again: true, refuse: 2},
+		{name: "not asked to", status: http.StatusServiceUnavailable, after: client.NoRetryAfter, refuse: 1},
+		{name: "not the server's fault", header: "1", status: http.StatusConflict, after: 1, refuse: 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := apitest.New(t, 1)
+			w, read := recording(t)
+			e := c.Entrances()[0]
+			api, err := client.NewAPI(e.Config, client.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer api.Close()
+			p := &prober{o: &Observers{w: w}, api: api, entrance: e.Name, kind: record.ProbeRead, object: "any", interval: time.Second, timeout: 10 * time.Second}
+			if err := prepareProbes(t.Context(), c.Entrances(), []*prober{p}); err != nil {
+				t.Fatal(err)
+			}
+			var asked atomic.Int32
+			c.Server(0).Hook(func(rw http.ResponseWriter, r *http.Request) bool {
+				if asked.Add(1) > tt.refuse {
+					return false
+				}
+				if tt.header != "" {
+					rw.Header().Set("Retry-After", tt.header)
+				}
+				rw.WriteHeader(tt.status)
+				return true
+			})
+			p.probe(t.Context(), 0)
+			probes := read().Probes
+			if len(probes) != 1 {
+				t.Fatalf("%d probes", len(probes))
+			}
+			got := probes[0].V
+			if got.OK || got.Status != tt.status || got.RetryAfter != tt.after || (got.Again != nil) != tt.again {
+				t.Fatalf("%+v", got)
+			}
+			if tt.again && (got.Again.OK != tt.ok || got.Again.Start < got.End+record.Nanos(time.Second)) {
+				t.Errorf("%+v, again %+v", got, *got.Again)
+			}
+		})
+	}
+}

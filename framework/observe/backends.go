@@ -66,12 +66,12 @@ func (o *Observers) askBalancer(ctx context.Context, reporter framework.BackendR
 	}
 	var all []record.Backend
 	for _, s := range states {
-		all = append(all, record.Backend{Name: s.Name, Address: s.Address, Up: s.Up, Since: o.w.Since(s.Since), Check: client.Shorten(s.Check)})
+		all = append(all, record.Backend{Name: s.Name, Address: s.Address, Up: s.Up, Standby: s.Standby, Since: o.w.Since(s.Since), Check: client.Shorten(s.Check)})
 	}
 	return all, nil
 }
 
 // backendChanged leaves out the wording of checks.
 func backendChanged(a, b record.Backend) bool {
-	return a.Up != b.Up || a.Address != b.Address || time.Duration(b.Since-a.Since).Abs() > sinceJitter
+	return a.Up != b.Up || a.Standby != b.Standby || a.Address != b.Address || time.Duration(b.Since-a.Since).Abs() > sinceJitter
 }

@@ -6,6 +6,9 @@ type Backend struct {
 	Name    string `json:"name"` // mostly a node's
 	Address string `json:"address,omitempty"`
 	Up      bool   `json:"up"`
+	// Standby says that it is not up by design: another one has the address that moves,
+	// and this one is there to take it over.
+	Standby bool `json:"standby,omitempty"`
 	// Since is when Up last changed, by the balancer's own word.
 	Since Nanos `json:"since,omitempty"`
 	// Check is the outcome of the balancer's last check, in its own words.

@@ -32,4 +32,19 @@ type Probe struct {
 	OK       bool      `json:"ok"`
 	Status   int       `json:"status,omitempty"` // HTTP status, 0 without an answer
 	Error    string    `json:"error,omitempty"`
+	// RetryAfter is for how many seconds the API server that refused the request asked to
+	// wait before it is repeated; -1 where it did not ask for that, 0 where that is not
+	// known, as in records of before it was kept.
+	RetryAfter int `json:"retryAfter,omitempty"`
+	// Again is that repetition, the first and only one.
+	Again *Repetition `json:"again,omitempty"`
+}
+
+// Repetition is a request that was made once more since the API server asked for that.
+type Repetition struct {
+	Start  Nanos  `json:"start"`
+	End    Nanos  `json:"end"`
+	OK     bool   `json:"ok"`
+	Status int    `json:"status,omitempty"`
+	Error  string `json:"error,omitempty"`
 }

@@ -65,6 +65,9 @@ type Meta struct {
 	// Settings are the durations for bounds, in nanoseconds, by the
 	// catalogue's symbols (L, R, P, T, I, E, H, M).
 	Settings map[string]time.Duration `json:"settings"`
+	// Elections are the durations of each elected component's own election by symbol (L,
+	// R, P), where they are known; Settings has the longest of each.
+	Elections map[string]map[string]time.Duration `json:"elections,omitempty"`
 	// Checks are what the record is to be judged by.
 	Checks []Check `json:"checks"`
 }
@@ -105,6 +108,15 @@ const (
 	Unknown Outcome = "unknown" // may or may not have taken effect
 )
 
+// Refusal is what a refused write says of the state of its key.
+type Refusal string
+
+const (
+	RefusedAbsent  Refusal = "absent"  // the key was not there
+	RefusedPresent Refusal = "present" // the key was there
+	RefusedVersion Refusal = "version" // the key was not there in the version compared with
+)
+
 // OpType says what an operation does.
 type OpType string
 
@@ -116,6 +128,9 @@ const (
 	OpDelete OpType = "delete" // compare-and-swap where it has an Expect
 	OpPut    OpType = "put"    // etcd only: there afterwards in any case
 )
+
+// OtherObject is what the value of a read begins with that returned another object.
+const OtherObject = "another object: "
 
 // Op is one operation of a client, on one key.
 type Op struct {
@@ -135,7 +150,8 @@ type Op struct {
 	// Transaction is common to the operations of one etcd transaction, which
 	// took effect together or not at all.
 	Transaction string `json:"transaction,omitempty"`
-	// Value is what was written, or what a read returned; empty for absent.
+	// Value is what was written, or what a read returned; empty for absent. It begins with
+	// OtherObject where a read returned another object than the one that was asked for.
 	Value string `json:"value,omitempty"`
 	// Found tells whether a read found the key.
 	Found bool `json:"found,omitempty"`
@@ -143,13 +159,23 @@ type Op struct {
 	Expect string `json:"expect,omitempty"`
 	// Revision is the resourceVersion or etcd revision that came back.
 	Revision string `json:"revision,omitempty"`
-	Call     Nanos  `json:"call"`
-	Return   Nanos  `json:"return"` // for Unknown: when the client gave up
+	// Header is the revision of etcd's whole store with which the answer to a read, or
+	// to a transaction whose condition was not met, came: what the answer says is the
+	// state of that revision. Empty in records from before it was kept.
+	Header string `json:"header,omitempty"`
+	Call   Nanos  `json:"call"`
+	Return Nanos  `json:"return"` // for Unknown: when the client gave up
 	// Address is that of the server that the client had in the end, host and port,
 	// where it chooses one itself.
 	Address string  `json:"address,omitempty"`
 	Outcome Outcome `json:"outcome"`
 	Error   string  `json:"error,omitempty"`
+	// RetryAfter is as in Probe.
+	RetryAfter int `json:"retryAfter,omitempty"`
+	// Refusal is what the server said of the key when it refused the write; empty where
+	// it said nothing of it, where it may have lost against its own repetition (a patch),
+	// and in records from before it was kept.
+	Refusal Refusal `json:"refusal,omitempty"`
 	// Purpose marks operations that are not part of the general traffic but
 	// made for a check: "cross-read", "cross-member", "stale-read",
 	// "minority-write", "moving-read", "ready" (key "/readyz"), "version" (key: a component),
@@ -278,9 +304,13 @@ type Fault struct {
 	Missing string `json:"missing,omitempty"`
 }
 
+// SteadyApplication is the phase of a Steady that says that the application of the traffic
+// did not come up before any fault. There is none where it did.
+const SteadyApplication = "application"
+
 // Steady is the outcome of one steady-state check.
 type Steady struct {
-	Phase string `json:"phase"` // "before" or "after"
+	Phase string `json:"phase"` // "before", "after" or SteadyApplication
 	OK    bool   `json:"ok"`
 	// Took is the time from the start of the check until the state held.
 	Took     time.Duration `json:"took"`

@@ -24,7 +24,7 @@ const (
 	listWatchPause = 50 * time.Millisecond
 	// spreadWatches is how many watches SpreadWatch opens for each API server, and
 	// spreadLife how long each may take.
-	spreadWatches = 10
+	spreadWatches = 15
 	spreadLife    = 3 * time.Second
 )
 
@@ -173,7 +173,7 @@ func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(contex
 	}
 }
 
-// SpreadWatch opens ten watches for each API server through every entrance that
+// SpreadWatch opens fifteen watches for each API server through every entrance that
 // leads to several of them, all at once and on connections of their own, for 3 s, so
 // that the record shows where new watches are led.
 func (t *Traffic) SpreadWatch(ctx context.Context) error {

@@ -1,11 +1,14 @@
 package workload
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,8 +35,6 @@ const (
 
 	stillReplicas = 3
 	batchReplicas = 2
-	// deployLimit is how long the application may take to run at first.
-	deployLimit = 60 * time.Second
 	// Real nodes take seconds for a pod, and would fall behind further and further. So
 	// nothing is changed while podsAhead pods are on their way on them, in or out, and for
 	// as long again, or while batchesAhead batches are; but for once in patience, since
@@ -91,7 +92,7 @@ func (t *Traffic) Application() map[string]string {
 
 func (p *application) start() error {
 	all := p.t.cfg.Cluster.Entrances()
-	setup, cancel := context.WithTimeout(p.t.ctx, deployLimit)
+	setup, cancel := context.WithTimeout(p.t.ctx, setupLimit)
 	defer cancel()
 	if err := EnsureNamespace(setup, all, ApplicationNamespace); err != nil {
 		return err
@@ -99,7 +100,15 @@ func (p *application) start() error {
 	if err := p.watch(all); err != nil {
 		return err
 	}
-	if err := p.deploy(setup, all[0]); err != nil {
+	limited, cancel := context.WithTimeout(p.t.ctx, p.settings.StartLimit)
+	defer cancel()
+	if err := p.deploy(limited, all[0]); err != nil {
+		p.end()
+		p.watching.Wait()
+		if c, problem := p.operator(all[0], "deployer"); problem == nil {
+			p.takeDown(p.t.ctx, []*operator{c})
+			c.close()
+		}
 		return err
 	}
 	for _, client := range []struct {
@@ -161,8 +170,19 @@ func (p *application) operator(e framework.Entrance, name string) (*operator, er
 	return &operator{component: &component{registers: r, values: newValues(p.t.random(), name, 0), owner: p.t.suffix}}, nil
 }
 
+// ApplicationError is the error of Start if the application of the profile "application"
+// did not come up in time.
+type ApplicationError struct {
+	Limit time.Duration
+	Lacks string // what was missing at last
+}
+
+func (e *ApplicationError) Error() string {
+	return fmt.Sprintf("the application does not run after %s: %s", e.Limit, e.Lacks)
+}
+
 // deploy makes the parts of the application and waits until all of it runs: on a
-// cluster where it does not, nothing could be told later.
+// cluster where it does not, nothing could be told later. What it made is left behind.
 func (p *application) deploy(ctx context.Context, e framework.Entrance) error {
 	c, err := p.operator(e, "deployer")
 	if err != nil {
@@ -180,7 +200,7 @@ func (p *application) deploy(ctx context.Context, e framework.Entrance) error {
 			}
 			return there(c.makeDeployment(ctx, p.name(part), replicas, servedParts[part]))
 		}) {
-			return fmt.Errorf("deploying %s of the application through %s: %w", part, e.Name, context.Cause(ctx))
+			return p.notRunning(ctx, fmt.Sprintf("%s could not be created through %s", part, e.Name))
 		}
 	}
 	lacks := []string{}
@@ -188,9 +208,18 @@ func (p *application) deploy(ctx context.Context, e framework.Entrance) error {
 		lacks = p.lacking()
 		return len(lacks) == 0 && len(p.of(record.ObjectPod, p.name(stillPart))) == stillReplicas
 	}) {
-		return fmt.Errorf("the application does not run: %v: %w", lacks, context.Cause(ctx))
+		return p.notRunning(ctx, cmp.Or(strings.Join(lacks, "; "), "not all of its pods were seen"))
 	}
 	return nil
+}
+
+// notRunning returns the error of a deployment that ended with ctx: an ApplicationError if
+// its time was over.
+func (p *application) notRunning(ctx context.Context, lacks string) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("deploying the application: %w", cause)
+	}
+	return &ApplicationError{p.settings.StartLimit, lacks}
 }
 
 // there tells whether an object is there after its creation.

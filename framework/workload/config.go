@@ -18,20 +18,22 @@ const (
 	ProfileKubernetes = "kubernetes"
 	ProfileEtcd       = "etcd"
 	ProfileWork       = "work"
+	ProfileSet        = "set"
+	ProfileContests   = "contests"
 	// ProfileApplication needs worker nodes, which may be simulated.
 	ProfileApplication = "application"
 )
 
 // ProfileNames returns all profiles.
 func ProfileNames() []string {
-	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileKubernetes, ProfileEtcd, ProfileWork, ProfileApplication}
+	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileSet, ProfileContests, ProfileKubernetes, ProfileEtcd, ProfileWork, ProfileApplication}
 }
 
 // DefaultProfiles returns those of a Config that names none. On three nodes they
-// make about 50 requests per second, which leaves two processors room for three
+// make about 60 requests per second, which leaves two processors room for three
 // clusters.
 func DefaultProfiles() []string {
-	return []string{ProfileRegisters, ProfileLists, ProfileWatches}
+	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileSet, ProfileContests}
 }
 
 // Config describes the general traffic. The zero value of each field but
@@ -51,6 +53,8 @@ type Config struct {
 	Registers   RegisterSettings
 	Lists       ListSettings
 	Watches     WatchSettings
+	Set         SetSettings
+	Contests    ContestSettings
 	Kubernetes  KubernetesSettings
 	Etcd        EtcdSettings
 	Work        WorkSettings
@@ -85,6 +89,17 @@ type WatchSettings struct {
 	Lifetime time.Duration `yaml:"lifetime"`
 }
 
+// SetSettings are those of the profile "set".
+type SetSettings struct {
+	ClientsPerEntrance int           `yaml:"clientsPerEntrance"` // 1 where 0
+	Interval           time.Duration `yaml:"interval"`           // 1 s where 0
+}
+
+// ContestSettings are those of the profile "contests".
+type ContestSettings struct {
+	Interval time.Duration `yaml:"interval"` // 700 ms where 0
+}
+
 // KubernetesSettings are those of the profile "kubernetes".
 type KubernetesSettings struct {
 	ClientsPerEntrance int           `yaml:"clientsPerEntrance"` // 1 where 0
@@ -116,6 +131,8 @@ type ApplicationSettings struct {
 	// pods that stand alone, 1 s where 0.
 	BatchInterval time.Duration `yaml:"batchInterval"`
 	PodInterval   time.Duration `yaml:"podInterval"`
+	// StartLimit is how long the application may take to run at first, 60 s where 0.
+	StartLimit time.Duration `yaml:"startLimit"`
 }
 
 // maxValueSize is what etcd takes in one request by default, less the rest of
@@ -150,6 +167,7 @@ func (c Config) Validate() []Problem {
 	}
 	for name, set := range map[string]bool{
 		ProfileRegisters: c.Registers != RegisterSettings{}, ProfileLists: c.Lists != ListSettings{}, ProfileWatches: c.Watches != WatchSettings{},
+		ProfileSet: c.Set != SetSettings{}, ProfileContests: c.Contests != ContestSettings{},
 		ProfileKubernetes: c.Kubernetes != KubernetesSettings{}, ProfileEtcd: c.Etcd != EtcdSettings{},
 		ProfileWork: c.Work != WorkSettings{}, ProfileApplication: c.Application != ApplicationSettings{},
 	} {
@@ -163,12 +181,14 @@ func (c Config) Validate() []Problem {
 		"registers.interval": int64(c.Registers.Interval), "registers.valueSize": int64(c.Registers.ValueSize),
 		"lists.clientsPerEntrance": int64(c.Lists.ClientsPerEntrance), "lists.interval": int64(c.Lists.Interval), "lists.limit": int64(c.Lists.Limit),
 		"watches.clientsPerEntrance": int64(c.Watches.ClientsPerEntrance), "watches.lifetime": int64(c.Watches.Lifetime),
+		"set.clientsPerEntrance": int64(c.Set.ClientsPerEntrance), "set.interval": int64(c.Set.Interval), "contests.interval": int64(c.Contests.Interval),
 		"kubernetes.clientsPerEntrance": int64(c.Kubernetes.ClientsPerEntrance), "kubernetes.interval": int64(c.Kubernetes.Interval),
 		"etcd.clientsPerMember": int64(c.Etcd.ClientsPerMember), "etcd.keys": int64(c.Etcd.Keys), "etcd.interval": int64(c.Etcd.Interval),
 		"etcd.valueSize": int64(c.Etcd.ValueSize), "etcd.watches": int64(c.Etcd.Watches), "etcd.lifetime": int64(c.Etcd.Lifetime),
 		"work.clientsPerEntrance": int64(c.Work.ClientsPerEntrance), "work.interval": int64(c.Work.Interval),
 		"application.replicas": int64(c.Application.Replicas), "application.interval": int64(c.Application.Interval),
 		"application.batchInterval": int64(c.Application.BatchInterval), "application.podInterval": int64(c.Application.PodInterval),
+		"application.startLimit": int64(c.Application.StartLimit),
 	} {
 		if n < 0 {
 			add(path, "must not be negative")
@@ -206,6 +226,9 @@ func (c Config) withDefaults() Config {
 	or(&c.Lists.Limit, 2)
 	or(&c.Watches.ClientsPerEntrance, 2)
 	or(&c.Watches.Lifetime, 6*time.Second)
+	or(&c.Set.ClientsPerEntrance, 1)
+	or(&c.Set.Interval, time.Second)
+	or(&c.Contests.Interval, 700*time.Millisecond)
 	or(&c.Kubernetes.ClientsPerEntrance, 1)
 	or(&c.Kubernetes.Interval, 200*time.Millisecond)
 	or(&c.Etcd.ClientsPerMember, 2)
@@ -219,6 +242,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Application.Interval, 3*time.Second)
 	or(&c.Application.BatchInterval, 4*time.Second)
 	or(&c.Application.PodInterval, time.Second)
+	or(&c.Application.StartLimit, 60*time.Second)
 	return c
 }
 

@@ -12,7 +12,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"default":        {Config{}, "", ""},
 		"all":            {Config{Profiles: ProfileNames(), Etcd: EtcdSettings{Keys: 1}}, "", ""},
-		"unknown":        {Config{Profiles: []string{"registers", "noise"}}, "profiles[1]", "allowed: registers, lists, watches, kubernetes, etcd, work, application"},
+		"unknown":        {Config{Profiles: []string{"registers", "noise"}}, "profiles[1]", "allowed: registers, lists, watches, set, contests, kubernetes, etcd, work, application"},
 		"twice":          {Config{Profiles: []string{"etcd", "etcd"}}, "profiles[1]", "named twice"},
 		"lists of none":  {Config{Profiles: []string{"lists"}}, "profiles[0]", "name the profile registers too"},
 		"without effect": {Config{Etcd: EtcdSettings{Keys: 1}}, "etcd", "the profiles are registers, lists, watches"},

@@ -72,12 +72,13 @@ func (p *etcdTraffic) start() error {
 }
 
 // finish does for the keys in etcd what the other profiles do for the registers:
-// last writes, last reads, last lists, and the watches' time to show them. Then it
-// deletes the keys.
+// reads of what the traffic left, last writes, last reads, last lists, and the watches'
+// time to show them. Then it deletes the keys.
 func (p *etcdTraffic) finish(ctx context.Context) {
 	defer closeAll(p.members)
 	members := p.members[:len(p.members)/p.settings.ClientsPerMember]
 	ends, tries := map[string]end{}, 0
+	p.finalReads(ctx, members)
 	limited, cancel := context.WithTimeout(ctx, p.t.final/3)
 	defer cancel()
 	for _, key := range p.of.keys {
@@ -92,11 +93,24 @@ func (p *etcdTraffic) finish(ctx context.Context) {
 		})
 	}
 	p.of.close(ends)
+	p.finalReads(ctx, members)
+	p.watches.finish(ctx)
+	for _, key := range p.of.keys {
+		tryUntil(ctx, func() bool {
+			m := members[tries%len(members)]
+			tries++
+			return m.delete(ctx, "cleanup", key).Outcome != record.Unknown
+		})
+	}
+}
+
+// finalReads reads and lists the keys through each member.
+func (p *etcdTraffic) finalReads(ctx context.Context, members []*member) {
+	limited, cancel := context.WithTimeout(ctx, p.t.final/3)
+	defer cancel()
 	var all sync.WaitGroup
 	for _, m := range members {
 		all.Go(func() {
-			limited, cancel := context.WithTimeout(ctx, p.t.final/3)
-			defer cancel()
 			for _, key := range p.of.keys {
 				tryUntil(limited, func() bool { return m.get(limited, "final-read", key, true, stepTimeout).Outcome == record.OK })
 			}
@@ -106,14 +120,6 @@ func (p *etcdTraffic) finish(ctx context.Context) {
 		})
 	}
 	all.Wait()
-	p.watches.finish(ctx)
-	for _, key := range p.of.keys {
-		tryUntil(ctx, func() bool {
-			m := members[tries%len(members)]
-			tries++
-			return m.delete(ctx, "cleanup", key).Outcome != record.Unknown
-		})
-	}
 }
 
 // etcdClient is one client of the profile.
@@ -271,6 +277,12 @@ func (m *member) transact(ctx context.Context, ops []record.Op, conditions []cli
 		case op.Outcome != record.OK:
 		case !res.Succeeded:
 			op.Outcome, op.Error = record.Refused, "the condition was not met"
+			op.Header = strconv.FormatInt(res.Header.Revision, 10)
+			if len(ops) == 1 && op.Type == record.OpCreate {
+				op.Refusal = record.RefusedPresent
+			} else if len(ops) == 1 {
+				op.Refusal = record.RefusedVersion
+			}
 		default:
 			op.Revision = strconv.FormatInt(res.Header.Revision, 10)
 		}
@@ -290,7 +302,8 @@ func (m *member) delete(ctx context.Context, purpose, key string) record.Op {
 		return err
 	})
 	if absent {
-		op.Outcome, op.Revision, op.Error = record.Refused, "", "there is no such key"
+		op.Outcome, op.Header, op.Revision, op.Error = record.Refused, op.Revision, "", "there is no such key"
+		op.Refusal = record.RefusedAbsent
 	}
 	m.keep(op)
 	return op

@@ -72,7 +72,7 @@ func TestEtcd(t *testing.T) {
 			t.Errorf("only %d of %s: %v", counts[sort], sort, counts)
 		}
 	}
-	if counts["put okfinal-write"] != 6 || counts["get okfinal-read"] != 18 || counts["delete okcleanup"] != 6 {
+	if counts["put okfinal-write"] != 6 || counts["get okfinal-read"] != 36 || counts["delete okcleanup"] != 6 {
 		t.Errorf("at the end: %v", counts)
 	}
 	if len(transactions) < 5 {

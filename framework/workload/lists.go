@@ -15,22 +15,26 @@ type lists struct {
 	settings ListSettings
 }
 
+// matches are the semantics of resourceVersion that lists are asked for in.
+var matches = []record.ListMatch{record.MatchUnset, record.MatchAny, record.MatchNotOlderThan, record.MatchExact}
+
 func (p lists) start() error {
 	return p.t.perEntrance(ProfileLists, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, _ int) {
-		p.t.loop(random, p.settings.Interval, func(ctx context.Context) { r.list(ctx, p.choose(r.of, random)) })
+		// Each of them whole, and each paged.
+		kinds := newDeck(random, 0, 1, 2, 3, 4, 5, 6, 7)
+		p.t.loop(random, p.settings.Interval, func(ctx context.Context) { r.list(ctx, p.choose(kinds.deal(), r.of, random)) })
 	})
 }
 
 // choose makes up a list. The versions asked for are some that any client of the
 // collection has seen lately, through whichever entrance, so that an API server
 // which lags behind is asked for what it may not have yet.
-func (p lists) choose(c *collection, random *rand.Rand) listing {
-	all := []record.ListMatch{record.MatchUnset, record.MatchAny, record.MatchNotOlderThan, record.MatchExact}
-	q := listing{match: all[random.IntN(len(all))]}
+func (p lists) choose(kind int, c *collection, random *rand.Rand) listing {
+	q := listing{match: matches[kind%len(matches)]}
 	if random.IntN(4) == 0 {
 		q.group = groups[random.IntN(len(groups))]
 	}
-	if random.IntN(2) == 0 {
+	if kind >= len(matches) {
 		q.limit = p.settings.Limit
 		q.pause = time.Duration(random.Int64N(int64(50 * time.Millisecond)))
 	}

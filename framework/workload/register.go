@@ -91,6 +91,9 @@ func (r *registers) get(ctx context.Context, key string) record.Op {
 		if cm, ok := r.object(op, a); ok {
 			i := cm.item()
 			op.Found, op.Value, op.Group, op.Revision = true, i.Value, i.Group, i.Revision
+		} else if cm.Metadata.Name != "" && cm.Metadata.Name != key {
+			// An API server has answered, and with something that was not asked for.
+			op.Outcome, op.Error, op.Found, op.Value = record.OK, "", true, record.OtherObject+cm.Metadata.Name
 		}
 	})
 }
@@ -167,10 +170,13 @@ func (r *registers) do(ctx context.Context, op record.Op, req client.Request, re
 	op.Call = r.w.Now()
 	a := r.api.Do(ctx, req)
 	op.Return = r.w.Now()
-	op.Outcome = a.Outcome()
+	op.Outcome, op.RetryAfter = a.Outcome(), a.Refusal()
 	read(&op, a)
 	if op.Outcome != record.OK && op.Error == "" {
 		op.Error = a.Problem()
+	}
+	if op.Outcome == record.Refused {
+		op.Refusal = refusal(op, a)
 	}
 	_ = r.w.Append(record.KindOp, op)
 	if r.of != nil {
@@ -179,19 +185,32 @@ func (r *registers) do(ctx context.Context, op record.Op, req client.Request, re
 	return op
 }
 
-// object reads a ConfigMap from an answer. A success without one is of unknown
-// outcome: something other than an API server has spoken.
+// refusal returns what an answer says of a register that it refuses to write.
+func refusal(op record.Op, a client.Answer) record.Refusal {
+	r := a.RefusedSince("configmaps", op.Key)
+	if r == record.RefusedVersion && op.Expect == "" {
+		return ""
+	}
+	return r
+}
+
+// object reads a ConfigMap from an answer. A success without the one that the operation is
+// about is of unknown outcome; another one is returned as well.
 func (r *registers) object(op *record.Op, a client.Answer) (configMap, bool) {
 	if a.Outcome() != record.OK {
 		return configMap{}, false
 	}
 	var cm configMap
-	if err := json.Unmarshal(a.Body, &cm); err != nil || cm.Kind != "ConfigMap" || cm.Metadata.Name != op.Key || cm.Metadata.ResourceVersion == "" {
+	err := json.Unmarshal(a.Body, &cm)
+	whole := err == nil && cm.Kind == "ConfigMap" && cm.Metadata.ResourceVersion != ""
+	if !whole || cm.Metadata.Name != op.Key {
 		op.Outcome = record.Unknown
 		op.Error = client.Shorten(fmt.Sprintf("status %d, but no ConfigMap %s: %s", a.Status, op.Key, a.Body))
+	}
+	if !whole {
 		return configMap{}, false
 	}
-	return cm, true
+	return cm, cm.Metadata.Name == op.Key
 }
 
 func (r *registers) path(key string) string {

@@ -178,11 +178,15 @@ func (m *member) get(ctx context.Context, purpose, key string, linearizable bool
 	}
 	return m.do(ctx, op, timeout, func(ctx context.Context, op *record.Op) error {
 		res, err := m.Get(ctx, key, opts...)
-		if err == nil && len(res.Kvs) > 0 {
+		if err != nil {
+			return err
+		}
+		op.Header = strconv.FormatInt(res.Header.Revision, 10)
+		if len(res.Kvs) > 0 {
 			kv := res.Kvs[0]
 			op.Found, op.Value, op.Revision = true, valueOf(string(kv.Value)), strconv.FormatInt(kv.ModRevision, 10)
 		}
-		return err
+		return nil
 	})
 }
 

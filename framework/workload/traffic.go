@@ -110,6 +110,10 @@ func (t *Traffic) profile(name string) profile {
 		return lists{t, t.cfg.Lists}
 	case ProfileWatches:
 		return newWatches(t)
+	case ProfileSet:
+		return newSet(t)
+	case ProfileContests:
+		return newContests(t)
 	case ProfileKubernetes:
 		return kubernetes{t, t.cfg.Kubernetes}
 	case ProfileWork:
@@ -124,10 +128,10 @@ func (t *Traffic) profile(name string) profile {
 func (t *Traffic) Err() error { return t.w.Err() }
 
 // Stop lets every operation under way end. Then, with 15 s at most for each
-// step, it writes every register once more (purpose "final-write"), reads and
-// lists them through each API server (purpose "final-read"), and waits until every
-// watch has shown these writes, so that a lost last event can be told. Calling it
-// again waits for the same.
+// step, it reads every register as the traffic left it (purpose "final-read"), writes it
+// once more (purpose "final-write"), reads and lists them and the set through each API
+// server (purpose "final-read"), and waits until every watch has shown these writes, so
+// that a lost last event can be told. Calling it again waits for the same.
 func (t *Traffic) Stop() {
 	t.once.Do(func() {
 		close(t.stop)

@@ -135,8 +135,8 @@ func TestTraffic(t *testing.T) {
 		}
 	}
 	for _, e := range c.Entrances() {
-		if final[e.Name] != 5 {
-			t.Errorf("%d final reads through %s, want 5", final[e.Name], e.Name)
+		if final[e.Name] != 10 { // five before the final writes, five after
+			t.Errorf("%d final reads through %s, want 10", final[e.Name], e.Name)
 		}
 	}
 	if len(written) != 5 {
@@ -248,7 +248,11 @@ func TestRegister(t *testing.T) {
 			_, _ = w.Write([]byte(answer))
 			return true
 		})
-		wantOp(name, r.get(ctx, "k"), record.Unknown, false, "")
+		if name == "another object" {
+			wantOp(name, r.get(ctx, "k"), record.OK, true, record.OtherObject+"other")
+		} else {
+			wantOp(name, r.get(ctx, "k"), record.Unknown, false, "")
+		}
 		wantOp(name, r.create(ctx, "k", content{value: "x"}), record.Unknown, false, "")
 		wantOp(name, r.delete(ctx, "k", ""), record.Unknown, false, "")
 	}

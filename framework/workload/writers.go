@@ -25,12 +25,18 @@ func (p writers) start() error {
 	})
 }
 
-// finish writes every register once more, so that whatever a watch lost before
-// shows, and reads them all through each API server.
+// finish reads every register through each API server, as the traffic left it: the last
+// writes hide what was lost before. Then it writes every register once more, so that
+// whatever a watch lost before shows, and reads them all again.
 func (p writers) finish(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, p.t.final/3)
-	p.finalWrites(limited)
-	cancel()
+	for _, do := range []func(context.Context){p.finalReads, p.finalWrites, p.finalReads} {
+		limited, cancel := context.WithTimeout(ctx, p.t.final/3)
+		do(limited)
+		cancel()
+	}
+}
+
+func (p writers) finalReads(ctx context.Context) {
 	p.t.finally(ctx, func(ctx context.Context, r *registers) {
 		for _, key := range p.t.registers.keys {
 			tryUntil(ctx, func() bool { return r.get(ctx, key).Outcome == record.OK })
@@ -66,12 +72,12 @@ func (p writers) finalWrites(ctx context.Context) {
 				tries++
 				value := content{value: fmt.Sprintf("final-%d-%d", i, tries), group: group}
 				op := r.get(ctx, key)
-				if op.Outcome == record.OK && op.Found {
+				if op.Outcome == record.OK && op.Found && op.Revision != "" {
 					op = r.update(ctx, key, value, op.Revision)
-				} else if op.Outcome == record.OK {
+				} else if op.Outcome == record.OK && !op.Found {
 					op = r.create(ctx, key, value)
 				}
-				if op.Outcome != record.OK {
+				if op.Outcome != record.OK || op.Type == record.OpGet {
 					return false
 				}
 				mu.Lock()
@@ -164,7 +170,7 @@ func (c *writer) act(ctx context.Context) {
 func (c *writer) read(ctx context.Context, key string) (op record.Op, ok bool) {
 	op = c.get(ctx, key)
 	c.learn(op)
-	return op, op.Outcome == record.OK
+	return op, op.Outcome == record.OK && (!op.Found || op.Revision != "")
 }
 
 func (c *writer) learn(op record.Op) {

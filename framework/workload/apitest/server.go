@@ -229,7 +229,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		path += "/" + meta(body)["name"].(string)
 		if c.objects[path] != nil {
-			Fail(w, 409, "AlreadyExists", path)
+			refuse(w, 409, "AlreadyExists", path)
 			return
 		}
 		c.put(path, body)
@@ -238,7 +238,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if old == nil {
 			missing(w, path)
 		} else if v := meta(body)["resourceVersion"]; v != nil && v != meta(old)["resourceVersion"] {
-			Fail(w, 409, "Conflict", path)
+			refuse(w, 409, "Conflict", path)
 		} else {
 			c.put(path, body)
 			answer(w, 200, body)
@@ -262,7 +262,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if p, ok := body["preconditions"].(map[string]any); ok && p["resourceVersion"] != meta(old)["resourceVersion"] {
-			Fail(w, 409, "Conflict", path)
+			refuse(w, 409, "Conflict", path)
 			return
 		}
 		delete(c.objects, path)
@@ -271,10 +271,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func missing(w http.ResponseWriter, path string) {
+func missing(w http.ResponseWriter, path string) { refuse(w, 404, "NotFound", path) }
+
+// refuse answers with a metav1.Status that names the object.
+func refuse(w http.ResponseWriter, code int, reason, path string) {
 	parts := strings.Split(path, "/")
-	answer(w, 404, map[string]any{
-		"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404,
+	answer(w, code, map[string]any{
+		"kind": "Status", "status": "Failure", "reason": reason, "code": code,
 		"details": map[string]any{"kind": parts[len(parts)-2], "name": parts[len(parts)-1]},
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -67,8 +68,39 @@ type Answer struct {
 	// Sent tells whether the request may have left this machine. It is false
 	// only if no connection was ever there to send it on.
 	Sent bool
+	// RetryAfter is for how many seconds the server asks to wait before the request is
+	// repeated; NoRetryAfter if it does not ask for that.
+	RetryAfter int
 	// Err says why there is no (whole) answer.
 	Err error
+}
+
+// NoRetryAfter is the RetryAfter of an answer that does not ask for a repetition.
+const NoRetryAfter = -1
+
+// Repeat returns how long to wait before the request is repeated, and whether the server
+// asks for that. As for client-go, it does with Retry-After and a status of 429 or 500 and
+// above (k8s.io/client-go/rest/with_retry.go).
+func (a Answer) Repeat() (wait time.Duration, asked bool) {
+	asked = a.Err == nil && a.RetryAfter > 0 && (a.Status == http.StatusTooManyRequests || a.Status >= http.StatusInternalServerError)
+	return time.Duration(a.RetryAfter) * time.Second, asked
+}
+
+// Refusal returns what a record keeps of RetryAfter: 0 unless the server refused the
+// request.
+func (a Answer) Refusal() int {
+	if a.Err != nil || a.Status < http.StatusBadRequest {
+		return 0
+	}
+	return a.RetryAfter
+}
+
+// retryAfter reads the header, as far as it gives seconds.
+func retryAfter(h http.Header) int {
+	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
+		return n
+	}
+	return NoRetryAfter
 }
 
 // dialTimeout leaves time for a first packet that is lost, and is sent again after 1 s
@@ -154,7 +186,7 @@ func (a *API) Do(ctx context.Context, r Request) Answer {
 	case len(body) > maxBody:
 		err = fmt.Errorf("%s %s: status %d with more than %d MiB", r.Method, a.url(r), res.StatusCode, maxBody>>20)
 	}
-	return Answer{Status: res.StatusCode, Body: body, Sent: true, Err: err}
+	return Answer{Status: res.StatusCode, Body: body, Sent: true, RetryAfter: retryAfter(res.Header), Err: err}
 }
 
 // Streamed is the body of an answer that still comes in.

@@ -84,8 +84,31 @@ func (a Answer) Outcome() record.Outcome {
 // that resource and name is not there. Other answers with status 404 exist: of
 // a path that is not served yet, or of a namespace.
 func (a Answer) Absent(resource, name string) bool {
+	return a.RefusedSince(resource, name) == record.RefusedAbsent
+}
+
+// RefusedSince returns what a refusal says of the object of that resource and name, empty where
+// it says nothing of it (it may be that of a namespace). An API server answers an update,
+// or a deletion with a precondition, with Conflict only after it has compared with the
+// newest state of etcd, and a create with AlreadyExists, and an update, patch or deletion
+// with NotFound, only after a transaction or a quorum read of etcd
+// (k8s.io/apiserver/pkg/storage/etcd3: Create, GuaranteedUpdate, Delete). A patch is
+// different: the server repeats it while other clients change the object
+// (MaxRetryWhenPatchConflicts), so its last Conflict is of no version that the client named.
+func (a Answer) RefusedSince(resource, name string) record.Refusal {
 	s, ok := a.status()
-	return ok && a.Status == http.StatusNotFound && s.Reason == "NotFound" && s.Details.Kind == resource && s.Details.Name == name
+	if !ok || s.Status != "Failure" || s.Details.Kind != resource || s.Details.Name != name {
+		return ""
+	}
+	switch {
+	case a.Status == http.StatusNotFound && s.Reason == "NotFound":
+		return record.RefusedAbsent
+	case a.Status == http.StatusConflict && s.Reason == "AlreadyExists":
+		return record.RefusedPresent
+	case a.Status == http.StatusConflict && s.Reason == "Conflict":
+		return record.RefusedVersion
+	}
+	return ""
 }
 
 // Done tells whether the answer is the metav1.Status of a success, which is

@@ -90,6 +90,31 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
+func TestRefusedSince(t *testing.T) {
+	of := func(code int, reason, kind, name string) Answer {
+		return Answer{Sent: true, Status: code, Body: fmt.Appendf(nil, `{"kind":"Status","status":"Failure","reason":%q,"details":{"kind":%q,"name":%q},"code":%d}`, reason, kind, name, code)}
+	}
+	for _, tc := range []struct {
+		name string
+		a    Answer
+		want record.Refusal
+	}{
+		{"not found", of(404, "NotFound", "configmaps", "a"), record.RefusedAbsent},
+		{"there already", of(409, "AlreadyExists", "configmaps", "a"), record.RefusedPresent},
+		{"another version", of(409, "Conflict", "configmaps", "a"), record.RefusedVersion},
+		{"of the namespace", of(404, "NotFound", "namespaces", "a"), ""},
+		{"of another object", of(409, "Conflict", "configmaps", "b"), ""},
+		{"of a quota", of(409, "Conflict", "resourcequotas", "a"), ""},
+		{"for another reason", of(403, "Forbidden", "configmaps", "a"), ""},
+		{"a reason of another status", of(500, "Conflict", "configmaps", "a"), ""},
+		{"of a path", Answer{Sent: true, Status: 404, Body: []byte("404 page not found")}, ""},
+	} {
+		if got := tc.a.RefusedSince("configmaps", "a"); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
 func TestEtcdOutcome(t *testing.T) {
 	for _, tc := range []struct {
 		name string

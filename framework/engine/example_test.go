@@ -1,0 +1,39 @@
+package engine_test
+
+import (
+	"fmt"
+
+	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// quake stands for a fault of one's own.
+type quake struct{ fault.Fault }
+
+func (quake) Name() string   { return "quake" }
+func (quake) Doc() fault.Doc { return fault.Doc{Params: map[string]string{"magnitude": "from 1 to 9"}} }
+
+// An experiment names faults and judges; those of one's own are in the options.
+func ExampleExperiment_Validate() {
+	experiment := engine.Experiment{
+		Name: "shaken",
+		Timeline: []engine.Step{
+			{Inject: &engine.Inject{Fault: "quake", Target: "zone/a", ID: "quake", Params: map[string]string{"depth": "3"}}},
+			{Wait: "2E + M"},
+			{Heal: "quake"},
+		},
+		Checks: []record.Check{{Requirement: "OUR-001", Level: "MUST", Judge: "unshaken", Fault: "quake"}},
+	}
+	options := engine.Options{
+		Faults: []fault.Fault{quake{}},
+		Judges: []judge.Judge{{Doc: judge.Doc{Name: "unshaken", NeedsBound: true}}},
+	}
+	for _, problem := range experiment.Validate(options) {
+		fmt.Println(problem)
+	}
+	// Output:
+	// requirements[0].bound: judge unshaken needs one, such as 2E + M
+	// timeline[0].inject.params.depth: fault quake has no such parameter: it takes magnitude
+}

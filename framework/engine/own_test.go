@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// eclipse is a fault of a user's own, which takes effect unless it is dim.
+type eclipse struct{ dim, missing bool }
+
+func (eclipse) Name() string { return "eclipse" }
+
+func (eclipse) Doc() fault.Doc { return fault.Doc{Summary: "darkens a node"} }
+
+func (e eclipse) Check(c framework.Cluster, t fault.Target, _ fault.Params) error {
+	if e.missing {
+		return &fault.MissingAbility{Ability: "Sun", Of: "cluster " + c.Name(), For: "fault eclipse"}
+	}
+	if t.Node == "" {
+		return errors.New("eclipse takes a node")
+	}
+	return nil
+}
+
+func (e eclipse) Inject(_ context.Context, _ framework.Cluster, t fault.Target, _ fault.Params) (fault.Injection, error) {
+	now := time.Now()
+	return eclipsed{t, fault.Proof{Proven: !e.dim, What: "it is dark", Called: now, Effect: now}}, nil
+}
+
+type eclipsed struct {
+	target fault.Target
+	proof  fault.Proof
+}
+
+func (e eclipsed) Target() fault.Target { return e.target }
+
+func (e eclipsed) Proof() fault.Proof { return e.proof }
+
+func (e eclipsed) Heal(context.Context) (fault.Proof, error) {
+	now := time.Now()
+	return fault.Proof{Proven: true, What: "it is light", Called: now, Effect: now}, nil
+}
+
+// lasted is a judge of a user's own.
+func lasted(limit time.Duration) judge.Judge {
+	return judge.Judge{Doc: judge.Doc{Name: "lasted", NeedsFault: true}, Evaluate: func(c *judge.Case) judge.Finding {
+		took := time.Duration(c.Fault.To() - c.Fault.From())
+		if took > limit {
+			// Without Took: on a busy machine the verdict would be inconclusive.
+			return judge.Finding{Verdict: judge.Fail, Sentence: c.Fault.String() + " lasted too long", Measured: took.String()}
+		}
+		return judge.Finding{Verdict: judge.Pass, Sentence: c.Fault.String() + " was short", Took: took}
+	}}
+}
+
+// A fault and a judge of a user's own take part as the built-in ones do.
+func TestOwnFaultAndJudge(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		fault eclipse
+		judge judge.Judge
+		want  judge.Verdict
+		says  string
+	}{
+		{"kept", eclipse{}, lasted(time.Minute), judge.Pass, "eclipse of node-2 was short"},
+		{"broken", eclipse{}, lasted(time.Millisecond), judge.Fail, "eclipse of node-2 lasted too long"},
+		{"no effect", eclipse{dim: true}, lasted(time.Minute), judge.Inconclusive, "had no proof of effect: it is dark"},
+		{"ability missing", eclipse{missing: true}, lasted(time.Minute), judge.NotApplicable, "needs the ability Sun"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			e := Experiment{Name: "own", Traffic: Traffic{Off: true},
+				Timeline: []Step{{Inject: &Inject{ID: "dark", Fault: "eclipse", Target: "node/2"}}, {Wait: "100ms"}, {Heal: "dark"}},
+				Checks:   []record.Check{{Requirement: "OWN-1", Level: "MUST", Judge: "lasted", Fault: "dark"}}}
+			own := Options{Dir: dir, Faults: []fault.Fault{test.fault}, Judges: []judge.Judge{test.judge}}
+			if err := Run(t.Context(), newFake(t), e, own); err != nil {
+				t.Fatal(err)
+			}
+			run, err := record.Read(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := judge.Evaluate(run, test.judge)[0]; r.Verdict != test.want || !strings.Contains(r.Sentence, test.says) {
+				t.Errorf("%+v", r)
+			}
+			if r := judge.Evaluate(run)[0]; r.Verdict != judge.Inconclusive {
+				t.Errorf("without the judge: %+v", r)
+			}
+		})
+	}
+}
+
+// What is not in the options is unknown.
+func TestRunRefusesUnknownNames(t *testing.T) {
+	e := Experiment{Name: "own", Timeline: []Step{{Inject: &Inject{ID: "dark", Fault: "eclipse", Target: "node/2"}}},
+		Checks: []record.Check{{Requirement: "OWN-1", Judge: "lasted", Fault: "dark"}}}
+	for _, test := range []struct {
+		own  Options
+		says string
+	}{
+		{Options{Judges: []judge.Judge{lasted(0)}}, `"eclipse" is no fault`},
+		{Options{Faults: []fault.Fault{eclipse{}}}, `"lasted" is no judge`},
+	} {
+		test.own.Dir = t.TempDir()
+		if err := Run(t.Context(), &fakeCluster{}, e, test.own); err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%v, want …%s…", err, test.says)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package fault
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// counted is what an impairment did to one of its links.
+type counted struct {
+	framework.Link
+	framework.LinkCounters
+}
+
+func (c counted) String() string { return c.From + " to " + c.To }
+
+// finding is what the counters of an impairment's links show of its effect.
+type finding struct {
+	// shown reports whether the effect is there on what came.
+	shown bool
+	// refuted says what contradicts the effect; empty for nothing. Among few packets
+	// it may be chance.
+	refuted string
+	seen    string
+	// wants is how many packets more each link takes to tell.
+	wants int
+}
+
+// shows reports what counters show of an impairment.
+type shows func(asked framework.Impairment, links []counted) finding
+
+func total(links []counted) (all framework.LinkCounters) {
+	for _, l := range links {
+		all = all.Add(l.LinkCounters)
+	}
+	return all
+}
+
+// drops shows that everything was dropped: packets came, and none passed on any link.
+func drops(_ framework.Impairment, links []counted) finding {
+	all := total(links)
+	f := finding{shown: all.Dropped > 0, seen: fmt.Sprintf("%d packets dropped and %d passed", all.Dropped, all.Passed)}
+	for _, l := range links {
+		if l.Passed > 0 {
+			f.refuted = fmt.Sprintf("%d packets passed from %s", l.Passed, l)
+		}
+	}
+	return f
+}
+
+const (
+	// shareSample is how many packets are to be hit at least, as expected, before a share
+	// counts as shown.
+	shareSample = 10
+	// shareOdds is how likely chance may be at most to explain what refutes a share, as a
+	// natural logarithm: one in ten million for each link.
+	shareOdds = 16.1
+	// shareSlack is how many packets may come between the reading of two counters.
+	shareSlack = 2
+	// burst is how many packets are sent along a link at once at most.
+	burst = 100
+)
+
+// hits is how many packets an impairment hit, of how many: of one that other
+// impairments are on as well only the bounds are known.
+type hits struct{ hit, least, most float64 }
+
+// hitShare shows that a share of the packets was hit, on all links together and on each,
+// as far as chance allows.
+func hitShare(share float64, what string, links []counted, count func(framework.LinkCounters) hits) finding {
+	all := count(total(links))
+	f := finding{shown: all.hit > 0 && all.least*share >= shareSample,
+		seen: fmt.Sprintf("%.0f of %.0f packets %s, %.4g%% asked for", all.hit, all.most, what, 100*share)}
+	if missing := shareSample/share - all.least; missing > 0 {
+		f.wants = min(burst, int(math.Ceil(missing/float64(len(links)))))
+	}
+	for _, l := range links {
+		if h := count(l.LinkCounters); h.unlikely(share) {
+			f.refuted = fmt.Sprintf("%.0f of %.0f packets from %s were %s, which chance does not explain", h.hit, h.most, l, what)
+		}
+	}
+	if f.refuted == "" && all.unlikely(share) {
+		f.refuted = "which chance does not explain"
+	}
+	return f
+}
+
+// unlikely reports whether a share explains the hits by the odds of less than shareOdds.
+// It is the bound of Chernoff for the tails of a binomial distribution.
+func (h hits) unlikely(share float64) bool {
+	few := h.hit + shareSlack
+	many := h.hit - shareSlack
+	return few < h.least*share && h.least*divergence(few/h.least, share) > shareOdds ||
+		many > h.most*share && h.most*divergence(min(1, many/h.most), share) > shareOdds
+}
+
+// divergence is the relative entropy of two coins, of which the first shows heads with
+// the chance a and the second with the chance p.
+func divergence(a, p float64) float64 {
+	part := func(a, p float64) float64 {
+		if a == 0 {
+			return 0
+		}
+		return a * math.Log(a/p) // +Inf where p is 0
+	}
+	return part(a, p) + part(1-a, 1-p)
+}
+
+// rates shows that no link was faster than was asked, as measured: what a packet is held
+// for is at least the time that its bits take.
+func rates(asked framework.Impairment, links []counted) finding {
+	all := total(links)
+	if all.Held == 0 {
+		return finding{seen: fmt.Sprintf("no packet has passed at %d bit/s", asked.Rate)}
+	}
+	f := finding{shown: true}
+	fastest := 0.0
+	for _, l := range links {
+		if l.HeldFor <= 0 {
+			continue
+		}
+		measured := float64(l.HeldBytes) * 8 / l.HeldFor.Seconds()
+		if fastest = max(fastest, measured); measured > 1.01*float64(asked.Rate) { // clocks count nanoseconds
+			f.refuted = fmt.Sprintf("the link from %s carried %.0f bit/s", l, measured)
+		}
+	}
+	f.seen = fmt.Sprintf("%d packets passed at %.0f bit/s at most, %d asked for, held for %s on average, and %d dropped from the queue",
+		all.Held, fastest, asked.Rate, (all.HeldFor / time.Duration(all.Held)).Round(time.Microsecond), all.Dropped)
+	return f
+}
+
+// delays shows that packets were delayed by as much as was asked, as measured, on each
+// link that carried any. More is not a sign of a fault that does not work: a busy machine
+// adds to it. By how much the mean of some packets may fall short is what chance allows,
+// at three standard deviations.
+func delays(asked framework.Impairment, links []counted) finding {
+	all := total(links)
+	if all.Held == 0 {
+		return finding{seen: fmt.Sprintf("%d packets delayed and none of them delivered", all.Delayed)}
+	}
+	mean := func(n framework.LinkCounters) time.Duration { return n.HeldFor / time.Duration(n.Held) }
+	f := finding{shown: true, seen: fmt.Sprintf("%d packets delayed by %s on average, %s ± %s asked for,",
+		all.Held, mean(all).Round(10*time.Microsecond), asked.Delay, asked.Jitter)}
+	for _, l := range links {
+		if l.Held == 0 {
+			continue
+		}
+		least := asked.Delay - time.Duration(3*float64(asked.Jitter)/math.Sqrt(float64(l.Held)))
+		if mean(l.LinkCounters) < least {
+			f.shown = false
+			f.seen += fmt.Sprintf(" and from %s by %s,", l, mean(l.LinkCounters).Round(10*time.Microsecond))
+		}
+	}
+	return f
+}
+
+// unexercised says on which links the effect was not seen since nothing came; empty where
+// that is no gap in the proof. A link along which packets were sent must have counted
+// them. Of those along which none could be sent, one is enough for each direction of each
+// end: a cluster that is idle sends nothing there, and a link of which nobody makes use
+// proves nothing either way. Where the impairment is only about connections that somebody
+// else has to use, the direction is left open as well.
+func (x *impairment) unexercised(links []counted) string {
+	if !x.probes() {
+		return ""
+	}
+	for i, l := range links {
+		if l.Matched == 0 && x.probed[i] && x.asked.FlapOn == 0 {
+			return fmt.Sprintf("nothing of what was sent from %s was counted", l)
+		}
+	}
+	for _, e := range x.ends {
+		for _, out := range []bool{true, false} {
+			own := slices.DeleteFunc(slices.Clone(links), func(l counted) bool { return out && l.From != e.name || !out && l.To != e.name })
+			switch {
+			case len(own) == 0 || total(own).Matched > 0:
+			case out:
+				return "nothing came from " + e.name
+			default:
+				return "nothing came to " + e.name
+			}
+		}
+	}
+	return ""
+}

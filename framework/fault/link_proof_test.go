@@ -1,0 +1,193 @@
+package fault
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// A cut is proven by each of its links, in each direction, and by nothing having passed.
+func TestCutIsProvenByEachLink(t *testing.T) {
+	links := func(names ...string) map[string]bool {
+		set := map[string]bool{}
+		for _, n := range names {
+			set[n] = true
+		}
+		return set
+	}
+	quiet := links("node-2>node-1", "node-2>node-3", "node-2>balancer", "node-2>workers", "node-2>harness")
+	for _, tc := range []struct {
+		name     string
+		prepare  func(*fakeCluster)
+		noProber bool
+		want     string // empty: it is proven
+	}{
+		{name: "all links carry packets", prepare: func(*fakeCluster) {}},
+		{name: "one link lets packets through", prepare: func(c *fakeCluster) { c.leaks = links("node-2>node-3") }, want: "packets passed from node-2 to node-3"},
+		{name: "the other direction of it", prepare: func(c *fakeCluster) { c.leaks = links("node-1>node-2") }, want: "packets passed from node-1 to node-2"},
+		{name: "one link carries nothing by itself", prepare: func(c *fakeCluster) { c.idle = links("node-2>node-3") }},
+		{name: "one direction carries nothing by itself", prepare: func(c *fakeCluster) { c.idle = quiet }},
+		{name: "a link is not cut", prepare: func(c *fakeCluster) { c.idle, c.whole = links("node-2>node-3"), links("node-2>node-3") },
+			want: "nothing of what was sent from node-2 to node-3 was counted"},
+		{name: "an idle link, and nothing can be sent", noProber: true, prepare: func(c *fakeCluster) { c.idle = links("node-2>node-3") }},
+		{name: "an idle direction, and nothing can be sent", noProber: true, prepare: func(c *fakeCluster) { c.idle = quiet }, want: "nothing came from node-2"},
+	} {
+		for _, f := range []Fault{Cut, Isolate, Split, BlackHole} {
+			t.Run(tc.name+", "+f.Name(), func(t *testing.T) {
+				want := tc.want
+				if f == Split && tc.noProber { // node-3 has one link that is cut
+					want = "nothing came"
+				}
+				synctest.Test(t, func(t *testing.T) {
+					c := newFake(framework.APIServer, framework.Etcd)
+					time.Sleep(time.Minute)
+					tc.prepare(c)
+					var cluster framework.Cluster = probingCluster{c}
+					if tc.noProber {
+						cluster = c
+					}
+					i, err := f.Inject(t.Context(), cluster, wholeTarget("node-2"), Params{TTL: ttl})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p := i.Proof(); p.Proven != (want == "") || !strings.Contains(p.What, want) {
+						t.Errorf("%+v, want proven unless %q", p, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A cut that lets packets through later on has not been one.
+func TestCutLeaksLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		time.Sleep(time.Minute)
+		i := proofs{fault: Cut, target: wholeTarget("node-2")}.inject(t, c)
+		if !i.Proof().Proven {
+			t.Fatalf("%+v", i.Proof())
+		}
+		c.leaks = map[string]bool{"node-3>node-2": true}
+		time.Sleep(time.Second)
+		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+			t.Errorf("%+v, %v", healed, err)
+		}
+		if p := i.Proof(); p.Proven || !strings.Contains(p.What, "while it was in force") {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+// Where a link carries little, packets are sent along it until a share can be told.
+func TestShareOfAnIdleLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake(framework.APIServer)
+		c.idle = map[string]bool{}
+		for _, from := range c.Parties() {
+			for _, to := range c.Parties() {
+				c.idle[from+">"+to] = true
+			}
+		}
+		inject := func(cluster framework.Cluster) Proof {
+			t.Helper()
+			i, err := Loss.Inject(t.Context(), cluster, wholeTarget("node-2"), Params{TTL: ttl, Values: map[string]string{"share": "1%", "peer": "node-1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return i.Proof()
+		}
+		if p := inject(probingCluster{c}); !p.Proven || c.probes < 1000 {
+			t.Errorf("%+v, %d packets sent", p, c.probes)
+		}
+		if p := inject(c); p.Proven {
+			t.Errorf("proven by nothing: %+v", p)
+		}
+	})
+}
+
+func links(n ...framework.LinkCounters) (all []counted) {
+	for i, c := range n {
+		all = append(all, counted{framework.Link{From: fmt.Sprintf("node-%d", i+1), To: "node-9"}, c})
+	}
+	return all
+}
+
+// What counters show of shares, rates and delays, and what they do not.
+func TestFindings(t *testing.T) {
+	loss := func(matched, dropped uint64) framework.LinkCounters {
+		return framework.LinkCounters{Matched: matched, Dropped: dropped, Passed: matched - dropped}
+	}
+	reorder := func(matched, passed, reordered uint64) framework.LinkCounters {
+		return framework.LinkCounters{Matched: matched, Passed: passed, Reordered: reordered}
+	}
+	held := func(n uint64, bytes uint64, d time.Duration) framework.LinkCounters {
+		return framework.LinkCounters{Matched: n, Held: n, HeldBytes: bytes, HeldFor: d}
+	}
+	for _, tc := range []struct {
+		name    string
+		fault   Fault
+		asked   framework.Impairment
+		links   []counted
+		shown   bool
+		refuted bool
+	}{
+		{"half is lost", Loss, framework.Impairment{Loss: .5}, links(loss(1000, 490)), true, false},
+		{"one of many is lost", Loss, framework.Impairment{Loss: .5}, links(loss(100_000, 1)), true, true},
+		{"all are lost, half was asked for", Loss, framework.Impairment{Loss: .5}, links(loss(100, 100)), true, true},
+		{"a tenth is lost, half was asked for", Loss, framework.Impairment{Loss: .5}, links(loss(200, 20)), true, true},
+		{"one link of two loses none", Loss, framework.Impairment{Loss: .1}, links(loss(1000, 100), loss(1000, 0)), true, true},
+		{"one link of two has carried little", Loss, framework.Impairment{Loss: .1}, links(loss(1000, 100), loss(20, 0)), true, false},
+		{"everything is lost", Loss, framework.Impairment{Loss: 1}, links(loss(50, 50)), true, false},
+		{"everything but half", Loss, framework.Impairment{Loss: 1}, links(loss(50, 25)), true, true},
+		{"few packets", Loss, framework.Impairment{Loss: .1}, links(loss(20, 1)), false, false},
+		{"none has come", Loss, framework.Impairment{Loss: .1}, links(loss(0, 0)), false, false},
+		{"all are reordered", Reorder, framework.Impairment{Reorder: 1}, links(reorder(1000, 980, 1000)), true, false},
+		{"one is reordered", Reorder, framework.Impairment{Reorder: 1}, links(reorder(100_000, 100_000, 1)), true, true},
+		{"what is left of what another one drops", Reorder, framework.Impairment{Reorder: .5}, links(reorder(1000, 100, 50)), true, false},
+		{"duplicated", Duplicate, framework.Impairment{Duplicate: .5}, links(framework.LinkCounters{Matched: 1000, Passed: 1500, Duplicated: 500}), true, false},
+		{"not duplicated", Duplicate, framework.Impairment{Duplicate: .5}, links(framework.LinkCounters{Matched: 1000, Passed: 1001, Duplicated: 1}), true, true},
+		{"as slow as asked", Bandwidth, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 10*time.Second)), true, false},
+		{"slower, since packets wait", Bandwidth, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 55*time.Second)), true, false},
+		{"faster than asked", Bandwidth, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 5*time.Second)), true, true},
+		{"one link is faster", Bandwidth, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 10*time.Second), held(10, 10_000, time.Second)), true, true},
+		{"nothing has passed", Bandwidth, framework.Impairment{Rate: 1000}, links(framework.LinkCounters{Matched: 1}), false, false},
+		{"delayed", Latency, framework.Impairment{Delay: time.Second}, links(held(3, 300, 3*time.Second)), true, false},
+		{"one link is not delayed", Latency, framework.Impairment{Delay: time.Second}, links(held(3, 300, 9*time.Second), held(3, 300, time.Second)), false, false},
+		{"cut", Cut, framework.Impairment{Cut: true}, links(loss(1000, 1000)), true, false},
+		{"one of a thousand dropped", Cut, framework.Impairment{Cut: true}, links(loss(1000, 1)), true, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := tc.fault.(*linkFault).shows(tc.asked, tc.links)
+			if f.shown != tc.shown || (f.refuted != "") != tc.refuted {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+// Chance alone does not refute a share, however often it is looked at.
+func TestSharesByChance(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for share := range maps.Keys(map[float64]bool{.001: true, .1: true, .5: true, .99: true, 1: true}) {
+		for range 200 {
+			n, hit := 0, 0
+			for range 50 {
+				for range 100 {
+					if n++; random.Float64() < share {
+						hit++
+					}
+				}
+				if h := (hits{float64(hit), float64(n), float64(n)}); h.unlikely(share) {
+					t.Fatalf("%d of %d at %v", hit, n, share)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// nodesPromise is the ability of a cluster whose nodes take down what they promise.
+type nodesPromise struct {
+	mu    sync.Mutex
+	given map[string]framework.Undoing
+	calls []string
+	fails error // what Promise answers, CheckPromise where it is an errRefuses
+}
+
+var errRefuses = errors.New("no node has an agent")
+
+func (p *nodesPromise) Promise(_ context.Context, u framework.Undoing, ttl time.Duration) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, "promise")
+	if p.fails == nil && ttl > 0 {
+		p.given = map[string]framework.Undoing{"a": u}
+	}
+	return "a", p.fails
+}
+
+func (p *nodesPromise) CheckPromise(framework.Undoing) error {
+	if errors.Is(p.fails, errRefuses) {
+		return p.fails
+	}
+	return nil
+}
+
+func (p *nodesPromise) Withdraw(_ context.Context, handle string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.given, handle)
+	p.calls = append(p.calls, "withdraw")
+	return nil
+}
+
+func (p *nodesPromise) note(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, what)
+}
+
+type promisingEtcd struct {
+	*operatedEtcd
+	*nodesPromise
+}
+
+type promisingAPI struct {
+	apiCluster
+	*nodesPromise
+}
+
+// promisedFault is a fault that is done through etcd or the API, on a cluster whose nodes
+// undo it where the process that injected it is killed.
+type promisedFault struct {
+	fault  Fault
+	params map[string]string
+	// start returns a cluster and a target, and how to tell whether it is whole.
+	start func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look)
+}
+
+func promisedFaults() []promisedFault {
+	etcd := func(pattern string, whole func(c *operatedEtcd, t Target) look) func(*testing.T, *nodesPromise) (framework.Cluster, Target, look) {
+		return func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
+			c := operateEtcd(t, func(config *embed.Config) { config.QuotaBackendBytes = 24 << 20 })
+			target := c.resolve(t, pattern)
+			return promisingEtcd{c, p}, target, whole(c, target)
+		}
+	}
+	writes := func(c *operatedEtcd, t Target) look {
+		return func(ctx context.Context) (bool, string) { return etcdWrites(ctx, c, t.Node) }
+	}
+	return []promisedFault{
+		{Alarm, nil, etcd("etcd/follower", writes)},
+		{FillQuota, nil, etcd("etcd/follower", writes)},
+		{RemoveMember, nil, etcd("etcd/follower", func(c *operatedEtcd, t Target) look {
+			return func(ctx context.Context) (bool, string) { return etcdReads(ctx, c, t.Node) }
+		})},
+		{RestoreSnapshot, map[string]string{"age": "0s"}, etcd("etcd/any", func(c *operatedEtcd, t Target) look {
+			first := map[string]int{}
+			for _, n := range c.nodes {
+				first[n.name] = n.processes[framework.APIServer].PID
+			}
+			return func(context.Context) (bool, string) {
+				for _, n := range c.nodes {
+					if n.processes[framework.APIServer].PID == first[n.name] {
+						return false, n.name + " runs an API server from before"
+					}
+				}
+				return true, ""
+			}
+		})},
+		{LeaseSteal, map[string]string{"renew": "false"}, func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
+			c := newAPI(t)
+			l := leaseObject{c, "kube-controller-manager"}
+			c.candidate(t)
+			return promisingAPI{c, p}, component("node-1", framework.ControllerManager), func(ctx context.Context) (bool, string) {
+				now, err := l.get(ctx)
+				if err != nil {
+					return false, err.Error()
+				}
+				return text(now.Spec.HolderIdentity) != stranger, "a stranger has it"
+			}
+		}},
+		{Overload, map[string]string{"concurrency": "20"}, func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
+			c := newAPI(t)
+			f := &fairness{seats: make(chan struct{}, 2)}
+			var mu sync.Mutex
+			roles := map[string]bool{}
+			c.hookAll(func(w http.ResponseWriter, r *http.Request) bool {
+				mu.Lock()
+				switch {
+				case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, rbacPath):
+					roles[r.URL.Path] = true
+					p.note("ask")
+				case r.Method == http.MethodDelete && strings.HasPrefix(r.URL.Path, rbacPath):
+					delete(roles, r.URL.Path[:strings.LastIndex(r.URL.Path, "/")])
+				}
+				mu.Unlock()
+				return f.answer(w, r)
+			})
+			return promisingAPI{c, p}, component("node-2", framework.APIServer), func(context.Context) (bool, string) {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(roles) == 0, strings.Join(slices.Sorted(maps.Keys(roles)), ", ")
+			}
+		}},
+		{WebhookHang, map[string]string{"timeout": "1s"}, func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look) {
+			c := newAPI(t)
+			a := &admission{hooks: map[string]admissionregistrationv1.ValidatingWebhook{}}
+			c.hookAll(a.answer)
+			return promisingAPI{c, p}, component("node-2", framework.APIServer), func(context.Context) (bool, string) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				return len(a.hooks) == 0, "webhooks are registered"
+			}
+		}},
+	}
+}
+
+// Each of these faults leaves what undoes it with the cluster, before it begins. That
+// undoes it without the process that injected it, and again without harm. Without the
+// promise nothing is begun. Not in parallel: members of etcd take the processors from tests
+// that mind the time.
+func TestFaultsArePromised(t *testing.T) {
+	for _, f := range promisedFaults() {
+		t.Run(f.fault.Name(), func(t *testing.T) {
+			p := &nodesPromise{}
+			c, target, whole := f.start(t, p)
+			f.refused(t, p, c, target)
+			if held, seen := whole(t.Context()); !held && f.fault != RestoreSnapshot {
+				t.Error(seen)
+			}
+			p.calls = nil
+			i, err := f.fault.Inject(t.Context(), c, target, Params{TTL: ttl, Values: f.params})
+			if err != nil || !i.Proof().Proven {
+				t.Fatalf("%v, %v", i, err)
+			}
+			u, given := p.given["a"]
+			if !given || u.Fault != f.fault.Name() || p.calls[0] != "promise" {
+				t.Fatalf("promised: %+v, after %v", p.given, p.calls)
+			}
+			if held, _ := whole(t.Context()); held {
+				t.Fatal("it is whole while the fault is in force")
+			}
+			for range 2 { // the second time by another node
+				if err := Undo(t.Context(), c, u); err != nil {
+					t.Fatal(err)
+				}
+				if _, held, seen := await(t.Context(), time.Minute, whole); !held {
+					t.Fatalf("undone: %s", seen)
+				}
+			}
+			if f.fault == LeaseSteal {
+				return // nobody renews it here
+			}
+			if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || len(p.given) > 0 {
+				t.Errorf("%+v, %v, promised %v", healed, err, p.given)
+			}
+		})
+	}
+	if err := Undo(t.Context(), newFake(), framework.Undoing{Fault: "kill"}); err == nil {
+		t.Error("a kill was undone by nobody")
+	}
+}
+
+// lasting is a cluster that outlives its process and promises nothing.
+type lasting struct {
+	framework.Cluster
+	framework.EtcdAccess
+}
+
+// refused shows that the fault is refused on a cluster that outlives the process and does
+// not promise, and that nothing is begun where the promise is not given.
+func (f promisedFault) refused(t *testing.T, p *nodesPromise, c framework.Cluster, target Target) {
+	t.Helper()
+	access, _ := c.(framework.EtcdAccess)
+	params := Params{TTL: ttl, Values: f.params}
+	var missing *MissingAbility
+	if err := f.fault.Check(lasting{c, access}, target, params); !errors.As(err, &missing) || missing.Ability != "Promiser" {
+		t.Errorf("a cluster that outlives this process: %v", err)
+	}
+	p.fails = errRefuses
+	if err := f.fault.Check(c, target, params); !errors.As(err, &missing) || !strings.Contains(err.Error(), errRefuses.Error()) {
+		t.Errorf("a cluster that refuses: %v", err)
+	}
+	p.fails = errors.New("no agent answers")
+	if i, err := f.fault.Inject(t.Context(), c, target, params); !errors.Is(err, p.fails) {
+		t.Errorf("injected without a promise: %v, %v", i, err)
+	}
+	p.fails = nil
+}

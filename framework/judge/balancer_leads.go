@@ -1,0 +1,80 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// balancerLeads returns the nodes whose API server the load balancer did not lead to
+// when it was last looked at before a time: those that it uses no backend for, by its own
+// word. Where it reports no backends, each API server must have been reached by a watch
+// through it; unknown then names what is missing, since a balancer may keep a client on
+// one server by design. Both are empty if there is no load balancer.
+func (m *matter) balancerLeads(to record.Nanos) (without []string, unknown string) {
+	i := slices.IndexFunc(m.run.Meta.Entrances, func(e string) bool { return !m.isNode(e) })
+	if i < 0 {
+		return nil, ""
+	}
+	servers := m.nodesWith("kube-apiserver")
+	backends := map[string]record.Backend{}
+	for _, b := range m.run.Backends {
+		switch {
+		case b.At > to || b.V.Missing != "":
+		case b.V.Error != "":
+			clear(backends) // it reports all of them again
+		default:
+			backends[b.V.Name] = b.V
+		}
+	}
+	if len(backends) == 0 {
+		return nil, m.unreached(m.run.Meta.Entrances[i], servers, to)
+	}
+	for _, n := range servers {
+		used := false
+		for _, b := range backends {
+			used = used || (b.Up || b.Standby) && (b.Name == n.Name || hostOfBackend(b) == n.Address)
+		}
+		if !used {
+			without = append(without, n.Name)
+		}
+	}
+	return without, ""
+}
+
+// unreached says which API servers no watch through an entrance reached before a time;
+// empty if each was reached.
+func (m *matter) unreached(entrance string, servers []record.Node, to record.Nanos) string {
+	watches := 0
+	reached := map[string]bool{}
+	for _, w := range m.run.Watches {
+		if w.V.API != apiKubernetes || w.V.Phase != record.WatchOpened || w.V.Entrance != entrance || w.At > to || !m.names(w.V.Server) {
+			continue
+		}
+		watches++
+		for _, n := range servers {
+			reached[n.Name] = reached[n.Name] || slices.Contains(w.V.Server, n.Address)
+		}
+	}
+	var missing []string
+	for _, n := range servers {
+		if !reached[n.Name] {
+			missing = append(missing, n.Name)
+		}
+	}
+	switch {
+	case len(missing) == 0:
+		return ""
+	case watches == 0:
+		return "which API servers the load balancer leads to: it does not tell, and no watch through it shows one"
+	}
+	return fmt.Sprintf("which API servers the load balancer leads to: it does not tell, and of %d watches through it none reached %s", watches, and(missing))
+}
+
+// hostOfBackend returns a backend's IPv4 address without its port.
+func hostOfBackend(b record.Backend) string {
+	host, _, _ := strings.Cut(b.Address, ":")
+	return host
+}

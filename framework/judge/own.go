@@ -1,0 +1,139 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Judge is a judge of a user's own, for Evaluate. What holds for the built-in ones that a
+// check names holds for it: see Evaluate. It is not a judge of every run: Doc.Invariant counts
+// for nothing.
+type Judge struct {
+	Doc
+	// Evaluate holds a case against the guarantee. It is a pure function: the same case
+	// gives the same finding, and the case stays as it is.
+	Evaluate func(*Case) Finding
+}
+
+// Case is what a Judge decides on. All judges of a record share it: nothing in it may be
+// changed.
+type Case struct {
+	// Run is the whole record.
+	Run *record.Run
+	// Check is the one that names the judge.
+	Check record.Check
+	// Bound is the check's limit, nil if it names none; never nil if Doc.NeedsBound.
+	Bound *Bound
+	// Fault is the injection that the check names, nil if it names none; never nil if
+	// Doc.NeedsFault. Its effect and its healing are proven.
+	Fault *Injection
+}
+
+// Param returns a parameter of the check, or byDefault if the check does not give it.
+func (c *Case) Param(name, byDefault string) string {
+	return (&matter{check: c.Check}).param(name, byDefault)
+}
+
+// Injection is a fault from its injection to its healing.
+type Injection struct{ Injected, Healed record.Fault }
+
+// From returns when the fault was seen to act.
+func (i *Injection) From() record.Nanos { return i.life().effect() }
+
+// To returns when the fault was seen to be gone.
+func (i *Injection) To() record.Nanos { return i.life().healEffect() }
+
+// Nodes returns the names of all nodes that the fault hits.
+func (i *Injection) Nodes() []string { return i.life().nodes() }
+
+// String names the fault for people: "kill of etcd on node-2".
+func (i *Injection) String() string { return i.life().what() }
+
+func (i *Injection) life() *injection {
+	return &injection{id: i.Injected.ID, injected: &i.Injected, healed: &i.Healed}
+}
+
+// Finding is what a Judge found.
+type Finding struct {
+	Verdict Verdict
+	// Sentence says what was found: guarantee, who or where, bound and value. It is
+	// required.
+	Sentence string
+	// Measured is the value that was held against the bound, for people: "3 of 3". Took is
+	// the same if it is a time, and then Measured may be empty.
+	Measured string
+	Took     time.Duration
+	// From and To are the times between which a failure was measured. If the harness was
+	// starved then, the verdict is inconclusive. Where they are zero and Took is not, the
+	// whole record counts; a failure without any of them does not rest on time.
+	From, To record.Nanos
+	// Evidence are the lines of the record or facts that show it, ten at most.
+	Evidence []string
+	// Exhibit is what a report draws of it; nil for nothing.
+	Exhibit *Exhibit
+}
+
+// definition adapts a user's own judge to the built-in ones.
+func (j Judge) definition() definition {
+	return definition{j.Doc, func(m *matter) finding {
+		if j.Evaluate == nil {
+			return inconclusive("judge %s has no Evaluate function", j.Name)
+		}
+		c := &Case{Run: m.run, Check: m.check, Bound: m.bound}
+		if m.fault != nil {
+			c.Fault = &Injection{Injected: *m.fault.injected, Healed: *m.fault.healed}
+		}
+		return j.Evaluate(c).finding(m.run, j.Name)
+	}}
+}
+
+func (f Finding) finding(run *record.Run, judge string) finding {
+	switch {
+	case !slices.Contains([]Verdict{Pass, Fail, Inconclusive, NotApplicable}, f.Verdict):
+		return inconclusive("judge %s returned the verdict %q, which does not exist", judge, f.Verdict)
+	case f.Sentence == "":
+		return inconclusive("judge %s returned %s without a sentence", judge, f.Verdict)
+	}
+	found := finding{verdict: f.Verdict, sentence: f.Sentence, exhibit: f.Exhibit}.shows(f.Evidence...)
+	if f.Took != 0 {
+		found = found.took(f.Took).rests(0, run.EndAt)
+	}
+	if f.Measured != "" {
+		found.measured = f.Measured
+	}
+	if f.To != 0 {
+		found = found.rests(f.From, f.To)
+	}
+	return found
+}
+
+// Find describes the judge of a name among those that a check may name: the built-in
+// ones and the caller's own. An error says that there is none, or that there are two.
+func Find(name string, own ...Judge) (Doc, error) {
+	d, err := find(name, own)
+	return d.Doc, err
+}
+
+func find(name string, own []Judge) (definition, error) {
+	all := nameable()
+	for _, j := range own {
+		all = append(all, j.definition())
+	}
+	var found []definition
+	for _, d := range all {
+		if d.Name == name {
+			found = append(found, d)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return definition{}, fmt.Errorf("%q is no judge: want one of %s", name, strings.Join(Names(own...), ", "))
+	case 1:
+		return found[0], nil
+	}
+	return definition{}, fmt.Errorf("two judges have the name %q", name)
+}

@@ -1,0 +1,79 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// refused makes the last operation one that was refused with a word on its key.
+func (s *story) refused(why record.Refusal) *story {
+	l := s.last()
+	l.Outcome, l.Refusal, l.Error, l.Revision = record.Refused, why, "status 4xx", ""
+	return s
+}
+
+// What a refusal says of a key is a read of it.
+func TestRefusalsAreReads(t *testing.T) {
+	const patch, absent, present, version = record.OpPatch, record.RefusedAbsent, record.RefusedPresent, record.RefusedVersion
+	one := func() *story {
+		return newStory().write(create, "a", "k", "v1", 1, 1, 2).read("b", "k", "v1", 1, 2.1, 2.2)
+	}
+	two := func() *story { return one().write(update, "a", "k", "v2", 2, 3, 4).over(1) }
+	for _, tt := range []struct {
+		name  string
+		story *story
+		want  Verdict
+		says  string
+	}{
+		{"not found, of a key that is there", one().write(patch, "b", "k", "p", 0, 3, 4).refused(absent), Fail,
+			`c-b's patch through b of "p", called at 3.000s, was refused, since the key was not there, although c-a's create through a of "v1"`},
+		{"not found, next to the create", newStory().write(create, "a", "k", "v1", 1, 1, 4).write(patch, "b", "k", "p", 0, 2, 3).refused(absent).
+			read("b", "k", "v1", 1, 5, 6), Pass, ""},
+		{"not found, after a delete", one().write(remove, "a", "k", "", 0, 3, 4).write(patch, "b", "k", "p", 0, 5, 6).refused(absent), Pass, ""},
+		{"not found, after a delete of unknown outcome", one().write(remove, "a", "k", "", 0, 3, 4).outcome(record.Unknown).
+			write(patch, "b", "k", "p", 0, 5, 6).refused(absent).read("a", "k", "", 0, 7, 8), Pass, ""},
+		{"not found, and there again", one().write(remove, "a", "k", "", 0, 3, 4).outcome(record.Unknown).
+			write(patch, "b", "k", "p", 0, 5, 6).refused(absent).read("a", "k", "v1", 1, 7, 8), Fail, ""},
+		{"already there, and is not", one().write(remove, "a", "k", "", 0, 3, 4).write(create, "b", "k", "v2", 0, 5, 6).refused(present).
+			read("a", "k", "", 0, 7, 8), Fail, "was refused, since the key was there, although c-a's delete"},
+		{"already there", one().write(create, "b", "k", "v2", 0, 5, 6).refused(present), Pass, ""},
+		{"already there, by a create of unknown outcome that was deleted", newStory().read("a", "k", "", 0, 0.1, 0.2).
+			write(create, "a", "k", "v1", 0, 1, 2).outcome(record.Unknown).write(create, "b", "k", "v2", 0, 3, 4).refused(present).
+			write(remove, "b", "k", "", 0, 5, 6).read("a", "k", "", 0, 7, 8), Pass, ""},
+		{"already there, by no write", newStory().read("a", "k", "", 0, 0.1, 0.2).write(create, "b", "k", "v2", 0, 3, 4).refused(present).
+			write(create, "a", "k", "v1", 1, 5, 6).read("a", "k", "v1", 1, 7, 8), Fail, ""},
+		{"conflict, over the version that is there", one().write(update, "b", "k", "v9", 0, 3, 4).over(1).refused(version), Fail,
+			`update through b of "v9" over version 1, called at 3.000s, was refused, since the key was not in that version`},
+		{"conflict, over a version that is gone", two().write(update, "b", "k", "v9", 0, 5, 6).over(1).refused(version), Pass, ""},
+		{"conflict, next to the one that won", one().write(update, "a", "k", "v2", 2, 3, 6).over(1).write(update, "b", "k", "v9", 0, 4, 5).over(1).refused(version), Pass, ""},
+		{"conflict, before the one that won", one().write(update, "b", "k", "v9", 0, 3, 4).over(1).refused(version).
+			write(update, "a", "k", "v2", 2, 5, 6).over(1), Fail, ""},
+		{"conflict, by a write of unknown outcome that was replaced unseen", one().write(update, "a", "k", "v2", 0, 3, 4).over(1).outcome(record.Unknown).
+			write(update, "b", "k", "v9", 0, 5, 6).over(1).refused(version).write(patch, "a", "k", "v3", 3, 7, 8).read("b", "k", "v3", 3, 9, 10), Pass, ""},
+		{"conflict, by a write of unknown outcome that had no effect", one().write(update, "a", "k", "v2", 0, 3, 4).over(1).outcome(record.Unknown).
+			write(update, "b", "k", "v9", 0, 5, 6).over(1).refused(version).read("b", "k", "v1", 1, 9, 10), Fail, ""},
+		{"conflict, by a delete of unknown outcome", one().write(remove, "a", "k", "", 0, 3, 4).outcome(record.Unknown).
+			write(update, "b", "k", "v9", 0, 5, 6).over(1).refused(version).read("b", "k", "", 0, 9, 10), Pass, ""},
+		{"a refusal that says nothing of the key", one().write(patch, "b", "k", "p", 0, 3, 4).refused(""), Pass, ""},
+		{"an API server that is elsewhere", func() *story {
+			s := one()
+			for i := range 12 {
+				f := 5 + float64(i)*3
+				s.write(patch, "a", "k", fmt.Sprint("w", i), i+2, f, f+0.1)
+				s.write(patch, "b", "k", fmt.Sprint("p", i), 0, f+1, f+1.1).refused(absent)
+				s.write(update, "c", "k", fmt.Sprint("q", i), 0, f+2, f+2.1).over(i + 2).refused(version)
+			}
+			return s
+		}(), Fail, "had been refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := linearizable().judge(&matter{run: tt.story.run})
+			if f.verdict != tt.want || !strings.Contains(f.sentence, tt.says) {
+				t.Errorf("%s (want %s): %s\nwant %s", f.verdict, tt.want, f.sentence, tt.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// A message without a version is wrong itself, and does not let its watch off.
+func TestMessagesWithoutVersion(t *testing.T) {
+	const zero = `
+		create k1 v1@a 101
+		update k1 v2@a 102 over=101
+		watch w1 from=100
+		added w1 k1 v1@a 101
+		bookmark w1 0`
+	tell(t, watchContent(), []telling{
+		{"a bookmark of version 0", "", zero, Fail, `in version "0", which is not a version`},
+		{"a bookmark of a version", "", `
+			create k1 v1@a 101
+			watch w1 from=100
+			added w1 k1 v1@a 101
+			bookmark w1 101`, Pass, ""},
+	})
+	tell(t, watchUnique(), []telling{
+		{"twice, beside a bookmark of version 0", "", zero + `
+			modified w1 k1 v2@a 102
+			modified w1 k1 v2@a 102`, Fail, "again at"},
+		{"once, beside a bookmark of version 0", "", zero + `
+			modified w1 k1 v2@a 102`, Pass, ""},
+	})
+	tell(t, listSemantics(), []telling{
+		{"a list of version 0", "", `
+			create k1 v1@a 101
+			list unset = 0 k1:v1@a:101`, Fail, `gave version "0", which is not a version`},
+		{"a list of a version", "", `
+			create k1 v1@a 101
+			list unset = 101 k1:v1@a:101`, Pass, ""},
+	})
+}
+
+// A read that returned another object is no read from before the record.
+func TestAnotherObject(t *testing.T) {
+	s := one().read("b", "k", "v1", 1, 3, 4).read("b", "j", record.OtherObject+"k", 0, 5, 6)
+	if f := linearizable().judge(&matter{run: s.run}); f.verdict != Fail {
+		t.Errorf("%s: %s", f.verdict, f.sentence)
+	}
+}
+
+// Members of two clusters at the same time are a violation; one cluster after another is not.
+func TestMembersOfTwoClusters(t *testing.T) {
+	story := func(clusters ...string) *story {
+		s := newStory()
+		for i, c := range clusters {
+			node := []string{"node-1", "node-2"}[i%2]
+			s.at(float64(10+i)).etcd(node, "m1", 2)
+			s.run.Etcd[len(s.run.Etcd)-1].V.Cluster = c
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		name     string
+		clusters []string
+		want     Verdict
+	}{
+		{"one", []string{"c1", "c1", "c1", "c1"}, Inconclusive},
+		{"two at the same time", []string{"c1", "c2", "c1", "c2"}, Fail},
+		{"one after the other", []string{"c1", "c1", "c2", "c2"}, Inconclusive},
+		{"one after the other, seen in between", []string{"c1", "c1", "c2", "c1", "c2", "c2"}, Fail},
+		{"changing", []string{"c1", "c1", "c2", "c2", "c2"}, Inconclusive},
+	} {
+		if f := etcdHashes().judge(&matter{run: story(tt.clusters...).run}); f.verdict != tt.want {
+			t.Errorf("%s: %s (want %s): %s", tt.name, f.verdict, tt.want, f.sentence)
+		}
+	}
+}
