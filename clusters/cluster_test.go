@@ -3,6 +3,7 @@ package clusters
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,10 +26,12 @@ func TestDefault(t *testing.T) {
 	// The figures of the catalogue.
 	want := framework.Settings{
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second,
+		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second, NodeGrace: 50 * time.Second,
 		BalancerDetection: 3 * time.Second, Margin: 2 * time.Second,
 	}
-	if s != want {
+	election := framework.Election{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+	want.Elections = map[framework.Component]framework.Election{framework.ControllerManager: election, framework.Scheduler: election}
+	if !reflect.DeepEqual(s, want) {
 		t.Errorf("settings are %+v, want %+v", s, want)
 	}
 	parsed, err := Parse("x", []byte(header))
@@ -75,6 +78,24 @@ func TestFullFile(t *testing.T) {
 	}
 	if s.LeaseDuration != 30*time.Second || s.ElectionTimeout != 2*time.Second || s.BalancerDetection != 1750*time.Millisecond {
 		t.Errorf("settings are %+v", s)
+	}
+}
+
+// TestElections shows that each elected component has its own times.
+func TestElections(t *testing.T) {
+	c := Default()
+	c.Spec.ExtraArgs = ExtraArgs{framework.Scheduler: {"leader-elect-lease-duration": "1h"}}
+	c.Spec.Nodes[1].ExtraArgs = ExtraArgs{framework.ControllerManager: {"leader-elect-retry-period": "3s"}}
+	s, err := Settings(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kcm, scheduler := s.Elections[framework.ControllerManager], s.Elections[framework.Scheduler]
+	if kcm.LeaseDuration != 15*time.Second || kcm.RetryPeriod != 3*time.Second || scheduler.LeaseDuration != time.Hour || scheduler.RetryPeriod != 2*time.Second {
+		t.Errorf("controller manager %+v, scheduler %+v", kcm, scheduler)
+	}
+	if s.LeaseDuration != time.Hour || s.RetryPeriod != 3*time.Second {
+		t.Errorf("for all: %+v", s)
 	}
 }
 

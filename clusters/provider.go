@@ -31,6 +31,23 @@ type Provider interface {
 	Create(ctx context.Context, c *Cluster, o Options) (Made, error)
 }
 
+// Main turns copies of the program that one of the providers has started into what they
+// are to be, such as a node agent, and does not return in them. Call it first thing in main
+// or TestMain.
+func Main(providers ...Provider) {
+	for _, p := range providers {
+		if r, ok := p.(Reexecuter); ok {
+			r.Main()
+		}
+	}
+}
+
+// Reexecuter is the ability of a provider that starts copies of the program.
+type Reexecuter interface {
+	// Main is the provider's part of the function Main.
+	Main()
+}
+
 // ErrTaken is in the error of a Create for a name that is taken.
 var ErrTaken = errors.New("the name is taken")
 

@@ -26,15 +26,20 @@ const (
 	defaultRenewDeadline   = 10 * time.Second
 	defaultRetryPeriod     = 2 * time.Second
 	defaultElectionTimeout = time.Second
+	// defaultNodeGrace is that of kube-controller-manager since Kubernetes 1.32: see
+	// RecommendedDefaultNodeLifecycleControllerConfiguration in
+	// k8s.io/kubernetes/pkg/controller/nodelifecycle/config/v1alpha1/defaults.go.
+	defaultNodeGrace = 50 * time.Second
 )
 
 // Margin covers what measuring itself takes.
 const Margin = 2 * time.Second
 
 // Settings returns the durations from which bounds are computed, as the
-// components are configured. Where nodes, or the two elected components,
-// differ, the longest counts, since a bound has to hold whoever is elected.
-// The health check counts as it is written, also where it is disabled.
+// components are configured. Where nodes differ the longest counts, since a bound
+// has to hold whichever instance is elected; so it does where the elected components
+// differ, for what is about all of them. The health check counts as it is written, also
+// where it is disabled.
 func Settings(c *Cluster) (framework.Settings, error) {
 	s := framework.Settings{
 		EndpointTTL:       EndpointTTL,
@@ -42,30 +47,35 @@ func Settings(c *Cluster) (framework.Settings, error) {
 		BalancerDetection: c.Spec.LoadBalancer.Detection(),
 		Margin:            Margin,
 	}
-	elected := []framework.Component{framework.ControllerManager, framework.Scheduler}
-	for _, setting := range []struct {
-		into       *time.Duration
-		components []framework.Component
-		flag       string
-		missing    time.Duration
-		parse      func(string) (time.Duration, error)
-	}{
-		{&s.LeaseDuration, elected, "leader-elect-lease-duration", defaultLeaseDuration, parseDuration},
-		{&s.RenewDeadline, elected, "leader-elect-renew-deadline", defaultRenewDeadline, parseDuration},
-		{&s.RetryPeriod, elected, "leader-elect-retry-period", defaultRetryPeriod, parseDuration},
-		{&s.ElectionTimeout, []framework.Component{framework.Etcd}, "election-timeout", defaultElectionTimeout, parseMilliseconds},
-	} {
-		for _, node := range c.Nodes() {
-			for _, component := range setting.components {
-				value := setting.missing
-				if text, ok := node.ExtraArgs[component][setting.flag]; ok {
-					var err error
-					if value, err = setting.parse(text); err != nil {
-						return framework.Settings{}, &badArgument{node: node.Index, component: component, flag: setting.flag, value: text, err: err}
-					}
-				}
-				*setting.into = max(*setting.into, value)
+	s.Elections = map[framework.Component]framework.Election{}
+	for _, node := range c.Nodes() {
+		for _, component := range electable {
+			lease, renew, retry, err := node.ElectionTimes(component)
+			if err != nil {
+				return framework.Settings{}, err
 			}
+			e := s.Elections[component]
+			s.Elections[component] = framework.Election{LeaseDuration: max(e.LeaseDuration, lease), RenewDeadline: max(e.RenewDeadline, renew), RetryPeriod: max(e.RetryPeriod, retry)}
+			s.LeaseDuration, s.RenewDeadline, s.RetryPeriod = max(s.LeaseDuration, lease), max(s.RenewDeadline, renew), max(s.RetryPeriod, retry)
+		}
+		for _, setting := range []struct {
+			into      *time.Duration
+			component framework.Component
+			flag      string
+			missing   time.Duration
+			parse     func(string) (time.Duration, error)
+		}{
+			{&s.ElectionTimeout, framework.Etcd, "election-timeout", defaultElectionTimeout, parseMilliseconds},
+			{&s.NodeGrace, framework.ControllerManager, "node-monitor-grace-period", defaultNodeGrace, parseDuration},
+		} {
+			value := setting.missing
+			if text, ok := node.ExtraArgs[setting.component][setting.flag]; ok {
+				var err error
+				if value, err = setting.parse(text); err != nil {
+					return framework.Settings{}, &badArgument{node: node.Index, component: setting.component, flag: setting.flag, value: text, err: err}
+				}
+			}
+			*setting.into = max(*setting.into, value)
 		}
 	}
 	return s, nil

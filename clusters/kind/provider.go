@@ -35,6 +35,9 @@ var (
 // Name implements clusters.Provider.
 func (Provider) Name() string { return "kind" }
 
+// Main implements clusters.Reexecuter.
+func (Provider) Main() { Main() }
+
 // Lacks implements clusters.Provider.
 func (Provider) Lacks(c *clusters.Cluster) string {
 	if err := cannot(c); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -160,10 +161,13 @@ type agentRequest struct {
 	Until time.Duration `json:"until,omitzero"`
 	// Load is for pressure, which is on no component.
 	Load *loadSpec `json:"load,omitempty"`
+	// Probe is where packets are to be sent to, and Packets how many.
+	Probe   netip.AddrPort `json:"probe,omitzero"`
+	Packets int            `json:"packets,omitempty"`
 }
 
 // ServeHTTP answers GET /processes and /stalled, and POST /kill, /stop, /start, /reload, /freeze,
-// /thaw, /crash-loop, /end-crash-loop, /admit and /press, and what clocks.serve does.
+// /thaw, /crash-loop, /end-crash-loop, /admit, /press and /probe, and what clocks.serve does.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if agenthttp.RefuseLate(w, r) {
 		return
@@ -204,6 +208,12 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/press" && req.Load != nil {
 		if err := startLoad(*req.Load, req.For); err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
+		}
+		return
+	}
+	if r.URL.Path == "/probe" {
+		if err := system.SendProbes(req.Probe, req.Packets); err != nil {
+			agenthttp.Error(w, err)
 		}
 		return
 	}

@@ -100,6 +100,8 @@ var (
 	_ framework.EtcdBalanced   = (*Cluster)(nil)
 	_ framework.NetworkFaulter = (*Cluster)(nil)
 	_ framework.LinkReporter   = (*Cluster)(nil)
+	_ framework.LinkProber     = (*Cluster)(nil)
+	_ framework.Mortal         = (*Cluster)(nil)
 
 	_ framework.ProcessReporter = (*Cluster)(nil)
 	_ framework.Killer          = (*Cluster)(nil)
@@ -326,3 +328,7 @@ func (c *Cluster) Close(context.Context) error {
 	})
 	return err
 }
+
+// EndsWithProcess implements framework.Mortal: everything lives in namespaces whose first
+// process this is.
+func (c *Cluster) EndsWithProcess() {}

@@ -193,7 +193,7 @@ func TestPowerAndNetwork(t *testing.T) {
 		if ready(t, c, n.Name()) {
 			t.Error("a node that is cut off answers")
 		}
-		if counters, err := c.ImpairmentCounters(t.Context(), handle); err != nil || counters.Dropped == 0 {
+		if counters, err := c.ImpairmentCounters(t.Context(), handle); err != nil || len(counters) == 0 || counters[0].Dropped == 0 || counters[0].Passed != 0 {
 			t.Errorf("the cut counted %+v, %v", counters, err)
 		}
 		eventually(t, 20*time.Second, "it answers after the time to live", func() bool { return ready(t, c, n.Name()) })

@@ -3,11 +3,14 @@ package local
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -101,16 +104,48 @@ func (c *Cluster) Restore(_ context.Context, handle string) error {
 }
 
 // ImpairmentCounters implements framework.NetworkFaulter.
-func (c *Cluster) ImpairmentCounters(_ context.Context, handle string) (framework.LinkCounters, error) {
+func (c *Cluster) ImpairmentCounters(_ context.Context, handle string) ([]framework.LinkCounters, error) {
 	id, err := parseHandle(handle)
 	if err != nil {
-		return framework.LinkCounters{}, err
+		return nil, err
 	}
 	counters, ok := c.sw.RuleCounters(id)
 	if !ok {
-		return framework.LinkCounters{}, fmt.Errorf("cluster %s has had no impairment %s, or none of late", c.Name(), handle)
+		return nil, fmt.Errorf("cluster %s has had no impairment %s, or none of late", c.Name(), handle)
 	}
-	return framework.LinkCounters(counters), nil
+	all := make([]framework.LinkCounters, len(counters))
+	for i, l := range counters {
+		all[i] = framework.LinkCounters(l)
+	}
+	return all, nil
+}
+
+// ProbeLink implements framework.LinkProber.
+func (c *Cluster) ProbeLink(ctx context.Context, l framework.Link, packets int) error {
+	var sender *machine
+	address := netip.Addr{}
+	for _, m := range c.machines() {
+		switch m.name {
+		case l.From:
+			sender = m
+		case l.To:
+			address = m.addr.Addr()
+		}
+	}
+	if l.To == framework.HarnessHost {
+		address = host(harnessHost).Addr()
+	}
+	to := system.ProbeTarget(address, l)
+	switch {
+	case !address.IsValid() || sender == nil && l.From != framework.HarnessHost:
+		return fmt.Errorf("cluster %s has no link from %q to %q", c.Name(), l.From, l.To)
+	case sender == nil:
+		return system.SendProbes(to, packets)
+	}
+	if err := sender.agent.Call(ctx, http.MethodPost, "probe", agentRequest{Probe: to, Packets: packets}, nil); err != nil {
+		return fmt.Errorf("failed to send packets from %s to %s: %w", l.From, l.To, err)
+	}
+	return nil
 }
 
 // LinkState implements framework.LinkReporter.

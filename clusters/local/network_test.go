@@ -16,9 +16,9 @@ import (
 // injectFault injects a fault and checks the proof of its effect.
 func injectFault(t *testing.T, c *Cluster, name, target string, values map[string]string, ttl time.Duration) fault.Injection {
 	t.Helper()
-	f, ok := fault.ByName(name)
-	if !ok {
-		t.Fatalf("there is no fault %s", name)
+	f, err := fault.Find(name)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return inject(t, c, f, target, fault.Params{TTL: ttl, Values: values})
 }

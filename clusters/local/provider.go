@@ -19,6 +19,9 @@ var (
 // Name implements clusters.Provider.
 func (Provider) Name() string { return "local" }
 
+// Main implements clusters.Reexecuter.
+func (Provider) Main() { Main() }
+
 // Lacks implements clusters.Provider.
 func (Provider) Lacks(c *clusters.Cluster) string { return Missing(c) }
 

@@ -92,7 +92,18 @@ func (d *desk) count(id RuleID) RuleCounters {
 	if !ok {
 		d.t.Fatalf("no counters of rule %d", id)
 	}
-	return c
+	return total(c)
+}
+
+// total adds up what a rule has done to all its links.
+func total(links []RuleCounters) (all RuleCounters) {
+	for _, c := range links {
+		all.Matched, all.Passed, all.Dropped = all.Matched+c.Matched, all.Passed+c.Passed, all.Dropped+c.Dropped
+		all.Delayed, all.Duplicated, all.Reordered = all.Delayed+c.Delayed, all.Duplicated+c.Duplicated, all.Reordered+c.Reordered
+		all.Corrupted, all.Resets = all.Corrupted+c.Corrupted, all.Resets+c.Resets
+		all.Held, all.HeldFor, all.HeldBytes = all.Held+c.Held, all.HeldFor+c.HeldFor, all.HeldBytes+c.HeldBytes
+	}
+	return all
 }
 
 // settle checks that no packet has got lost on the books.

@@ -104,7 +104,7 @@ func (s *Switch) transmit(l *link, buf []byte, packets, bytes uint64) {
 		acts := r.rule.acts(s.now)
 		if r.matches(buf[headerLen:], &p) && acts {
 			matched = append(matched, r)
-			r.rule.counters.Matched += packets
+			r.counters.Matched += packets
 			single = single || r.rule.perPacket()
 			reset = reset || r.rule.Reset
 		}
@@ -134,7 +134,7 @@ func (s *Switch) reset(l *link, matched []*linkRule, buf []byte, p *packet, pack
 	for _, r := range matched {
 		r.drops(packets)
 		if r.rule.Reset {
-			r.rule.counters.Resets += sent
+			r.counters.Resets += sent
 		}
 	}
 	l.counters.Dropped += packets
@@ -164,7 +164,7 @@ func (s *Switch) impair(l *link, matched []*linkRule, buf []byte, packets uint64
 	s.hold(l, matched, buf, packets, now)
 	for _, r := range matched {
 		if r.happens(r.rule.Duplicate) {
-			r.rule.counters.Duplicated += packets
+			r.counters.Duplicated += packets
 			l.counters.Duplicated += packets
 			s.hold(l, matched, buf, packets, now)
 		}
@@ -181,7 +181,7 @@ func (s *Switch) hold(l *link, matched []*linkRule, buf []byte, packets uint64, 
 				buf, own = slices.Clone(buf), true
 			}
 			corrupt(buf, r.rng.Uint64())
-			r.rule.counters.Corrupted += packets
+			r.counters.Corrupted += packets
 		}
 	}
 	due := now
@@ -193,7 +193,7 @@ func (s *Switch) hold(l *link, matched []*linkRule, buf []byte, packets uint64, 
 			return
 		}
 		if out > due {
-			holds = append(holds, hold{rule: r.rule, time: out - due})
+			holds = append(holds, hold{part: r, time: out - due})
 			due = out
 		}
 	}
@@ -209,7 +209,7 @@ func (s *Switch) hold(l *link, matched []*linkRule, buf []byte, packets uint64, 
 	if !s.queue.push(q) {
 		l.counters.Dropped += packets
 		for _, h := range holds {
-			h.rule.counters.Dropped += packets
+			h.part.counters.Dropped += packets
 		}
 	}
 }
@@ -257,11 +257,21 @@ func (l *link) plugged() bool {
 	return l.from.port != nil && l.from.port.plugged && l.to.port != nil && l.to.port.plugged
 }
 
-// deliver hands a frame to the receiver's device.
+// deliver hands a frame to the receiver's device, and counts it for the rules that
+// are on it now, whatever they have made of it before.
 func (s *Switch) deliver(l *link, buf []byte, packets uint64) {
 	if !l.plugged() || !l.to.port.device.write(buf) {
 		l.counters.Dropped += packets
 		return
 	}
 	l.counters.Delivered += packets
+	if len(l.rules) == 0 {
+		return
+	}
+	p := parse(buf[headerLen:])
+	for _, r := range l.rules {
+		if r.rule.FlapOn == 0 && r.matches(buf[headerLen:], &p) {
+			r.counters.Passed += packets
+		}
+	}
 }

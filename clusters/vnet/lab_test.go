@@ -82,7 +82,7 @@ func (l *lab) counters(id RuleID) RuleCounters {
 	if !ok {
 		l.t.Fatalf("rule %d has no counters", id)
 	}
-	return c
+	return total(c)
 }
 
 // in runs do in the machine's namespace.

@@ -25,7 +25,7 @@ type queued struct {
 
 // hold is the part of a packet's delay that is due to one rule.
 type hold struct {
-	rule *rule
+	part *linkRule
 	time int64
 }
 
@@ -98,8 +98,10 @@ func (p *queued) account(now int64) {
 	}
 	for _, h := range p.holds {
 		if h.time > 0 {
-			h.rule.counters.Held += p.packets
-			h.rule.counters.HeldFor += time.Duration((h.time + late) * int64(p.packets))
+			c := h.part.counters
+			c.Held += p.packets
+			c.HeldFor += time.Duration((h.time + late) * int64(p.packets))
+			c.HeldBytes += uint64(len(p.buf) - headerLen)
 		}
 	}
 }
@@ -110,7 +112,7 @@ func (q *queue) release(r *rule) bool {
 	found := false
 	for _, p := range q.heap {
 		for i := range p.holds {
-			if p.holds[i].rule == r {
+			if p.holds[i].part.rule == r {
 				p.due -= p.holds[i].time
 				p.holds[i].time = 0
 				p.early, found = true, true

@@ -117,6 +117,9 @@ type RuleID uint64
 type RuleCounters struct {
 	// Matched packets were on one of the links, on one of the ports.
 	Matched uint64
+	// Passed are those that were handed to the receiver's device. They are looked at
+	// there once more, behind all rules. Of a rule that flaps they are not counted.
+	Passed uint64
 	// Dropped of those would not have passed this rule alone, for whatever
 	// reason: cut, loss, or a full queue of a rate or delay.
 	Dropped    uint64
@@ -128,29 +131,32 @@ type RuleCounters struct {
 	Resets uint64
 	// Held of the delayed packets have gone on, and HeldFor is how long all of
 	// them together were held, by the clock and not by what was asked for. What
-	// Remove lets go before its time counts for neither.
-	Held    uint64
-	HeldFor time.Duration
+	// Remove lets go before its time counts for neither. HeldBytes is their size,
+	// headers of Ethernet included.
+	Held      uint64
+	HeldFor   time.Duration
+	HeldBytes uint64
 }
 
 // rule is a Rule in force, or what is left of it.
 type rule struct {
 	Impairment
 	id       RuleID
-	counters RuleCounters
-	parts    []*linkRule // nil once removed
-	began    int64       // on the switch's clock
-	turn     int64       // number of the last on phase that was seen
-	fresh    connections // begun since, where Established asks for it
+	counters []*RuleCounters // in the order of Rule.Links
+	parts    []*linkRule     // nil once removed
+	began    int64           // on the switch's clock
+	turn     int64           // number of the last on phase that was seen
+	fresh    connections     // begun since, where Established asks for it
 }
 
 // linkRule is the part of a rule that is on one link.
 type linkRule struct {
-	rule  *rule
-	link  *link
-	ports []uint16 // nil means all
-	rng   *rand.Rand
-	free  int64 // when the last packet under Rate will have been sent
+	rule     *rule
+	link     *link
+	counters *RuleCounters
+	ports    []uint16 // nil means all
+	rng      *rand.Rand
+	free     int64 // when the last packet under Rate will have been sent
 }
 
 func (r *linkRule) matches(frame []byte, p *packet) bool {
@@ -170,7 +176,7 @@ func (r *linkRule) happens(probability float64) bool {
 // drops decides whether the rule loses a frame that stands for n packets.
 func (r *linkRule) drops(n uint64) bool {
 	if r.rule.Cut || r.rule.Reset || r.happens(r.rule.Loss) {
-		r.rule.counters.Dropped += n
+		r.counters.Dropped += n
 		return true
 	}
 	return false
@@ -185,7 +191,7 @@ func (r *linkRule) pass(at int64, size int, n uint64) (out int64, ok bool) {
 		start := max(at, r.free)
 		wait := time.Duration(start - at)
 		if wait > rateQueue && float64(wait)*float64(r.rule.Rate) > rateQueueMin*8*1e9 {
-			r.rule.counters.Dropped += n
+			r.counters.Dropped += n
 			return 0, false
 		}
 		r.free = start + int64(float64(size)*8*1e9/float64(r.rule.Rate))
@@ -200,10 +206,10 @@ func (r *linkRule) pass(at int64, size int, n uint64) (out int64, ok bool) {
 	}
 	if r.happens(r.rule.Reorder) {
 		out += int64(reorderHold)
-		r.rule.counters.Reordered += n
+		r.counters.Reordered += n
 	}
 	if out > at {
-		r.rule.counters.Delayed += n
+		r.counters.Delayed += n
 	}
 	return out, true
 }
@@ -251,6 +257,7 @@ func (s *Switch) Impair(r Rule) (RuleID, error) {
 
 // add puts a rule on a link, or widens it where it is there already.
 func (r *rule) add(l *link, ports []uint16) {
+	r.counters = append(r.counters, &RuleCounters{})
 	for _, part := range r.parts {
 		if part.link == l {
 			if len(ports) == 0 || len(part.ports) == 0 {
@@ -261,7 +268,7 @@ func (r *rule) add(l *link, ports []uint16) {
 			return
 		}
 	}
-	r.parts = append(r.parts, &linkRule{rule: r, link: l, ports: slices.Clone(ports)})
+	r.parts = append(r.parts, &linkRule{rule: r, link: l, counters: r.counters[len(r.counters)-1], ports: slices.Clone(ports)})
 }
 
 // cutQueued drops the packets that wait on the links of a new cut.
@@ -275,8 +282,8 @@ func (s *Switch) cutQueued(r *rule) {
 			if !part.matches(q.buf[headerLen:], &p) {
 				return false
 			}
-			r.counters.Matched += q.packets
-			r.counters.Dropped += q.packets
+			part.counters.Matched += q.packets
+			part.counters.Dropped += q.packets
 			return true
 		})
 	}
@@ -309,16 +316,22 @@ func (s *Switch) Remove(id RuleID) {
 	}
 }
 
-// RuleCounters tells what a rule has done so far, also for a while after
-// Remove. It returns false for a name that Impair never gave out, and for one
-// that was removed long ago.
-func (s *Switch) RuleCounters(id RuleID) (RuleCounters, bool) {
+// RuleCounters tells what a rule has done to each of its links so far, in the order
+// of Rule.Links, also for a while after Remove. A link that is named more than once
+// counts where it is named first. It returns false for a name that Impair never gave
+// out, and for one that was removed long ago.
+func (s *Switch) RuleCounters(id RuleID) ([]RuleCounters, bool) {
 	unlock := s.lock()
 	defer unlock()
-	if r := s.rules[id]; r != nil {
-		return r.counters, true
+	r := s.rules[id]
+	if r == nil {
+		return nil, false
 	}
-	return RuleCounters{}, false
+	all := make([]RuleCounters, len(r.counters))
+	for i, c := range r.counters {
+		all[i] = *c
+	}
+	return all, true
 }
 
 // random returns the source of randomness of a rule on a link. It depends on

@@ -176,15 +176,16 @@ func TestLargeSegmentsAreTakenApart(t *testing.T) {
 		frames int
 		want   RuleCounters
 	}{
-		{"nothing", Impairment{}, 1, RuleCounters{Matched: 10}},
+		{"nothing", Impairment{}, 1, RuleCounters{Matched: 10, Passed: 10}},
 		{"cut", Impairment{Cut: true}, 0, RuleCounters{Matched: 10, Dropped: 10}},
-		{"delay", Impairment{Delay: time.Second}, 1, RuleCounters{Matched: 10, Delayed: 10, Held: 10, HeldFor: 10 * time.Second}},
-		{"duplicate", Impairment{Duplicate: 1}, 20, RuleCounters{Matched: 10, Duplicated: 10}},
+		{"delay", Impairment{Delay: time.Second}, 1, RuleCounters{Matched: 10, Passed: 10, Delayed: 10, Held: 10, HeldFor: 10 * time.Second, HeldBytes: 14480 + 54}},
+		{"duplicate", Impairment{Duplicate: 1}, 20, RuleCounters{Matched: 10, Passed: 20, Duplicated: 10}},
 		{"loss", Impairment{Loss: 1}, 0, RuleCounters{Matched: 10, Dropped: 10}},
-		{"rate", Impairment{Rate: 1e9}, 10, RuleCounters{Matched: 10, Delayed: 10, Held: 10,
-			HeldFor: 55 * 1502 * 8 * time.Nanosecond}},
-		{"corrupt", Impairment{Corrupt: 1}, 10, RuleCounters{Matched: 10, Corrupted: 10}},
-		{"reorder", Impairment{Reorder: 1}, 10, RuleCounters{Matched: 10, Reordered: 10, Delayed: 10, Held: 10, HeldFor: 10 * reorderHold}},
+		{"rate", Impairment{Rate: 1e9}, 10, RuleCounters{Matched: 10, Passed: 10, Delayed: 10, Held: 10,
+			HeldFor: 55 * 1502 * 8 * time.Nanosecond, HeldBytes: 10 * 1502}},
+		{"corrupt", Impairment{Corrupt: 1}, 10, RuleCounters{Matched: 10, Passed: 10, Corrupted: 10}},
+		{"reorder", Impairment{Reorder: 1}, 10, RuleCounters{Matched: 10, Passed: 10, Reordered: 10, Delayed: 10, Held: 10,
+			HeldFor: 10 * reorderHold, HeldBytes: 10 * 1502}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := newDesk(t, 0, "a", "b")
@@ -357,4 +358,39 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Errorf("rule %+v, link %+v, %d bytes wait", c, l, d.queue.bytes)
 	}
 	d.settle()
+}
+
+// A rule counts for each link alone, and what is handed on is counted where it is, so that
+// a cut that lets something through gives itself away.
+func TestRuleCountersByLink(t *testing.T) {
+	d := newDesk(t, 0, "a", "b", "c")
+	id, err := d.Impair(Rule{Links: []Link{{From: "a", To: "b"}, {From: "a", To: "c", Ports: []uint16{9}}, {From: "b", To: "a"}}, Impairment: Impairment{Cut: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// To an address that the switch does not know, so that each goes to b and to c.
+	for _, port := range []uint16{8, 9, 9} {
+		d.send(frameSpec{from: "10.0.0.1", to: "10.0.0.2", protocol: protoUDP, dport: port})
+	}
+	all := func() []RuleCounters {
+		t.Helper()
+		c, ok := d.RuleCounters(id)
+		if !ok || len(c) != 3 {
+			t.Fatalf("counters %+v, %v", c, ok)
+		}
+		return c
+	}
+	if got := all(); got[0] != (RuleCounters{Matched: 3, Dropped: 3}) || got[1] != (RuleCounters{Matched: 2, Dropped: 2}) || got[2] != (RuleCounters{}) {
+		t.Errorf("cut: %+v", got)
+	}
+	d.rules[id].Cut = false // a cut that is broken
+	d.send(frameSpec{from: "10.0.0.1", to: "10.0.0.2", protocol: protoUDP, dport: 8})
+	if got := all(); got[0] != (RuleCounters{Matched: 4, Passed: 1, Dropped: 3}) || got[1].Passed != 0 {
+		t.Errorf("a cut that lets packets through: %+v", got)
+	}
+	d.Remove(id)
+	d.send(frameSpec{from: "10.0.0.1", to: "10.0.0.2", protocol: protoUDP, dport: 9})
+	if got := all(); total(got).Passed != 1 {
+		t.Errorf("removed: %+v", got)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -12,7 +13,7 @@ import (
 func fold(st *state, counted map[string]uint64) {
 	for handle, s := range st.Impaired {
 		done := byLink(handle, s.Paths, counted)
-		s.Counted = add(s.Counted, sum(done))
+		s.Counted = addLinks(s.Counted, done)
 		foldDropped(st, done)
 	}
 	for _, p := range st.Peers {
@@ -39,8 +40,9 @@ func byLink(handle string, paths []Path, counted map[string]uint64) map[string]f
 	done := map[string]framework.LinkCounters{}
 	for i, p := range paths {
 		name := linkName(p.Peer, p.Out)
-		done[name] = add(done[name], framework.LinkCounters{
+		done[name] = done[name].Add(framework.LinkCounters{
 			Matched: counted[counterName(handle, i, matched)],
+			Passed:  counted[counterName(handle, i, passed)],
 			Dropped: counted[counterName(handle, i, dropped)],
 			Resets:  counted[counterName(handle, i, resets)],
 		})
@@ -48,24 +50,25 @@ func byLink(handle string, paths []Path, counted map[string]uint64) map[string]f
 	return done
 }
 
-func add(a, b framework.LinkCounters) framework.LinkCounters {
-	return framework.LinkCounters{
-		Matched: a.Matched + b.Matched, Dropped: a.Dropped + b.Dropped, Delayed: a.Delayed + b.Delayed,
-		Duplicated: a.Duplicated + b.Duplicated, Reordered: a.Reordered + b.Reordered, Corrupted: a.Corrupted + b.Corrupted,
-		Resets: a.Resets + b.Resets, Held: a.Held + b.Held, HeldFor: a.HeldFor + b.HeldFor,
-	}
-}
+// links are counters by linkName.
+type links = map[string]framework.LinkCounters
 
-func sum(links map[string]framework.LinkCounters) (all framework.LinkCounters) {
-	for _, c := range links {
-		all = add(all, c)
+// addLinks returns the sums of counters.
+func addLinks(a, b links) links {
+	all := maps.Clone(a)
+	if all == nil {
+		all = links{}
+	}
+	for name, c := range b {
+		all[name] = all[name].Add(c)
 	}
 	return all
 }
 
-// counters tells what an impairment has done, in force or restored; nil where
-// none of that name is known.
-func (n *network) counters(handle string) (c *framework.LinkCounters, err error) {
+// counters returns what an impairment has done to each link, in force or restored; nil
+// where none of that name is known. What is sent to receivers of what it resets is
+// counted under no link's name.
+func (n *network) counters(handle string) (c links, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := n.saved()[handle]
@@ -73,7 +76,7 @@ func (n *network) counters(handle string) (c *framework.LinkCounters, err error)
 		n.store.read(func(st *state) {
 			for _, r := range st.Restored {
 				if r.Handle == handle {
-					c = &r.Counted
+					c = r.Counted
 				}
 			}
 		})
@@ -83,8 +86,7 @@ func (n *network) counters(handle string) (c *framework.LinkCounters, err error)
 	if err != nil {
 		return nil, err
 	}
-	all := add(add(s.Counted, sum(done)), framework.LinkCounters{Resets: n.resetter.count(handle)})
-	return &all, nil
+	return addLinks(addLinks(s.Counted, done), links{"": {Resets: n.resetter.count(handle)}}), nil
 }
 
 // done tells what an impairment in force has done to each link, since it was last
@@ -98,7 +100,16 @@ func (n *network) done(handle string, s *impairedState) (map[string]framework.Li
 		return nil, err
 	}
 	counted, err := b.counters()
-	return byLink(handle, s.Paths, counted), err
+	done := byLink(handle, s.Paths, counted)
+	if n.silenced > 0 && !b.silences() {
+		for name, c := range done {
+			if strings.HasPrefix(name, linkName("", true)) { // it was let go for that to drop it
+				c.Passed, c.Dropped = c.Passed+c.Dropped, 0
+				done[name] = c
+			}
+		}
+	}
+	return done, err
 }
 
 // link tells the state of one direction between the node and a peer.

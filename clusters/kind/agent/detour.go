@@ -193,12 +193,20 @@ func (d *detours) remove(handle string) map[string]framework.LinkCounters {
 	for name, t := range d.all {
 		if id, ok := t.rules[handle]; ok {
 			t.sw.Remove(id)
-			c, _ := t.sw.RuleCounters(id)
-			done[name] = framework.LinkCounters(c)
+			done[name] = countersOf(t.sw, id)
 			delete(t.rules, handle)
 		}
 	}
 	return done
+}
+
+// countersOf returns what a rule has done on the one link of a detour.
+func countersOf(sw *vnet.Switch, id vnet.RuleID) (sum framework.LinkCounters) {
+	all, _ := sw.RuleCounters(id)
+	for _, c := range all {
+		sum = sum.Add(framework.LinkCounters(c))
+	}
+	return sum
 }
 
 // prune ends the detours that have no impairment on them, once nothing leads there.
@@ -271,8 +279,7 @@ func (d *detours) counters(handle string) map[string]framework.LinkCounters {
 	done := map[string]framework.LinkCounters{}
 	for name, t := range d.all {
 		if id, ok := t.rules[handle]; ok {
-			c, _ := t.sw.RuleCounters(id)
-			done[name] = framework.LinkCounters(c)
+			done[name] = countersOf(t.sw, id)
 		}
 	}
 	return done

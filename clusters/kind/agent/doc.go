@@ -18,6 +18,11 @@
 // to certificates and to data is put into force again for the rest of its time, all
 // before the kubelet starts.
 //
+// A fault that is done through etcd or the API is on no node. What undoes it is left with
+// the agents of the control-plane nodes before it begins (Client.Promise). They carry it out
+// when its time is over and nobody has withdrawn it: through etcd, since API servers may be
+// what is broken, and each on its own node alone.
+//
 // A node that is paused (docker pause) has its agent paused with it, and one that is
 // stopped has none: to undo that in time is for the provider's guard, outside of the
 // node.

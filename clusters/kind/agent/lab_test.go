@@ -248,11 +248,15 @@ func (l *lab) restore(handle string) {
 	must(l.t, l.network.Restore(l.t.Context(), handle))
 }
 
-func (l *lab) counters(handle string) framework.LinkCounters {
+// counters adds up what an impairment has done to all its links.
+func (l *lab) counters(handle string) (sum framework.LinkCounters) {
 	l.t.Helper()
-	c, err := l.network.ImpairmentCounters(l.t.Context(), handle)
+	all, err := l.network.ImpairmentCounters(l.t.Context(), handle)
 	must(l.t, err)
-	return c
+	for _, c := range all {
+		sum = sum.Add(c)
+	}
+	return sum
 }
 
 func (l *lab) state(from int) framework.LinkState {

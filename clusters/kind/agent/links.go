@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -34,21 +35,23 @@ type Network struct {
 	cluster string
 
 	mu      sync.Mutex
-	parties []Party                           // guarded by mu
-	last    map[string]framework.LinkCounters // by handle and node, as last told; guarded by mu
-	until   map[string]time.Time              // when those end that were not restored, by handle; guarded by mu
+	parties []Party                     // guarded by mu
+	links   map[string][]framework.Link // of impairments, by handle; guarded by mu
+	last    map[string]links            // by handle and node, as last told; guarded by mu
+	until   map[string]time.Time        // when those end that were not restored, by handle; guarded by mu
 }
 
 var (
 	_ framework.NetworkFaulter    = (*Network)(nil)
 	_ framework.LinkReporter      = (*Network)(nil)
+	_ framework.LinkProber        = (*Network)(nil)
 	_ framework.ImpairmentChecker = (*Network)(nil)
 )
 
 // NewNetwork returns the network between parties. Meet must come before the first
 // impairment.
 func NewNetwork(cluster string, parties []Party) *Network {
-	return &Network{cluster: cluster, parties: parties, last: map[string]framework.LinkCounters{}, until: map[string]time.Time{}}
+	return &Network{cluster: cluster, parties: parties, links: map[string][]framework.Link{}, last: map[string]links{}, until: map[string]time.Time{}}
 }
 
 // Replace puts other parties into the place of those that there are. Agents know them
@@ -147,7 +150,7 @@ func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framew
 		return c.do(ctx, networkLimit, http.MethodPost, "impair", "impairing links", &r, nil)
 	})
 	n.mu.Lock()
-	n.until[handle] = time.Now().Add(ttl)
+	n.until[handle], n.links[handle] = time.Now().Add(ttl), slices.Clone(links)
 	n.mu.Unlock()
 	if err != nil {
 		// Some may have done it. Those that cannot be told end it in time.
@@ -256,34 +259,74 @@ func (n *Network) InForce() int {
 
 // ImpairmentCounters implements framework.NetworkFaulter. For an agent that does not
 // answer, as on a node without power, what it last told counts.
-func (n *Network) ImpairmentCounters(ctx context.Context, handle string) (sum framework.LinkCounters, err error) {
-	known := false
-	err = n.each(n.agents(), func(c *Client) error {
-		var told *framework.LinkCounters
-		err := c.do(ctx, networkLimit, http.MethodPost, "counters", "reading the counters of links", &request{Handle: handle}, &told)
+func (n *Network) ImpairmentCounters(ctx context.Context, handle string) ([]framework.LinkCounters, error) {
+	n.mu.Lock()
+	asked := n.links[handle]
+	n.mu.Unlock()
+	told := map[*Client]links{}
+	err := n.each(n.agents(), func(c *Client) error {
+		var now links
+		err := c.do(ctx, networkLimit, http.MethodPost, "counters", "reading the counters of links", &request{Handle: handle}, &now)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		key := handle + " " + c.node
-		if err != nil {
-			last, ok := n.last[key]
-			if ok {
-				sum, known = add(sum, last), true
-			}
-			return err
+		switch {
+		case err != nil:
+			now = n.last[key]
+		case now != nil:
+			n.last[key] = now
 		}
-		if told != nil {
-			n.last[key] = *told
-			sum, known = add(sum, *told), true
+		if now != nil {
+			told[c] = now
 		}
-		return nil
+		return err
 	})
 	switch {
-	case known:
-		return sum, nil
-	case err != nil:
-		return sum, err
+	case len(told) == 0 && err != nil:
+		return nil, err
+	case len(told) == 0 || len(asked) == 0:
+		return nil, fmt.Errorf("cluster %s has had no impairment %s, or none of late", n.cluster, handle)
 	}
-	return sum, fmt.Errorf("cluster %s has had no impairment %s, or none of late", n.cluster, handle)
+	all := make([]framework.LinkCounters, len(asked))
+	for i, l := range asked {
+		sender, receiver, err := n.ends(l.From, l.To)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range receiver.Agents {
+			all[i] = all[i].Add(told[c][linkName(l.From, false)])
+		}
+		for _, c := range sender.Agents {
+			all[i] = all[i].Add(told[c][linkName(l.To, true)])
+		}
+	}
+	for _, links := range told {
+		all[0] = all[0].Add(links[""])
+	}
+	return all, nil
+}
+
+// ProbeLink implements framework.LinkProber. Packets go to the receiver's own address, and
+// to no pod's.
+func (n *Network) ProbeLink(ctx context.Context, l framework.Link, packets int) error {
+	sender, receiver, err := n.ends(l.From, l.To)
+	if err != nil {
+		return err
+	}
+	own := slices.IndexFunc(receiver.Prefixes, netip.Prefix.IsSingleIP)
+	if own < 0 {
+		return fmt.Errorf("%s of cluster %s has no address of its own", l.To, n.cluster)
+	}
+	r := request{Probe: system.ProbeTarget(receiver.Prefixes[own].Addr(), l), Packets: packets}
+	switch {
+	case len(sender.Agents) > 0:
+		return n.each(sender.Agents, func(c *Client) error {
+			return c.do(ctx, networkLimit, http.MethodPost, "probe", "sending packets", &r, nil)
+		})
+	case l.From == framework.HarnessHost:
+		return system.SendProbes(r.Probe, packets)
+	}
+	return fmt.Errorf("%s of cluster %s has no agent that could send packets", l.From, n.cluster)
 }
 
 // LinkState implements framework.LinkReporter. It is what the receiver has seen, or

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -40,14 +41,14 @@ type impairedState struct {
 	Impairment framework.Impairment `json:"impairment"`
 	Began      time.Time            `json:"began"`
 	Until      time.Time            `json:"until"`
-	// Counted is what it did before the kernel began to count anew.
-	Counted framework.LinkCounters `json:"counted,omitzero"`
+	// Counted is what it did to each link before the kernel began to count anew.
+	Counted links `json:"countedByLink,omitempty"`
 }
 
 // restoredState is what is left of one that has.
 type restoredState struct {
-	Handle  string                 `json:"handle"`
-	Counted framework.LinkCounters `json:"counted"`
+	Handle  string `json:"handle"`
+	Counted links  `json:"countedByLink"`
 }
 
 // restoredLimit is of how many restored impairments the counters are kept.
@@ -257,7 +258,7 @@ func (n *network) end(handle string) error {
 	}
 	n.store.note(func(st *state) {
 		delete(st.Impaired, handle)
-		st.Restored = append(st.Restored, restoredState{handle, add(add(s.Counted, sum(done)), framework.LinkCounters{Resets: n.resetter.forget(handle)})})
+		st.Restored = append(st.Restored, restoredState{handle, addLinks(addLinks(s.Counted, done), links{"": {Resets: n.resetter.forget(handle)}})})
 		st.Restored = st.Restored[max(0, len(st.Restored)-restoredLimit):]
 		foldDropped(st, done)
 	})
@@ -303,6 +304,7 @@ func (n *network) handle(mux *http.ServeMux) {
 	answer(mux, "POST /impair", func(_ context.Context, r request) (any, error) { return nil, n.impair(r) })
 	answer(mux, "POST /restore", func(_ context.Context, r request) (any, error) { return nil, n.restore(r.Handle) })
 	answer(mux, "POST /counters", func(_ context.Context, r request) (any, error) { return n.counters(r.Handle) })
+	answer(mux, "POST /probe", func(_ context.Context, r request) (any, error) { return nil, system.SendProbes(r.Probe, r.Packets) })
 	answer(mux, "POST /link", func(_ context.Context, r request) (any, error) {
 		if len(r.Paths) != 1 {
 			return nil, errors.New("it takes one link")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
@@ -92,7 +93,7 @@ func (n *network) takeOver() error {
 	}
 	there := map[string]bool{}
 	for name := range counted {
-		if handle, ok := handleOf(name); ok {
+		if handle, ok := handleOf(name); ok && strings.HasSuffix(name, passed) { // earlier agents did not count that
 			there[handle] = true
 		}
 	}

@@ -1,16 +1,11 @@
 package agent
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
-	"net"
-	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/google/nftables"
-	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
@@ -113,7 +108,12 @@ const (
 	matched = "matched"
 	dropped = "dropped"
 	resets  = "resets"
+	// passed counts behind what drops: dropped is what was condemned to it.
+	passed = "passed"
 )
+
+// counts are the counters of a path.
+func counts() []string { return []string{matched, dropped, resets, passed} }
 
 func pathName(handle string, path int) string { return fmt.Sprintf("h-%s-%d", handle, path) }
 
@@ -130,6 +130,9 @@ func handleOf(counter string) (string, bool) {
 	}
 	return path[:i], true
 }
+
+// behindName names the chain that counts what has passed a path's impairment.
+func behindName(handle string, path int) string { return pathName(handle, path) + "-behind" }
 
 func passedName(peer string, out bool) string { return "passed " + linkName(peer, out) }
 
@@ -167,28 +170,33 @@ func (b *batch) addImpairment(handle string, paths []Path, imp framework.Impairm
 		}
 	}
 	for i, p := range paths {
-		name := pathName(handle, i)
-		for _, what := range []string{matched, dropped, resets} {
+		for _, what := range counts() {
 			b.counter(counterName(handle, i, what))
 		}
-		act := name
-		if len(p.Ports) > 0 {
-			act = name + "-act"
-			b.AddChain(b.chain(act))
-		}
-		b.AddChain(b.chain(name))
-		// Going there, rather than jumping, a packet comes back to the base
-		// chain and meets no second port.
-		for _, port := range p.Ports {
-			for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-				for _, offset := range []uint32{0, 2} { // source, destination
-					b.rule(name, protocolIs(protocol), portIs(offset, port), to(expr.VerdictGoto, act))
-				}
-			}
-		}
-		b.act(act, handle, i, imp, tell)
+		b.act(b.narrow(pathName(handle, i), p.Ports), handle, i, imp, tell)
+		b.behind(b.narrow(behindName(handle, i), p.Ports), handle, i, imp)
 	}
 	return nil
+}
+
+// narrow makes a chain for packets of some ports, and returns the one that they go to.
+func (b *batch) narrow(name string, ports []uint16) (act string) {
+	act = name
+	if len(ports) > 0 {
+		act = name + "-act"
+		b.AddChain(b.chain(act))
+	}
+	b.AddChain(b.chain(name))
+	// Going there, rather than jumping, a packet comes back to the base chain and meets
+	// no second port.
+	for _, port := range ports {
+		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+			for _, offset := range []uint32{0, 2} { // source, destination
+				b.rule(name, protocolIs(protocol), portIs(offset, port), to(expr.VerdictGoto, act))
+			}
+		}
+	}
+	return act
 }
 
 // Limits of the connections that an impairment knows to be new. What is forgotten
@@ -200,23 +208,8 @@ const (
 
 // act fills the chain that does an impairment to the packets of a path.
 func (b *batch) act(chain, handle string, path int, imp framework.Impairment, tell []expr.Any) {
-	count := func(what string) []expr.Any {
-		return []expr.Any{&expr.Objref{Type: int(nftables.ObjTypeCounter), Name: counterName(handle, path, what)}}
-	}
-	const syn, rst = 0x02, 0x04
-	if imp.Established || imp.Reset {
-		b.rule(chain, metaIs(expr.MetaKeyL4PROTO, expr.CmpOpNeq, unix.IPPROTO_TCP), to(expr.VerdictReturn, ""))
-	}
-	if imp.Reset {
-		b.rule(chain, tcpFlag(rst), to(expr.VerdictReturn, ""))
-	}
-	if imp.Established {
-		id := []expr.Any{&expr.Ct{Key: expr.CtKey(unix.NFT_CT_ID), Register: 1}}
-		b.rule(chain, tcpFlag(syn), id,
-			[]expr.Any{&expr.Dynset{SrcRegKey: 1, SetName: freshSet(handle), Operation: unix.NFT_DYNSET_OP_UPDATE}},
-			to(expr.VerdictReturn, ""))
-		b.rule(chain, id, []expr.Any{&expr.Lookup{SourceRegister: 1, SetName: freshSet(handle)}}, to(expr.VerdictReturn, ""))
-	}
+	count := func(what string) []expr.Any { return countIn(handle, path, what) }
+	b.leaveOut(chain, handle, imp, true)
 	b.rule(chain, count(matched))
 	switch {
 	case imp.Reset:
@@ -228,17 +221,50 @@ func (b *batch) act(chain, handle string, path int, imp framework.Impairment, te
 	}
 }
 
+// behind fills the chain that counts which of them have passed all the same.
+func (b *batch) behind(chain, handle string, path int, imp framework.Impairment) {
+	b.leaveOut(chain, handle, imp, false)
+	b.rule(chain, countIn(handle, path, passed))
+}
+
+func countIn(handle string, path int, what string) []expr.Any {
+	return []expr.Any{&expr.Objref{Type: int(nftables.ObjTypeCounter), Name: counterName(handle, path, what)}}
+}
+
+// leaveOut has packets leave a chain that an impairment is not about. Where it learns, it
+// remembers the connections that begin.
+func (b *batch) leaveOut(chain, handle string, imp framework.Impairment, learns bool) {
+	const syn, rst = 0x02, 0x04
+	if imp.Established || imp.Reset {
+		b.rule(chain, metaIs(expr.MetaKeyL4PROTO, expr.CmpOpNeq, unix.IPPROTO_TCP), to(expr.VerdictReturn, ""))
+	}
+	if imp.Reset {
+		b.rule(chain, tcpFlag(rst), to(expr.VerdictReturn, ""))
+	}
+	if !imp.Established {
+		return
+	}
+	id := []expr.Any{&expr.Ct{Key: expr.CtKey(unix.NFT_CT_ID), Register: 1}}
+	var learn []expr.Any
+	if learns {
+		learn = append(id, &expr.Dynset{SrcRegKey: 1, SetName: freshSet(handle), Operation: unix.NFT_DYNSET_OP_UPDATE})
+	}
+	b.rule(chain, tcpFlag(syn), learn, to(expr.VerdictReturn, ""))
+	b.rule(chain, id, []expr.Any{&expr.Lookup{SourceRegister: 1, SetName: freshSet(handle)}}, to(expr.VerdictReturn, ""))
+}
+
 // removeImpairment takes away what addImpairment made, once nothing leads there.
 func (b *batch) removeImpairment(handle string, paths []Path, imp framework.Impairment) {
 	for i, p := range paths {
-		name := pathName(handle, i)
-		b.FlushChain(b.chain(name))
-		b.DelChain(b.chain(name))
-		if len(p.Ports) > 0 {
-			b.FlushChain(b.chain(name + "-act"))
-			b.DelChain(b.chain(name + "-act"))
+		for _, name := range []string{pathName(handle, i), behindName(handle, i)} {
+			b.FlushChain(b.chain(name))
+			b.DelChain(b.chain(name))
+			if len(p.Ports) > 0 {
+				b.FlushChain(b.chain(name + "-act"))
+				b.DelChain(b.chain(name + "-act"))
+			}
 		}
-		for _, what := range []string{matched, dropped, resets} {
+		for _, what := range counts() {
 			b.removeCounter(counterName(handle, i, what))
 		}
 	}
@@ -256,13 +282,23 @@ type force struct {
 // silence drops what was condemned on its way out of a device. Programs are told
 // nothing then, as on a wire.
 func (b *batch) silence(device string) {
-	t := &nftables.Table{Name: "holdfast", Family: nftables.TableFamilyNetdev}
+	t := silenceTable()
 	b.AddTable(t)
 	b.DelTable(t)
 	b.AddTable(t)
 	out := b.AddChain(&nftables.Chain{Table: t, Name: "out", Hooknum: nftables.ChainHookEgress, Type: nftables.ChainTypeFilter,
 		Priority: nftables.ChainPriorityFilter, Device: device})
 	b.AddRule(&nftables.Rule{Table: t, Chain: out, Exprs: append(condemned(condemnedToDrop), to(expr.VerdictDrop, "")...)})
+}
+
+func silenceTable() *nftables.Table {
+	return &nftables.Table{Name: "holdfast", Family: nftables.TableFamilyNetdev}
+}
+
+// silences reports whether silence is still there.
+func (b *batch) silences() bool {
+	_, err := b.ListChain(silenceTable(), "out")
+	return err == nil
 }
 
 // dispatch leads packets to the impairments that are in force, and to no others.
@@ -273,119 +309,32 @@ func (b *batch) dispatch(peers []Peer, forces []force, silent int) {
 		b.counter(passedName(peer.Name, true))
 	}
 	for _, at := range bases() {
-		b.FlushChain(b.chain(at.name))
-		for _, f := range forces {
-			for i, p := range f.paths {
-				if p.Out != at.out {
-					continue
-				}
-				for _, prefix := range prefixesOf(peers, p.Peer) {
-					b.rule(at.name, addressIn(prefix, p.Out), to(expr.VerdictJump, pathName(f.handle, i)))
+		lead := func(name func(handle string, path int) string) {
+			for _, f := range forces {
+				for i, p := range f.paths {
+					if p.Out != at.out {
+						continue
+					}
+					for _, prefix := range prefixesOf(peers, p.Peer) {
+						b.rule(at.name, addressIn(prefix, p.Out), to(expr.VerdictJump, name(f.handle, i)))
+					}
 				}
 			}
 		}
+		b.FlushChain(b.chain(at.name))
+		lead(pathName)
 		if at.name == "out" && silent > 0 {
 			// Another device may have taken its place.
 			b.rule(at.name, condemned(condemnedToDrop), leavesBy(silent), to(expr.VerdictAccept, ""))
 		}
 		b.rule(at.name, condemned(condemnedToDrop), to(expr.VerdictDrop, ""))
 		b.rule(at.name, condemned(condemnedToReset), protocolIs(unix.IPPROTO_TCP), []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}})
+		lead(behindName)
 		for _, peer := range peers {
 			for _, prefix := range peer.Prefixes {
 				b.rule(at.name, addressIn(prefix, at.out),
 					[]expr.Any{&expr.Objref{Type: int(nftables.ObjTypeCounter), Name: passedName(peer.Name, at.out)}})
 			}
 		}
-	}
-}
-
-// Parts of rules.
-
-func to(kind expr.VerdictKind, chain string) []expr.Any {
-	return []expr.Any{&expr.Verdict{Kind: kind, Chain: chain}}
-}
-
-func metaIs(key expr.MetaKey, op expr.CmpOp, value byte) []expr.Any {
-	return []expr.Any{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: op, Register: 1, Data: []byte{value}}}
-}
-
-func leavesBy(device int) []expr.Any {
-	return []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyOIF, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(uint32(device))},
-	}
-}
-
-func protocolIs(protocol byte) []expr.Any {
-	return metaIs(expr.MetaKeyL4PROTO, expr.CmpOpEq, protocol)
-}
-
-func portIs(offset uint32, port uint16) []expr.Any {
-	return []expr.Any{
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, port)},
-	}
-}
-
-func tcpFlag(flag byte) []expr.Any {
-	return []expr.Any{
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 13, Len: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 1, Mask: []byte{flag}, Xor: []byte{0}},
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{0}},
-	}
-}
-
-// addressIn matches the source address of a packet, or its destination.
-func addressIn(prefix netip.Prefix, destination bool) []expr.Any {
-	family := byte(unix.NFPROTO_IPV4)
-	if prefix.Addr().Is6() {
-		family = unix.NFPROTO_IPV6
-	}
-	return append(metaIs(expr.MetaKeyNFPROTO, expr.CmpOpEq, family), payloadIn(prefix, destination)...)
-}
-
-// payloadIn is addressIn for what is known to be of the prefix's family.
-func payloadIn(prefix netip.Prefix, destination bool) []expr.Any {
-	offset, size := uint32(12), uint32(4)
-	if prefix.Addr().Is6() {
-		offset, size = 8, 16
-	}
-	if destination {
-		offset += size
-	}
-	all := []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: size}}
-	if prefix.Bits() < prefix.Addr().BitLen() {
-		all = append(all, &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: size,
-			Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen()), Xor: make([]byte, size)})
-	}
-	return append(all, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: prefix.Masked().Addr().AsSlice()})
-}
-
-// condemn gives a packet a priority.
-func condemn(to uint32) []expr.Any {
-	return []expr.Any{
-		&expr.Immediate{Register: 1, Data: binaryutil.NativeEndian.PutUint32(to)},
-		&expr.Meta{Key: expr.MetaKeyPRIORITY, SourceRegister: true, Register: 1},
-	}
-}
-
-func condemned(to uint32) []expr.Any {
-	return []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(to)},
-	}
-}
-
-// chance matches a share of the packets, each by itself.
-func chance(share float64) []expr.Any {
-	if share >= 1 {
-		return nil
-	}
-	const all = math.MaxInt32
-	return []expr.Any{
-		&expr.Numgen{Register: 1, Modulus: all, Type: unix.NFT_NG_RANDOM},
-		// Comparing goes by bytes, the first one first.
-		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
-		&expr.Cmp{Op: expr.CmpOpLt, Register: 1, Data: binaryutil.BigEndian.PutUint32(uint32(share * all))},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
@@ -20,6 +21,7 @@ type agent struct {
 	network      *network
 	certificates *certificates
 	etcd         *etcd
+	promises     *promises
 }
 
 // newAgent heals what has expired and takes the rest up again.
@@ -50,11 +52,16 @@ func newAgent(config Config) (*agent, error) {
 	}
 	a.network = newNetwork(deviceOf(config.Device), s)
 	a.network.resume()
+	a.promises = newPromises(a)
+	a.promises.resume()
 	return a, s.update(func(st *state) { st.Boot = now })
 }
 
 // close keeps what is in force as it is.
-func (a *agent) close() { a.network.close() }
+func (a *agent) close() {
+	a.promises.close()
+	a.network.close()
+}
 
 // request is what an agent is told.
 type request struct {
@@ -64,13 +71,20 @@ type request struct {
 	// After is for a crash loop: the time from each start to the kill.
 	After  time.Duration               `json:"after,omitempty"`
 	Defect framework.CertificateDefect `json:"defect,omitempty"`
-	// Name is what a certificate is not to carry: the balancer's.
+	// Name is what a certificate is not to carry: the balancer's; or, of a promise, what
+	// the node is called.
 	Name   string `json:"name,omitempty"`
 	Handle string `json:"handle,omitempty"`
 	// Peers, Paths and Impairment are for the network.
 	Peers      []Peer               `json:"peers,omitempty"`
 	Paths      []Path               `json:"paths,omitempty"`
 	Impairment framework.Impairment `json:"impairment,omitzero"`
+	// Probe is where packets are to be sent to, and Packets how many.
+	Probe   netip.AddrPort `json:"probe,omitzero"`
+	Packets int            `json:"packets,omitempty"`
+	// Undoing is what is promised, and Members are the client URLs of etcd by node.
+	Undoing *framework.Undoing  `json:"undoing,omitempty"`
+	Members map[string][]string `json:"members,omitempty"`
 	// Cluster are the members that etcd is to be one of.
 	Cluster []framework.EtcdPeer `json:"cluster,omitempty"`
 }
@@ -113,6 +127,7 @@ func (a *agent) handler() http.Handler {
 	a.certificates.handle(mux)
 	a.network.handle(mux)
 	a.etcd.handle(mux)
+	a.promises.handle(mux)
 	mux.HandleFunc("GET /audit", a.serveAudit)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !agenthttp.RefuseLate(w, r) {

@@ -28,6 +28,7 @@ type state struct {
 	Impaired   map[string]*impairedState               `json:"impaired"`
 	Restored   []restoredState                         `json:"restored,omitempty"`
 	Links      map[string]framework.LinkState          `json:"links"`
+	Promises   map[string]*promiseState                `json:"promises"`
 	// Counted are the counters of the kernel when an agent last ended in order.
 	Counted map[string]uint64 `json:"counted,omitempty"`
 }
@@ -85,6 +86,9 @@ func openStore(dir string) (*store, error) {
 	}
 	if s.s.Impaired == nil {
 		s.s.Impaired = map[string]*impairedState{}
+	}
+	if s.s.Promises == nil {
+		s.s.Promises = map[string]*promiseState{}
 	}
 	if s.s.Links == nil {
 		s.s.Links = map[string]framework.LinkState{}

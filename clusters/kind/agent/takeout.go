@@ -38,6 +38,9 @@ func (s *store) inForce() []string {
 		if st.Wiped != nil {
 			add("the data of "+string(framework.Etcd)+" are wiped", st.Wiped.Until)
 		}
+		for _, one := range st.Promises {
+			add(one.Undoing.Fault+" is to be undone", one.Until)
+		}
 		for _, one := range st.Impaired {
 			add("links are impaired", one.Until)
 		}

@@ -1,0 +1,227 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// A fault that is done through etcd or the API has nothing on any node. What undoes it is
+// left with the agents of the control-plane nodes, before it begins: each carries it out
+// when the time is over and nobody has withdrawn it.
+
+// promiseState is what is to be undone, unless it is withdrawn.
+type promiseState struct {
+	Undoing framework.Undoing `json:"undoing"`
+	// Own is the name of the agent's node, and Members are the client URLs of etcd by
+	// node.
+	Own     string              `json:"own"`
+	Members map[string][]string `json:"members"`
+	Until   time.Time           `json:"until"`
+}
+
+// undoLimit is how long one attempt to undo a fault may take.
+const undoLimit = 2 * time.Minute
+
+// promises are those that an agent has given.
+type promises struct {
+	a *agent
+
+	mu     sync.Mutex
+	timers map[string]*time.Timer
+	closed bool
+}
+
+func newPromises(a *agent) *promises { return &promises{a: a, timers: map[string]*time.Timer{}} }
+
+func (p *promises) give(r request) error {
+	switch {
+	case r.For <= 0:
+		return errNoTTL
+	case r.Handle == "" || r.Undoing == nil || len(r.Members) == 0:
+		return errors.New("a promise needs a handle, what is to be undone, and the members of etcd")
+	}
+	s := &promiseState{Undoing: *r.Undoing, Own: r.Name, Members: r.Members, Until: time.Now().Add(r.For)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.a.store.updateDurably(func(st *state) { st.Promises[r.Handle] = s }); err != nil {
+		p.a.store.note(func(st *state) { delete(st.Promises, r.Handle) })
+		return err
+	}
+	p.keepIn(r.Handle, r.For)
+	return nil
+}
+
+func (p *promises) withdraw(handle string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.timers[handle]; t != nil {
+		t.Stop()
+	}
+	delete(p.timers, handle)
+	p.a.store.note(func(st *state) { delete(st.Promises, handle) })
+}
+
+// keepIn keeps a promise later, with mu held.
+func (p *promises) keepIn(handle string, d time.Duration) {
+	p.timers[handle] = time.AfterFunc(d, func() { p.keep(handle) })
+}
+
+// keep undoes the fault, and again until that works.
+func (p *promises) keep(handle string) {
+	var s *promiseState
+	p.a.store.read(func(st *state) { s = st.Promises[handle] })
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), undoLimit)
+	defer cancel()
+	err := fault.Undo(ctx, &ownCluster{a: p.a, own: s.Own, members: s.Members}, s.Undoing)
+	if err == nil {
+		p.withdraw(handle)
+		return
+	}
+	complain(fmt.Errorf("%w; trying again", err))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timers[handle] != nil && !p.closed {
+		p.keepIn(handle, retryPause)
+	}
+}
+
+// resume takes up the promises of an earlier agent.
+func (p *promises) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.a.store.read(func(st *state) {
+		for handle, s := range st.Promises {
+			p.keepIn(handle, max(0, time.Until(s.Until)))
+		}
+	})
+}
+
+func (p *promises) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, t := range p.timers {
+		t.Stop()
+	}
+}
+
+func (p *promises) handle(mux *http.ServeMux) {
+	answer(mux, "POST /promise", func(_ context.Context, r request) (any, error) { return nil, p.give(r) })
+	answer(mux, "POST /withdraw", func(_ context.Context, r request) (any, error) { p.withdraw(r.Handle); return nil, nil })
+}
+
+// ownCluster is the cluster as an agent sees it: all of etcd, and the abilities of its own
+// node. It goes past the API servers, which need not answer.
+type ownCluster struct {
+	framework.Cluster // nil: the rest is not asked for
+	a                 *agent
+	own               string
+	members           map[string][]string
+}
+
+func (c *ownCluster) Name() string { return "of this node" }
+
+func (c *ownCluster) Entrances() []framework.Entrance { return nil }
+
+// Nodes returns those with etcd, in the order of their names.
+func (c *ownCluster) Nodes() []framework.Node {
+	var names []string
+	for name := range c.members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var all []framework.Node
+	for _, name := range names {
+		other := otherNode{name: name, components: []framework.Component{framework.Etcd}}
+		if name != c.own {
+			all = append(all, other)
+			continue
+		}
+		for _, spec := range c.a.config.Components {
+			if spec.Name != framework.Etcd {
+				other.components = append(other.components, spec.Name)
+			}
+		}
+		all = append(all, ownNode{other, c.a})
+	}
+	return all
+}
+
+// EtcdConfig implements framework.EtcdAccess.
+func (c *ownCluster) EtcdConfig(node string) (clientv3.Config, error) {
+	config := clientv3.Config{Endpoints: c.members[node], DialTimeout: networkLimit}
+	if len(config.Endpoints) == 0 {
+		return config, fmt.Errorf("no etcd is known on %q", node)
+	}
+	if !slices.ContainsFunc(config.Endpoints, func(url string) bool { return strings.HasPrefix(url, "https:") }) {
+		return config, nil
+	}
+	pki := c.a.config.PKI
+	pair, err := tls.LoadX509KeyPair(filepath.Join(pki, "apiserver-etcd-client.crt"), filepath.Join(pki, "apiserver-etcd-client.key"))
+	if err != nil {
+		return config, fmt.Errorf("reading the API server's certificate for etcd: %w", err)
+	}
+	authority, err := os.ReadFile(filepath.Join(pki, "etcd", "ca.crt"))
+	if err != nil {
+		return config, fmt.Errorf("reading the authority of etcd: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(authority) {
+		return config, errors.New("the authority of etcd holds no certificate")
+	}
+	config.TLS = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	return config, nil
+}
+
+// otherNode is a node of which nothing is known but that it has etcd.
+type otherNode struct {
+	name       string
+	components []framework.Component
+}
+
+func (n otherNode) Name() string { return n.name }
+
+func (n otherNode) Address() netip.Addr { return netip.Addr{} }
+
+func (n otherNode) Components() []framework.Component { return n.components }
+
+// ownNode is the agent's.
+type ownNode struct {
+	otherNode
+	a *agent
+}
+
+func (n ownNode) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
+	return n.a.etcd.rejoin(ctx, members)
+}
+
+func (n ownNode) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer) error {
+	return n.a.etcd.restore(ctx, snapshot, members)
+}
+
+func (n ownNode) Kill(ctx context.Context, c framework.Component, hold time.Duration) error {
+	return n.a.watchers[c].kill(ctx, hold)
+}
+
+func (n ownNode) Process(_ context.Context, c framework.Component) (framework.Process, error) {
+	return n.a.watchers[c].process(), nil
+}
