@@ -3,6 +3,7 @@ package scenarios
 import (
 	"bytes"
 	_ "embed"
+	"slices"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
@@ -32,6 +33,10 @@ type Requirement struct {
 	Breaks string `yaml:"breaks" json:"breaks,omitempty"`
 }
 
+// Invariant reports whether judges of every run settle the requirement in every scenario
+// (see judge.Doc).
+func (r Requirement) Invariant() bool { return r.Area == "INV" }
+
 type requirementList struct {
 	APIVersion   string        `yaml:"apiVersion"`
 	Kind         string        `yaml:"kind"`
@@ -59,6 +64,18 @@ func RequirementByID(id string) (Requirement, bool) {
 		}
 	}
 	return Requirement{}, false
+}
+
+// SettledBy returns the scenarios that settle a requirement: all of them an invariant,
+// else those that name it.
+func SettledBy(r Requirement) []*Scenario {
+	var settle []*Scenario
+	for _, s := range All() {
+		if r.Invariant() || slices.ContainsFunc(s.Spec.Requirements, func(named Settles) bool { return named.ID == r.ID }) {
+			settle = append(settle, s)
+		}
+	}
+	return settle
 }
 
 // Titles returns the requirements' texts by ID.

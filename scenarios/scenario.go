@@ -14,6 +14,8 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
@@ -61,6 +63,9 @@ type Spec struct {
 // Topology is what a scenario asks of its cluster. What it leaves out is as the run
 // has it. Scenarios that ask for the same share a cluster.
 type Topology struct {
+	// Name is that of one of Topologies, whose settings the other fields have then. Of
+	// them a file may set only Own beside it.
+	Name string `yaml:"topology" json:"topology,omitempty"`
 	// LoadBalancer is the way to spread clients over the API servers.
 	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`
 	// EtcdBalancer is how clients of etcd are spread: affinity or round-robin.
@@ -83,7 +88,7 @@ type Topology struct {
 // AsTheRun tells whether a scenario asks for nothing else than the run's own cluster,
 // or one like it.
 func (t Topology) AsTheRun() bool {
-	t.Own = false
+	t.Own, t.Name = false, ""
 	return reflect.ValueOf(t).IsZero()
 }
 
@@ -99,6 +104,8 @@ type Traffic struct {
 	Watches     workload.WatchSettings       `yaml:"watches"`
 	Kubernetes  workload.KubernetesSettings  `yaml:"kubernetes"`
 	Etcd        workload.EtcdSettings        `yaml:"etcd"`
+	Set         workload.SetSettings         `yaml:"set"`
+	Contests    workload.ContestSettings     `yaml:"contests"`
 	Work        workload.WorkSettings        `yaml:"work"`
 	Application workload.ApplicationSettings `yaml:"application"`
 }
@@ -206,7 +213,7 @@ var all = sync.OnceValue(func() []*Scenario {
 	}
 	var list []*Scenario
 	for _, e := range entries {
-		if e.Name() == "requirements.yaml" {
+		if e.Name() == "requirements.yaml" || e.Name() == "topologies.yaml" {
 			continue
 		}
 		b, err := files.ReadFile(e.Name())
@@ -241,8 +248,30 @@ func All() []*Scenario { return all() }
 
 const maxFileSize = 1 << 20
 
+// Option adds to what a scenario file may name.
+type Option func(*engine.Options)
+
+// WithFaults lets a scenario inject faults beside the built-in ones. engine.Run takes them,
+// too.
+func WithFaults(own ...fault.Fault) Option {
+	return func(o *engine.Options) { o.Faults = append(o.Faults, own...) }
+}
+
+// WithJudges lets a scenario name judges beside the built-in ones. engine.Run and
+// judge.Evaluate take them, too.
+func WithJudges(own ...judge.Judge) Option {
+	return func(o *engine.Options) { o.Judges = append(o.Judges, own...) }
+}
+
+func collect(options []Option) (o engine.Options) {
+	for _, option := range options {
+		option(&o)
+	}
+	return o
+}
+
 // Load reads a scenario file. Errors name file, line, field and what is allowed.
-func Load(path string) (*Scenario, error) {
+func Load(path string, options ...Option) (*Scenario, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading a scenario file: %w", err)
@@ -252,17 +281,21 @@ func Load(path string) (*Scenario, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a scenario file: %w", err)
 	}
-	return Parse(path, b)
+	return Parse(path, b, options...)
 }
 
 // Parse reads a scenario from memory; name stands for it in errors.
-func Parse(name string, data []byte) (*Scenario, error) {
+func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 	doc, err := document(name, data)
 	if err != nil {
 		return nil, err
 	}
+	format, err := formatOf(options)
+	if err != nil {
+		return nil, fmt.Errorf("the schema of scenario files: %w", err)
+	}
 	f := &file{name: name, lines: map[string]int{}}
-	found, err := violations(f.value(doc, ""))
+	found, err := format.violations(f.value(doc, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -284,12 +317,19 @@ func Parse(name string, data []byte) (*Scenario, error) {
 			f.problem(path, fmt.Sprintf(format, args...))
 		}
 	}
+	if err := s.Spec.Cluster.expand(); err != nil {
+		problem("spec.cluster.topology", "%v", err)
+	}
 	for i, r := range s.Spec.Requirements {
+		path := fmt.Sprintf("spec.requirements[%d].id", i)
 		if r.ID == "" || strings.HasPrefix(r.ID, "RUN/") {
-			problem(fmt.Sprintf("spec.requirements[%d].id", i), "%q: want an ID of the catalogue, or one of your own", r.ID)
+			problem(path, "%q: want an ID of the catalogue, or one of your own", r.ID)
+		}
+		if known, ok := RequirementByID(r.ID); ok && known.Invariant() {
+			problem(path, "%q: every scenario settles it without being asked; want another ID", r.ID)
 		}
 	}
-	for _, p := range s.Experiment().Validate() {
+	for _, p := range s.Experiment().Validate(collect(options)) {
 		if p.Path == "name" {
 			p.Path = "metadata.name"
 		} else {

@@ -1,9 +1,11 @@
 package scenarios
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,10 +29,10 @@ type object = map[string]any
 // duration is a duration as time.ParseDuration reads it.
 const duration = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 
-// Schema returns the JSON schema (draft 2020-12) of scenario files. The loader holds
-// files against it, and editors may.
-func Schema() ([]byte, error) {
-	s := schemaOf(reflect.TypeFor[Scenario](), "")
+// Schema returns the JSON schema (draft 2020-12) of scenario files that are loaded with
+// these options. The loader validates files against it, and editors may.
+func Schema(options ...Option) ([]byte, error) {
+	s := schemaOf(reflect.TypeFor[Scenario](), "", details(collect(options)))
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "A scenario of holdfast: one experiment and the requirements that it settles"
 	b, err := json.MarshalIndent(s, "", "  ")
@@ -38,41 +40,41 @@ func Schema() ([]byte, error) {
 }
 
 // schemaOf describes a type of this package; path leads to it from the file's top.
-func schemaOf(t reflect.Type, path string) object {
+func schemaOf(t reflect.Type, path string, details map[string]object) object {
 	s := object{}
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
 		s["type"], s["pattern"] = "string", duration
 	case t.Kind() == reflect.Pointer:
-		return schemaOf(t.Elem(), path)
+		return schemaOf(t.Elem(), path, details)
 	case t.Kind() == reflect.Struct:
 		properties := object{}
 		for i := range t.NumField() {
 			if name := t.Field(i).Tag.Get("yaml"); name != "" {
-				properties[name] = schemaOf(t.Field(i).Type, strings.TrimPrefix(path+"."+name, "."))
+				properties[name] = schemaOf(t.Field(i).Type, strings.TrimPrefix(path+"."+name, "."), details)
 			}
 		}
 		s["type"], s["properties"], s["additionalProperties"] = "object", properties, false
 	case t.Kind() == reflect.Slice:
-		s["type"], s["items"] = "array", schemaOf(t.Elem(), path+"[]")
+		s["type"], s["items"] = "array", schemaOf(t.Elem(), path+"[]", details)
 	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String:
 		// YAML writes 3 and true without quotes.
 		s["type"], s["additionalProperties"] = "object", object{"type": []string{"string", "number", "boolean"}}
 	case t.Kind() == reflect.Map:
-		s["type"], s["additionalProperties"] = "object", schemaOf(t.Elem(), path+"{}")
+		s["type"], s["additionalProperties"] = "object", schemaOf(t.Elem(), path+"{}", details)
 	default:
 		s["type"] = map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer"}[t.Kind()]
 	}
-	for key, value := range details()[path] {
+	for key, value := range details[path] {
 		s[key] = value
 	}
 	return s
 }
 
 // details returns what the types do not tell, by path.
-func details() map[string]object {
+func details(own engine.Options) map[string]object {
 	var faults []string
-	for _, f := range fault.All() {
+	for _, f := range slices.Concat(fault.All(), own.Faults) {
 		faults = append(faults, f.Name())
 	}
 	about := func(text string) object { return object{"description": text} }
@@ -89,6 +91,7 @@ func details() map[string]object {
 		"spec.minNodes":                   nodes("Control-plane nodes that it takes at least."),
 		"spec.maxNodes":                   nodes("Control-plane nodes that it takes at most."),
 		"spec.cluster":                    about("What the scenario asks of its cluster; the rest is as the run has it."),
+		"spec.cluster.topology":           oneOf("A cluster of the catalogue's by name; no other field but own is set then.", slices.Sorted(maps.Keys(Topologies()))),
 		"spec.traffic":                    about("What clients do all the while."),
 		"spec.traffic.profiles[]":         {"enum": workload.ProfileNames()},
 		"spec.probes":                     about("Requests of the observers through each entrance, by which availability is judged."),
@@ -112,18 +115,35 @@ func details() map[string]object {
 		"spec.requirements":               {"description": "What the record of it settles.", "minItems": 1},
 		"spec.requirements[]":             {"required": []string{"id", "judge"}},
 		"spec.requirements[].id":          {"description": "One of the catalogue's IDs, or one of your own.", "minLength": 1},
-		"spec.requirements[].judge":       {"enum": judge.Names()},
+		"spec.requirements[].judge":       {"enum": judge.Names(own.Judges...)},
 		"spec.requirements[].bound":       about("The limit; a formula such as T + I + M."),
 		"spec.requirements[].fault":       about("The injection that the requirement is about."),
 	}
 }
 
-var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	text, err := Schema()
+// format is the schema of scenario files, as files are validated against it.
+type format struct {
+	schema object
+	valid  *jsonschema.Schema
+}
+
+// builtIn is the format of files that name nothing of a user's own.
+var builtIn = sync.OnceValues(func() (*format, error) { return newFormat() })
+
+// formatOf returns the format of files that are loaded with these options.
+func formatOf(options []Option) (*format, error) {
+	if len(options) == 0 {
+		return builtIn()
+	}
+	return newFormat(options...)
+}
+
+func newFormat(options ...Option) (*format, error) {
+	text, err := Schema(options...)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
@@ -131,20 +151,21 @@ var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	if err := c.AddResource("scenario.schema.json", doc); err != nil {
 		return nil, err
 	}
-	return c.Compile("scenario.schema.json")
-})
+	valid, err := c.Compile("scenario.schema.json")
+	if err != nil {
+		return nil, err
+	}
+	f := &format{valid: valid}
+	return f, json.Unmarshal(text, &f.schema)
+}
 
 // violation is one place where a file does not follow the schema.
 type violation struct{ path, text string }
 
-// violations holds a file's content against the schema.
-func violations(content any) ([]violation, error) {
-	schema, err := compiled()
-	if err != nil {
-		return nil, fmt.Errorf("the schema of scenario files: %w", err)
-	}
+// violations validates a file's content.
+func (f *format) violations(content any) ([]violation, error) {
 	var invalid *jsonschema.ValidationError
-	if err := schema.Validate(content); !errors.As(err, &invalid) {
+	if err := f.valid.Validate(content); !errors.As(err, &invalid) {
 		return nil, err
 	}
 	var all []violation
@@ -154,7 +175,7 @@ func violations(content any) ([]violation, error) {
 			gather(cause)
 		}
 		if len(e.Causes) == 0 {
-			all = append(all, explain(e)...)
+			all = append(all, f.explain(e)...)
 		}
 	}
 	gather(invalid)
@@ -163,7 +184,7 @@ func violations(content any) ([]violation, error) {
 }
 
 // explain says what is wrong in one place.
-func explain(e *jsonschema.ValidationError) []violation {
+func (f *format) explain(e *jsonschema.ValidationError) []violation {
 	path := ""
 	for _, part := range e.InstanceLocation {
 		if strings.Trim(part, "0123456789") == "" {
@@ -172,7 +193,7 @@ func explain(e *jsonschema.ValidationError) []violation {
 			path = strings.TrimPrefix(path+"."+part, ".")
 		}
 	}
-	part := partOf(e.SchemaURL)
+	part := f.part(e.SchemaURL)
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		var all []violation
@@ -202,17 +223,12 @@ func explain(e *jsonschema.ValidationError) []violation {
 	return []violation{{path, e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}}
 }
 
-// partOf returns the part of the schema with an address such as
-// "...#/properties/spec".
-func partOf(address string) object {
+// part returns the part of the schema with an address such as "...#/properties/spec".
+func (f *format) part(address string) object {
 	_, pointer, _ := strings.Cut(address, "#")
-	text, err := Schema()
-	var at any
-	if err == nil {
-		err = json.Unmarshal(text, &at)
-	}
+	var at any = f.schema
 	for _, step := range strings.Split(strings.Trim(pointer, "/"), "/") {
-		if part, ok := at.(object); ok && err == nil && step != "" {
+		if part, ok := at.(object); ok && step != "" {
 			at = part[step]
 		}
 	}

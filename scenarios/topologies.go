@@ -1,0 +1,74 @@
+package scenarios
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed topologies.yaml
+var topologiesFile []byte
+
+var topologies = sync.OnceValue(func() map[string]Topology {
+	all := map[string]Topology{}
+	d := yaml.NewDecoder(bytes.NewReader(topologiesFile))
+	d.KnownFields(true)
+	if err := d.Decode(&all); err != nil {
+		panic(err) // the file is part of the program and tested with it
+	}
+	return all
+})
+
+// Topologies returns the clusters that scenarios can ask for by name. Callers must not
+// change them.
+func Topologies() map[string]Topology { return topologies() }
+
+// String describes in one line what is asked for.
+func (t Topology) String() string {
+	var words []string
+	add := func(what, value string) {
+		if value != "" {
+			words = append(words, what+" "+value)
+		}
+	}
+	add("topology", t.Name)
+	add("balancer", t.LoadBalancer)
+	add("etcd balancer", t.EtcdBalancer)
+	add("disk", t.Disk)
+	for _, component := range slices.Sorted(maps.Keys(t.Election)) {
+		add(component+" elected by", t.Election[component])
+	}
+	for _, component := range slices.Sorted(maps.Keys(t.ExtraArgs)) {
+		for _, flag := range slices.Sorted(maps.Keys(t.ExtraArgs[component])) {
+			add(component, "--"+flag+"="+t.ExtraArgs[component][flag])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Sysctls)) {
+		add("sysctl", name+"="+t.Sysctls[name])
+	}
+	return strings.Join(words, ", ")
+}
+
+// expand gives a topology that is named the settings of that name.
+func (t *Topology) expand() error {
+	if t.Name == "" {
+		return nil
+	}
+	if !t.AsTheRun() {
+		return errors.New("a named topology takes no settings beside it, but own")
+	}
+	named, ok := Topologies()[t.Name]
+	if !ok {
+		return fmt.Errorf("%q: want one of %s", t.Name, strings.Join(slices.Sorted(maps.Keys(Topologies())), ", "))
+	}
+	named.Name, named.Own = t.Name, t.Own
+	*t = named
+	return nil
+}
