@@ -32,13 +32,8 @@ func newCatalogCommand() *cobra.Command {
 		var entries []catalogEntry
 		for _, r := range scenarios.Requirements() {
 			e := catalogEntry{Requirement: r, Scenarios: []string{}}
-			for _, s := range scenarios.All() {
-				for _, settled := range s.Spec.Requirements {
-					if settled.ID == r.ID {
-						e.Scenarios = append(e.Scenarios, s.Metadata.Name)
-						break
-					}
-				}
+			for _, s := range scenarios.SettledBy(r) {
+				e.Scenarios = append(e.Scenarios, s.Metadata.Name)
 			}
 			entries = append(entries, e)
 		}
@@ -62,7 +57,10 @@ func newCatalogCommand() *cobra.Command {
 }
 
 func settledBy(e catalogEntry) string {
-	if len(e.Scenarios) == 0 {
+	switch {
+	case e.Invariant():
+		return "every scenario"
+	case len(e.Scenarios) == 0:
 		return "-"
 	}
 	return strings.Join(e.Scenarios, ", ")

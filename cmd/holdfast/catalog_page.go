@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -21,9 +22,11 @@ never failed. An ID is stable: a requirement may be retired, its ID is never use
 
 Bounds are formulas over the cluster's own settings, so that a cluster with other settings
 gets other limits; the limit of a cluster with the default ones stands beside each.
-[scenarios.md](scenarios.md#times) explains the symbols. Besides what is named here the
-[checks of every run](scenarios.md#requirements) apply to each: where one of them is broken,
-nothing passes.
+[scenarios.md](scenarios.md#times) explains the symbols.
+
+The invariants (area INV) are settled by every scenario, and the worst verdict counts; a
+violated one changes no other verdict. [scenarios.md](scenarios.md#invariants) says what
+counts where a scenario says nothing about one of them.
 
 Sources: *apiserver-ha* is the API server HA proposal of Kubernetes, *ha-master* the Automated
 HA master deployment, *admin* the guide High Availability Kubernetes Clusters, *count-fix* the
@@ -33,6 +36,7 @@ has hit users since.
 
 // areas are what the areas are about.
 var areas = map[string]string{
+	"INV": "invariants of every run",
 	"TOP": "the cluster as it stands", "QR": "quorum reads and writes", "WCH": "watches",
 	"EP": "the default kubernetes service", "LE": "elected components", "CL": "clients and load balancing",
 	"MB": "adding and removing replicas", "UP": "upgrades, one by one", "RC": "self-healing and recovery",
@@ -45,9 +49,10 @@ func printCatalogPage(w io.Writer, entries []catalogEntry) error {
 	if err != nil {
 		return err
 	}
-	guarantees := map[string]string{}
+	guarantees, always := map[string]string{}, map[string][]string{} // always: judges of every run, by requirement
 	for _, d := range judge.Docs() {
 		guarantees[d.Name] = d.Guarantee
+		always[d.Invariant] = append(always[d.Invariant], d.Name)
 	}
 	var b strings.Builder
 	b.WriteString(catalogIntro)
@@ -65,31 +70,39 @@ func printCatalogPage(w io.Writer, entries []catalogEntry) error {
 		}
 		line("Why it matters", e.Why)
 		line("Fault", e.Fault)
-		for _, name := range e.Scenarios {
-			for _, s := range scenarios.All() {
-				if s.Metadata.Name != name {
-					continue
-				}
-				fmt.Fprintf(&b, "- Settled by [%s](../scenarios/%s.yaml): %s\n", name, name, s.Spec.Summary)
-				for _, r := range s.Spec.Requirements {
-					if r.ID != e.ID {
-						continue
-					}
-					fmt.Fprintf(&b, "  - `%s`: %s", r.Judge, guarantees[r.Judge])
-					if bound, err := judge.ParseBound(r.Bound, settings.Symbols()); r.Bound != "" && err == nil {
-						fmt.Fprintf(&b, " Bound: `%s`, %s by default.", r.Bound, bound.Limit)
-					}
-					b.WriteString("\n")
-				}
-			}
-		}
-		if len(e.Scenarios) == 0 {
-			line("Settled by", "no scenario yet")
-		}
+		printSettling(&b, e, guarantees, always[e.ID], settings)
 		line("By hand", e.ByHand)
 		line("What commonly breaks it", e.Breaks)
 		line("Source", e.Source)
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
+}
+
+// printSettling prints which scenarios settle a requirement, and which judges: those of
+// every run an invariant.
+func printSettling(b *strings.Builder, e catalogEntry, guarantees map[string]string, always []string, settings framework.Settings) {
+	switch {
+	case e.Invariant():
+		b.WriteString("- Settled by every scenario\n")
+		for _, name := range always {
+			fmt.Fprintf(b, "  - `%s`: %s\n", name, guarantees[name])
+		}
+		return
+	case len(e.Scenarios) == 0:
+		b.WriteString("- Settled by: no scenario yet\n")
+	}
+	for _, s := range scenarios.SettledBy(e.Requirement) {
+		fmt.Fprintf(b, "- Settled by [%[1]s](../scenarios/%[1]s.yaml): %s\n", s.Metadata.Name, s.Spec.Summary)
+		for _, r := range s.Spec.Requirements {
+			if r.ID != e.ID {
+				continue
+			}
+			fmt.Fprintf(b, "  - `%s`: %s", r.Judge, guarantees[r.Judge])
+			if bound, err := judge.ParseBound(r.Bound, settings.Symbols()); r.Bound != "" && err == nil {
+				fmt.Fprintf(b, " Bound: `%s`, %s by default.", r.Bound, bound.Limit)
+			}
+			b.WriteString("\n")
+		}
+	}
 }

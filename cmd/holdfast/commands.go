@@ -19,7 +19,6 @@ func commands() []*cobra.Command {
 		newHealCommand(),
 		newFaultsCommand(),
 		newRunCommand(),
-		newWorkerCommand(),
 		newJudgeCommand(),
 		newRecordCommand(),
 		newReportCommand(),
@@ -27,7 +26,6 @@ func commands() []*cobra.Command {
 		newSelftestCommand(),
 		newKindCommand(),
 		newSchemaCommand(),
-		newSelftestWorkerCommand(),
 		newCatalogCommand(),
 		newVersionCommand(),
 	}

@@ -38,7 +38,7 @@ func checkCores() check {
 
 func checkMemory() check {
 	c := check{Name: "memory", Required: true}
-	available, err := freeMemory()
+	available, err := system.FreeMemory()
 	if err != nil {
 		return c.fallback("unknown", fmt.Sprintf("%v; a cluster of three nodes takes 2 to 3 GiB", err))
 	}
@@ -49,47 +49,6 @@ func checkMemory() check {
 		return c.fallback(mebibytes(available)+" free", "enough for one node; three take 2 to 3 GiB")
 	}
 	return c.ok("%s free", mebibytes(available))
-}
-
-func memAvailable() (uint64, error) {
-	data, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(data)) {
-		var kib uint64
-		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); n == 1 {
-			return kib << 10, nil
-		}
-	}
-	return 0, errors.New("/proc/meminfo has no MemAvailable")
-}
-
-// freeMemory is how much memory, in bytes, this process may use without swapping.
-func freeMemory() (uint64, error) {
-	available, err := memAvailable()
-	if limit, ok := cgroupMemory(); ok {
-		available = min(available, limit)
-	}
-	return available, err
-}
-
-// cgroupMemory is what the control group of a container leaves.
-func cgroupMemory() (uint64, bool) {
-	read := func(name string) (n uint64, ok bool) {
-		data, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", name))
-		if err != nil {
-			return 0, false
-		}
-		_, err = fmt.Sscan(string(data), &n)
-		return n, err == nil
-	}
-	limit, ok := read("memory.max")
-	used, okUsed := read("memory.current")
-	if !ok || !okUsed || used > limit {
-		return 0, false
-	}
-	return limit - used, true
 }
 
 func checkTUN() check {

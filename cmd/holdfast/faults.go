@@ -51,9 +51,9 @@ func newFaultsCommand() *cobra.Command {
 			all = append(all, describeFault(f))
 		}
 		if len(args) == 1 {
-			f, ok := fault.ByName(args[0])
-			if !ok {
-				return exitWith(exitUsage, fault.Unknown(args[0]))
+			f, err := fault.Find(args[0])
+			if err != nil {
+				return exitWith(exitUsage, err)
 			}
 			all = []faultEntry{describeFault(f)}
 		}

@@ -70,10 +70,10 @@ touched), 3 no proof (what was touched is undone).`,
 
 // readInjectArgs reads what can be wrong without a cluster.
 func readInjectArgs(r *keeper.InjectRequest, params []string) error {
-	f, ok := fault.ByName(r.Fault)
+	f, err := fault.Find(r.Fault)
 	switch {
-	case !ok:
-		return fault.Unknown(r.Fault)
+	case err != nil:
+		return err
 	case r.On == "":
 		return fmt.Errorf("--on is missing: say what to break, for example: %s", injectCommand(f.Name(), f.Doc().Example))
 	case r.For <= 0:

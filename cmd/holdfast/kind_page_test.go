@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/kind"
 	"github.com/holdfast-ha/holdfast/scenarios"
-	"github.com/holdfast-ha/holdfast/suites"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 // TestKindPage: the page about kind has a row for each scenario that kind has no cluster
@@ -21,7 +21,7 @@ func TestKindPage(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(page), "## What does not apply")
 	table, _, _ = strings.Cut(table, "\n## ")
-	all := suites.Here(kind.Provider{}, clusters.Default(), scenarios.All())
+	all := run.Here(kind.Provider{}, clusters.Default(), scenarios.All())
 	settled := map[string]bool{}
 	for _, s := range all {
 		for _, r := range s.Spec.Requirements {

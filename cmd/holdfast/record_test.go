@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 // mkrecord writes a record: mkrecord DIR whole|cut|changed|running [PLAN]. The fault is
@@ -26,7 +27,7 @@ func mkrecord(ts *testscript.TestScript, neg bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	meta := record.Meta{Run: "r1", Scenario: filepath.Base(dir), Seed: 7}
 	if len(args) == 3 {
-		p, err := loadPlan(filepath.Dir(ts.MkAbs(args[2])))
+		p, err := run.Load(filepath.Dir(ts.MkAbs(args[2])))
 		ts.Check(err)
 		meta.Run, meta.Checks = p.Run, p.Scenarios[0].Experiment().Checks
 	}

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
-	"github.com/holdfast-ha/holdfast/clusters/kind"
-	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/suites/run"
+	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
 
 // reexec turns copies of this program that a provider has started (a sandbox's
@@ -11,7 +12,8 @@ import (
 // what they are meant to be, and does not return in them. It must come before anything
 // else in main.
 func reexec() {
-	kind.Main()
-	local.Main()
+	clusters.Main(providers...)
 	keeper.Main(providers...)
+	run.Program{Providers: providers}.Main()
+	selftest.Main(holdfastVersion())
 }

@@ -8,19 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/clusters/release"
-	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
-	"github.com/holdfast-ha/holdfast/suites"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 func newRunCommand() *cobra.Command {
@@ -46,6 +42,10 @@ Scenarios share clusters; those that ask for another one than the rest get it. U
 to --parallel clusters run side by side, each with about 1.6 GiB for three nodes
 and a core while it has traffic. Where that overloads the machine, so that a verdict
 is lost, the scenario is repeated at the end with nothing beside it.
+
+A cluster that is described, with --cluster, --lb or --disk, is tested as it is.
+Otherwise scenarios may ask for other arguments, balancers or disks; what they asked for
+is in the evidence.
 
 With --attach the run takes over a cluster that somebody else has made, and lets go of
 it in the end: agents are taken out, and what the traffic made is deleted. Scenarios
@@ -82,12 +82,16 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if err != nil {
 			return err
 		}
-		chosen, err := chooseScenarios(profile, globs, files)
+		chosen, err := run.Choose(profile, globs, files)
 		if err != nil {
 			return exitWith(exitUsage, err)
 		}
-		if chosen = suites.Here(provider, spec, chosen); attach != "" {
-			chosen = suites.AsItIs(chosen)
+		chosen = run.Here(provider, spec, chosen)
+		switch {
+		case attach != "":
+			chosen = run.AsItIs(spec, chosen)
+		case f.described():
+			chosen = run.AsDescribed(spec, chosen)
 		}
 		if len(globs)+len(files) > 0 {
 			profile = ""
@@ -95,24 +99,19 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if !flags.Changed("seed") {
 			seed = randomSeed()
 		}
-		p := &plan{Run: fmt.Sprintf("%s-%08x", time.Now().UTC().Format("20060102T150405Z"), uint32(seed)), Provider: provider.Name(),
-			Profile: profile, Seed: seed, Harness: holdfastVersion(), Started: time.Now(), Command: os.Args, Cluster: spec, Attach: attach != "", Scenarios: chosen, Machine: machineInfo()}
+		p := run.New(provider, spec, chosen, seed, holdfastVersion())
+		p.Profile, p.Attach = profile, attach != ""
 		switch {
 		case attach != "" && flags.Changed("parallel") && parallel != 1:
 			return usageError("--parallel %d: with --attach there is one cluster", parallel)
 		case attach != "":
 			parallel = 1
 		case !flags.Changed("parallel"):
-			memory, _ := freeMemory() // 0 is not known
-			machines := len(spec.Spec.Nodes)
-			if sizer, ok := provider.(clusters.Sizer); ok {
-				machines = sizer.Machines(spec)
-			}
-			parallel = defaultParallel(runtime.GOMAXPROCS(0), memory, machines)
+			parallel = run.Parallel(provider, spec)
 		case parallel < 1:
 			return usageError("--parallel %d: at least 1", parallel)
 		}
-		if err := p.divide(parallel); err != nil {
+		if err := p.Divide(provider, parallel); err != nil {
 			return exitWith(exitUsage, err)
 		}
 		if dryRun {
@@ -134,79 +133,23 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 				return err
 			}
 		}
-		if err := os.MkdirAll(filepath.Join(out, "logs"), 0o755); err != nil {
-			return fmt.Errorf("making the results directory: %w; name another one with --out", err)
-		}
 		shown.Line("run %s: %s on %s of %d nodes, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, plural(len(chosen), "scenario"),
 			plural(len(p.Parts), "cluster"), len(spec.Spec.Nodes), p.Parallel, spec.Spec.KubernetesVersion, seed, p.Expected.Round(time.Second))
-		if err := savePlan(out, p); err != nil {
+		v, err := p.CarryOut(cmd.Context(), provider, out, run.Show{Line: shown.Line,
+			Board: func(p *run.Plan) (run.Board, error) { return newBoard(p, shown) }})
+		if shown.Done(); err != nil {
 			return err
 		}
-		problem := errors.Join(p.carryOut(cmd.Context(), out, shown), p.letGo(cmd.Context(), provider))
-		p.Ended = time.Now()
-		d, err := deriveFrom(p, out)
-		if err == nil && problem == nil && p.repeats(len(suites.Starved(d.results))) {
-			problem = p.repeat(cmd.Context(), out, suites.Starved(d.results), shown)
-			p.Ended = time.Now()
-			d, err = deriveFrom(p, out)
+		if p.Problem != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the run ended early: %s\n", p.Problem)
 		}
-		shown.Done()
-		if problem != nil {
-			p.Problem = problem.Error()
-		}
-		saved := savePlan(out, p)
-		if err == nil {
-			err = d.write(out)
-		}
-		if err := errors.Join(saved, err); err != nil {
-			return errors.Join(problem, err)
-		}
-		if problem != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the run ended early: %v\n", problem)
-		}
-		if names := suites.Starved(d.results); len(names) > 0 {
+		if names := run.Starved(v.Results); len(names) > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the machine was overloaded during %s, so that what took too long there counts for nothing: run that again, with nothing beside it\n",
 				strings.Join(names, ", "))
 		}
-		return d.announce(cmd, out, *output)
+		return announce(cmd, v, out, *output)
 	}
 	return cmd
-}
-
-func chooseScenarios(profile string, globs, files []string) ([]*scenarios.Scenario, error) {
-	var chosen []*scenarios.Scenario
-	names := map[string]string{}
-	for _, f := range files {
-		s, err := scenarios.Load(f)
-		if err != nil {
-			return nil, err
-		}
-		if other := names[s.Metadata.Name]; other != "" {
-			return nil, fmt.Errorf("%s and %s both hold a scenario %s; names must differ", other, f, s.Metadata.Name)
-		}
-		names[s.Metadata.Name] = f
-		chosen = append(chosen, s)
-	}
-	if len(files) > 0 && len(globs) == 0 {
-		return chosen, nil
-	}
-	known := false
-	for _, p := range scenarios.Profiles {
-		known = known || p == profile
-	}
-	if !known {
-		return nil, fmt.Errorf("--profile %s: allowed are %s", profile, strings.Join(scenarios.Profiles, ", "))
-	}
-	selected, err := suites.Select(scenarios.All(), profile, globs)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range selected {
-		if f := names[s.Metadata.Name]; f != "" {
-			return nil, fmt.Errorf("%s holds a scenario %s, which there is already; names must differ", f, s.Metadata.Name)
-		}
-	}
-	return append(chosen, selected...), nil
 }
 
 // randomSeed returns a seed that a person can type again.
@@ -228,45 +171,16 @@ func checkResultsDir(dir string) error {
 	return nil
 }
 
-func lastLines(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return strings.Join(lines[max(0, len(lines)-5):], "\n")
-}
-
-// machineInfo describes the machine for reports.
-func machineInfo() reports.Machine {
-	m := reports.Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU()}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		m.Kernel = unix.ByteSliceToString(u.Release[:])
-	}
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		m.MemoryBytes = uint64(info.Totalram) * uint64(info.Unit)
-	}
-	return m
-}
-
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// etcdVersion is that of the cluster's members, for reports.
-func etcdVersion(c *clusters.Cluster) string {
-	if c.Spec.EtcdVersion == "" {
-		return release.EmbeddedEtcd
+// clusterOrAttach returns the cluster that the flags describe or, where one is named that
+// is to be taken over, that one as it is.
+func (f *clusterFlags) clusterOrAttach(cmd *cobra.Command, provider clusters.Provider, attach string) (*clusters.Cluster, error) {
+	if attach == "" {
+		return f.cluster()
 	}
-	return c.Spec.EtcdVersion
-}
-
-func kwokVersion(c *clusters.Cluster) string {
-	if c.Spec.Workers == 0 {
-		return ""
-	}
-	return release.DefaultKwok
+	return f.describe(cmd, provider, attach)
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
-	"github.com/holdfast-ha/holdfast/suites"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 // board shows how a run gets on: what runs on which cluster, what is left, and when it
@@ -22,6 +24,7 @@ type board struct {
 	parts       []*shownPart // as in the plan
 	total, done int          // scenarios
 	begun       int
+	stop        func() // stops the live line
 }
 
 // shownPart is a part of the plan on the board.
@@ -40,7 +43,7 @@ type shownScenario struct {
 	expected time.Duration
 }
 
-func newBoard(p *plan, shown *progress) (*board, error) {
+func newBoard(p *run.Plan, shown *progress) (*board, error) {
 	b := &board{shown: shown, parallel: p.Parallel}
 	for _, one := range p.Parts {
 		settings, err := clusters.Settings(one.Cluster)
@@ -49,7 +52,7 @@ func newBoard(p *plan, shown *progress) (*board, error) {
 		}
 		onBoard := &shownPart{name: one.Name, creation: one.Expected}
 		for _, name := range one.Scenarios {
-			s, err := p.scenario(name)
+			s, err := p.Scenario(name)
 			if err != nil {
 				return nil, err
 			}
@@ -60,8 +63,12 @@ func newBoard(p *plan, shown *progress) (*board, error) {
 		b.total += len(onBoard.left)
 		b.parts = append(b.parts, onBoard)
 	}
+	b.stop = b.watch()
 	return b, nil
 }
+
+// Close implements run.Board.
+func (b *board) Close() { b.stop() }
 
 // part finds a part, which then is under way. The caller holds the lock.
 func (b *board) part(name string) *shownPart {
@@ -70,8 +77,8 @@ func (b *board) part(name string) *shownPart {
 	return b.parts[i]
 }
 
-// says prints a line about a part.
-func (b *board) says(part, line string) {
+// Says implements run.Board.
+func (b *board) Says(part, line string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.part(part)
@@ -82,9 +89,9 @@ func (b *board) line(part, format string, args ...any) {
 	b.shown.Line("%5s  %s  %s", b.shown.Elapsed(), part, fmt.Sprintf(format, args...))
 }
 
-// begins says that a scenario begins; one that ran before on the same cluster and was
+// Begins implements run.Board; a scenario that ran before on the same cluster and was
 // not settled is over.
-func (b *board) begins(part, scenario string) {
+func (b *board) Begins(part, scenario string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	one := b.part(part)
@@ -97,16 +104,21 @@ func (b *board) begins(part, scenario string) {
 	b.line(part, "[%d/%d] %s begins, expected to take %s; %s", one.number, b.total, scenario, one.left[0].expected.Round(time.Second), b.outlook())
 }
 
-// settled says what came of the scenario that ran.
-func (b *board) settled(part string, s settled) {
+// Settled implements run.Board.
+func (b *board) Settled(part string, s run.Settled) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	one := b.part(part)
 	if len(one.left) == 0 || one.left[0].name != s.Scenario {
 		return
 	}
+	for _, r := range s.Results {
+		if noteworthy(r) {
+			b.line(part, "  %s: %s (%s)", r.Requirement, r.Verdict, cmp.Or(r.Measured, r.Sentence))
+		}
+	}
 	b.over(one, 1)
-	b.line(part, "[%d/%d] %s: %s; %s", one.number, b.total, s.Scenario, s.Verdicts, b.outlook())
+	b.line(part, "[%d/%d] %s: %s; %s", one.number, b.total, s.Scenario, verdicts(s.Results), b.outlook())
 }
 
 // over takes the first n scenarios of a part off the board.
@@ -116,8 +128,8 @@ func (b *board) over(one *shownPart, n int) {
 	one.left, one.since = one.left[n:], time.Time{}
 }
 
-// ended says that nothing of a part runs any more.
-func (b *board) ended(part string) {
+// Ended implements run.Board.
+func (b *board) Ended(part string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	one := b.part(part)
@@ -136,12 +148,12 @@ func (b *board) outlook() string {
 
 // ends returns how long it is expected to take from now until all is done.
 func (b *board) ends(now time.Time) time.Duration {
-	var parts []suites.Part
+	var parts []run.Part
 	for _, one := range b.parts {
 		if one.ended {
 			continue
 		}
-		p := suites.Part{}
+		p := run.Part{}
 		for _, s := range one.left {
 			p.Expected += s.expected
 		}
@@ -152,7 +164,7 @@ func (b *board) ends(now time.Time) time.Duration {
 		}
 		parts = append(parts, p)
 	}
-	return slices.Max(append(suites.Ends(parts, b.parallel), 0))
+	return slices.Max(append(run.Ends(parts, b.parallel), 0))
 }
 
 // watch keeps a live line up to date on a terminal, until what it returns is called.
@@ -195,4 +207,29 @@ func (b *board) status(now time.Time) string {
 		}
 	}
 	return strings.Join(append(words, "ends in "+cmp.Or(b.ends(now), time.Second).Round(time.Second).String()), ", ")
+}
+
+// noteworthy results are those on the scenario's own requirements, and those on
+// invariants and the harness that did not pass.
+func noteworthy(r judge.Result) bool {
+	known, _ := scenarios.RequirementByID(r.Requirement)
+	always := known.Invariant() || r.Judge == "harness"
+	return !always || r.Verdict != judge.Pass && r.Verdict != judge.NotApplicable
+}
+
+// verdicts counts those that are noteworthy, but for the harness: "2 pass, 1 inconclusive".
+func verdicts(results []judge.Result) string {
+	var words []string
+	for _, v := range []judge.Verdict{judge.Fail, judge.Inconclusive, judge.Pass, judge.NotApplicable} {
+		n := 0
+		for _, r := range results {
+			if r.Verdict == v && r.Judge != "harness" && noteworthy(r) {
+				n++
+			}
+		}
+		if n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	return strings.Join(words, ", ")
 }

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/scenarios"
-	"github.com/holdfast-ha/holdfast/suites"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 // planned returns a plan of two clusters with two scenarios each, of which each is
 // expected to take 22 s, and making a cluster 8 s.
-func planned(t *testing.T) *plan {
+func planned(t *testing.T) *run.Plan {
 	t.Helper()
-	p := &plan{Cluster: clusters.Default(), Parallel: 2}
+	p := &run.Plan{Cluster: clusters.Default(), Parallel: 2}
 	for i, name := range []string{"a", "b", "c", "d"} {
 		s := &scenarios.Scenario{Metadata: scenarios.Metadata{Name: name}, Spec: scenarios.Spec{Timeline: []scenarios.Step{{Wait: "20s"}}}}
 		p.Scenarios = append(p.Scenarios, s)
 		if i%2 == 0 {
-			p.Parts = append(p.Parts, part{Part: suites.Part{Name: "cluster-" + string(rune('1'+i/2)), Cluster: p.Cluster, Expected: 52 * time.Second}})
+			p.Parts = append(p.Parts, run.Part{Name: "cluster-" + string(rune('1'+i/2)), Cluster: p.Cluster, Expected: 52 * time.Second})
 		}
 		one := &p.Parts[i/2]
 		one.Scenarios = append(one.Scenarios, name)
@@ -49,14 +50,15 @@ func TestBoard(t *testing.T) {
 			}
 		}
 	}
+	pass := []judge.Result{{Requirement: "HA-1", Verdict: judge.Pass}, {Requirement: "HA-2", Verdict: judge.Pass}}
 	ends(52 * time.Second)
-	b.says("cluster-1", "starting")
+	b.Says("cluster-1", "starting")
 	last("cluster-1  starting")
 	ends(52 * time.Second) // cluster-2 is still to be made
-	b.says("cluster-2", "starting")
-	b.begins("cluster-1", "a")
+	b.Says("cluster-2", "starting")
+	b.Begins("cluster-1", "a")
 	last("cluster-1  [1/4] a begins, expected to take 22s; 4 left, until about ", "(in 44s)")
-	b.begins("cluster-2", "c")
+	b.Begins("cluster-2", "c")
 	last("cluster-2  [2/4] c begins")
 	b.part("cluster-1").since = time.Now().Add(-12 * time.Second)
 	b.part("cluster-2").since = time.Now().Add(-40 * time.Second) // longer than expected
@@ -64,21 +66,31 @@ func TestBoard(t *testing.T) {
 	if got, want := b.status(time.Now()), "0 of 4 done, a 12s/22s, c 40s/22s, ends in 32s"; got != want {
 		t.Errorf("status %q, want %q", got, want)
 	}
-	b.settled("cluster-1", settled{Scenario: "a", Verdicts: "2 pass"})
+	b.Settled("cluster-1", run.Settled{Scenario: "a", Results: pass})
 	last("[1/4] a: 2 pass; 3 left")
 	if got := b.status(time.Now()); !strings.HasPrefix(got, "1 of 4 done, cluster-1 makes ready, c 40s/22s") {
 		t.Error(got)
 	}
 	// The worker of cluster-2 dies in c, and another one goes on with d.
-	b.begins("cluster-2", "d")
+	b.Begins("cluster-2", "d")
 	last("[3/4] d begins", "2 left")
-	b.settled("cluster-2", settled{Scenario: "d", Verdicts: "1 fail"})
-	b.ended("cluster-2")
+	b.Settled("cluster-2", run.Settled{Scenario: "d"})
+	b.Ended("cluster-2")
 	ends(22 * time.Second)
 	// That of cluster-1 dies without having begun b.
-	b.ended("cluster-1")
+	b.Ended("cluster-1")
 	ends(0)
 	if got := b.outlook(); got != "nothing is left" {
+		t.Error(got)
+	}
+}
+
+func TestVerdictsInWords(t *testing.T) {
+	var results []judge.Result
+	for id, v := range map[string]judge.Verdict{"HA-1": judge.Pass, "HA-2": judge.Fail, "HA-3": judge.Pass, "HA-INV-001": judge.Inconclusive, "HA-INV-002": judge.Pass} {
+		results = append(results, judge.Result{Requirement: id, Verdict: v})
+	}
+	if got := verdicts(results); got != "1 fail, 1 inconclusive, 2 pass" {
 		t.Error(got)
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +10,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
-	"github.com/holdfast-ha/holdfast/suites"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 const tinyScenario = `
@@ -53,7 +51,7 @@ func TestClustersSideBySide(t *testing.T) {
 	if len(results.Run.Times) != 2 || results.Run.Problem != "" {
 		t.Fatalf("%+v", results.Run)
 	}
-	if _, err := os.Stat(filepath.Join(out, suites.OverloadedDir)); err == nil {
+	if _, err := os.Stat(filepath.Join(out, run.OverloadedDir)); err == nil {
 		t.Skip("the machine is too busy to run two clusters side by side: one was repeated")
 	}
 	if len(results.Run.Clusters) != 2 {
@@ -82,7 +80,6 @@ func TestClustersSideBySide(t *testing.T) {
 		t.Errorf("from %v to %v", began, ended)
 	}
 	c.do(exitPass, "report", out)
-	c.repeats(out, "plain")
 	if left, err := filepath.Glob(filepath.Join(out, "data*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
@@ -103,42 +100,5 @@ func TestClusterThatCannotBeMade(t *testing.T) {
 	c.contains(stderr, "the run ended early: cluster-1: creating cluster holdfast")
 	if _, err := reports.Load(out); err != nil {
 		t.Error(err)
-	}
-}
-
-// repeats has a scenario of a run repeated, as if the machine had been overloaded the
-// first time.
-func (c commandLine) repeats(out, name string) {
-	t := c.t
-	t.Setenv("XDG_RUNTIME_DIR", c.run)
-	self := os.Args[0]
-	os.Args[0] = "holdfast" // what workers are
-	defer func() { os.Args[0] = self }()
-	p, err := loadPlan(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := len(p.Parts)
-	if err := p.repeat(t.Context(), out, []string{name}, newProgress(io.Discard)); err != nil {
-		t.Fatal(err)
-	}
-	first, err := record.Read(filepath.Join(out, suites.OverloadedDir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := record.Read(record.Dir(out, name))
-	if err != nil || !second.Meta.Started.After(first.Meta.Started.Add(time.Duration(first.EndAt))) {
-		t.Fatalf("repeated at %v, after %v, %v", second.Meta.Started, first.Meta.Started, err)
-	}
-	s, err := p.scenario(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if one := p.part(s); len(p.Parts) != before+1 || one.Name != fmt.Sprintf("cluster-%d", before+1) || one.Took <= 0 || !slices.Equal(one.Scenarios, []string{name}) {
-		t.Errorf("%+v", one)
-	}
-	d, err := deriveFrom(p, out)
-	if err != nil || d.records[name].Meta.Started != second.Meta.Started {
-		t.Errorf("judged is the record of %v, %v", d.records[name].Meta.Started, err)
 	}
 }

@@ -119,7 +119,7 @@ func printRows(cmd *cobra.Command, rows []selftest.Row, format tableFormat, list
 		if r.State == selftest.NoPlant {
 			violation = "-"
 		}
-		line := []string{r.Subject(), violation, string(r.State), string(r.Healthy), r.Took.Round(100 * time.Millisecond).String()}
+		line := []string{r.String(), violation, string(r.State), string(r.Healthy), r.Took.Round(100 * time.Millisecond).String()}
 		table = append(table, line[:len(header)])
 	}
 	if format == "md" {
@@ -138,7 +138,7 @@ func printRows(cmd *cobra.Command, rows []selftest.Row, format tableFormat, list
 	}
 	for _, r := range rows {
 		if r.Why != "" && !list {
-			fmt.Fprintf(w, "\n%s: %s: %s\n", r.Subject(), r.State, r.Why)
+			fmt.Fprintf(w, "\n%s: %s: %s\n", r, r.State, r.Why)
 		}
 	}
 	return nil

@@ -180,7 +180,7 @@ func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel
 			}
 			dir, err := os.MkdirTemp(p.dir, b.Cluster+"-")
 			if err == nil {
-				err = plantIn(ctx, dir, b, p.shown, add)
+				err = b.In(ctx, dir, func(line string) { p.shown.Status("%5s  %s", p.shown.Elapsed(), line) }, add)
 			}
 			if err == nil || ctx.Err() != nil {
 				return

@@ -17,7 +17,7 @@ func TestOutcomes(t *testing.T) {
 	unit := selftest.Unit{Plant: "a", Cluster: "proxied", Scenario: "s", Subjects: []string{"takeover"}}
 	unclear := selftest.Outcome{Unit: unit, Unclear: true, Problem: "no cluster"}
 	clear := selftest.Outcome{Unit: unit, Acted: 3, Took: time.Second, Tries: 1,
-		Results: []judge.Result{{Judge: "takeover", Requirement: "RUN/takeover", Verdict: judge.Fail, Sentence: "None did."}}}
+		Results: []judge.Result{{Judge: "takeover", Requirement: "HA-LE-002", Verdict: judge.Fail, Sentence: "None did."}}}
 	other := selftest.Outcome{Unit: selftest.Unit{Cluster: "proxied", Scenario: "s", Subjects: unit.Subjects}, Tries: 1}
 
 	first := &planting{dir: dir}

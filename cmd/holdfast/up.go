@@ -34,6 +34,9 @@ func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags.StringVar(&f.disk, "disk", "", "what etcd's data pass through: fuse, for faults of the disk, or none")
 }
 
+// described reports whether the flags say more of the cluster than its size and versions.
+func (f *clusterFlags) described() bool { return f.file != "" || f.balancer != "" || f.disk != "" }
+
 // cluster returns the cluster that the flags describe, checked.
 func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	if _, err := providerNamed(f.provider); err != nil {

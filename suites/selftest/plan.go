@@ -143,42 +143,41 @@ func where(work []Batch, wanted func(Unit) bool) []Batch {
 }
 
 // subjects returns all that something may be planted for: the judges, then the
-// requirements that the catalogue's scenarios settle, in the catalogue's order.
+// requirements that the catalogue's scenarios name, in the catalogue's order. What is
+// planted for a judge of every run is planted for the invariant that it settles.
 func subjects() []Row {
 	var all []Row
 	for _, d := range judge.Docs() {
-		all = append(all, Row{Judge: d.Name, Guarantee: d.Guarantee})
-	}
-	settled := map[string]bool{}
-	for _, s := range scenarios.All() {
-		for _, r := range s.Spec.Requirements {
-			settled[r.ID] = true
-		}
+		all = append(all, Row{Judge: d.Name, Requirement: d.Invariant, Guarantee: d.Guarantee})
 	}
 	for _, r := range scenarios.Requirements() {
-		if settled[r.ID] && r.Level != "INFO" {
+		if !r.Invariant() && r.Level != "INFO" && len(scenarios.SettledBy(r)) > 0 {
 			all = append(all, Row{Requirement: r.ID, Guarantee: r.Text})
 		}
 	}
 	return all
 }
 
-// chosen checks the names of judges and requirements; * and ? are wild.
+// chosen checks the names of judges and requirements; * and ? are wild. The name of an
+// invariant chooses all judges that settle it.
 func chosen(names []string) (map[string]bool, error) {
 	all := map[string]bool{}
 	var known []string
-	for _, s := range subjects() {
+	rows := subjects()
+	for _, s := range rows {
 		all[s.Subject()] = len(names) == 0
 		known = append(known, s.Subject())
 	}
 	for _, n := range names {
 		found := false
-		for _, k := range known {
-			match, err := path.Match(n, k)
+		for _, s := range rows {
+			match, err := path.Match(n, s.Subject())
 			if err != nil {
 				return nil, fmt.Errorf("%q is no pattern: %w", n, err)
 			}
-			all[k], found = all[k] || match, found || match
+			settles, _ := path.Match(n, s.Requirement)
+			match = match || settles
+			all[s.Subject()], found = all[s.Subject()] || match, found || match
 		}
 		if !found {
 			return nil, fmt.Errorf("there is no judge and no settled requirement %q; there are: %s", n, strings.Join(known, ", "))

@@ -40,12 +40,11 @@ type Plant struct {
 	// tells; nil for nothing.
 	Do func(context.Context, framework.Cluster) error
 	// Catches are the judges, or the requirements of the catalogue, that must find
-	// it. Where they are requirements, no other one of the scenario may fail, unless
-	// a check of every run took its pass that is named here as well.
+	// it. Where they are requirements, no other one of the scenario may fail, and no
+	// invariant of whose judges none is named here as well.
 	Catches []Catch
-	// May are checks of every run that may find it too, or may not, as it happens;
-	// what they take the pass from is expected. They count only where Catches names
-	// requirements.
+	// May are judges of every run that may find it too, or may not, as it happens.
+	// They count only where Catches names requirements.
 	May []string
 }
 
@@ -108,15 +107,19 @@ const (
 	// balancer that does not look whether they live.
 	counted = "counted"
 	// rogue, scaled and pinned: see require_application.go.
-	rogue  = "rogue"
-	scaled = "scaled-time"
-	pinned = "pinned-workers"
+	rogue = "rogue"
+	// podless has controller managers that make no pods of Deployments.
+	podless = "podless"
+	scaled  = "scaled-time"
+	pinned  = "pinned-workers"
 	// unlisted has API servers that do not list themselves.
 	unlisted = "unlisted"
 	// counting has API servers that count on a fixed number of them.
 	counting = "counting"
 	// crowded has two of three nodes in one fault domain.
 	crowded = "crowded"
+	// sluggish has a scheduler whose lease lasts an hour.
+	sluggish = "sluggish"
 	// careless has supervisors that leave a component running when its lock is lost,
 	// supervised the same without that.
 	careless   = "careless"
@@ -151,12 +154,14 @@ func kinds() map[string]kind {
 		counted:    {blind, false},
 		dropping:   {buggy, false},
 		rogue:      {rogueCluster(elections), false},
+		podless:    {with(clusters.ExtraArgs{framework.ControllerManager: {"controllers": "*,-replicaset-controller"}}), false},
 		scaled:     {scaledTime(nil), false},
 		pinned:     {scaledTime(map[string]string{"master": "https://10.77.0.11:6443"}), false},
 		onDisks:    diskCluster(),
 		unlisted:   {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"}}), false},
 		counting:   {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}}), false},
 		crowded:    {zoned("a", "a", "b"), false},
+		sluggish:   {with(clusters.ExtraArgs{framework.Scheduler: {"leader-elect-lease-duration": "1h"}}), false},
 		careless:   {electedBy(clusters.ElectionCareless), false},
 		supervised: {electedBy(clusters.ElectionSupervisor), false},
 	}

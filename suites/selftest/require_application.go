@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
-	"github.com/holdfast-ha/holdfast/suites"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 // rogueCluster has one controller manager that does not take part in the election,
@@ -25,7 +25,7 @@ func scaledTime(kwok map[string]string) *clusters.Cluster {
 	if err != nil {
 		panic(err) // it is part of the program and tested with it
 	}
-	c, err := suites.Cluster(clusters.Default(), s.Spec.Cluster)
+	c, err := run.Cluster(clusters.Default(), s.Spec.Cluster)
 	if err != nil {
 		panic(err)
 	}
@@ -40,6 +40,15 @@ func scaledTime(kwok map[string]string) *clusters.Cluster {
 func applicationPlants() []Plant {
 	const scenario, pods = catalogue + "application", "/registry/pods/holdfast-app/"
 	return []Plant{
+		{Name: "no-replicasets", Violation: "kube-controller-manager --controllers=*,-replicaset-controller",
+			Cluster: podless, Scenario: catalogue + "steady", Catches: []Catch{
+				{Requirement: "HA-WL-003", Says: "an application must come up and follow each change within 12s"},
+				{Judge: "application-follows", Says: "was not as it is wanted for"},
+			}},
+		{Name: "changes-not-followed", Violation: "a store that takes no more pods of the application, while nothing else is broken",
+			Cluster: proxied, Scenario: catalogue + "steady",
+			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: pods})},
+			Catches: []Catch{{Requirement: "HA-WL-003", Says: "was not as it is wanted for"}}},
 		{Name: "refused-pods", Violation: "a store that takes no pods of one Deployment any more",
 			Cluster: proxied, Scenario: scenario, From: 1,
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: pods + "frontend-"})},

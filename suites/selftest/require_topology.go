@@ -29,11 +29,18 @@ func topologyPlants() []Plant {
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyReady,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: "/readyz", Times: 1}, 3)},
 			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "/readyz does not answer ok through node-3"}}},
+		{Name: "balancer-misses-one", Violation: "a balancer that cannot reach one API server",
+			Cluster: proxied, Scenario: "catalogue/steady", Do: behindBalancer,
+			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "the load balancer does not lead to the API server on node-2"}}},
 		{Name: "older-apiserver", Violation: "an API server that is two minor versions older than the others, by its own word",
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyOthers,
 			Tamper: []Tampering{api(tamper.Rule{Mode: tamper.OlderVersion, Prefix: "/version", By: 2}, 2)},
 			Catches: []Catch{{Requirement: "HA-TOP-004", Says: "must be at most one minor version apart"},
 				{Judge: "version-skew", Says: "must be at most one minor version apart"}}},
+		{Name: "hour-long-lease", Violation: "kube-scheduler --leader-elect-lease-duration=1h",
+			Cluster: sluggish, Twin: proxied, Scenario: "catalogue/steady",
+			Catches: []Catch{{Requirement: "HA-TOP-005", Says: "the lease duration of kube-scheduler 1h0m0s is more than 1m0s"},
+				{Judge: "time-settings", Says: "the lease duration of kube-scheduler 1h0m0s is more than 1m0s"}}},
 		{Name: "crowded-and-nameless", Violation: "two of three nodes in one fault domain, and an API server whose certificate lacks the balancer's name",
 			Cluster: crowded, Scenario: "catalogue/steady", Do: withoutBalancerName,
 			Catches: []Catch{{Requirement: "HA-TOP-003", Says: "2 of 3 voting members"}, {Judge: "fault-domains", Says: "2 of 3 voting members"},
@@ -59,4 +66,16 @@ func withoutBalancerName(ctx context.Context, c framework.Cluster) error {
 		return fmt.Errorf("no certificate of %s can be replaced", n.Name())
 	}
 	return f.SpoilCertificates(ctx, framework.APIServer, framework.CertificateNoBalancerName, 25*time.Second)
+}
+
+// behindBalancer keeps the load balancer from the second node, until the end of the
+// scenario.
+func behindBalancer(ctx context.Context, c framework.Cluster) error {
+	n, ok := c.(framework.NetworkFaulter)
+	if !ok {
+		return fmt.Errorf("the network of cluster %s cannot be impaired", c.Name())
+	}
+	link := framework.Link{From: framework.BalancerHost, To: c.Nodes()[1].Name()}
+	_, err := n.Impair(ctx, []framework.Link{link}, framework.Impairment{Cut: true}, 25*time.Second)
+	return err
 }

@@ -27,8 +27,9 @@ const (
 	Unclear State = "unclear"
 )
 
-// Row is one line of the table: a guarantee and one violation of it. It is of a judge
-// or of a requirement.
+// Row is one line of the table: a guarantee and one violation of it. It is of a judge,
+// with the invariant that it settles if it is one of every run, or of a requirement that
+// scenarios name.
 type Row struct {
 	Judge       string `json:"judge,omitempty"`
 	Requirement string `json:"requirement,omitempty"`
@@ -48,8 +49,16 @@ type Row struct {
 	Tries           int           `json:"tries,omitempty"`
 }
 
-// Subject is the judge or the requirement.
-func (r Row) Subject() string { return cmp.Or(r.Requirement, r.Judge) }
+// Subject is the judge, or the requirement if the row is of one.
+func (r Row) Subject() string { return cmp.Or(r.Judge, r.Requirement) }
+
+// String names the subject, with the invariant that it settles.
+func (r Row) String() string {
+	if r.Judge != "" && r.Requirement != "" {
+		return r.Requirement + " " + r.Judge
+	}
+	return r.Subject()
+}
 
 // Rows returns the table for these judges and requirements (all where none is named).
 func Rows(names []string, outcomes []Outcome) ([]Row, error) {
@@ -103,8 +112,6 @@ func (r *Row) settle(p Plant, c Catch, outcomes []Outcome) {
 		set(Unclear, "the plant never acted: no proxy tampered with anything")
 	case len(planted.surplus) > 0:
 		set(Missed, "%s failed as well, which nothing was planted for: %s", planted.surplus[0].Requirement, planted.surplus[0].Sentence)
-	case planted.Verdict == judge.Fail && planted.Overruled != "":
-		set(Missed, "it failed only because %s did: %s", planted.Overruled, planted.Sentence)
 	case c.Found(planted.Result):
 		switch {
 		case healthy == nil:
@@ -130,8 +137,7 @@ type ruling struct {
 }
 
 // verdictOf returns what was said by a judge or on a requirement of the unit that is meant,
-// or why nothing was. Of several verdicts, as on several checks, the worst counts; a failure that
-// a check of every run brought about comes after one of its own.
+// or why nothing was. Of several verdicts, as on several checks, the worst counts.
 func verdictOf(outcomes []Outcome, name string, meant func(Unit) bool) (*ruling, string) {
 	why := "it was not run"
 	for _, o := range outcomes {
@@ -144,12 +150,7 @@ func verdictOf(outcomes []Outcome, name string, meant func(Unit) bool) (*ruling,
 		why = "there is no verdict on " + name
 		var worst *ruling
 		order := []judge.Verdict{judge.NotApplicable, judge.Pass, judge.Inconclusive, judge.Fail}
-		rank := func(r judge.Result) int {
-			if r.Verdict == judge.Fail && r.Overruled == "" {
-				return len(order)
-			}
-			return slices.Index(order, r.Verdict)
-		}
+		rank := func(r judge.Result) int { return slices.Index(order, r.Verdict) }
 		for _, r := range o.Results {
 			if (r.Judge == name || r.Requirement == name) && (worst == nil || rank(r) > rank(worst.Result)) {
 				worst = &ruling{r, o.Took, o.Tries, o.Acted, o.Surplus}

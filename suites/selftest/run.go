@@ -1,7 +1,6 @@
 package selftest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
-	"github.com/holdfast-ha/holdfast/suites"
+	suiterun "github.com/holdfast-ha/holdfast/suites/run"
 )
 
 // tries is how often a unit is run before it is believed that it ends early, or
@@ -174,7 +173,7 @@ func (u Unit) results(p Plant, all []judge.Result) (counted, surplus []judge.Res
 		if u.counts(r) {
 			counted = append(counted, r)
 		}
-		if exact && r.Verdict == judge.Fail && !known(r.Requirement) && !known(r.Judge) && !known(r.Overruled) {
+		if exact && r.Verdict == judge.Fail && !known(r.Requirement) && !known(r.Judge) {
 			surplus = append(surplus, r)
 		}
 	}
@@ -253,7 +252,7 @@ func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, act
 		return nil, acted, err
 	}
 	// Whoever comes next must not find what was planted, or broken, before.
-	if !suites.LeftAsFound(run, r.cluster) {
+	if !suiterun.LeftAsFound(run, r.cluster) {
 		r.close(ctx)
 	}
 	return judge.Evaluate(run), acted, nil
@@ -318,7 +317,11 @@ func (o Outcome) String() string {
 	}
 	var words []string
 	for _, r := range o.Results {
-		words = append(words, fmt.Sprintf("%s %s", cmp.Or(strings.TrimPrefix(r.Requirement, "RUN/"), r.Judge), r.Verdict))
+		name := r.Requirement
+		if slices.Contains(o.Unit.Subjects, r.Judge) {
+			name = r.Judge
+		}
+		words = append(words, fmt.Sprintf("%s %s", name, r.Verdict))
 	}
 	return fmt.Sprintf("%s (%s)", strings.Join(words, ", "), o.Took.Round(100*time.Millisecond))
 }

@@ -46,6 +46,7 @@ func Plants() []Plant {
 				etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: inEtcd + "cross", By: 20}, 3)},
 			Catches: []Catch{
 				{Judge: "etcd-membership", Says: "must be read through every other"},
+				{Judge: "etcd-linearizable", Says: "/holdfast/cross/"},
 				{Judge: "cross-read", Says: "must be seen by the next read"},
 			}},
 		{Name: "not-ready", Violation: "an API server that answers /readyz with 503, once",

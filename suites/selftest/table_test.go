@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
 // TestTable looks for what would make a plant do nothing.
@@ -28,7 +30,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("plant %s: %v", p.Name, err)
 			continue
 		}
-		if problems := s.Experiment().Validate(); len(problems) > 0 {
+		if problems := s.Experiment().Validate(engine.Options{}); len(problems) > 0 {
 			t.Errorf("scenario %s: %v", p.Scenario, problems)
 		}
 		if steps := len(s.Spec.Timeline); p.From > steps || p.Until > steps || p.Until > 0 && p.Until <= p.From {
@@ -69,6 +71,33 @@ func TestPlan(t *testing.T) {
 	want := []string{"counted: fixed-count", "proxied: healthy apiserver-killed", "proxied: healthy traffic", "proxied: torn-pages"}
 	if !slices.Equal(units, want) {
 		t.Errorf("%q, want %q", units, want)
+	}
+}
+
+// TestInvariants shows that the name of an invariant stands for the judges that settle it.
+func TestInvariants(t *testing.T) {
+	rows, err := Rows([]string{"HA-INV-004"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		if r.Requirement != "HA-INV-004" || !slices.Contains([]string{"list-semantics", "list-snapshot"}, r.Judge) || r.Plant == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	settled := map[string]bool{}
+	for _, s := range subjects() {
+		if s.Judge != "" {
+			settled[s.Requirement] = true
+		}
+	}
+	for _, r := range scenarios.Requirements() {
+		if r.Invariant() && !settled[r.ID] {
+			t.Errorf("no judge settles %s", r.ID)
+		}
+	}
+	if len(rows) < 2 {
+		t.Errorf("%d rows", len(rows))
 	}
 }
 
@@ -125,11 +154,6 @@ func TestRows(t *testing.T) {
 	healthy := func(v judge.Verdict) Outcome {
 		return Outcome{Unit: Unit{Cluster: proxied, Scenario: "controller-manager-killed"}, Results: result(v, "It held."), Tries: 1}
 	}
-	overruled := func(also ...judge.Result) Outcome {
-		o := planted("", "", 1)
-		o.Results = append([]judge.Result{{Judge: name, Verdict: judge.Fail, Overruled: "one-actor", Sentence: says}}, also...)
-		return o
-	}
 	for what, test := range map[string]struct {
 		outcomes []Outcome
 		want     State
@@ -138,8 +162,6 @@ func TestRows(t *testing.T) {
 		"two checks, one fails":      {[]Outcome{{Unit: healthy("").Unit, Results: append(result(judge.Pass, ""), result(judge.Fail, "")...)}, planted(judge.Fail, says, 1)}, Accused},
 		"missed":                     {[]Outcome{healthy(judge.Pass), planted(judge.Pass, "It held.", 1)}, Missed},
 		"failed for another reason":  {[]Outcome{healthy(judge.Pass), planted(judge.Fail, "There were two holders.", 1)}, Missed},
-		"failed with all others":     {[]Outcome{healthy(judge.Pass), overruled()}, Missed},
-		"failed by itself as well":   {[]Outcome{healthy(judge.Pass), overruled(result(judge.Fail, says)...)}, Caught},
 		"accused":                    {[]Outcome{healthy(judge.Fail), planted(judge.Fail, says, 1)}, Accused},
 		"accused, and plant broken":  {[]Outcome{healthy(judge.Fail), {Unit: Unit{Plant: "no-takeover"}, Problem: "no cluster"}}, Accused},
 		"never acted":                {[]Outcome{healthy(judge.Pass), planted(judge.Fail, says, 0)}, Unclear},

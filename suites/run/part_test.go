@@ -1,4 +1,4 @@
-package suites
+package run
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func asking(name string, seconds int, wants scenarios.Topology) *scenarios.Scena
 		Spec: scenarios.Spec{Cluster: wants, Timeline: []scenarios.Step{{Wait: fmt.Sprintf("%ds", seconds)}}}}
 }
 
-func TestPlan(t *testing.T) {
+func TestDivide(t *testing.T) {
 	plain := scenarios.Topology{}
 	fuse := scenarios.Topology{Disk: "fuse"}
 	slow := scenarios.Topology{ExtraArgs: map[string]map[string]string{"etcd": {"election-timeout": "3000"}}}
@@ -52,7 +52,7 @@ func TestPlan(t *testing.T) {
 		{"many", many, 3, "m0 m3 m6 m9, m1 m4 m7 m10, m2 m5 m8 m11"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			parts, err := Plan(clusters.Default(), tc.all, tc.parallel, 8*time.Second)
+			parts, err := Divide(clusters.Default(), tc.all, tc.parallel, 8*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,21 +68,21 @@ func TestPlan(t *testing.T) {
 			}
 		})
 	}
-	parts, err := Plan(clusters.Default(), all{asking("a", 9, plain), asking("b", 1, fuse)}, 1, 8*time.Second)
+	parts, err := Divide(clusters.Default(), all{asking("a", 9, plain), asking("b", 1, fuse)}, 1, 8*time.Second)
 	if err != nil || parts[0].Cluster.Spec.Disk != clusters.DiskNone || parts[1].Cluster.Spec.Disk != clusters.DiskFUSE {
 		t.Errorf("%+v, %v", parts, err)
 	}
-	parts, err = Plan(clusters.Default(), all{asking("a", 30, plain), asking("b", 40, plain), asking("c", 20, plain)}, 2, 2*time.Minute)
+	parts, err = Divide(clusters.Default(), all{asking("a", 30, plain), asking("b", 40, plain), asking("c", 20, plain)}, 2, 2*time.Minute)
 	if err != nil || len(parts) != 1 || parts[0].Expected < 3*time.Minute {
 		t.Errorf("where making a cluster takes long: %+v, %v", parts, err)
 	}
-	if _, err := Plan(clusters.Default(), all{asking("odd", 9, scenarios.Topology{Disk: "floppy"})}, 1, 0); err == nil || !strings.Contains(err.Error(), "scenario odd asks for") {
+	if _, err := Divide(clusters.Default(), all{asking("odd", 9, scenarios.Topology{Disk: "floppy"})}, 1, 0); err == nil || !strings.Contains(err.Error(), "scenario odd asks for") {
 		t.Errorf("a disk that there is not: %v", err)
 	}
 }
 
 // Whatever is asked for, each scenario is in exactly one part.
-func TestPlanHasAll(t *testing.T) {
+func TestDivideHasAll(t *testing.T) {
 	kinds := []scenarios.Topology{{}, {Disk: "fuse"}, {Own: true}, {LoadBalancer: "none"}}
 	for n := range 40 {
 		var all []*scenarios.Scenario
@@ -92,7 +92,7 @@ func TestPlanHasAll(t *testing.T) {
 			all, want = append(all, s), append(want, s.Metadata.Name)
 		}
 		for _, parallel := range []int{0, 1, 2, 5} {
-			parts, err := Plan(clusters.Default(), all, parallel, 8*time.Second)
+			parts, err := Divide(clusters.Default(), all, parallel, 8*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -85,7 +85,7 @@ func TestTakeOver(t *testing.T) {
 			t.Errorf("namespace %s is there: %t", name, !there)
 		}
 	}
-	p := &plan{Cluster: spec}
+	p := &Plan{Cluster: spec}
 	if err := p.letGo(ctx, l); err != nil || len(l.detached) > 0 {
 		t.Errorf("let go of a cluster that was made: %v, %v", l.detached, err)
 	}

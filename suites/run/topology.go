@@ -1,4 +1,4 @@
-package suites
+package run
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 
 // Cluster returns the description of the cluster that a scenario runs on: the run's
 // own, with what the scenario asks for on top. An error says what of it no cluster
-// can have.
+// can have. For a cluster that the user described, see AsDescribed.
 func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster, error) {
 	c := *run
 	if wants.LoadBalancer != "" {
@@ -50,25 +50,34 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	return &c, c.Validate()
 }
 
-// AsItIs returns the scenarios with why they do not apply to a cluster that is taken as it
-// is and that stays: those that ask for another one than the run's, and those that do not
-// leave it as they found it.
-func AsItIs(all []*scenarios.Scenario) []*scenarios.Scenario {
-	apply := make([]*scenarios.Scenario, len(all))
+// AsDescribed returns the scenarios for a cluster that the user described: it is tested as
+// it is. Those that ask for other arguments or kernel settings run with the cluster's own;
+// those that need another balancer, disk or election do not apply.
+func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
+	described := make([]*scenarios.Scenario, len(all))
 	for i, s := range all {
-		apply[i] = s
-		why := ""
-		switch {
-		case s.Missing != "":
-		case !s.Spec.Cluster.AsTheRun():
-			why = "it asks for a cluster of its own kind, and the run takes one over as it is"
-		case s.Spec.Cluster.Own || changesNodes(s):
-			why = "it does not leave the cluster as it found it, and the run takes one over that stays"
+		copied := *s
+		described[i] = &copied
+		wants := &copied.Spec.Cluster
+		wants.Name, wants.ExtraArgs, wants.Sysctls = "", nil, nil
+		like, err := Cluster(c, *wants)
+		if err == nil && like.Spec.LoadBalancer == c.Spec.LoadBalancer && like.Spec.EtcdBalancer == c.Spec.EtcdBalancer &&
+			like.Spec.Disk == c.Spec.Disk && maps.Equal(like.Spec.Election, c.Spec.Election) {
+			*wants = scenarios.Topology{Own: wants.Own}
+		} else if copied.Missing == "" {
+			copied.Missing = "it needs " + wants.String() + ", and the cluster under test is tested as it is described"
 		}
-		if why != "" {
-			copied := *s
-			copied.Missing = why
-			apply[i] = &copied
+	}
+	return described
+}
+
+// AsItIs returns the scenarios for a cluster that is taken over as it is and that stays:
+// those that would not leave it as they found it do not apply either.
+func AsItIs(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
+	apply := AsDescribed(c, all)
+	for _, s := range apply {
+		if s.Missing == "" && (s.Spec.Cluster.Own || changesNodes(s)) {
+			s.Missing = "it does not leave the cluster as it found it, and the run takes over one that stays"
 		}
 	}
 	return apply

@@ -1,4 +1,4 @@
-package suites
+package run
 
 import (
 	"fmt"
@@ -29,14 +29,23 @@ func Starved(results []judge.Result) (names []string) {
 	return names
 }
 
-// PutAside moves the record of a scenario that is to be repeated.
-func PutAside(results, scenario string) error {
-	err := os.MkdirAll(filepath.Join(results, OverloadedDir), 0o755)
+// EarlierDir is where a results directory keeps the records of scenarios that a user asked
+// to be repeated.
+const EarlierDir = "earlier"
+
+// PutAside moves the record of a scenario that is to be repeated to another directory of
+// the results, in place of one that is already there.
+func PutAside(results, scenario, to string) error {
+	aside := filepath.Join(results, to, scenario)
+	err := os.MkdirAll(filepath.Dir(aside), 0o755)
 	if err == nil {
-		err = os.Rename(record.Dir(results, scenario), filepath.Join(results, OverloadedDir, scenario))
+		err = os.RemoveAll(aside)
+	}
+	if err == nil {
+		err = os.Rename(record.Dir(results, scenario), aside)
 	}
 	if err != nil {
-		return fmt.Errorf("putting aside what is repeated: %w", err)
+		return fmt.Errorf("failed to put aside what is repeated: %w", err)
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-package main
+package run
 
 import "testing"
 
-func TestDefaultParallel(t *testing.T) {
+func TestParallel(t *testing.T) {
 	const gib = 1 << 30
 	for _, tc := range []struct {
 		cores  int
@@ -21,7 +21,7 @@ func TestDefaultParallel(t *testing.T) {
 		{16, 16 * gib, 5, 5},
 		{16, 64 * gib, 3, 18},
 	} {
-		if got := defaultParallel(tc.cores, tc.memory, tc.nodes); got != tc.want {
+		if got := parallel(tc.cores, tc.memory, tc.nodes); got != tc.want {
 			t.Errorf("%d cores, %d bytes, %d nodes: %d, want %d", tc.cores, tc.memory, tc.nodes, got, tc.want)
 		}
 	}

@@ -1,6 +1,7 @@
-package suites
+package run
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -41,6 +42,41 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// TestAsDescribed: the user's cluster wins. No scenario of the catalogue changes what is
+// described, and none is judged on another balancer, disk or election.
+func TestAsDescribed(t *testing.T) {
+	run := clusters.Default()
+	run.Spec.ExtraArgs = clusters.ExtraArgs{framework.APIServer: {"shutdown-delay-duration": "0s"},
+		framework.ControllerManager: {"leader-elect-lease-duration": "60s", "leader-elect-renew-deadline": "40s"}}
+	run.Spec.Sysctls = map[string]string{"net.ipv4.tcp_rto_max_ms": "9000"}
+	structural := map[string]bool{}
+	for i, s := range AsDescribed(run, scenarios.All()) {
+		c, err := Cluster(run, s.Spec.Cluster)
+		if s.NotFor(3) != "" {
+			structural[s.Metadata.Name] = true
+			continue
+		}
+		if err != nil || !reflect.DeepEqual(c.Spec, run.Spec) {
+			t.Errorf("%s runs on %+v, %v", s.Metadata.Name, c, err)
+		}
+		if before := scenarios.All()[i]; before == s || before.Spec.Cluster.Own != s.Spec.Cluster.Own {
+			t.Errorf("%s: the scenario itself was changed, or lost that it needs a cluster of its own", s.Metadata.Name)
+		}
+	}
+	for name, want := range map[string]bool{"balanced-by-dns": true, "balanced-by-haproxy": true, "etcd-disk-slow": true, "supervised-components": true,
+		"etcd-balanced": true, "apiserver-drained": false, "leases-lost": false, "node-lost": false} {
+		if structural[name] != want {
+			t.Errorf("%s does not apply: %t, want %t", name, structural[name], want)
+		}
+	}
+	run.Spec.LoadBalancer.Kind, run.Spec.Disk = clusters.BalancerVIP, clusters.DiskFUSE
+	for _, s := range AsDescribed(run, scenarios.All()) {
+		if why := s.NotFor(3); s.Metadata.Name == "power-lost" && why != "" {
+			t.Errorf("the cluster has all that %s needs: %s", s.Metadata.Name, why)
+		}
+	}
+}
+
 // TestAsItIs: a cluster that stays is neither made over nor left without a node.
 func TestAsItIs(t *testing.T) {
 	wants := func(c scenarios.Topology, steps ...scenarios.Step) *scenarios.Scenario {
@@ -50,14 +86,15 @@ func TestAsItIs(t *testing.T) {
 	all := []*scenarios.Scenario{
 		wants(scenarios.Topology{}, scenarios.Step{Wait: "1s"}, scenarios.Step{Action: &scenarios.Action{Name: "ready"}}),
 		wants(scenarios.Topology{ExtraArgs: map[string]map[string]string{"etcd": {"election-timeout": "2000"}}}),
+		wants(scenarios.Topology{LoadBalancer: "haproxy"}),
 		wants(scenarios.Topology{Own: true}), wants(scenarios.Topology{}, scenarios.Step{Action: &scenarios.Action{Name: "add-node", ID: "x"}}), missing,
 	}
-	for i, want := range []string{"", "a cluster of its own kind", "as it found it", "as it found it", "no way"} {
-		if why := AsItIs(all)[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
+	for i, want := range []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way"} {
+		if why := AsItIs(clusters.Default(), all)[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
 			t.Errorf("scenario %d: %q, want %q", i, why, want)
 		}
 	}
-	if all[1].Missing != "" {
+	if all[2].Missing != "" {
 		t.Error("a scenario itself was changed")
 	}
 }

@@ -1,4 +1,4 @@
-package suites
+package run
 
 import (
 	"cmp"
@@ -11,26 +11,34 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// Part is what is run on one cluster, one scenario after another.
+// Part is what is run on one cluster, one scenario after another, and what came of it.
+// Times are in nanoseconds.
 type Part struct {
 	// Name is unique among the parts of a run: cluster-1, cluster-2 and so on.
 	Name    string            `json:"name"`
 	Cluster *clusters.Cluster `json:"cluster"`
 	// Scenarios are the names of what is run on it, in that order.
 	Scenarios []string `json:"scenarios"`
-	// Expected is about how long it takes, the cluster's creation included, in
-	// nanoseconds.
+	// Expected is about how long it takes, the cluster's creation included.
 	Expected time.Duration `json:"expected"`
+	// Problem is why it ended early; empty if it did not.
+	Problem string `json:"problem,omitempty"`
+	// Took is the time from the start of its worker to the end; Made is what making
+	// its cluster, or clusters, took of that.
+	Took time.Duration `json:"took,omitempty"`
+	Made time.Duration `json:"made,omitempty"`
+	// Judging is how long it took to judge each scenario.
+	Judging map[string]time.Duration `json:"judging,omitempty"`
 }
 
-// Plan spreads scenarios over clusters, of which up to parallel run side by side.
+// Divide spreads scenarios over clusters, of which up to parallel run side by side.
 // Making a cluster and taking it down takes about creation.
 // Scenarios that ask for the same share a cluster; where it ends the run well earlier,
 // they are spread over several. The parts are in the order in which they are to be begun,
 // the longest first; in each, scenarios are in the order given. Scenarios that do not
 // apply to the cluster that they ask for are in none. An error names the scenario that
 // asks for what no cluster can have.
-func Plan(run *clusters.Cluster, all []*scenarios.Scenario, parallel int, creation time.Duration) ([]Part, error) {
+func Divide(run *clusters.Cluster, all []*scenarios.Scenario, parallel int, creation time.Duration) ([]Part, error) {
 	groups, err := groupsOf(run, all)
 	if err != nil {
 		return nil, err

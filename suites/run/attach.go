@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -7,20 +7,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
-
-// clusterOrAttach returns the cluster that the flags describe or, where one is named that
-// is to be taken over, that one as it is.
-func (f *clusterFlags) clusterOrAttach(cmd *cobra.Command, provider clusters.Provider, attach string) (*clusters.Cluster, error) {
-	if attach == "" {
-		return f.cluster()
-	}
-	return f.describe(cmd, provider, attach)
-}
 
 // takeOver takes over a cluster for a run.
 func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, progress func(string)) (*takenOver, error) {
@@ -64,7 +53,7 @@ func (c *takenOver) Close(ctx context.Context) error {
 const letGoLimit = 3 * time.Minute
 
 // letGo lets go of a cluster that was taken over, where a worker that died did not.
-func (p *plan) letGo(ctx context.Context, provider clusters.Provider) error {
+func (p *Plan) letGo(ctx context.Context, provider clusters.Provider) error {
 	a, ok := provider.(clusters.Attacher)
 	if !ok || !p.Attach {
 		return nil

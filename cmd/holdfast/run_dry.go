@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+func printPlan(cmd *cobra.Command, p *run.Plan, output outputFormat) error {
+	if output == outputJSON {
+		return writeJSON(cmd.OutOrStdout(), p)
+	}
+	w := cmd.OutOrStdout()
+	for _, one := range p.Parts {
+		spec := one.Cluster.Spec
+		settings, err := clusters.Settings(one.Cluster)
+		if err != nil {
+			return exitWith(exitUsage, err)
+		}
+		fmt.Fprintf(w, "%s: provider %s, %d control-plane nodes, Kubernetes %s, balancer %s, disk %s, %d workers; about %s in all\n",
+			one.Name, p.Provider, len(spec.Nodes), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers, one.Expected.Round(time.Second))
+		for _, line := range run.ArgumentLines(spec.ExtraArgs) {
+			fmt.Fprintf(w, "  %s\n", line)
+		}
+		for _, name := range one.Scenarios {
+			s, err := p.Scenario(name)
+			if err != nil {
+				return err
+			}
+			printScenario(w, s, s.Expected(settings))
+		}
+		fmt.Fprintln(w)
+	}
+	for _, s := range p.Scenarios {
+		if why := s.NotFor(len(p.Part(s).Cluster.Spec.Nodes)); why != "" {
+			fmt.Fprintf(w, "%s does not apply: %s\n\n", s.Metadata.Name, why)
+		}
+	}
+	_, err := fmt.Fprintf(w, "expected time: %s for %s on %s, %d at a time; nothing has been touched\n",
+		p.Expected.Round(time.Second), plural(len(p.Scenarios), "scenario"), plural(len(p.Parts), "cluster"), p.Parallel)
+	return err
+}
+
+func printScenario(w io.Writer, s *scenarios.Scenario, expected time.Duration) {
+	fmt.Fprintf(w, "\n%s (about %s)\n", s.Metadata.Name, expected.Round(time.Second))
+	if s.Spec.Summary != "" {
+		fmt.Fprintf(w, "  %s\n", s.Spec.Summary)
+	}
+	for _, step := range s.Spec.Timeline {
+		if in := step.Inject; in != nil {
+			fmt.Fprintf(w, "  touches: %s of %s\n", in.Fault, in.Target)
+		}
+	}
+	for _, r := range s.Spec.Requirements {
+		bound := ""
+		if r.Bound != "" {
+			bound = ", bound " + r.Bound
+		}
+		fmt.Fprintf(w, "  settles: %s by %s%s\n", r.ID, r.Judge, bound)
+	}
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

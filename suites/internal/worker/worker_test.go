@@ -1,0 +1,161 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+)
+
+func TestMain(m *testing.M) {
+	Main("test-worker", func(args []string) (Handler, error) {
+		if args[0] == "refuse" {
+			return nil, errors.New("no work today")
+		}
+		return &handler{file: args[0]}, nil
+	})
+	os.Exit(m.Run())
+}
+
+// handler does what the requests of the test ask for.
+type handler struct {
+	file  string
+	count int
+}
+
+func (h *handler) Handle(ctx context.Context, request json.RawMessage, say func(any)) (any, error) {
+	var what string
+	if err := json.Unmarshal(request, &what); err != nil {
+		return nil, err
+	}
+	h.count++
+	switch what {
+	case "fail":
+		return nil, errors.New("it failed")
+	case "die":
+		println("out of luck")
+		os.Exit(7)
+	case "wait":
+		say("waiting")
+		<-ctx.Done()
+		return context.Cause(ctx).Error(), nil
+	}
+	say("first")
+	say("second")
+	return map[string]int{what: h.count}, nil
+}
+
+func (h *handler) Close(context.Context) error {
+	if h.file == "stubborn" {
+		return errors.New("it would not go")
+	}
+	return os.WriteFile(h.file, []byte("closed"), 0o600)
+}
+
+// here runs workers right here.
+type here struct{ clusters.Provider }
+
+func (here) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	exe, err := os.Executable()
+	return exec.CommandContext(ctx, exe, args...), err
+}
+
+func (here) Explain(err error) error { return err }
+
+func start(t *testing.T, arg string) *Worker {
+	t.Helper()
+	w, err := Start(here{}, filepath.Join(t.TempDir(), "log"), "test-worker", arg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestDo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "closed")
+	w := start(t, file)
+	var said []string
+	note := func(e json.RawMessage) { said = append(said, string(e)) }
+	for i := range 3 {
+		said = nil
+		var reply map[string]int
+		if err := w.Do(t.Context(), "count", note, &reply); err != nil || reply["count"] != i+1 {
+			t.Fatalf("%v, %v", reply, err)
+		}
+		if strings.Join(said, " ") != `"first" "second"` {
+			t.Errorf("events %v", said)
+		}
+	}
+	if err := w.Do(t.Context(), "fail", note, new(any)); !errors.Is(err, Failed("it failed")) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var reply string
+	if err := w.Do(ctx, "wait", func(json.RawMessage) { cancel() }, &reply); err != nil || reply != errInterrupted.Error() {
+		t.Errorf("%q, %v", reply, err)
+	}
+	// An interrupt that comes late is not for the next request.
+	if err := w.order(order{Number: w.number}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := w.Do(ctx, "wait", note, &reply); err != nil || ctx.Err() == nil {
+		t.Errorf("%v before its time", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "closed" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestWorkerDies(t *testing.T) {
+	w := start(t, "unused")
+	err := w.Do(t.Context(), "die", func(json.RawMessage) {}, new(any))
+	if err == nil || errors.As(err, new(Failed)) || !strings.Contains(err.Error(), "exit status 7; its last output: out of luck") {
+		t.Errorf("%v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Errorf("closing what is dead: %v", err)
+	}
+	w = start(t, "refuse")
+	if err := w.Do(t.Context(), "count", func(json.RawMessage) {}, new(any)); err == nil || !strings.Contains(err.Error(), "no work today") {
+		t.Errorf("%v", err)
+	}
+	w = start(t, "stubborn")
+	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "it would not go") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestOrphaned closes the pipe in the middle of a request, as a death of the program does.
+func TestOrphaned(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "closed")
+	w := start(t, file)
+	said := make(chan bool, 1)
+	done := make(chan error, 1)
+	var reply string
+	go func() { done <- w.Do(t.Context(), "wait", func(json.RawMessage) { said <- true }, &reply) }()
+	<-said
+	if err := w.requests.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil || reply != errOrphaned.Error() {
+		t.Errorf("%q, %v", reply, err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("it did not clean up: %v", err)
+	}
+}

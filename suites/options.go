@@ -1,0 +1,172 @@
+package suites
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+// Options say what a suite runs, and on what. Providers is needed; all other fields have
+// useful zero values.
+type Options struct {
+	// Providers are those that a user can choose from; the first one is the default.
+	Providers []clusters.Provider
+	// Provider is the name of the one that creates the clusters; empty for the default.
+	Provider string
+	// Cluster describes the cluster under test, clusters.Default() if it is nil. A
+	// ClusterFile replaces it.
+	Cluster     *clusters.Cluster
+	ClusterFile string
+	// Scenarios are registered beside those of the catalogue, and those in Files.
+	Scenarios []*scenarios.Scenario
+	Files     []string
+	// Faults and Judges are those that these scenarios may name beside the built-in ones.
+	Faults []fault.Fault
+	Judges []judge.Judge
+	// Profile limits the specs to a profile. Without a profile, and if Ginkgo's flags
+	// filter nothing, the suite runs its own scenarios or, if it has none, the profile smoke.
+	Profile string
+	// Out is the results directory, which is created; empty for results/DATE-TIME. If it
+	// holds something, as with --repeat, OUT.2 and so on is used.
+	Out string
+	// Seed is that of traffic and faults; Ginkgo's random seed if it is 0.
+	Seed uint64
+	// Harness is the version of the program, for records; the version of the main module
+	// if it is empty.
+	Harness string
+}
+
+// own is the label of scenarios that are not the catalogue's.
+const own = "own"
+
+// AddFlags adds the flags of a suite, each of which can be set by an environment variable
+// as well: --provider (HOLDFAST_PROVIDER), --cluster (HOLDFAST_CLUSTER), --file
+// (HOLDFAST_FILE), --profile (HOLDFAST_PROFILE), --out (HOLDFAST_OUT), --seed
+// (HOLDFAST_SEED). A flag wins over its variable, and both win over the field. Call it
+// before the flags are parsed, as in TestMain. An error names a variable with a bad value.
+func (o *Options) AddFlags(flags *flag.FlagSet) error {
+	var problems []error
+	add := func(name, usage string, set func(string) error) {
+		variable := "HOLDFAST_" + strings.ToUpper(name)
+		flags.Func(name, usage+" (or $"+variable+")", set)
+		if v := os.Getenv(variable); v != "" {
+			if err := set(v); err != nil {
+				problems = append(problems, fmt.Errorf("%s=%s: %w", variable, v, err))
+			}
+		}
+	}
+	text := func(into *string) func(string) error {
+		return func(v string) error { *into = v; return nil }
+	}
+	var names []string
+	for _, p := range o.Providers {
+		names = append(names, p.Name())
+	}
+	add("provider", "who creates the clusters: "+strings.Join(names, ", "), text(&o.Provider))
+	add("cluster", "`file` that describes the cluster under test", text(&o.ClusterFile))
+	add("file", "scenario `files` of your own, separated by commas", func(v string) error { o.Files = strings.Split(v, ","); return nil })
+	add("profile", "only the specs of a profile: "+strings.Join(scenarios.Profiles, ", "), text(&o.Profile))
+	add("out", "results `directory`; default results/DATE-TIME", text(&o.Out))
+	add("seed", "seed of traffic and faults; default Ginkgo's", func(v string) (err error) {
+		o.Seed, err = strconv.ParseUint(v, 10, 64)
+		return err
+	})
+	return errors.Join(problems...)
+}
+
+func (o *Options) provider() (clusters.Provider, error) {
+	if len(o.Providers) == 0 {
+		return nil, errors.New("the suite has no providers; set Options.Providers")
+	}
+	if o.Provider == "" {
+		return o.Providers[0], nil
+	}
+	var names []string
+	for _, p := range o.Providers {
+		if p.Name() == o.Provider {
+			return p, nil
+		}
+		names = append(names, p.Name())
+	}
+	return nil, fmt.Errorf("--provider %s: allowed are %s", o.Provider, strings.Join(names, ", "))
+}
+
+func (o *Options) cluster() (*clusters.Cluster, error) {
+	switch {
+	case o.ClusterFile != "":
+		return clusters.Load(o.ClusterFile)
+	case o.Cluster != nil:
+		return o.Cluster, o.Cluster.Validate()
+	}
+	return clusters.Default(), nil
+}
+
+// scenarios returns the suite's own scenarios, then those of the catalogue.
+func (o *Options) scenarios() ([]*scenarios.Scenario, error) {
+	all := slices.Clone(o.Scenarios)
+	if len(o.Files) > 0 {
+		files, err := run.Choose("", nil, o.Files, scenarios.WithFaults(o.Faults...), scenarios.WithJudges(o.Judges...))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, files...)
+	}
+	all = append(all, scenarios.All()...)
+	for i, s := range all {
+		if slices.ContainsFunc(all[:i], func(o *scenarios.Scenario) bool { return o.Metadata.Name == s.Metadata.Name }) {
+			return nil, fmt.Errorf("there are two scenarios named %s; names must differ", s.Metadata.Name)
+		}
+	}
+	return all, nil
+}
+
+// filter puts the profile into Ginkgo's label filter.
+func (o *Options) filter(config *types.SuiteConfig) error {
+	if o.Profile != "" && !slices.Contains(scenarios.Profiles, o.Profile) {
+		return fmt.Errorf("--profile %s: allowed are %s", o.Profile, strings.Join(scenarios.Profiles, ", "))
+	}
+	filters := len(config.FocusStrings) + len(config.SkipStrings) + len(config.FocusFiles) + len(config.SkipFiles)
+	switch {
+	case o.Profile != "" && config.LabelFilter != "":
+		config.LabelFilter = o.Profile + " && (" + config.LabelFilter + ")"
+	case o.Profile != "":
+		config.LabelFilter = o.Profile
+	case config.LabelFilter != "" || filters > 0:
+	case len(o.Scenarios)+len(o.Files) > 0:
+		config.LabelFilter = own
+	default:
+		config.LabelFilter = scenarios.Profiles[0]
+	}
+	return nil
+}
+
+func (o *Options) seed() uint64 {
+	if o.Seed != 0 {
+		return o.Seed
+	}
+	return uint64(ginkgo.GinkgoRandomSeed())
+}
+
+func (o *Options) harness() string {
+	if o.Harness != "" {
+		return o.Harness
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}

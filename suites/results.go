@@ -1,0 +1,181 @@
+package suites
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
+	"github.com/onsi/gomega"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+// prepare makes ready what the suite's processes share: binaries, and the results
+// directory with the plan. Ginkgo calls it in the first process.
+func (s *suite) prepare(ctx ginkgo.SpecContext) []byte {
+	var all []*clusters.Cluster
+	for _, part := range s.plan.Parts {
+		all = append(all, part.Cluster)
+	}
+	var shown time.Time // the last status
+	err := s.provider.Prepare(ctx, clusters.Preparation{Progress: progress, Release: release.Options{Progress: func(e release.Event) {
+		if e.Lasting || time.Since(shown) > 10*time.Second {
+			shown = time.Now()
+			progress(fmt.Sprintf("%s %s: %s", e.Product, e.Version, e.Text))
+		}
+	}}}, all...)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to prepare for the clusters")
+	dir, err := newDir(s.options.Out)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	s.plan.Parallel = run.Parallel(s.provider, s.plan.Cluster)
+	gomega.Expect(s.plan.Save(dir)).To(gomega.Succeed())
+	b, err := json.Marshal(dir)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	return b
+}
+
+// progress shows a line at once, since what it is about takes long.
+func progress(line string) { fmt.Fprintln(os.Stderr, line) }
+
+// join takes over what prepare has made. Ginkgo calls it in each process.
+func (s *suite) join(b []byte) {
+	gomega.Expect(json.Unmarshal(b, &s.dir)).To(gomega.Succeed())
+	p, err := run.Load(s.dir)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	for i := range s.plan.Parts { // containers point to them
+		if !slices.Equal(p.Parts[i].Scenarios, s.plan.Parts[i].Scenarios) {
+			ginkgo.Fail("the processes of the suite have different plans: were they built from the same sources?")
+		}
+	}
+	p.Parts = s.plan.Parts
+	*s.plan = *p
+}
+
+// newDir creates a results directory: out or, if that holds something, out.2 and so on.
+func newDir(out string) (string, error) {
+	if out == "" {
+		out = filepath.Join("results", time.Now().Format("20060102-150405"))
+	}
+	out, err := filepath.Abs(out)
+	for n := 1; err == nil; n++ {
+		dir := out
+		if n > 1 {
+			dir = fmt.Sprintf("%s.%d", out, n)
+		}
+		entries, problem := os.ReadDir(dir)
+		if problem != nil && !errors.Is(problem, fs.ErrNotExist) {
+			err = problem
+		} else if len(entries) == 0 {
+			return dir, os.MkdirAll(filepath.Join(dir, "logs"), 0o755)
+		}
+	}
+	return "", fmt.Errorf("failed to create a results directory: %w; name another one with --out", err)
+}
+
+// file returns a lock that the suite's processes share.
+func (s *suite) file(name string) *flock.Flock { return flock.New(filepath.Join(s.dir, name)) }
+
+// The locks in the results directory while a suite runs.
+const (
+	planLock    = ".plan.lock"
+	machineLock = ".machine.lock"
+	slotLock    = ".slot-%d.lock"
+)
+
+// often is how often a lock is tried.
+const often = 200 * time.Millisecond
+
+func (s *suite) locked(ctx context.Context, lock func(*flock.Flock, context.Context, time.Duration) (bool, error), f func() error) error {
+	l := s.file(machineLock)
+	if _, err := lock(l, ctx, often); err != nil {
+		return fmt.Errorf("failed to wait for other processes of the suite: %w", err)
+	}
+	defer l.Close()
+	return f()
+}
+
+// takeSlot waits until the machine can bear one more cluster.
+func (s *suite) takeSlot(ctx context.Context) (*flock.Flock, error) {
+	config, _ := ginkgo.GinkgoConfiguration()
+	if config.ParallelTotal == 1 {
+		return nil, nil
+	}
+	waiting := false
+	for {
+		for i := range s.plan.Parallel {
+			slot := s.file(fmt.Sprintf(slotLock, i))
+			if ok, err := slot.TryLock(); ok || err != nil {
+				return slot, err
+			}
+		}
+		if !waiting {
+			ginkgo.By(fmt.Sprintf("waiting, since the machine can bear %d clusters at a time", s.plan.Parallel))
+			waiting = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(often):
+		}
+	}
+}
+
+// note saves what came of a part, which other processes may do at the same time.
+func (s *suite) note(part *run.Part) error {
+	l := s.file(planLock)
+	if err := l.Lock(); err != nil {
+		return fmt.Errorf("failed to lock the plan of the run: %w", err)
+	}
+	defer l.Close()
+	p, err := run.Load(s.dir)
+	if err != nil {
+		return err
+	}
+	for i := range p.Parts {
+		if p.Parts[i].Name == part.Name {
+			p.Parts[i] = *part
+		}
+	}
+	return p.Save(s.dir)
+}
+
+// report writes the results. Ginkgo calls it in the first process, after all specs.
+func (s *suite) report(_ ginkgo.SpecContext, r ginkgo.Report) {
+	if r.SuiteConfig.DryRun || s.dir == "" {
+		return
+	}
+	locks, err := filepath.Glob(filepath.Join(s.dir, ".*.lock"))
+	for _, l := range locks {
+		err = errors.Join(err, os.Remove(l))
+	}
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	p, err := run.Load(s.dir)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	p.Ended, p.Problem = time.Now(), strings.Join(r.SpecialSuiteFailureReasons, "; ")
+	gomega.Expect(p.Save(s.dir)).To(gomega.Succeed())
+	v, err := p.Judge(s.dir, s.options.Judges...)
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	gomega.Expect(v.Write(s.dir)).To(gomega.Succeed())
+	progress("results: " + filepath.Join(s.dir, "report.html"))
+	var unclear []string
+	for _, spec := range r.SpecReports {
+		if spec.State.Is(types.SpecStateSkipped) && strings.HasPrefix(spec.Failure.Message, inconclusive) {
+			unclear = append(unclear, spec.LeafNodeText+" is "+spec.Failure.Message)
+		}
+	}
+	if len(unclear) > 0 {
+		ginkgo.Fail(strings.Join(unclear, "\n"))
+	}
+}

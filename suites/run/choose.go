@@ -1,0 +1,80 @@
+package run
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// Choose returns the scenarios of files, and those of the catalogue that match one of the
+// globs or, without files and globs, that belong to a profile.
+func Choose(profile string, globs, files []string, options ...scenarios.Option) ([]*scenarios.Scenario, error) {
+	var chosen []*scenarios.Scenario
+	names := map[string]string{}
+	for _, f := range files {
+		s, err := scenarios.Load(f, options...)
+		if err != nil {
+			return nil, err
+		}
+		if other := names[s.Metadata.Name]; other != "" {
+			return nil, fmt.Errorf("%s and %s both hold a scenario %s; names must differ", other, f, s.Metadata.Name)
+		}
+		names[s.Metadata.Name] = f
+		chosen = append(chosen, s)
+	}
+	if len(files) > 0 && len(globs) == 0 {
+		return chosen, nil
+	}
+	known := false
+	for _, p := range scenarios.Profiles {
+		known = known || p == profile
+	}
+	if !known {
+		return nil, fmt.Errorf("--profile %s: allowed are %s", profile, strings.Join(scenarios.Profiles, ", "))
+	}
+	selected, err := Select(scenarios.All(), profile, globs)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range selected {
+		if f := names[s.Metadata.Name]; f != "" {
+			return nil, fmt.Errorf("%s holds a scenario %s, which there is already; names must differ", f, s.Metadata.Name)
+		}
+	}
+	return append(chosen, selected...), nil
+}
+
+// Select returns the scenarios of a profile whose name matches one of the
+// globs; no glob matches all.
+func Select(all []*scenarios.Scenario, profile string, globs []string) ([]*scenarios.Scenario, error) {
+	var chosen []*scenarios.Scenario
+	matched := make([]bool, len(globs))
+	for _, s := range all {
+		match := len(globs) == 0 && s.In(profile)
+		for i, g := range globs {
+			ok, err := filepath.Match(g, s.Metadata.Name)
+			if err != nil {
+				return nil, fmt.Errorf("%q is not a pattern: %w", g, err)
+			}
+			match, matched[i] = match || ok, matched[i] || ok
+		}
+		if match {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 || slices.Contains(matched, false) {
+		var names []string
+		for _, s := range all {
+			names = append(names, s.Metadata.Name)
+		}
+		what := "profile " + profile
+		if i := slices.Index(matched, false); i >= 0 {
+			what = fmt.Sprintf("%q", globs[i])
+		}
+		return nil, fmt.Errorf("no scenario matches %s; there are: %s", what, strings.Join(names, ", "))
+	}
+	return chosen, nil
+}

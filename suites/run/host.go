@@ -1,0 +1,124 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/suites/internal/worker"
+)
+
+// Host runs scenarios of one part of a plan, in a worker with a cluster of its own. Its
+// methods must not be called concurrently.
+type Host struct {
+	provider clusters.Provider
+	dir      string
+	part     *Part
+	progress func(string)
+	worker   *worker.Worker // nil if none runs
+	started  time.Time      // of the first worker
+}
+
+// Host returns a host for a part of the plan, which is saved in the results directory dir.
+// What comes of the part is noted in it. Progress receives one line a step.
+func (p *Plan) Host(provider clusters.Provider, dir string, part *Part, progress func(string)) *Host {
+	return &Host{provider: provider, dir: dir, part: part, progress: progress, started: time.Now()}
+}
+
+// Create creates the part's cluster, unless the host has one. A host whose worker died
+// starts another one.
+func (h *Host) Create(ctx context.Context) error {
+	if h.worker == nil {
+		w, err := worker.Start(h.provider, filepath.Join(h.dir, "logs", h.part.Name+".log"), workerName, h.dir, h.part.Name)
+		if err != nil {
+			return err
+		}
+		h.worker = w
+	}
+	var c created
+	err := h.do(ctx, task{}, &c)
+	h.part.Made += c.Took
+	return err
+}
+
+// Run runs a scenario on the cluster and returns what came of it. An error means that
+// there is nothing to judge.
+func (h *Host) Run(ctx context.Context, scenario string) (Settled, error) {
+	var s Settled
+	if h.worker == nil {
+		return s, errors.New("the host has no cluster; create one first")
+	}
+	if err := h.do(ctx, task{Scenario: scenario}, &s); err != nil {
+		return s, err
+	}
+	if h.part.Judging == nil {
+		h.part.Judging = map[string]time.Duration{}
+	}
+	h.part.Judging[scenario] = s.Judging
+	return s, nil
+}
+
+func (h *Host) do(ctx context.Context, t task, reply any) error {
+	err := h.worker.Do(ctx, t, func(event json.RawMessage) {
+		var line string
+		if json.Unmarshal(event, &line) == nil {
+			h.progress(line)
+		}
+	}, reply)
+	if err != nil && !errors.As(err, new(worker.Failed)) {
+		err = errors.Join(err, h.close(ctx))
+	}
+	return err
+}
+
+// Close deletes the cluster and all that a worker may have left. The host can be used again.
+func (h *Host) Close(ctx context.Context) error {
+	defer func() { h.part.Took = time.Since(h.started) }()
+	return h.close(ctx)
+}
+
+func (h *Host) close(ctx context.Context) error {
+	var err error
+	if h.worker != nil {
+		err = h.worker.Close()
+		h.worker = nil
+	}
+	return errors.Join(err, h.part.removeData(h.dir), sweep(ctx, h.provider))
+}
+
+// sweepLimit is how long deleting what workers left behind may take.
+const sweepLimit = time.Minute
+
+// sweep deletes clusters that a worker left behind because it died.
+func sweep(ctx context.Context, provider clusters.Provider) error {
+	s, ok := provider.(clusters.Sweeper)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepLimit)
+	defer cancel()
+	return s.Sweep(ctx)
+}
+
+// removeData removes what is left of data on disk, which is something if the worker died.
+func (one *Part) removeData(dir string) error {
+	var left []string
+	for _, pattern := range []string{one.Name, one.Name + ".*"} {
+		found, err := filepath.Glob(filepath.Join(dir, dataPrefix+pattern))
+		if err != nil {
+			return err
+		}
+		left = append(left, found...)
+	}
+	for _, data := range left {
+		if err := os.RemoveAll(data); err != nil {
+			return fmt.Errorf("failed to remove what is left of a cluster: %w", err)
+		}
+	}
+	return nil
+}

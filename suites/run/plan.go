@@ -1,0 +1,131 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/reports"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// planFile is the plan of a run in its results directory.
+const planFile = "plan.json"
+
+// Plan is what a run is to do: workers read it, and so do later commands on
+// the results directory.
+type Plan struct {
+	Run      string    `json:"run"`
+	Provider string    `json:"provider"`
+	Profile  string    `json:"profile"`
+	Seed     uint64    `json:"seed"`
+	Harness  string    `json:"harness"`
+	Started  time.Time `json:"started"`
+	Command  []string  `json:"command"`
+	// Cluster is the run's own; those of parts are it with what their scenarios
+	// ask for.
+	Cluster *clusters.Cluster `json:"cluster"`
+	// Attach means that Cluster exists already and stays.
+	Attach bool `json:"attach,omitempty"`
+	// Parts are begun in turn, as many at a time as Parallel says. Expected is about
+	// how long that takes, in nanoseconds.
+	Parts     []Part                `json:"parts"`
+	Parallel  int                   `json:"parallel"`
+	Expected  time.Duration         `json:"expected"`
+	Scenarios []*scenarios.Scenario `json:"scenarios"`
+	Machine   reports.Machine       `json:"machine"`
+	Problem   string                `json:"problem,omitempty"` // why it ended early
+	Ended     time.Time             `json:"ended,omitzero"`
+}
+
+// New returns the plan of a run that starts now, of scenarios on the cluster of a provider
+// or on others like it, with the version of the program. It has no parts yet.
+func New(provider clusters.Provider, c *clusters.Cluster, chosen []*scenarios.Scenario, seed uint64, harness string) *Plan {
+	now := time.Now()
+	return &Plan{Run: fmt.Sprintf("%s-%08x", now.UTC().Format("20060102T150405Z"), uint32(seed)), Provider: provider.Name(), Seed: seed,
+		Harness: harness, Started: now, Command: os.Args, Cluster: c, Scenarios: chosen, Machine: machine()}
+}
+
+// Divide spreads the plan's scenarios over clusters of a provider, up to parallel of them
+// at a time.
+func (p *Plan) Divide(provider clusters.Provider, parallel int) (err error) {
+	creation := clusters.Creation(provider)
+	if p.Attach {
+		creation = 0
+	}
+	p.Parts, err = Divide(p.Cluster, p.Scenarios, parallel, creation)
+	p.Parallel = max(min(parallel, len(p.Parts)), 1)
+	p.Expected = slices.Max(append(Ends(p.Parts, p.Parallel), 0))
+	return err
+}
+
+// Part returns the part with a scenario, the last one where it was repeated. One that
+// applies to no cluster of this size is in none, nor is any in the plan of a holdfast
+// that ran all on one cluster.
+func (p *Plan) Part(s *scenarios.Scenario) Part {
+	for _, one := range slices.Backward(p.Parts) {
+		if slices.Contains(one.Scenarios, s.Metadata.Name) {
+			return one
+		}
+	}
+	c, err := Cluster(p.Cluster, s.Spec.Cluster)
+	if err != nil {
+		c = p.Cluster // the plan would not have been made
+	}
+	return Part{Cluster: c}
+}
+
+// Scenario returns a scenario of the plan.
+func (p *Plan) Scenario(name string) (*scenarios.Scenario, error) {
+	i := slices.IndexFunc(p.Scenarios, func(s *scenarios.Scenario) bool { return s.Metadata.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("the plan of the run has no scenario %q", name)
+	}
+	return p.Scenarios[i], nil
+}
+
+// Save writes the plan to a results directory.
+func (p *Plan) Save(dir string) error {
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err == nil {
+		// Whole or not at all: later commands cannot do without it.
+		path := filepath.Join(dir, planFile)
+		if err = os.WriteFile(path+".tmp", b, 0o644); err == nil {
+			err = os.Rename(path+".tmp", path)
+		}
+	}
+	if errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("failed to write the plan of the run: %w; free some space or name another directory with --out", err)
+	}
+	if err != nil {
+		return fmt.Errorf("failed to write the plan of the run: %w", err)
+	}
+	return nil
+}
+
+// ErrNoResults is in the error of a Load for what is not a results directory.
+var ErrNoResults = errors.New("not a results directory of holdfast")
+
+// Load reads the plan in a results directory.
+func Load(dir string) (*Plan, error) {
+	path := filepath.Join(dir, planFile)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", dir, ErrNoResults, err)
+	}
+	var p Plan
+	if err := json.Unmarshal(b, &p); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path, ErrNoResults, err)
+	}
+	if p.Cluster == nil || len(p.Scenarios) == 0 {
+		return nil, fmt.Errorf("%s: %w: no cluster or no scenario in it", path, ErrNoResults)
+	}
+	return &p, nil
+}

@@ -1,0 +1,94 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// planned returns a plan of two clusters with two scenarios each.
+func planned() *Plan {
+	p := &Plan{Cluster: clusters.Default(), Parallel: 2}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		p.Scenarios = append(p.Scenarios, asking(name, 20, scenarios.Topology{}))
+		if i%2 == 0 {
+			p.Parts = append(p.Parts, Part{Name: "cluster-" + string(rune('1'+i/2)), Cluster: p.Cluster})
+		}
+		p.Parts[i/2].Scenarios = append(p.Parts[i/2].Scenarios, name)
+	}
+	return p
+}
+
+// A plan is read back as it was written, with what came of its parts.
+func TestPlanOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	p := planned()
+	p.Parts[0].Took, p.Parts[0].Problem, p.Parts[0].Judging = time.Minute, "the worker ended", map[string]time.Duration{"a": time.Second}
+	if err := p.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	read, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one := read.Part(read.Scenarios[1]); one.Name != "cluster-1" || one.Took != time.Minute || one.Judging["a"] != time.Second {
+		t.Errorf("%+v", one)
+	}
+	if one := read.Part(read.Scenarios[2]); one.Name != "cluster-2" || len(one.Scenarios) != 2 {
+		t.Errorf("%+v", one)
+	}
+	// What was not run says why, for its own cluster.
+	d, err := read.Judge(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run := d.Report(); len(run.Clusters) != 2 || run.Clusters[0].Problem != "the worker ended" || len(run.Times) != 0 {
+		t.Errorf("%+v", run)
+	}
+}
+
+// Plans of a holdfast that ran all on one cluster have no parts.
+func TestPlanWithoutParts(t *testing.T) {
+	fuse := &scenarios.Scenario{Spec: scenarios.Spec{Cluster: scenarios.Topology{Disk: "fuse"}}}
+	p := &Plan{Cluster: clusters.Default(), Scenarios: []*scenarios.Scenario{{}, fuse}}
+	if one := p.Part(p.Scenarios[0]); one.Name != "" || len(one.Cluster.Spec.Nodes) != 3 {
+		t.Errorf("%+v", one)
+	}
+	if one := p.Part(fuse); one.Cluster.Spec.Disk != clusters.DiskFUSE {
+		t.Errorf("%+v", one.Cluster)
+	}
+}
+
+func TestRepeats(t *testing.T) {
+	for _, test := range []struct {
+		parallel, starved int
+		attach, want      bool
+	}{{2, 0, false, false}, {2, 1, false, true}, {2, 4, false, true}, {1, 2, false, true}, {1, 3, false, false}, {1, 1, true, false}} {
+		p := planned()
+		p.Parallel, p.Attach = test.parallel, test.attach
+		if got := p.repeats(test.starved); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
+func TestRemoveData(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"data-cluster-1/node-1", "data-cluster-1.2", "data-cluster-10", "logs/cluster-1"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := planned()
+	if err := p.Parts[0].removeData(dir); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "data-cluster-10" || filepath.Base(left[1]) != "logs" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

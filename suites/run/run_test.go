@@ -1,0 +1,98 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+func TestMain(m *testing.M) {
+	clusters.Main(local.Provider{})
+	Program{Providers: []clusters.Provider{local.Provider{}}}.Main()
+	os.Exit(m.Run())
+}
+
+// silent shows nothing.
+type silent struct{}
+
+func (silent) Says(string, string)     {}
+func (silent) Begins(string, string)   {}
+func (silent) Settled(string, Settled) {}
+func (silent) Ended(string)            {}
+func (silent) Close()                  {}
+
+var shown = Show{Line: func(string, ...any) {}, Board: func(*Plan) (Board, error) { return silent{}, nil }}
+
+const tiny = `
+apiVersion: holdfast.dev/v1alpha1
+kind: Scenario
+metadata: {name: tiny}
+spec:
+  timeline:
+  - action: {name: ready}
+  - wait: 5s
+  requirements:
+  - {id: HA-TOP-002, judge: control-plane-complete}
+`
+
+// TestCarryOut runs a scenario on a cluster, and repeats it as if the machine had been
+// overloaded the first time.
+func TestCarryOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("creates clusters")
+	}
+	spec := clusters.Default()
+	spec.SetNodes(1)
+	for _, b := range local.Binaries(spec) {
+		if _, err := release.Lookup(b.Product, b.Version, release.Options{}); err != nil {
+			t.Skipf("run `holdfast fetch %s %s` first: %v", b.Product, b.Version, err)
+		}
+	}
+	s, err := scenarios.Parse("tiny", []byte(tiny))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	provider := local.Provider{}
+	p := New(provider, spec, []*scenarios.Scenario{s}, 7, "test")
+	if err := p.Divide(provider, 1); err != nil {
+		t.Fatal(err)
+	}
+	v, err := p.CarryOut(t.Context(), provider, out, shown)
+	if err != nil || p.Problem != "" || len(v.Results) == 0 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if one := p.Part(s); one.Made <= 0 || one.Took <= one.Made || one.Judging["tiny"] <= 0 {
+		t.Errorf("%+v", one)
+	}
+	before := len(p.Parts)
+	if err := p.repeat(t.Context(), provider, out, []string{"tiny"}, shown); err != nil {
+		t.Fatal(err)
+	}
+	first, err := record.Read(filepath.Join(out, OverloadedDir, "tiny"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := record.Read(record.Dir(out, "tiny"))
+	if err != nil || !second.Meta.Started.After(first.Meta.Started.Add(time.Duration(first.EndAt))) {
+		t.Fatalf("repeated at %v, after %v, %v", second.Meta.Started, first.Meta.Started, err)
+	}
+	if one := p.Part(s); len(p.Parts) != before+1 || one.Name != fmt.Sprintf("cluster-%d", before+1) || one.Took <= 0 || !slices.Equal(one.Scenarios, []string{"tiny"}) {
+		t.Errorf("%+v", one)
+	}
+	if v, err = p.Judge(out); err != nil || v.records["tiny"].Meta.Started != second.Meta.Started {
+		t.Errorf("judged is the record of %v, %v", v.records["tiny"].Meta.Started, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(out, "data*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,152 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// Verdicts are the verdicts on a results directory, with what they rest on.
+type Verdicts struct {
+	Plan    *Plan
+	Results []judge.Result
+	records map[string]*record.Run // by scenario
+}
+
+// Judge judges the records of a results directory, with judges of the caller's own beside
+// the built-in ones. A scenario without a usable record is inconclusive.
+func Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
+	p, err := Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	return p.Judge(dir, own...)
+}
+
+// Judge judges the records of the plan's run in a results directory.
+func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
+	v := &Verdicts{Plan: p, records: map[string]*record.Run{}}
+	for _, s := range p.Scenarios {
+		on := p.Part(s)
+		notFor := s.NotFor(len(on.Cluster.Spec.Nodes))
+		run, err := record.Read(record.Dir(dir, s.Metadata.Name))
+		switch {
+		case err == nil && run.Meta.Run != p.Run:
+			v.without(s, judge.Inconclusive, fmt.Sprintf("its record is of another run (%s)", run.Meta.Run))
+		case err == nil && run.Meta.Scenario != s.Metadata.Name:
+			v.without(s, judge.Inconclusive, fmt.Sprintf("its record is of another scenario (%s)", run.Meta.Scenario))
+		case err == nil:
+			v.records[s.Metadata.Name] = run
+			for _, r := range judge.Evaluate(run, own...) {
+				if asked := s.Spec.Cluster; !asked.AsTheRun() {
+					r.Evidence = append(r.Evidence, "on a cluster that the scenario asked for: "+asked.String())
+				}
+				v.Results = append(v.Results, r)
+			}
+		case notFor != "":
+			v.without(s, judge.NotApplicable, notFor)
+		case errors.Is(err, fs.ErrNotExist):
+			v.without(s, judge.Inconclusive, "the scenario was not run: "+cmp.Or(on.Problem, p.Problem, "the run ended before it"))
+		default:
+			v.without(s, judge.Inconclusive, "its record cannot be read: "+err.Error())
+		}
+	}
+	return v, nil
+}
+
+// without adds a verdict for each requirement that a scenario without a record would
+// settle, invariants among them.
+func (v *Verdicts) without(s *scenarios.Scenario, verdict judge.Verdict, why string) {
+	for _, c := range slices.Concat(s.Experiment().Checks, judge.Invariants()) {
+		v.Results = append(v.Results, judge.Result{Requirement: c.Requirement, Level: c.Level, Scenario: s.Metadata.Name,
+			Judge: c.Judge, Verdict: verdict, Sentence: why})
+	}
+}
+
+// Report describes the run of which the verdicts are.
+func (v *Verdicts) Report() reports.Run {
+	p := v.Plan
+	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started, Ended: p.Ended,
+		Versions: versions(p, p.Cluster), Machine: p.Machine, Command: p.Command, Problem: p.Problem}
+	for _, one := range p.Parts {
+		settings, _ := clusters.Settings(one.Cluster) // the plan would not have been made
+		c := reports.Cluster{Name: one.Name, Scenarios: one.Scenarios, Versions: versions(p, one.Cluster),
+			LoadBalancer: string(one.Cluster.Spec.LoadBalancer.Kind), Disk: string(one.Cluster.Spec.Disk),
+			Arguments: ArgumentLines(one.Cluster.Spec.ExtraArgs), Settings: settings.Symbols(), Took: one.Took, Made: one.Made, Problem: one.Problem}
+		for _, name := range one.Scenarios {
+			if seen := v.records[name]; seen != nil && c.Nodes == nil {
+				c.Nodes = nodesOf(seen)
+			}
+		}
+		run.Clusters = append(run.Clusters, c)
+	}
+	for _, s := range p.Scenarios {
+		seen := v.records[s.Metadata.Name]
+		if seen == nil {
+			continue
+		}
+		on := p.Part(s)
+		spent := reports.SpentOn(seen)
+		spent.Work += on.Judging[s.Metadata.Name]
+		run.Times = append(run.Times, reports.ScenarioTime{Scenario: s.Metadata.Name, Cluster: on.Name, Spent: spent})
+		if run.Nodes == nil || s.Spec.Cluster.AsTheRun() {
+			run.Nodes = nodesOf(seen)
+		}
+	}
+	return run
+}
+
+func nodesOf(run *record.Run) []reports.Node {
+	var nodes []reports.Node
+	for _, n := range run.Meta.Nodes {
+		nodes = append(nodes, reports.Node{Name: n.Name, Address: n.Address, Versions: run.Meta.Versions[n.Name]})
+	}
+	return nodes
+}
+
+func versions(p *Plan, c *clusters.Cluster) reports.Versions {
+	return reports.Versions{Kubernetes: c.Spec.KubernetesVersion, Etcd: etcdVersion(c), Kwok: kwokVersion(c), Holdfast: p.Harness}
+}
+
+// Write writes the reports to a results directory.
+func (v *Verdicts) Write(dir string) error {
+	return reports.Write(dir, v.Report(), v.Results, v.records, scenarios.Titles())
+}
+
+// ArgumentLines are the arguments of components, a line for each component.
+func ArgumentLines(all clusters.ExtraArgs) []string {
+	var lines []string
+	for _, component := range slices.Sorted(maps.Keys(all)) {
+		line := string(component)
+		for _, flag := range slices.Sorted(maps.Keys(all[component])) {
+			line += " --" + flag + "=" + all[component][flag]
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// etcdVersion is that of the cluster's members, for reports.
+func etcdVersion(c *clusters.Cluster) string {
+	if c.Spec.EtcdVersion == "" {
+		return release.EmbeddedEtcd
+	}
+	return c.Spec.EtcdVersion
+}
+
+func kwokVersion(c *clusters.Cluster) string {
+	if c.Spec.Workers == 0 {
+		return ""
+	}
+	return release.DefaultKwok
+}

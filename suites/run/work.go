@@ -1,0 +1,241 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/observe"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/suites/internal/worker"
+)
+
+// workerName is the first argument of a worker.
+const workerName = "run-worker"
+
+// Program is what a program brings to its runs.
+type Program struct {
+	Providers []clusters.Provider
+	// Faults and Judges are those that scenarios may name beside the built-in ones.
+	Faults []fault.Fault
+	Judges []judge.Judge
+}
+
+// Main turns this process into a worker if a Host started it as one, and does not return
+// then. Call it first thing in main or TestMain, after the Main of each provider.
+func (p Program) Main() {
+	worker.Main(workerName, func(args []string) (worker.Handler, error) {
+		if len(args) != 2 {
+			return nil, fmt.Errorf("a worker takes a results directory and a part of its plan, not %q", args)
+		}
+		return p.newWork(args[0], args[1])
+	})
+}
+
+// task is a request to a worker: to run a scenario or, without one, to create a cluster
+// unless it has one.
+type task struct {
+	Scenario string `json:"scenario,omitempty"`
+}
+
+// Settled is what came of a scenario.
+type Settled struct {
+	Scenario string         `json:"scenario"`
+	Results  []judge.Result `json:"results"`
+	// Judging is how long it took to judge the record, in nanoseconds.
+	Judging time.Duration `json:"judging"`
+	// Problem is why the record is not that of the whole experiment; empty if it is.
+	Problem string `json:"problem,omitempty"`
+	// Lost means that the scenario did not leave the cluster as it found it, and that the
+	// cluster was deleted for that.
+	Lost bool `json:"lost,omitempty"`
+}
+
+// created is the answer to a request for a cluster.
+type created struct {
+	Took time.Duration `json:"took"` // nanoseconds; 0 if there was one
+}
+
+// work is what a worker has.
+type work struct {
+	program  Program
+	provider clusters.Provider
+	plan     *Plan
+	part     Part
+	dir      string
+	cluster  framework.Cluster           // nil if there is none now
+	end      func(context.Context) error // deletes the cluster
+}
+
+func (program Program) newWork(dir, part string) (*work, error) {
+	p, err := Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(p.Parts, func(one Part) bool { return one.Name == part })
+	if i < 0 {
+		return nil, fmt.Errorf("the plan of the run has no part %q", part)
+	}
+	j := slices.IndexFunc(program.Providers, func(one clusters.Provider) bool { return one.Name() == p.Provider })
+	if j < 0 {
+		return nil, fmt.Errorf("this program has no provider %q", p.Provider)
+	}
+	return &work{program: program, provider: program.Providers[j], plan: p, part: p.Parts[i], dir: dir}, nil
+}
+
+// Handle implements worker.Handler. Events are lines of progress.
+func (w *work) Handle(ctx context.Context, request json.RawMessage, say func(any)) (any, error) {
+	var t task
+	if err := json.Unmarshal(request, &t); err != nil {
+		return nil, fmt.Errorf("failed to decode a task: %w", err)
+	}
+	progress := func(line string) {
+		fmt.Println(time.Now().Format("15:04:05.000"), line) // to the worker's log
+		say(line)
+	}
+	if t.Scenario == "" {
+		return w.create(ctx, progress)
+	}
+	return w.settle(ctx, t.Scenario, progress)
+}
+
+// Close implements worker.Handler.
+func (w *work) Close(ctx context.Context) error {
+	if w.cluster == nil {
+		return nil
+	}
+	w.cluster = nil
+	return w.end(ctx)
+}
+
+// create creates the cluster of the part unless there is one.
+func (w *work) create(ctx context.Context, progress func(string)) (created, error) {
+	if w.cluster != nil {
+		return created{}, nil
+	}
+	began := time.Now()
+	if w.plan.Attach {
+		taken, err := takeOver(ctx, w.provider, w.part.Cluster, progress)
+		if err != nil {
+			return created{}, err
+		}
+		w.cluster, w.end = taken.cluster, taken.Close
+	} else {
+		made, err := w.make(ctx, progress)
+		if err != nil {
+			return created{}, err
+		}
+		w.cluster, w.end = made, made.Close
+	}
+	if waited := observe.Calm(ctx, calmLimit(w.provider)); waited > 2*time.Second {
+		progress(fmt.Sprintf("waited %s for the machine to calm down", waited.Round(time.Second)))
+	}
+	return created{Took: time.Since(began)}, nil
+}
+
+func (w *work) make(ctx context.Context, progress func(string)) (clusters.Made, error) {
+	logs, err := newLogs(w.dir, w.part.Name)
+	if err != nil {
+		return nil, err
+	}
+	return w.provider.Create(ctx, w.part.Cluster, clusters.Options{Dir: w.dir, LogDir: logs,
+		DataDir: filepath.Join(w.dir, dataPrefix+filepath.Base(logs)), Seed: w.plan.Seed, Progress: progress})
+}
+
+// settle runs a scenario and judges its record.
+func (w *work) settle(ctx context.Context, name string, progress func(string)) (*Settled, error) {
+	s, err := w.plan.Scenario(name)
+	if err != nil {
+		return nil, err
+	}
+	if w.cluster == nil {
+		return nil, errors.New("the worker has no cluster")
+	}
+	settled := &Settled{Scenario: name}
+	dir := record.Dir(w.dir, name)
+	problem := engine.Run(ctx, w.cluster, s.Experiment(), engine.Options{Dir: dir, Run: w.plan.Run, Harness: w.plan.Harness,
+		Provider: w.plan.Provider, Seed: w.plan.Seed, Faults: w.program.Faults, Judges: w.program.Judges, Progress: func(line string) { progress("  " + line) }})
+	if problem != nil {
+		settled.Problem = problem.Error()
+	}
+	began := time.Now()
+	run, err := record.Read(dir)
+	if err == nil {
+		settled.Results = judge.Evaluate(run, w.program.Judges...)
+		settled.Judging = time.Since(began)
+	}
+	if err != nil || !LeftAsFound(run, w.cluster) {
+		settled.Lost = true
+		progress(name + " did not leave the cluster in its steady state: the cluster is deleted")
+		err = errors.Join(err, w.Close(context.WithoutCancel(ctx)))
+	}
+	if run == nil {
+		err = errors.Join(problem, err)
+	}
+	return settled, err
+}
+
+// LeftAsFound reports whether a scenario left a cluster as it found it, so that others may
+// follow: by its record the steady state held last and every fault is proven to be healed,
+// and the cluster has the nodes that it had.
+func LeftAsFound(run *record.Run, c framework.Cluster) bool {
+	n := len(run.Steadies)
+	if n == 0 || !run.Steadies[n-1].V.OK || run.Steadies[n-1].V.Phase != "after" {
+		return false
+	}
+	open := map[string]bool{} // injections that something may be left of
+	for _, f := range run.Faults {
+		open[f.V.ID] = f.V.Missing == "" && (f.V.Phase != record.FaultHealed || !f.V.Proven)
+	}
+	for _, left := range open {
+		if left {
+			return false
+		}
+	}
+	var found, has []string
+	for _, n := range run.Meta.Nodes {
+		found = append(found, n.Name)
+	}
+	for _, n := range c.Nodes() {
+		has = append(has, n.Name())
+	}
+	slices.Sort(found)
+	slices.Sort(has)
+	return slices.Equal(found, has)
+}
+
+// calmLimit is how long a new cluster of a provider is given until the machine is calm.
+func calmLimit(p clusters.Provider) time.Duration {
+	if s, ok := p.(clusters.Settler); ok {
+		return s.Settling()
+	}
+	return 5 * time.Second
+}
+
+// dataPrefix begins the names of directories for data on disk, in the results directory.
+const dataPrefix = "data-"
+
+// newLogs makes a directory for the logs of a part's cluster: logs/PART, or logs/PART.2
+// and so on for those that replace one that was lost.
+func newLogs(dir, part string) (string, error) {
+	for n := 1; ; n++ {
+		logs := filepath.Join(dir, "logs", part)
+		if n > 1 {
+			logs += fmt.Sprintf(".%d", n)
+		}
+		if err := os.Mkdir(logs, 0o755); !errors.Is(err, fs.ErrExist) {
+			return logs, err
+		}
+	}
+}

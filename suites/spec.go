@@ -1,0 +1,166 @@
+package suites
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+// onCluster runs the specs of one container, on a cluster of their own.
+type onCluster struct {
+	suite *suite
+	part  *run.Part
+	host  *run.Host
+	slot  *flock.Flock // nil if there is one process
+}
+
+// create creates the cluster before the first spec of the container; it is deleted after
+// the last one, or when the suite is interrupted.
+func (on *onCluster) create(ctx ginkgo.SpecContext) {
+	s := on.suite
+	on.host = s.plan.Host(s.provider, s.dir, on.part, func(line string) { ginkgo.By(strings.TrimSpace(line)) })
+	var err error
+	on.slot, err = s.takeSlot(ctx)
+	if err == nil {
+		ginkgo.DeferCleanup(on.delete)
+		err = s.beside(ctx, func() error { return on.host.Create(ctx) })
+	}
+	if err != nil {
+		on.part.Problem = err.Error()
+		gomega.ExpectWithOffset(1, err).NotTo(gomega.HaveOccurred(), "failed to create the cluster")
+	}
+}
+
+func (on *onCluster) delete(ctx ginkgo.SpecContext) {
+	err := on.host.Close(ctx)
+	if on.slot != nil {
+		_ = on.slot.Close()
+	}
+	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to delete the cluster")
+	gomega.Expect(on.suite.note(on.part)).To(gomega.Succeed())
+}
+
+// spec runs a scenario and reports its verdicts.
+func (on *onCluster) spec(ctx ginkgo.SpecContext, scenario string) {
+	s := on.suite
+	if ginkgo.CurrentSpecReport().NumAttempts > 1 { // --flake-attempts, --repeat of the spec
+		gomega.Expect(run.PutAside(s.dir, scenario, run.EarlierDir)).To(gomega.Succeed())
+	}
+	var settled run.Settled
+	once := func() (err error) {
+		// A scenario that spoiled the cluster has left none.
+		if err = on.host.Create(ctx); err == nil {
+			settled, err = on.host.Run(ctx, scenario)
+		}
+		return err
+	}
+	err := s.beside(ctx, once)
+	if err == nil && ctx.Err() == nil && len(run.Starved(settled.Results)) > 0 {
+		ginkgo.By("the machine was overloaded: the scenario is repeated with nothing beside it")
+		if err = run.PutAside(s.dir, scenario, run.OverloadedDir); err == nil {
+			err = s.alone(ctx, once)
+		}
+	}
+	gomega.Expect(err).NotTo(gomega.HaveOccurred(), "failed to run the scenario")
+	s.proofs(scenario)
+	verdicts(settled)
+}
+
+// proofs adds what faults did to the report.
+func (s *suite) proofs(scenario string) {
+	seen, err := record.Read(record.Dir(s.dir, scenario))
+	if err != nil {
+		return // the verdicts say so
+	}
+	for _, f := range seen.Faults {
+		proof := "not proven"
+		if f.V.Proven {
+			proof = "proven"
+		}
+		ginkgo.AddReportEntry(fmt.Sprintf("fault %s: %s on %s, %s", f.V.ID, f.V.Name, f.V.Target, f.V.Phase),
+			cmp.Or(f.V.Missing, f.V.Error, proof+": "+f.V.Proof), ginkgo.ReportEntryVisibilityFailureOrVerbose)
+	}
+}
+
+// verdicts ends a spec according to the verdicts. Each requirement that fails is a failure.
+func verdicts(settled run.Settled) {
+	var failed, unclear, away []judge.Result
+	passed := false
+	for _, r := range settled.Results {
+		ginkgo.AddReportEntry(fmt.Sprintf("%s %s, %s", r.Requirement, r.Verdict, r.Judge), cmp.Or(r.Sentence, r.Measured), ginkgo.ReportEntryVisibilityFailureOrVerbose)
+		switch r.Verdict {
+		case judge.Fail:
+			failed = append(failed, r)
+		case judge.Inconclusive:
+			unclear = append(unclear, r)
+		case judge.NotApplicable:
+			away = append(away, r)
+		default:
+			passed = true
+		}
+	}
+	for i, r := range failed {
+		if i < len(failed)-1 { // a failure ends its node
+			ginkgo.DeferCleanup(func() { gomega.Expect(r).To(hold{}) })
+			continue
+		}
+		gomega.Expect(r).To(hold{})
+	}
+	switch {
+	case settled.Problem != "":
+		ginkgo.Skip(inconclusive + settled.Problem)
+	case len(unclear) > 0:
+		ginkgo.Skip(inconclusive + sentences(unclear))
+	case !passed:
+		ginkgo.Skip("not applicable: " + sentences(away))
+	}
+}
+
+// inconclusive begins the reason of a skip for what must not count as passed.
+const inconclusive = "inconclusive: "
+
+func sentences(results []judge.Result) string {
+	var all []string
+	for _, r := range results {
+		all = append(all, r.Requirement+": "+r.Sentence)
+	}
+	return strings.Join(all, "\n")
+}
+
+// hold is a Gomega matcher for a judge.Result that did not fail.
+type hold struct{}
+
+var _ types.GomegaMatcher = hold{}
+
+func (hold) Match(actual any) (bool, error) {
+	return actual.(judge.Result).Verdict != judge.Fail, nil
+}
+
+func (hold) FailureMessage(actual any) string {
+	r := actual.(judge.Result)
+	return r.Requirement + ": " + r.Sentence
+}
+
+func (hold) NegatedFailureMessage(actual any) string {
+	return actual.(judge.Result).Requirement + " holds"
+}
+
+// beside calls f while other processes of the suite may do the same.
+func (s *suite) beside(ctx context.Context, f func() error) error {
+	return s.locked(ctx, (*flock.Flock).TryRLockContext, f)
+}
+
+// alone calls f when no other process of the suite runs a scenario or creates a cluster.
+func (s *suite) alone(ctx context.Context, f func() error) error {
+	return s.locked(ctx, (*flock.Flock).TryLockContext, f)
+}
