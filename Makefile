@@ -21,7 +21,7 @@ ARGS     ?=
 # What the tests run clusters of; see `holdfast fetch --help`.
 FETCH       ?= kubernetes default kwok default etcd v3.5.12
 # Packages whose tests start whole clusters: one at a time, for their timings.
-INTEGRATION := ./clusters/local/... ./suites/... ./docs/library
+INTEGRATION := ./clusters/local/... ./suites/...
 TEST_ARGS   ?=
 
 ##@ Use
@@ -59,10 +59,15 @@ test: fetch ## All tests: units first, then those that start clusters (TEST_ARGS
 	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
 	$(GO) test -timeout 40m -p 1 $(TEST_ARGS) $(INTEGRATION)
 	HOLDFAST_TEST_CLUSTERS=1 $(GO) test -timeout 20m -run '^TestCluster' $(TEST_ARGS) ./cmd/holdfast
+	$(MAKE) test-library
 
 .PHONY: test-unit
 test-unit: ## The tests that start no cluster and need no fetch
 	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
+
+.PHONY: test-library
+test-library: fetch ## The example of a vendor's own suite, a module that uses holdfast as a library
+	cd docs/library && $(GO) test -timeout 20m $(TEST_ARGS) ./...
 
 .PHONY: selftest
 selftest: fetch ## Plant a violation of every guarantee and see it caught (an hour or more; ARGS)
@@ -81,6 +86,7 @@ verify-vet:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	cd hack/bench-network && $(GO) vet ./...
+	cd docs/library && $(GO) vet ./...
 
 .PHONY: verify-imports
 verify-imports:
@@ -90,6 +96,7 @@ verify-imports:
 verify-generated:
 	$(GO) mod tidy -diff
 	cd hack/bench-network && $(GO) mod tidy -diff
+	cd docs/library && $(GO) mod tidy -diff
 	hack/verify-generated
 
 .PHONY: verify-build

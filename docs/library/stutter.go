@@ -1,0 +1,202 @@
+package ha
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// Stutter pauses a component again and again, as a host does that has promised more
+// processors than it has.
+var Stutter fault.Fault = stutter{}
+
+type stutter struct{}
+
+// Defaults of the fault's parameters.
+const (
+	defaultPause = 2 * time.Second
+	defaultRun   = 2 * time.Second
+)
+
+// proofLimit is how long injection and healing wait for their proofs.
+const proofLimit = 10 * time.Second
+
+func (stutter) Name() string { return "stutter" }
+
+func (stutter) Doc() fault.Doc {
+	return fault.Doc{
+		Summary: "suspends a component again and again (SIGSTOP, SIGCONT)",
+		Targets: []string{"component"},
+		Params: map[string]string{
+			"pause": "how long it stands still each time: a duration; default " + defaultPause.String(),
+			"run":   "how long it runs in between: a duration; default " + defaultRun.String(),
+		},
+		Needs:   []string{"Freezer", "ProcessReporter"},
+		Example: "kcm/active pause=2s run=2s",
+	}
+}
+
+// machine is what the fault needs of a node.
+type machine interface {
+	framework.Freezer
+	framework.ProcessReporter
+}
+
+// Check implements fault.Fault. Like every fault's, it touches nothing.
+func (f stutter) Check(c framework.Cluster, t fault.Target, p fault.Params) error {
+	_, err := f.parse(c, t, p)
+	return err
+}
+
+// parse returns the injection that is asked for.
+func (stutter) parse(c framework.Cluster, t fault.Target, p fault.Params) (*stuttering, error) {
+	if t.Component == "" || t.Node == "" {
+		return nil, fmt.Errorf("fault stutter: target %s: it takes a component of a node, such as kcm/active", t.Asked)
+	}
+	if p.TTL <= 0 {
+		return nil, fmt.Errorf("fault stutter: time to live %s: it must be above zero", p.TTL)
+	}
+	s := &stuttering{target: t, ttl: p.TTL, pause: defaultPause, run: defaultRun}
+	for name, into := range map[string]*time.Duration{"pause": &s.pause, "run": &s.run} {
+		text := p.Values[name]
+		if text == "" {
+			continue
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 10*time.Millisecond {
+			return nil, fmt.Errorf("fault stutter: parameter %s is %q: want a duration of 10ms or more", name, text)
+		}
+		*into = d
+	}
+	nodes := c.Nodes()
+	i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == t.Node })
+	if i < 0 {
+		return nil, fmt.Errorf("fault stutter: target %s: the cluster has no node %s", t.Asked, t.Node)
+	}
+	var ok bool
+	if s.machine, ok = nodes[i].(machine); !ok {
+		// Requirements that rest on the fault are not applicable to such a cluster.
+		return nil, &fault.MissingAbility{Ability: "Freezer", Of: "node " + t.Node, For: "fault stutter"}
+	}
+	return s, nil
+}
+
+// Inject implements fault.Fault.
+func (f stutter) Inject(ctx context.Context, c framework.Cluster, t fault.Target, p fault.Params) (fault.Injection, error) {
+	s, err := f.parse(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	called := time.Now()
+	if err := s.freeze(ctx); err != nil {
+		return nil, fmt.Errorf("fault stutter: pausing %s: %w", t, err)
+	}
+	s.proof = fault.Prove(ctx, called, proofLimit, s.is(true))
+	// The injection lives on when ctx ends, until it is healed or its time is over.
+	ctx, s.cancel = context.WithTimeout(context.WithoutCancel(ctx), p.TTL)
+	s.over = make(chan struct{})
+	go s.loop(ctx)
+	return s, nil
+}
+
+// stuttering is a stutter under way.
+type stuttering struct {
+	target     fault.Target
+	machine    machine
+	pause, run time.Duration
+	ttl        time.Duration
+	proof      fault.Proof
+
+	cancel context.CancelFunc
+	over   chan struct{} // closed when the loop has ended
+	pauses int           // the loop's; read when it is over
+
+	mu     sync.Mutex
+	healed fault.Proof // guarded by mu
+}
+
+// freeze pauses the component. The node lets it run again a little later than this process
+// would: so it does even if this process is killed.
+func (s *stuttering) freeze(ctx context.Context) error {
+	err := s.machine.Freeze(ctx, s.target.Component, s.pause+time.Second)
+	if err == nil {
+		s.pauses++
+	}
+	return err
+}
+
+// loop begins when the component stands still. A component that is just being restarted misses
+// a pause.
+func (s *stuttering) loop(ctx context.Context) {
+	defer close(s.over)
+	for sleep(ctx, s.pause) {
+		_ = s.machine.Thaw(ctx, s.target.Component) // or the node does
+		if !sleep(ctx, s.run) {
+			break
+		}
+		_ = s.freeze(ctx)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_ = s.machine.Thaw(ctx, s.target.Component) // or the node does
+	}
+}
+
+// sleep returns false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// is returns a look at the component's process: whether it is suspended, as is wanted.
+func (s *stuttering) is(suspended bool) func(context.Context) (bool, string) {
+	return func(ctx context.Context) (bool, string) {
+		now, err := s.machine.Process(ctx, s.target.Component)
+		switch {
+		case err != nil:
+			return false, fmt.Sprintf("%s cannot be asked for: %v", s.target, err)
+		case now.PID == 0:
+			return false, fmt.Sprintf("%s does not run", s.target)
+		}
+		return strings.HasPrefix(now.State, "T") == suspended, fmt.Sprintf("%s, process %d, is in state %s", s.target, now.PID, now.State)
+	}
+}
+
+func (s *stuttering) Target() fault.Target { return s.target }
+
+// Chosen implements fault.Chooser: the record has the defaults, too.
+func (s *stuttering) Chosen() map[string]string {
+	return map[string]string{"pause": s.pause.String(), "run": s.run.String()}
+}
+
+func (s *stuttering) Proof() fault.Proof { return s.proof }
+
+// Heal implements fault.Injection.
+func (s *stuttering) Heal(ctx context.Context) (fault.Proof, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.healed.Proven {
+		return s.healed, nil
+	}
+	called := time.Now()
+	s.cancel()
+	<-s.over
+	if err := s.machine.Thaw(ctx, s.target.Component); err != nil {
+		return fault.Proof{Called: called, What: "healing was refused"}, fmt.Errorf("healing stutter of %s: %w", s.target, err)
+	}
+	s.healed = fault.Prove(ctx, called, proofLimit, s.is(false))
+	s.healed.What += fmt.Sprintf(", after %d pauses of %s", s.pauses, s.pause)
+	return s.healed, nil
+}
