@@ -240,6 +240,9 @@ func faultWords(f record.Fault) string {
 func moment(t record.Nanos) string { return fmt.Sprintf("%.3fs", time.Duration(t).Seconds()) }
 
 func steadyWords(s record.Steady) string {
+	if s.Phase == record.SteadyPart {
+		s.Phase = s.Part
+	}
 	if s.OK {
 		return fmt.Sprintf("%s: the steady state held after %s (limit %s)", s.Phase, brief(s.Took), s.Limit)
 	}

@@ -148,7 +148,11 @@ func scenarioFacts(run *record.Run) []fact {
 		if !s.V.OK {
 			value = "not reached within " + human(s.V.Limit) + ": " + strings.Join(s.V.Problems, "; ")
 		}
-		facts = append(facts, fact{"Steady state " + s.V.Phase, value})
+		name := s.V.Phase
+		if name == record.SteadyPart {
+			name = "of " + s.V.Part
+		}
+		facts = append(facts, fact{"Steady state " + name, value})
 	}
 	outcomes := map[record.Outcome]int{}
 	traffic := 0

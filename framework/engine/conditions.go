@@ -301,6 +301,18 @@ func checkExact(ctx context.Context, api *client.API, addresses []string) error 
 	return nil
 }
 
+// checkNoOther says which of the two objects lists an address besides these.
+func checkNoOther(ctx context.Context, api *client.API, addresses []string) error {
+	inEndpoints, inSlices, err := listedAddresses(ctx, api)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(slices.Concat(inEndpoints, inSlices), func(a string) bool { return !slices.Contains(addresses, a) }) {
+		return fmt.Errorf("the Endpoints list %v, EndpointSlices list %v; the API servers have %v", inEndpoints, inSlices, addresses)
+	}
+	return nil
+}
+
 // write changes an object of its own, whether it is there or not.
 func (r *run) write(ctx context.Context, api *client.API) error {
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"holdfast-writable"},"data":{"at":"%d"}}`, r.w.Now())

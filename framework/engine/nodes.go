@@ -34,6 +34,7 @@ func ChangesNodes(action string) bool {
 func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	limited, cancel := context.WithTimeout(ctx, nodeLimit)
 	defer cancel()
+	r.disturb(limited)
 	change := record.NodeChange{Name: a.ID, Called: r.w.Now()}
 	err := r.change(limited, a, &change)
 	if err != nil {
@@ -52,8 +53,11 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 		return errUnproven
 	}
 	if change.Phase == record.NodeAdded {
-		return r.observers.Join(r.outer, r.node(change.Node.Name))
+		if err := r.observers.Join(r.outer, r.node(change.Node.Name)); err != nil {
+			return err
+		}
 	}
+	r.settle(ctx, time.Now(), baseRecovery(r.cluster.Settings()))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
@@ -35,7 +37,12 @@ func TestReconnect(t *testing.T) {
 	inner := apitest.New(t, 3)
 	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}) }
 	var lines []string
-	r := &run{options: Options{Progress: func(l string) { lines = append(lines, l) }}}
+	dir := t.TempDir()
+	w, err := record.Create(dir, record.Meta{Run: "r", Scenario: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{w: w, options: Options{Progress: func(l string) { lines = append(lines, l) }}}
 	connect := func(stalled func() []netip.Addr) {
 		lines = nil
 		var nodes []framework.Node
@@ -49,9 +56,16 @@ func TestReconnect(t *testing.T) {
 		r.cluster = talkers{inner, nodes}
 	}
 
+	reconnect := func(ago time.Duration) {
+		t.Helper()
+		if err := r.reconnect(t.Context(), time.Now().Add(-ago)); err != nil {
+			t.Error(err)
+		}
+	}
+
 	// The address of no node, and the node's own, are nothing to wait for.
 	connect(func() []netip.Addr { return []netip.Addr{netip.MustParseAddr("10.1.1.1"), address(1)} })
-	r.reconnect(t.Context(), time.Now().Add(time.Minute))
+	reconnect(0)
 	if len(lines) > 0 {
 		t.Errorf("waited: %q", lines)
 	}
@@ -63,14 +77,40 @@ func TestReconnect(t *testing.T) {
 		}
 		return []netip.Addr{address(2)}
 	})
-	r.reconnect(t.Context(), time.Now().Add(time.Minute))
-	if said := strings.Join(lines, "\n"); !strings.Contains(said, "waiting until TCP sends again: node-2 to node-3") || !strings.Contains(said, "connected again") {
+	reconnect(0)
+	if said := strings.Join(lines, "\n"); !strings.Contains(said, "waiting until TCP sends again: node-2 to node-3") {
 		t.Errorf("said %q", said)
 	}
 
 	connect(func() []netip.Addr { return []netip.Addr{address(0)} })
-	r.reconnect(t.Context(), time.Now().Add(time.Millisecond))
+	reconnect(longestRecovery)
 	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "has still not sent again: node-2 to node-1") }) {
 		t.Errorf("said %q", lines)
+	}
+
+	// Nothing is recorded of nodes that tell nothing.
+	r.cluster = inner
+	reconnect(0)
+
+	if err := w.Close(record.End{}); err != nil {
+		t.Fatal(err)
+	}
+	run, err := record.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range run.Steadies {
+		got = append(got, fmt.Sprintf("%s %s %t %q", s.V.Phase, s.V.Part, s.V.OK, s.V.Problems))
+	}
+	want := []string{
+		`part connections between nodes true []`, `part connections between nodes true []`,
+		`part connections between nodes false ["node-2 to node-1"]`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded %q", got)
+	}
+	if took := run.Steadies[1].V.Took; took < 2*conditionPause {
+		t.Errorf("two looks more took %s", took)
 	}
 }

@@ -147,6 +147,8 @@ type run struct {
 	foreseen   bool              // it is known that they can all be injected
 	traffic    *workload.Traffic // nil where it is off
 	recovery   recovery
+	settling   *settling   // nil where nothing is followed
+	listed     bool        // the API servers' addresses were listed as they should be
 	added      []addedNode // in the order of joining
 	background []func()    // ends what goes on beside the timeline
 
@@ -172,6 +174,7 @@ func (r *run) whole(ctx context.Context) error {
 	}
 	r.outer, r.observers = outer, observers
 	defer observers.Stop()
+	defer r.unsettle()
 	stop, err := r.startTraffic(ctx)
 	if errors.Is(err, errBaseline) {
 		return observers.Err()
@@ -187,6 +190,7 @@ func (r *run) whole(ctx context.Context) error {
 		}
 	}()
 
+	r.lookListed(ctx)
 	err = r.timeline(ctx)
 	r.stopBackground()
 	r.healAll(ctx)

@@ -93,6 +93,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 			return cmp.Or(err, errUnproven)
 		}
 	}
+	r.disturb(limited)
 	entry := record.Fault{ID: in.ID, Name: in.Fault, Target: in.Target, Params: in.Params, Phase: record.FaultInjected, Called: r.w.Now()}
 	ttl, err := r.ttl(i, in)
 	if err != nil {
@@ -274,10 +275,13 @@ func (r *run) healAll(ctx context.Context) {
 // final makes sure that the record ends with a steady-state check that says how
 // the cluster is now.
 func (r *run) final(ctx context.Context) error {
-	if r.recovery.checked && !r.recovery.stale {
-		return nil
+	if !r.recovery.checked || r.recovery.stale {
+		if err := r.recover(ctx); err != nil {
+			return err
+		}
 	}
-	return r.recover(ctx)
+	r.settled()
+	return interrupted(ctx)
 }
 
 // act makes an action. That it could not be made is no error of the run: the
@@ -384,6 +388,7 @@ func (r *run) recover(ctx context.Context) error {
 	if err := r.phase("recovery, limit %s", limit); err != nil {
 		return err
 	}
+	r.settle(ctx, from, limit)
 	late := time.Since(from)
 	s := observe.SteadyState(ctx, r.cluster, max(longestRecovery-late, limit-late, 10*time.Second))
 	if err := interrupted(ctx); err != nil {
@@ -400,6 +405,8 @@ func (r *run) recover(ctx context.Context) error {
 	if err := r.w.Append(record.KindSteady, s); err != nil {
 		return err
 	}
-	r.reconnect(ctx, from.Add(longestRecovery))
+	if err := r.reconnect(ctx, from); err != nil {
+		return err
+	}
 	return interrupted(ctx)
 }

@@ -265,6 +265,24 @@ func TestOrderAndDeterminism(t *testing.T) {
 	}
 }
 
+// What else must be steady is named with its time, and what nothing is known of, as in
+// records from before it was looked at.
+func TestSteadyParts(t *testing.T) {
+	rule(t, record.Check{Requirement: "X", Judge: "steady-state"}, []ruling{
+		{name: "of before", want: Pass, says: "Not judged, since the record has nothing of them: leases, addresses of API servers, no other addresses, connections between nodes.", story: removed},
+		{name: "all", want: Pass, says: "limit of 20s. Besides, at most: leases after 21s, addresses of API servers after 1s, no other addresses after 25s, connections between nodes after 3s.", story: func() *story {
+			return removed().part("lease of kube-scheduler", 2*time.Second).part("lease of kube-controller-manager", 21*time.Second).part("lease of kube-scheduler", time.Second).
+				part(record.PartListed, time.Second).part(record.PartUnlisted, 25*time.Second).part(record.PartConnections, 3*time.Second)
+		}},
+		{name: "some", want: Pass, says: "Besides, at most: leases after 1s. Not judged, since the record has nothing of them: addresses", story: func() *story {
+			return removed().part("lease of kube-scheduler", time.Second)
+		}},
+		{name: "two not", want: Fail, says: "steady again but for: dead addresses in default/kubernetes (not within 43.8s, looked at for 50s: 10.9.9.9); connections between nodes", story: func() *story {
+			return removed().at(59).part(record.PartUnlisted, 50*time.Second, "10.9.9.9").part("lease of kube-scheduler", time.Second).part(record.PartConnections, time.Minute, "node-1 to node-2")
+		}},
+	})
+}
+
 // A violated invariant fails its own row and no other, and so does one of which nothing
 // can be said.
 func TestInvariants(t *testing.T) {
@@ -288,6 +306,12 @@ func TestInvariants(t *testing.T) {
 		}}},
 		{row: "HA-INV-010", ruling: ruling{name: "steady state not checked after", want: Inconclusive, says: "no steady-state check after", story: func() *story {
 			return removed().change(func(r *record.Run) { r.Steadies = r.Steadies[:1] })
+		}}},
+		{row: "HA-INV-010", ruling: ruling{name: "nobody renews a lease afterwards", want: Fail, says: "steady again but for: lease of kube-scheduler (not within 43.8s, looked at for 44s: node-1_a holds it and does not renew it).", story: func() *story {
+			return removed().at(59).part("lease of kube-scheduler", 44*time.Second, "node-1_a holds it and does not renew it").part("live addresses in default/kubernetes", time.Second)
+		}}},
+		{row: "HA-INV-010", ruling: ruling{name: "an address never comes back, harness starved", want: Inconclusive, says: "the harness was starved", story: func() *story {
+			return removed().change(func(r *record.Run) { r.Harness[58].V.Late = 3 * time.Second }).at(59).part("live addresses in default/kubernetes", 30*time.Second, "gone")
 		}}},
 		{row: "HA-INV-001", ruling: ruling{name: "not linearizable", want: Fail, says: "must be linearizable: that of lost is not", story: func() *story {
 			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53)

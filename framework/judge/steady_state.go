@@ -1,8 +1,10 @@
 package judge
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -12,7 +14,7 @@ func steadyState() definition {
 	return definition{Doc{
 		Name:      "steady-state",
 		Invariant: "HA-INV-010",
-		Guarantee: "Everything is in its steady state before the experiment, and again within the recovery limit after healing.",
+		Guarantee: "Everything is in its steady state before the experiment, and again after healing: members and API servers within the recovery limit, and within what they may take besides the leases of elected components, the addresses of API servers and the connections between nodes.",
 		Source:    "The recovery limit of the catalogue",
 	}, judgeSteadyState}
 }
@@ -52,7 +54,9 @@ func judgeSteadyState(m *matter) finding {
 	s := after.V
 	bound := Bound{Formula: "recovery limit", Inputs: map[string]time.Duration{}, Limit: s.Limit}
 	from := after.At - record.Nanos(max(s.Took, s.Limit))
-	f := passed("The steady state held before the experiment, and again %s after it, within the recovery limit of %s.", short(s.Took), short(s.Limit))
+	f := passed("The steady state held before the experiment, and again %s after it, within the recovery limit of %s. %s",
+		short(s.Took), short(s.Limit), partsSteady(m.run))
+	outstanding, since, last, limit := partsOutstanding(m.run)
 	switch {
 	case !s.OK:
 		f = failed("Everything must be back to its steady state within the recovery limit of %s: after %s it was not: %s.",
@@ -60,6 +64,11 @@ func judgeSteadyState(m *matter) finding {
 	case s.Took > s.Limit && s.Limit > 0:
 		f = failed("Everything must be back to its steady state within the recovery limit of %s: it took %s.",
 			short(s.Limit), short(s.Took)).rests(from, after.At)
+	case len(outstanding) > 0:
+		f = failed("Everything must be back to its steady state after healing, each part within its limit: steady again but for: %s.",
+			strings.Join(outstanding, "; ")).rests(since, last).took(span(since, last))
+		f.bound = &Bound{Formula: "the limit of that part", Inputs: map[string]time.Duration{}, Limit: limit}
+		return f
 	}
 	f = f.took(s.Took)
 	f.bound = &bound
@@ -67,3 +76,46 @@ func judgeSteadyState(m *matter) finding {
 }
 
 func recovered(s record.Steady) bool { return s.OK && (s.Limit == 0 || s.Took <= s.Limit) }
+
+// partsOutstanding describes the parts that were not steady again within their limits, and
+// says from when to when they were followed, and the longest limit.
+func partsOutstanding(run *record.Run) (outstanding []string, since, last record.Nanos, limit time.Duration) {
+	since = run.EndAt
+	for _, s := range run.Steadies {
+		if s.V.Phase == record.SteadyPart && !s.V.OK {
+			outstanding = append(outstanding, fmt.Sprintf("%s (not within %s, looked at for %s: %s)", s.V.Part, short(s.V.Limit), short(s.V.Took), problems(s.V)))
+			since, last, limit = min(since, s.At-record.Nanos(s.V.Took)), max(last, s.At), max(limit, s.V.Limit)
+		}
+	}
+	return outstanding, since, last, limit
+}
+
+// partsSteady says how long each part took at most, and which ones nothing is known of, as
+// of records from before they were looked at.
+func partsSteady(run *record.Run) string {
+	var steady, unknown []string
+	for _, kind := range []struct{ part, name string }{
+		{record.PartLease, "leases"}, {record.PartListed, "addresses of API servers"}, {record.PartUnlisted, "no other addresses"},
+		{record.PartConnections, record.PartConnections},
+	} {
+		known, took := false, time.Duration(0)
+		for _, s := range run.Steadies {
+			if s.V.Phase == record.SteadyPart && strings.HasPrefix(s.V.Part, kind.part) {
+				known, took = true, max(took, s.V.Took)
+			}
+		}
+		if known {
+			steady = append(steady, fmt.Sprintf("%s after %s", kind.name, short(took)))
+		} else {
+			unknown = append(unknown, kind.name)
+		}
+	}
+	says := ""
+	if len(steady) > 0 {
+		says = "Besides, at most: " + strings.Join(steady, ", ") + ". "
+	}
+	if len(unknown) > 0 {
+		says += "Not judged, since the record has nothing of them: " + strings.Join(unknown, ", ") + "."
+	}
+	return strings.TrimSpace(says)
+}

@@ -64,6 +64,11 @@ func (s *story) steady(phase string, ok bool, took time.Duration, problems ...st
 	return add(s, &s.run.Steadies, record.Steady{Phase: phase, OK: ok, Took: took, Limit: 20 * time.Second, Problems: problems})
 }
 
+// part is what was seen of one more part of the steady state; with problems it was not.
+func (s *story) part(name string, took time.Duration, problems ...string) *story {
+	return add(s, &s.run.Steadies, record.Steady{Phase: record.SteadyPart, Part: name, OK: len(problems) == 0, Took: took, Limit: 43800 * time.Millisecond, Problems: problems})
+}
+
 // fault is a proven injection that is proven to be healed.
 func (s *story) fault(id, name, node, component string, injected, healed float64) *story {
 	f := record.Fault{ID: id, Name: name, Target: node, Node: node, Component: component, Phase: record.FaultInjected,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,10 +27,54 @@ type lease struct {
 	}
 }
 
-// sighting is when a lease was last seen to exist.
+// sighting is what was last seen of a lease.
 type sighting struct {
-	mu sync.Mutex
-	at record.Nanos
+	mu      sync.Mutex
+	at      record.Nanos // when it was seen to exist
+	renewal Renewal
+	// The newest state, and when it was asked for last.
+	renew   time.Time
+	version uint64
+	asked   record.Nanos
+}
+
+// Renewal is what was seen of who renews a lease.
+type Renewal struct {
+	// Holder is the identity in the lease; Node the node in it.
+	Holder, Node string
+	// At is when its last renewal had not been made yet: when the state before was asked
+	// for. 0 if none was seen.
+	At record.Nanos
+	// Held says that the lease was held at some time.
+	Held bool
+}
+
+// Renewal returns what was seen of the lease of an elected component.
+func (o *Observers) Renewal(lease string) Renewal {
+	i := slices.Index(o.cfg.Leases, lease)
+	if i < 0 {
+		return Renewal{}
+	}
+	o.seen[i].mu.Lock()
+	defer o.seen[i].mu.Unlock()
+	return o.seen[i].renewal
+}
+
+// saw takes a state of the lease into account. The holder's clock may be any, so a renewal
+// is another time in a newer state.
+func (s *sighting) saw(l lease, call record.Nanos) {
+	version, _ := strconv.ParseUint(l.Metadata.ResourceVersion, 10, 64)
+	if version < s.version {
+		return
+	}
+	r, holder := &s.renewal, l.Spec.HolderIdentity
+	switch {
+	case r.Holder != holder:
+		*r = Renewal{Holder: holder, Node: HolderNode(holder), Held: r.Held || holder != ""}
+	case version > s.version && holder != "" && !l.Spec.RenewTime.Equal(s.renew):
+		r.At = s.asked
+	}
+	s.version, s.renew, s.asked = version, l.Spec.RenewTime, max(s.asked, call)
 }
 
 // leases samples the lease of each elected component through each entrance, with quorum
@@ -63,6 +109,7 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 		defer seen.mu.Unlock()
 		// Where it was seen after the call it may have been created since.
 		if call > seen.at {
+			seen.renewal = Renewal{Held: seen.renewal.Held}
 			_ = o.w.Append(record.KindLease, record.Lease{Name: name, Via: via})
 		}
 		return
@@ -74,6 +121,7 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	seen.at = o.w.Now()
+	seen.saw(l, call)
 	_ = o.w.Append(record.KindLease, record.Lease{
 		Name: name, Via: via,
 		Holder: l.Spec.HolderIdentity, HolderNode: HolderNode(l.Spec.HolderIdentity),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,36 @@ func TestHolderNode(t *testing.T) {
 	} {
 		if got := HolderNode(identity); got != want {
 			t.Errorf("%q: %q, want %q", identity, got, want)
+		}
+	}
+}
+
+func TestRenewal(t *testing.T) {
+	at := time.Now()
+	state := func(holder string, renewed time.Duration, version int) lease {
+		var l lease
+		l.Spec.HolderIdentity, l.Spec.RenewTime, l.Metadata.ResourceVersion = holder, at.Add(renewed), strconv.Itoa(version)
+		return l
+	}
+	var s sighting
+	for i, step := range []struct {
+		lease lease
+		call  record.Nanos
+		want  Renewal
+	}{
+		{state("", 0, 1), 1, Renewal{}},
+		{state("node-1_a", time.Second, 2), 2, Renewal{"node-1_a", "node-1", 0, true}}, // acquired
+		{state("node-1_a", time.Second, 2), 3, Renewal{"node-1_a", "node-1", 0, true}},
+		{state("node-1_a", 2*time.Second, 3), 4, Renewal{"node-1_a", "node-1", 3, true}},
+		{state("node-1_a", time.Second, 2), 5, Renewal{"node-1_a", "node-1", 3, true}},   // overtaken
+		{state("node-1_a", 2*time.Second, 5), 6, Renewal{"node-1_a", "node-1", 3, true}}, // changed by somebody else
+		{state("node-2_b", time.Minute, 6), 7, Renewal{"node-2_b", "node-2", 0, true}},
+		{state("node-2_b", 0, 7), 8, Renewal{"node-2_b", "node-2", 7, true}}, // by a clock that was set back
+		{state("", 0, 8), 9, Renewal{Held: true}},
+	} {
+		s.saw(step.lease, step.call)
+		if s.renewal != step.want {
+			t.Errorf("%d: %+v, want %+v", i, s.renewal, step.want)
 		}
 	}
 }

@@ -308,11 +308,32 @@ type Fault struct {
 // did not come up before any fault. There is none where it did.
 const SteadyApplication = "application"
 
+// SteadyPart is the phase of a Steady that is about one part of the cluster, which may take
+// longer than etcd's members and the API servers: those the phase "after" is about. Before
+// the next fault there is no such entry for a part that was not steady again by then, and
+// whose limit was not over.
+const SteadyPart = "part"
+
+// The parts of SteadyPart.
+const (
+	// PartLease, followed by the name of an elected component: its lease is held by an
+	// instance on a node of the cluster, which renews it.
+	PartLease = "lease of "
+	// PartListed: every API server lists the address of each one in default/kubernetes.
+	PartListed = "live addresses in default/kubernetes"
+	// PartUnlisted: none lists any other address.
+	PartUnlisted = "dead addresses in default/kubernetes"
+	// PartConnections: no TCP connection between control-plane nodes waits to send again.
+	PartConnections = "connections between nodes"
+)
+
 // Steady is the outcome of one steady-state check.
 type Steady struct {
-	Phase string `json:"phase"` // "before", "after" or SteadyApplication
+	Phase string `json:"phase"`          // "before", "after", SteadyPart or SteadyApplication
+	Part  string `json:"part,omitempty"` // of SteadyPart
 	OK    bool   `json:"ok"`
-	// Took is the time from the start of the check until the state held.
+	// Took is the time until the state held: from the start of the check, or from the last
+	// healing where there was one.
 	Took     time.Duration `json:"took"`
 	Limit    time.Duration `json:"limit"`
 	Problems []string      `json:"problems,omitempty"`

@@ -154,6 +154,8 @@ func TestLeftAsFound(t *testing.T) {
 		"cut short":           {[]record.Steady{{Phase: "before", OK: true}}, nil, []string{"node-1"}, false},
 		"steady":              {[]record.Steady{{Phase: "after"}, steady}, nil, []string{"node-1"}, true},
 		"not steady at last":  {[]record.Steady{steady, {Phase: "after"}}, nil, []string{"node-1"}, false},
+		"parts steady":        {[]record.Steady{steady, {Phase: record.SteadyPart, OK: true}}, nil, []string{"node-1"}, true},
+		"a part not steady":   {[]record.Steady{steady, {Phase: record.SteadyPart}}, nil, []string{"node-1"}, false},
 		"healed":              {[]record.Steady{steady}, []record.Fault{injected, healed}, []string{"node-1"}, true},
 		"not healed":          {[]record.Steady{steady}, []record.Fault{injected}, []string{"node-1"}, false},
 		"healed unproven":     {[]record.Steady{steady}, []record.Fault{injected, {ID: "a", Phase: record.FaultHealed}}, []string{"node-1"}, false},

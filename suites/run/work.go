@@ -190,8 +190,16 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 // follow: by its record the steady state held last and every fault is proven to be healed,
 // and the cluster has the nodes that it had.
 func LeftAsFound(run *record.Run, c framework.Cluster) bool {
-	n := len(run.Steadies)
-	if n == 0 || !run.Steadies[n-1].V.OK || run.Steadies[n-1].V.Phase != "after" {
+	steady := false
+	for _, s := range run.Steadies {
+		switch {
+		case s.V.Phase == "after":
+			steady = s.V.OK
+		case s.V.Phase == record.SteadyPart && !s.V.OK:
+			return false
+		}
+	}
+	if !steady {
 		return false
 	}
 	open := map[string]bool{} // injections that something may be left of

@@ -57,7 +57,7 @@ func applicationPlants() []Plant {
 				{Judge: "application-converges", Says: "must be as it is wanted within"},
 			}},
 		{Name: "work-stands-still", Violation: "standby controller managers cannot write the lease while work is waiting",
-			Cluster: proxied, Scenario: scenario, From: 13, Until: 19,
+			Cluster: proxied, Scenario: scenario, From: 13, Until: 19, May: []string{"steady-state"},
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/leases/kube-system/kube-controller-manager"})},
 			Catches: []Catch{
 				{Requirement: "HA-LE-008", Says: "What is created while kube-controller-manager has no active instance must be reconciled"},

@@ -36,6 +36,8 @@ func leasePlants() []Plant {
 	// goesOn has the active controller manager believe that it holds its lease.
 	goesOn := []Tampering{{At: "kcm/active", Site: tamper.API,
 		Rule: tamper.Rule{Mode: tamper.ClaimedLease, Prefix: "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + managers}}}
+	// What is refused to the end leaves the cluster without an active instance.
+	neverSteady := []string{"steady-state"}
 	return []Plant{
 		{Name: "all-schedule", Violation: "kube-scheduler --leader-elect=false on every node",
 			Cluster: unledSchedulers, Scenario: "catalogue/steady",
@@ -44,41 +46,41 @@ func leasePlants() []Plant {
 				{Judge: "one-actor", Says: "nobody was elected"},
 			}},
 		{Name: "killed-for-good", Violation: "no standby can write its lease once the active instances are killed",
-			Cluster: proxied, Scenario: "catalogue/elected-components-killed", From: 1, Tamper: refused("kube-"),
+			Cluster: proxied, Scenario: "catalogue/elected-components-killed", From: 1, May: neverSteady, Tamper: refused("kube-"),
 			Catches: []Catch{{Requirement: "HA-LE-002", Says: "none did"}}},
 		{Name: "stopped-for-good", Violation: "no standby scheduler can write its lease once the active one is stopped",
-			Cluster: proxied, Scenario: "catalogue/elected-components-stopped", From: 2, Tamper: refused(scheduler),
+			Cluster: proxied, Scenario: "catalogue/elected-components-stopped", From: 2, May: neverSteady, Tamper: refused(scheduler),
 			Catches: []Catch{{Requirement: "HA-LE-003", Says: "none did"}}},
 		{Name: "thawed-goes-on", Violation: "the active controller manager is told that it holds its lease, also once it was frozen and another took over",
-			Cluster: steered, Twin: steered, Scenario: "catalogue/elected-components-frozen", From: 8, Tamper: goesOn,
+			Cluster: steered, Twin: steered, Scenario: "catalogue/elected-components-frozen", From: 8, May: neverSteady, Tamper: goesOn,
 			Catches: []Catch{
 				{Requirement: "HA-LE-004", Says: "must stop acting within"},
 				{Judge: "one-actor", Says: "kube-controller-manager"},
 			}},
 		{Name: "isolated-for-good", Violation: "no standby controller manager can write its lease once the active one is isolated",
-			Cluster: proxied, Scenario: "catalogue/active-node-isolated", From: 1, Tamper: refused(managers),
+			Cluster: proxied, Scenario: "catalogue/active-node-isolated", From: 1, May: neverSteady, Tamper: refused(managers),
 			Catches: []Catch{
 				{Requirement: "HA-LE-005", Says: "none did"},
 				{Requirement: "HA-WL-001", Says: "must be as it is wanted within"},
 			}},
 		{Name: "dropped-goes-on", Violation: "the active controller manager is told that it holds its lease, which was stolen",
-			Cluster: steered, Twin: steered, Scenario: "catalogue/leases-lost", From: 7, Tamper: goesOn,
+			Cluster: steered, Twin: steered, Scenario: "catalogue/leases-lost", From: 7, May: neverSteady, Tamper: goesOn,
 			Catches: []Catch{
 				{Requirement: "HA-LE-006", Says: "must stop acting within"},
 				{Judge: "stops-acting", Says: "since holdfast-stranger had its lease"},
 				{Judge: "one-actor", Says: "kube-controller-manager"},
 			}},
 		{Name: "third-for-good", Violation: "no standby scheduler can write its lease once the third active one is killed",
-			Cluster: proxied, Scenario: "catalogue/three-leaders-killed", From: 12, Tamper: refused(scheduler),
+			Cluster: proxied, Scenario: "catalogue/three-leaders-killed", From: 12, May: neverSteady, Tamper: refused(scheduler),
 			Catches: []Catch{{Requirement: "HA-LE-007", Says: "none did"}}},
 		{Name: "nobody-renews", Violation: "no controller manager can write its lease once the API server of the active one is killed",
-			Cluster: proxied, Scenario: "catalogue/active-apiserver-killed", From: 1, Tamper: refused(managers),
+			Cluster: proxied, Scenario: "catalogue/active-apiserver-killed", From: 1, May: neverSteady, Tamper: refused(managers),
 			Catches: []Catch{
 				{Requirement: "HA-LE-010", Says: "none renewed the lease"},
 				{Judge: "active-again", Says: "none renewed the lease"},
 			}},
 		{Name: "ahead-for-good", Violation: "no standby controller manager can write its lease once the active one, whose clock is ahead, is killed",
-			Cluster: proxied, Scenario: "catalogue/clocks-apart", From: 3, Tamper: refused(managers),
+			Cluster: proxied, Scenario: "catalogue/clocks-apart", From: 3, May: neverSteady, Tamper: refused(managers),
 			Catches: []Catch{{Requirement: "HA-LE-012", Says: "none did"}}},
 	}
 }

@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// settleEach is the pause between two looks at a part that is not steady yet.
+const settleEach = 500 * time.Millisecond
+
+// part is a part of the steady state besides etcd's members and the API servers. It has a
+// longer limit, so the timeline does not wait for it; see settle.
+type part struct {
+	name  string
+	limit time.Duration
+	// missing says what is missing.
+	missing func(context.Context) error
+}
+
+// settling follows the parts from the last healing on.
+type settling struct {
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+}
+
+// settle follows every part beside the timeline, from the given time on, until it is
+// steady or its limit is over, and records how that went: unless it does so already, or
+// something is still broken.
+func (r *run) settle(ctx context.Context, from time.Time, limit time.Duration) {
+	if r.settling != nil || len(r.unhealed()) > 0 || r.observers == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r.settling = &settling{cancel: cancel}
+	for _, p := range r.parts(limit) {
+		r.settling.all.Go(func() { r.follow(ctx, p, from) })
+	}
+}
+
+func (r *run) follow(ctx context.Context, p part, from time.Time) {
+	s := record.Steady{Phase: record.SteadyPart, Part: p.name, Limit: p.limit}
+	for ctx.Err() == nil {
+		err := p.missing(ctx)
+		s.Took = time.Since(from)
+		if s.OK = err == nil; !s.OK && ctx.Err() == nil && s.Took > p.limit {
+			s.Problems = []string{err.Error()}
+		}
+		if s.OK || len(s.Problems) > 0 {
+			_ = r.w.Append(record.KindSteady, s) // the writer keeps its error
+			return
+		}
+		client.Pause(ctx, settleEach)
+	}
+}
+
+// disturb ends what settle began: something is about to change, and what is not steady yet
+// can no longer be held against the healing before.
+func (r *run) disturb(ctx context.Context) {
+	r.unsettle()
+	r.lookListed(ctx)
+}
+
+func (r *run) unsettle() {
+	if r.settling != nil {
+		r.settling.cancel()
+		r.settling.all.Wait()
+		r.settling = nil
+	}
+}
+
+// settled waits until settle has nothing left to follow.
+func (r *run) settled() {
+	if r.settling != nil {
+		r.settling.all.Wait()
+		r.unsettle()
+	}
+}
+
+// lookListed looks whether the addresses of the API servers are listed as they should be
+// while nothing is broken: only where they ever were, they can be so again.
+func (r *run) lookListed(ctx context.Context) {
+	if !r.listed && len(r.unhealed()) == 0 {
+		r.listed = r.condition(ctx, &Until{Condition: endpointsExact}) == nil
+	}
+}
+
+// parts are those that were steady at some time before.
+func (r *run) parts(limit time.Duration) (all []part) {
+	s := r.cluster.Settings()
+	since := record.Nanos(0) // of a renewal
+	if !r.recovery.from.IsZero() {
+		since = r.w.Since(r.recovery.from)
+	}
+	for _, c := range elected {
+		if r.observers.Renewal(string(c)).Held {
+			l, p := s.LeaseDuration, s.RetryPeriod
+			if own, ok := s.Elections[c]; ok {
+				l, p = own.LeaseDuration, own.RetryPeriod
+			}
+			all = append(all, part{record.PartLease + string(c), limit + l + p*44/10 + s.Margin,
+				func(context.Context) error { return r.renewed(c, since, p) }})
+		}
+	}
+	if !r.listed {
+		return all
+	}
+	want := r.unhitAddresses()
+	return append(all,
+		part{record.PartListed, limit + s.EndpointInterval + s.Margin, r.addresses(func(ctx context.Context, api *client.API) error {
+			return checkListed(ctx, api, want, true)
+		})},
+		part{record.PartUnlisted, limit + s.EndpointTTL + s.EndpointInterval + s.Margin, r.addresses(func(ctx context.Context, api *client.API) error {
+			return checkNoOther(ctx, api, want)
+		})})
+}
+
+// addresses looks through every API server.
+func (r *run) addresses(look func(context.Context, *client.API) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, requestLimit)
+		defer cancel()
+		return r.everywhere(ctx, look)
+	}
+}
+
+// renewed says why nobody is known to renew a component's lease: of a holder on a node of
+// the cluster a renewal must have been seen, since the given time, and not long ago.
+func (r *run) renewed(c framework.Component, since record.Nanos, retry time.Duration) error {
+	seen, now := r.observers.Renewal(string(c)), r.w.Now()
+	known := slices.ContainsFunc(r.cluster.Nodes(), func(n framework.Node) bool { return n.Name() == seen.Node })
+	switch {
+	case seen.Holder == "":
+		return errors.New("nobody holds it")
+	case !known:
+		return fmt.Errorf("%s holds it, which is on no node of the cluster", seen.Holder)
+	case seen.At < since, time.Duration(now-seen.At) > 2*retry+r.cluster.Settings().Margin:
+		return fmt.Errorf("%s holds it and does not renew it", seen.Holder)
+	}
+	return nil
+}
