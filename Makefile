@@ -40,6 +40,14 @@ packages-kind: build
 e2e-kind-smoke: ## The smoke profile on nodes of kind; the first time it makes their images
 	$(MAKE) e2e-ha PROVIDER=kind PROFILE=smoke
 
+.PHONY: e2e-variants
+e2e-variants: build ## The core profile on healthy clusters that are set up otherwise (an hour or more; PROFILE, OUT, ARGS)
+	@for file in suites/testdata/variants/*.yaml; do \
+	  name=$$(basename $$file .yaml); echo "== $$name"; \
+	  $(BIN) run --profile $(PROFILE) --cluster $$file --out $(OUT)/$$name $(ARGS) || { (( $$? != 1 )) || failed+=" $$name"; }; \
+	done; \
+	[[ -z $${failed:-} ]] || { echo "a requirement failed on:$$failed" >&2; exit 1; }
+
 .PHONY: build
 build: ## Build bin/holdfast
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/holdfast

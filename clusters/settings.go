@@ -3,6 +3,7 @@ package clusters
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -49,6 +50,7 @@ func Settings(c *Cluster) (framework.Settings, error) {
 	}
 	s.Elections = map[framework.Component]framework.Election{}
 	for _, node := range c.Nodes() {
+		s.RemoteEtcd = s.RemoteEtcd || strings.Contains(node.ExtraArgs[framework.APIServer]["etcd-servers"], ",")
 		for _, component := range electable {
 			lease, renew, retry, err := node.ElectionTimes(component)
 			if err != nil {

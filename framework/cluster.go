@@ -100,6 +100,9 @@ type Settings struct {
 	Margin            time.Duration `json:"margin"`            // M
 	// NodeGrace is how long a node may be silent before it counts as lost.
 	NodeGrace time.Duration `json:"nodeGrace"` // G
+	// RemoteEtcd is set if an API server knows several etcd members, so that it asks those
+	// of other nodes as well.
+	RemoteEtcd bool `json:"remoteEtcd,omitempty"`
 	// Elections are the times of each elected component's own election, where they are
 	// known: L, R and P of a bound that is about one of them. The fields above have the
 	// longest of each.

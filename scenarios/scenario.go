@@ -99,6 +99,7 @@ type Traffic struct {
 	Off         bool                         `yaml:"off"`
 	Profiles    []string                     `yaml:"profiles"`
 	Timeout     time.Duration                `yaml:"timeout"`
+	Intensity   int                          `yaml:"intensity"`
 	Registers   workload.RegisterSettings    `yaml:"registers"`
 	Lists       workload.ListSettings        `yaml:"lists"`
 	Watches     workload.WatchSettings       `yaml:"watches"`

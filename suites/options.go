@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -45,6 +46,9 @@ type Options struct {
 	Out string
 	// Seed is that of traffic and faults; Ginkgo's random seed if it is 0.
 	Seed uint64
+	// Intensity is how many times as much traffic scenarios have as by default; if it is 0,
+	// 3 for the profile full and else 1.
+	Intensity int
 	// Harness is the version of the program, for records; the version of the main module
 	// if it is empty.
 	Harness string
@@ -56,7 +60,7 @@ const own = "own"
 // AddFlags adds the flags of a suite, each of which can be set by an environment variable
 // as well: --provider (HOLDFAST_PROVIDER), --cluster (HOLDFAST_CLUSTER), --file
 // (HOLDFAST_FILE), --profile (HOLDFAST_PROFILE), --out (HOLDFAST_OUT), --seed
-// (HOLDFAST_SEED). A flag wins over its variable, and both win over the field. Call it
+// (HOLDFAST_SEED), --intensity (HOLDFAST_INTENSITY). A flag wins over its variable, and both win over the field. Call it
 // before the flags are parsed, as in TestMain. An error names a variable with a bad value.
 func (o *Options) AddFlags(flags *flag.FlagSet) error {
 	var problems []error
@@ -83,6 +87,12 @@ func (o *Options) AddFlags(flags *flag.FlagSet) error {
 	add("out", "results `directory`; default results/DATE-TIME", text(&o.Out))
 	add("seed", "seed of traffic and faults; default Ginkgo's", func(v string) (err error) {
 		o.Seed, err = strconv.ParseUint(v, 10, 64)
+		return err
+	})
+	add("intensity", "how many times as much traffic as by default; 3 if it is not set and the profile is full", func(v string) (err error) {
+		if o.Intensity, err = strconv.Atoi(v); err == nil && (o.Intensity < 1 || o.Intensity > workload.MaxIntensity) {
+			err = fmt.Errorf("want 1 to %d", workload.MaxIntensity)
+		}
 		return err
 	})
 	return errors.Join(problems...)

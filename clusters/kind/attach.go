@@ -98,24 +98,24 @@ func describeNode(ctx context.Context, cli docker.CLI, name string) (clusters.No
 		return clusters.NodeSpec{}, err
 	}
 	n := clusters.NodeSpec{KubernetesVersion: clusters.Version(version), ExtraArgs: clusters.ExtraArgs{}}
-	for _, c := range []framework.Component{framework.Etcd, framework.ControllerManager, framework.Scheduler} {
+	for _, c := range []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler} {
 		manifest, err := cli.Run(ctx, "exec", name, "cat", "/etc/kubernetes/manifests/"+string(c)+".yaml")
 		if err != nil {
 			return clusters.NodeSpec{}, err
 		}
-		if flags := electionFlags(manifest); len(flags) > 0 {
+		if flags := boundFlags(manifest); len(flags) > 0 {
 			n.ExtraArgs[c] = flags
 		}
 	}
 	return n, nil
 }
 
-// electionFlags are those flags in a static pod's manifest that have to do with elections.
-func electionFlags(manifest string) map[string]string {
+// boundFlags returns those flags in a static pod's manifest that bounds are computed from.
+func boundFlags(manifest string) map[string]string {
 	flags := map[string]string{}
 	for line := range strings.Lines(manifest) {
 		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "- --"), "=")
-		if ok && (strings.HasPrefix(name, "leader-elect") || name == "election-timeout") {
+		if ok && (strings.HasPrefix(name, "leader-elect") || name == "election-timeout" || name == "etcd-servers") {
 			flags[name] = value
 		}
 	}

@@ -15,21 +15,23 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 func newRunCommand() *cobra.Command {
 	var (
-		f        clusterFlags
-		profile  string
-		globs    []string
-		files    []string
-		seed     uint64
-		out      string
-		dryRun   bool
-		parallel int
-		attach   string
+		f         clusterFlags
+		profile   string
+		globs     []string
+		files     []string
+		seed      uint64
+		intensity int
+		out       string
+		dryRun    bool
+		parallel  int
+		attach    string
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -67,6 +69,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.StringSliceVar(&globs, "scenario", nil, "scenarios by name, instead of a profile; * and ? are wild")
 	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own, instead of a profile")
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is printed)")
+	flags.IntVar(&intensity, "intensity", 0, "how many times as much traffic as scenarios have by default (default 1, 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	flags.StringVar(&attach, "attach", "", "name of a cluster that there is and that is to be taken over for the run, with the provider kind")
@@ -101,6 +104,12 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		}
 		p := run.New(provider, spec, chosen, seed, holdfastVersion())
 		p.Profile, p.Attach = profile, attach != ""
+		if !flags.Changed("intensity") {
+			intensity = run.Intensity(profile)
+		} else if intensity < 1 || intensity > workload.MaxIntensity {
+			return usageError("--intensity %d: want 1 to %d", intensity, workload.MaxIntensity)
+		}
+		p.Intensity = intensity
 		switch {
 		case attach != "" && flags.Changed("parallel") && parallel != 1:
 			return usageError("--parallel %d: with --attach there is one cluster", parallel)

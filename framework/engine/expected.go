@@ -18,7 +18,7 @@ const (
 
 // longActions are actions that take longer, since they let requests time out.
 func longActions() map[string]time.Duration {
-	return map[string]time.Duration{actionMinorityProbe: 5 * time.Second, actionStaleRead: 3 * time.Second}
+	return map[string]time.Duration{actionMinorityProbe: 5 * time.Second, actionAttempts: 4 * time.Second, actionStaleRead: 3 * time.Second}
 }
 
 // typical are formulas for what conditions typically wait, counted from the injection

@@ -33,6 +33,7 @@ type Traffic struct {
 	// Profiles are what the traffic is made of; see workload.Config.
 	Profiles    []string
 	Timeout     time.Duration // of one operation
+	Intensity   int           // see workload.Config
 	Registers   workload.RegisterSettings
 	Lists       workload.ListSettings
 	Watches     workload.WatchSettings
@@ -47,7 +48,7 @@ type Traffic struct {
 // config returns the workload's configuration, for any cluster.
 func (t Traffic) config() workload.Config {
 	return workload.Config{
-		Timeout: t.Timeout, Profiles: t.Profiles,
+		Timeout: t.Timeout, Intensity: t.Intensity, Profiles: t.Profiles,
 		Registers: t.Registers, Lists: t.Lists, Watches: t.Watches, Set: t.Set, Contests: t.Contests, Kubernetes: t.Kubernetes, Etcd: t.Etcd, Work: t.Work, Application: t.Application,
 	}
 }

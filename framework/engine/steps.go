@@ -315,6 +315,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.MovingReads(ctx, r.cluster, node, r.w)
 	case actionMinorityProbe:
 		err = workload.MinorityProbe(ctx, r.cluster, node, r.w)
+	case actionAttempts:
+		err = r.withTraffic(func(t *workload.Traffic) error { return t.Attempts(ctx) })
 	case actionFailover:
 		err = r.startFailover()
 	case actionOldWatch:
@@ -351,6 +353,7 @@ const (
 	actionPrepareStale  = "prepare-stale"
 	actionStaleRead     = "stale-read"
 	actionMinorityProbe = "minority-probe"
+	actionAttempts      = "attempts"
 	actionFailover      = "failover"
 	actionMovingReads   = "moving-reads"
 	actionOldWatch      = "old-watch"
@@ -364,7 +367,7 @@ func actions() map[string]bool {
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
 		actionVersions: false, actionCertificates: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
-		actionFailover: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
+		actionAttempts: false, actionFailover: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionMovingReads: true,
 		actionOldWatch:    false, actionListWatch: true, actionSpreadWatch: false,
 	}

@@ -8,7 +8,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// IsolateEtcd cuts an etcd member off its peers.
+// IsolateEtcd cuts an etcd member off the other control-plane nodes: its peers, and the API
+// servers that know several members. The API server beside it is cut off from etcd by
+// that, however many members it knows.
 var IsolateEtcd Fault = isolateEtcd{}
 
 type isolateEtcd struct{}
@@ -17,7 +19,7 @@ func (isolateEtcd) Name() string { return "isolate-etcd" }
 
 func (isolateEtcd) Doc() Doc {
 	return Doc{
-		Summary: "cuts the peer traffic (port 2380) of an etcd member, in both directions; its clients still reach it",
+		Summary: "cuts the etcd traffic (ports 2379 and 2380) between an etcd member's node and the other control-plane nodes, in both directions: the API server beside it reaches no member that has a quorum; clients on that node and outside the control plane still reach the member",
 		Targets: []string{"etcd"},
 		Params:  map[string]string{"flap": flapDoc},
 		Needs:   []string{"NetworkFaulter", "EtcdAccess", "PowerSwitch or ProcessReporter"},
@@ -54,6 +56,6 @@ func (f isolateEtcd) impairment(c framework.Cluster, t Target, p Params) (*impai
 	if len(peers) == 0 {
 		return nil, fmt.Errorf("fault isolate-etcd: node %s is the only control-plane node: its etcd has no peers to cut off", t.Node)
 	}
-	x.links = linksBetween([]string{t.Node}, peers, "both", []uint16{etcdPeerPort})
+	x.links = linksBetween([]string{t.Node}, peers, "both", []uint16{etcdClientPort, etcdPeerPort})
 	return x, nil
 }

@@ -28,8 +28,11 @@ func TestIsolateEtcd(t *testing.T) {
 	if next := c.awaitOtherLeader(t, leader.Node); next == leader.Node {
 		t.Errorf("the others still follow %s", next)
 	}
+	if !c.severed(c.nodes[(c.index(leader.Node)+1)%3].name, leader.Node, 2379) {
+		t.Error("API servers on other nodes still reach the member")
+	}
 	if c.severed(leader.Node, "node-9", 2380) || c.severed("harness", leader.Node, 2379) {
-		t.Error("more is cut than the peer traffic")
+		t.Error("more is cut than etcd's traffic between the nodes")
 	}
 	healed, err := i.Heal(t.Context())
 	if err != nil || !healed.Proven || !strings.Contains(healed.What, "linearizable read") {

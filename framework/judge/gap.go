@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -113,6 +114,26 @@ func acknowledgedWithin(run *record.Run, entrances []string, from, to record.Nan
 		}
 	}
 	return first, tried
+}
+
+// enoughAttempts is how many writes, and how many quorum reads, must have been tried through
+// each entrance before it can be said that none had an effect.
+const enoughAttempts = 10
+
+// attempts counts what was tried through each entrance between from and to. Too little of it
+// is a problem.
+func (m *matter) attempts(entrances []string, from, to record.Nanos) (counts string, problem *finding) {
+	var all []string
+	for _, e := range entrances {
+		_, writes := acknowledgedWithin(m.run, []string{e}, from, to)
+		reads := len(readsThrough(m.run, e, from, to))
+		all = append(all, fmt.Sprintf("%s and %s through %s", plural(writes, "write"), plural(reads, "quorum read"), e))
+		if problem == nil && min(writes, reads) < enoughAttempts {
+			f := inconclusive("%s were tried from %s to %s, and it takes %d of each to say anything", all[len(all)-1], when(from), when(to), enoughAttempts)
+			problem = &f
+		}
+	}
+	return and(all), problem
 }
 
 // staleRead returns the first quorum read through any of the entrances between

@@ -21,20 +21,18 @@ func judgeIsolatedMember(m *matter) finding {
 	}
 	cut := []string{node}
 
-	ack, writes := acknowledgedWithin(m.run, cut, from, to)
+	ack, _ := acknowledgedWithin(m.run, cut, from, to)
 	if ack != nil {
 		return failed("The API server on an isolated etcd member must acknowledge no write: %s acknowledged one %s, while the %s lasted (%s to %s).",
 			node, at(ack.ret), m.fault.what(), when(from), when(to)).shows(ack.what)
 	}
-	read, newer, reads := staleRead(m.run, cut, from, to)
+	read, newer, _ := staleRead(m.run, cut, from, to)
 	if read != nil {
 		return failStale(m, read, newer)
 	}
-	switch {
-	case writes == 0:
-		return inconclusive("no write was tried through %s while it was isolated", node)
-	case reads == 0:
-		return inconclusive("no quorum read was tried through %s while it was isolated", node)
+	counts, problem := m.attempts(cut, from, to)
+	if problem != nil {
+		return *problem
 	}
 
 	others := m.apiServers(m.hitBetween(from, to)...)
@@ -45,8 +43,8 @@ func judgeIsolatedMember(m *matter) finding {
 	if problem != nil {
 		return *problem
 	}
-	return passed("While %s was isolated, its API server acknowledged none of %d writes and no stale read among %d quorum reads; through %s the longest time without an acknowledged write was %s, within %s.",
-		node, writes, reads, and(others), short(worst.length()), m.bound).took(worst.length())
+	return passed("While %s was isolated, no write was acknowledged and no read was stale of %s; through %s the longest time without an acknowledged write was %s, within %s.",
+		node, counts, and(others), short(worst.length()), m.bound).took(worst.length())
 }
 
 // failStale is the finding for a quorum read that was older than a write

@@ -58,15 +58,11 @@ func (m *matter) quorumLost(bound Bound) finding {
 	if read != nil {
 		return failStale(m, read, newer)
 	}
-	_, writes := acknowledgedWithin(m.run, survivors, from, to)
-	_, _, reads := staleRead(m.run, survivors, from, to)
-	switch {
-	case writes == 0:
-		return inconclusive("no write was tried through a surviving API server (%s) while quorum was lost", and(survivors))
-	case reads == 0:
-		return inconclusive("no quorum read was tried through a surviving API server (%s) while quorum was lost", and(survivors))
+	counts, problem := m.attempts(survivors, from, to)
+	if problem != nil {
+		return *problem
 	}
-	return m.quorumBack(bound, from, to, back, nodes, writes, reads)
+	return m.quorumBack(bound, from, to, back, nodes, counts)
 }
 
 // enoughFinal is how many reads it takes to say that nothing was lost with the quorum.
@@ -74,7 +70,7 @@ const enoughFinal = 5
 
 // quorumBack judges the time after the first healing, which was called at
 // called and took effect at back; the quorum was lost at lost.
-func (m *matter) quorumBack(bound Bound, lost, called, back record.Nanos, nodes []string, writes, reads int) finding {
+func (m *matter) quorumBack(bound Bound, lost, called, back record.Nanos, nodes []string, counts string) finding {
 	var first *attempt
 	vain := back // until when writes were tried in vain
 	for _, e := range m.run.Meta.Entrances {
@@ -120,6 +116,6 @@ func (m *matter) quorumBack(bound Bound, lost, called, back record.Nanos, nodes 
 	if final < enoughFinal {
 		return inconclusive("after the quorum was back, %s of keys that had been written before it was lost had an answer, and it takes %d to show that nothing was lost", plural(final, "read"), enoughFinal).took(took)
 	}
-	return passed("While %s were down, none of %d writes was acknowledged and no stale read among %d quorum reads; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards, of keys that had been written before, show nothing lost.",
-		and(nodes), writes, reads, short(took), bound, final).took(took)
+	return passed("While %s were down, no write was acknowledged and no read was stale of %s; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards, of keys that had been written before, show nothing lost.",
+		and(nodes), counts, short(took), bound, final).took(took)
 }

@@ -68,6 +68,9 @@ type Meta struct {
 	// Elections are the durations of each elected component's own election by symbol (L,
 	// R, P), where they are known; Settings has the longest of each.
 	Elections map[string]map[string]time.Duration `json:"elections,omitempty"`
+	// RemoteEtcd is set if an API server asks etcd members of other nodes as well as the
+	// one beside it.
+	RemoteEtcd bool `json:"remote_etcd,omitempty"`
 	// Checks are what the record is to be judged by.
 	Checks []Check `json:"checks"`
 }

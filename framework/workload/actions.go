@@ -97,14 +97,19 @@ func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	return w.Err()
 }
 
-// minorityTime is how long MinorityProbe goes on.
-const minorityTime = 5 * time.Second
+const (
+	// minorityTime is how long MinorityProbe goes on.
+	minorityTime = 5 * time.Second
+	// minorityClients is how many clients of the node read, and how many write, so that
+	// each tries 10 times even if every request takes its whole time-out.
+	minorityClients = 5
+)
 
 // MinorityProbe reads and writes a register through the API server of node
 // (purposes "minority-read" and "minority-write", 2 s for an answer), while the
 // other API servers write and read the same register (purposes "majority-write"
-// and "majority-read"), so that a stale read on the node can be told. It takes
-// about 5 s, also where no majority answers. The register is in DefaultNamespace.
+// and "majority-read"), so that a stale read on the node shows. It takes
+// about 5 s, also if no majority answers. The register is in DefaultNamespace.
 func MinorityProbe(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
 	return minorityProbe(ctx, c, node, w, minorityTime)
 }
@@ -151,7 +156,11 @@ func minorityProbe(ctx context.Context, c framework.Cluster, node string, w *rec
 	for _, r := range majority {
 		all.Go(func() { majorityWrites(ctx, r, key, version, until) })
 	}
-	all.Go(func() { minorityTries(ctx, minority, key, suffix, version, until) })
+	for i := range minorityClients {
+		r := *minority
+		r.name = fmt.Sprintf("%s/%d", r.name, i)
+		all.Go(func() { minorityTries(ctx, &r, key, fmt.Sprintf("%d-%s", i, suffix), version, until) })
+	}
 	all.Wait()
 	return w.Err()
 }
@@ -194,8 +203,9 @@ func majorityWrites(ctx context.Context, r *registers, key string, v *version, u
 	}
 }
 
-// minorityTries runs the reads and the writes of the minority side by side,
-// since each is expected to take its whole time-out.
+// minorityTries runs the reads and the writes of a client of the minority side by side,
+// since each is expected to take its whole time-out. Of the writes, some are to the
+// register that the majority writes, others create registers with the suffix.
 func minorityTries(ctx context.Context, r *registers, key, suffix string, v *version, until time.Time) {
 	read, write := *r, *r
 	read.purpose, write.purpose = "minority-read", "minority-write"
@@ -208,7 +218,7 @@ func minorityTries(ctx context.Context, r *registers, key, suffix string, v *ver
 	})
 	all.Go(func() {
 		for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
-			value := content{value: fmt.Sprintf("%s-minority-%d", r.entrance, n)}
+			value := content{value: fmt.Sprintf("%s-%d", r.name, n)}
 			if expect := v.get(); expect != "" && n%2 == 0 {
 				write.update(ctx, key, value, expect)
 			} else {

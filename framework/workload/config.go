@@ -46,6 +46,9 @@ type Config struct {
 	Cluster framework.Cluster
 	// Timeout is how long a client waits for an answer, 5 s where 0.
 	Timeout time.Duration
+	// Intensity divides the intervals of all profiles but work and application, which wait
+	// for controllers; 1 where 0, MaxIntensity at most.
+	Intensity int
 	// Namespace is created if need be, DefaultNamespace where empty.
 	Namespace string
 	// Profiles are what the traffic is made of, DefaultProfiles where empty.
@@ -135,6 +138,9 @@ type ApplicationSettings struct {
 	StartLimit time.Duration `yaml:"startLimit"`
 }
 
+// MaxIntensity is the highest Config.Intensity: the intervals are a few milliseconds then.
+const MaxIntensity = 50
+
 // maxValueSize is what etcd takes in one request by default, less the rest of
 // an object.
 const maxValueSize = 1 << 20
@@ -194,6 +200,9 @@ func (c Config) Validate() []Problem {
 			add(path, "must not be negative")
 		}
 	}
+	if c.Intensity < 0 || c.Intensity > MaxIntensity {
+		add("intensity", "%d: want 1 to %d", c.Intensity, MaxIntensity)
+	}
 	for path, size := range map[string]int{"registers.valueSize": c.Registers.ValueSize, "etcd.valueSize": c.Etcd.ValueSize} {
 		if size > maxValueSize {
 			add(path, "%d: want %d bytes at most", size, maxValueSize)
@@ -243,6 +252,12 @@ func (c Config) withDefaults() Config {
 	or(&c.Application.BatchInterval, 4*time.Second)
 	or(&c.Application.PodInterval, time.Second)
 	or(&c.Application.StartLimit, 60*time.Second)
+	or(&c.Intensity, 1)
+	for _, interval := range []*time.Duration{
+		&c.Registers.Interval, &c.Lists.Interval, &c.Set.Interval, &c.Contests.Interval, &c.Kubernetes.Interval, &c.Etcd.Interval,
+	} {
+		*interval /= time.Duration(c.Intensity)
+	}
 	return c
 }
 

@@ -9,6 +9,14 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
+// Intensity returns the intensity of a profile's traffic: full is for machines that have time.
+func Intensity(profile string) int {
+	if profile == "full" {
+		return 3
+	}
+	return 1
+}
+
 // Choose returns the scenarios of files, and those of the catalogue that match one of the
 // globs or, without files and globs, that belong to a profile.
 func Choose(profile string, globs, files []string, options ...scenarios.Option) ([]*scenarios.Scenario, error) {

@@ -29,6 +29,8 @@ type Plan struct {
 	Harness  string    `json:"harness"`
 	Started  time.Time `json:"started"`
 	Command  []string  `json:"command"`
+	// Intensity is that of the traffic of scenarios which set none; see workload.Config.
+	Intensity int `json:"intensity,omitempty"`
 	// Cluster is the run's own; those of parts are it with what their scenarios
 	// ask for.
 	Cluster *clusters.Cluster `json:"cluster"`

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -164,7 +165,9 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 	}
 	settled := &Settled{Scenario: name}
 	dir := record.Dir(w.dir, name)
-	problem := engine.Run(ctx, w.cluster, s.Experiment(), engine.Options{Dir: dir, Run: w.plan.Run, Harness: w.plan.Harness,
+	e := s.Experiment()
+	e.Traffic.Intensity = cmp.Or(e.Traffic.Intensity, w.plan.Intensity)
+	problem := engine.Run(ctx, w.cluster, e, engine.Options{Dir: dir, Run: w.plan.Run, Harness: w.plan.Harness,
 		Provider: w.plan.Provider, Seed: w.plan.Seed, Faults: w.program.Faults, Judges: w.program.Judges, Progress: func(line string) { progress("  " + line) }})
 	if problem != nil {
 		settled.Problem = problem.Error()
