@@ -305,6 +305,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.Ready(ctx, r.cluster, r.w)
 	case actionVersions:
 		err = workload.Versions(ctx, r.cluster, r.w)
+	case actionTokens:
+		err = workload.Tokens(ctx, r.cluster, r.w)
 	case actionCertificates:
 		err = workload.Certificates(ctx, r.cluster, r.w)
 	case actionPrepareStale:
@@ -350,6 +352,7 @@ const (
 	actionReady         = "ready"
 	actionVersions      = "versions"
 	actionCertificates  = "certificates"
+	actionTokens        = "tokens"
 	actionPrepareStale  = "prepare-stale"
 	actionStaleRead     = "stale-read"
 	actionMinorityProbe = "minority-probe"
@@ -365,7 +368,7 @@ const (
 func actions() map[string]bool {
 	return map[string]bool{
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
-		actionVersions: false, actionCertificates: false,
+		actionVersions: false, actionCertificates: false, actionTokens: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionAttempts: false, actionFailover: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionMovingReads: true,

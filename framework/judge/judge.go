@@ -47,6 +47,7 @@ func definitions() []definition {
 		versionSkew(),
 		timeSettings(),
 		certificates(),
+		tokensAccepted(),
 		crossRead(),
 		isolatedMember(),
 		staleSerializableRead(),

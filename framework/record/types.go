@@ -183,7 +183,8 @@ type Op struct {
 	// made for a check: "cross-read", "cross-member", "stale-read",
 	// "minority-write", "moving-read", "ready" (key "/readyz"), "version" (key: a component),
 	// "certificate" (key: a name that the certificate must be valid for, behind
-	// whose it is: balancer/, node/ or service/), "lock" (a read of the lock of a
+	// whose it is: balancer/, node/ or service/), "token" (key: the API server that issued
+	// it; value: the user that it stands for, or the reason of a refusal), "lock" (a read of the lock of a
 	// component that a supervisor elects), "failover" (a client that knows several
 	// addresses); once the traffic has stopped,
 	// "final-write" (the last write of a key), "final-read" and "cleanup". Empty

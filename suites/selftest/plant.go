@@ -118,6 +118,8 @@ const (
 	counting = "counting"
 	// crowded has two of three nodes in one fault domain.
 	crowded = "crowded"
+	// otherKey has an API server with a key for tokens of its own.
+	otherKey = "other-key"
 	// sluggish has a scheduler whose lease lasts an hour.
 	sluggish = "sluggish"
 	// careless has supervisors that leave a component running when its lock is lost,
@@ -161,6 +163,7 @@ func kinds() map[string]kind {
 		unlisted:   {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "none"}}), false},
 		counting:   {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}}), false},
 		crowded:    {zoned("a", "a", "b"), false},
+		otherKey:   {withOtherKey(), false},
 		sluggish:   {with(clusters.ExtraArgs{framework.Scheduler: {"leader-elect-lease-duration": "1h"}}), false},
 		careless:   {electedBy(clusters.ElectionCareless), false},
 		supervised: {electedBy(clusters.ElectionSupervisor), false},

@@ -41,11 +41,24 @@ func topologyPlants() []Plant {
 			Cluster: sluggish, Twin: proxied, Scenario: "catalogue/steady",
 			Catches: []Catch{{Requirement: "HA-TOP-005", Says: "the lease duration of kube-scheduler 1h0m0s is more than 1m0s"},
 				{Judge: "time-settings", Says: "the lease duration of kube-scheduler 1h0m0s is more than 1m0s"}}},
+		{Name: "another-token-key", Violation: "an API server that signs and checks the tokens of service accounts with a key of its own",
+			Cluster: otherKey, Twin: proxied, Scenario: "catalogue/steady",
+			Catches: []Catch{{Requirement: "HA-SEC-006", Says: "must be accepted by each other one"},
+				{Judge: "tokens-accepted", Says: "Unauthorized"}}},
 		{Name: "crowded-and-nameless", Violation: "two of three nodes in one fault domain, and an API server whose certificate lacks the balancer's name",
 			Cluster: crowded, Scenario: "catalogue/steady", Do: withoutBalancerName,
 			Catches: []Catch{{Requirement: "HA-TOP-003", Says: "2 of 3 voting members"}, {Judge: "fault-domains", Says: "2 of 3 voting members"},
 				{Requirement: "HA-CL-009", Says: "through node-2 it is not valid for api."}, {Judge: "certificates", Says: "through node-2 it is not valid for api."}}},
 	}
+}
+
+// withOtherKey is the cluster that one gets without a file, but for the third API server,
+// whose key for tokens is one that the node has for something else.
+func withOtherKey() *clusters.Cluster {
+	const key = "pki/front-proxy-client.key" // below the node's directory, where components run
+	c := with(nil)
+	c.Spec.Nodes[2].ExtraArgs = clusters.ExtraArgs{framework.APIServer: {"service-account-key-file": key, "service-account-signing-key-file": key}}
+	return c
 }
 
 // zoned is the cluster that one gets without a file, in these fault domains.
