@@ -49,6 +49,9 @@ type Spec struct {
 	EtcdBalancer EtcdBalancer `json:"etcdBalancer,omitempty"`
 	// Workers is the number of nodes that kwok simulates.
 	Workers int `json:"workers"`
+	// RegisterNodes makes the control-plane nodes of the start Nodes of the API too, whose
+	// heartbeats come from themselves. Where nodes have kubelets they always are.
+	RegisterNodes bool `json:"registerNodes,omitempty"`
 	// ExtraArgs are arguments of components on every node.
 	ExtraArgs ExtraArgs `json:"extraArgs,omitempty"`
 	// Sysctls are kernel settings of every machine of the cluster, by their names, such

@@ -26,7 +26,7 @@ func TestDefault(t *testing.T) {
 	// The figures of the catalogue.
 	want := framework.Settings{
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second, NodeGrace: 50 * time.Second,
+		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second, NodeGrace: 50 * time.Second, NodePeriod: 5 * time.Second,
 		BalancerDetection: 3 * time.Second, Margin: 2 * time.Second,
 	}
 	election := framework.Election{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
@@ -167,7 +167,7 @@ func TestRefused(t *testing.T) {
 		{"no kind", "apiVersion: holdfast.dev/v1alpha1", []string{"f.yaml:1: kind is missing"}},
 		{"another kind", "apiVersion: v1\nkind: Pod", []string{`f.yaml:1: apiVersion is "v1": want holdfast.dev/v1alpha1`, `f.yaml:2: kind is "Pod": want Cluster`}},
 		{"two documents", header + "---\n" + header, []string{"f.yaml:3: a second document"}},
-		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, etcdBalancer, workers, extraArgs, sysctls, election, data, disk"}},
+		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, etcdBalancer, workers, registerNodes, extraArgs, sysctls, election, data, disk"}},
 		{"unknown field, deep", spec + "  loadBalancer:\n    healthCheck:\n      port: 1", []string{"f.yaml:6: unknown field spec.loadBalancer.healthCheck.port: allowed are disabled, interval, timeout, fall, rise"}},
 		{"zone that is no name", spec + "  nodes:\n  - zone: A b", []string{`spec.nodes[0].zone is "A b"`}},
 		{"unknown field of a node", spec + "  nodes:\n  - rack: a", []string{"f.yaml:5: unknown field spec.nodes[0].rack: allowed are name, zone, kubernetesVersion, etcdVersion, extraArgs, disk"}},

@@ -12,6 +12,7 @@
 //	  kubernetesVersion: v1.37.1
 //	  etcdVersion: ""             # empty: the etcd inside holdfast
 //	  workers: 2                  # nodes simulated with kwok
+//	  registerNodes: false        # true: control-plane nodes send heartbeats, too
 //	  data: memory                # or disk
 //	  election:                   # lease, or supervisor: a podmaster elects it
 //	    kube-scheduler: lease

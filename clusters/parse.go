@@ -94,6 +94,7 @@ func (d *decoder) spec(node *yaml.Node, path string, s *Spec) {
 		}},
 		{"etcdBalancer", d.text((*string)(&s.EtcdBalancer))},
 		{"workers", d.integer(&s.Workers)},
+		{"registerNodes", d.boolean(&s.RegisterNodes)},
 		{"extraArgs", func(node *yaml.Node, path string) { s.ExtraArgs = d.extraArgs(node, path) }},
 		{"sysctls", func(node *yaml.Node, path string) { s.Sysctls = d.texts(node, path) }},
 		{"election", func(node *yaml.Node, path string) {

@@ -31,6 +31,8 @@ const (
 	// RecommendedDefaultNodeLifecycleControllerConfiguration in
 	// k8s.io/kubernetes/pkg/controller/nodelifecycle/config/v1alpha1/defaults.go.
 	defaultNodeGrace = 50 * time.Second
+	// defaultNodePeriod is in the same place.
+	defaultNodePeriod = 5 * time.Second
 )
 
 // Margin covers what measuring itself takes.
@@ -68,6 +70,7 @@ func Settings(c *Cluster) (framework.Settings, error) {
 			parse     func(string) (time.Duration, error)
 		}{
 			{&s.ElectionTimeout, framework.Etcd, "election-timeout", defaultElectionTimeout, parseMilliseconds},
+			{&s.NodePeriod, framework.ControllerManager, "node-monitor-period", defaultNodePeriod, parseDuration},
 			{&s.NodeGrace, framework.ControllerManager, "node-monitor-grace-period", defaultNodeGrace, parseDuration},
 		} {
 			value := setting.missing

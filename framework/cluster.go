@@ -98,6 +98,8 @@ type Settings struct {
 	ElectionTimeout   time.Duration `json:"electionTimeout"`   // E
 	BalancerDetection time.Duration `json:"balancerDetection"` // H
 	Margin            time.Duration `json:"margin"`            // M
+	// NodePeriod is how often the controller manager checks whether nodes are silent.
+	NodePeriod time.Duration `json:"nodePeriod"` // N
 	// NodeGrace is how long a node may be silent before it counts as lost.
 	NodeGrace time.Duration `json:"nodeGrace"` // G
 	// RemoteEtcd is set if an API server knows several etcd members, so that it asks those
@@ -126,7 +128,7 @@ func (s Settings) Symbols() map[string]time.Duration {
 	return map[string]time.Duration{
 		"L": s.LeaseDuration, "R": s.RenewDeadline, "P": s.RetryPeriod,
 		"T": s.EndpointTTL, "I": s.EndpointInterval, "E": s.ElectionTimeout,
-		"H": s.BalancerDetection, "M": s.Margin, "G": s.NodeGrace,
+		"H": s.BalancerDetection, "M": s.Margin, "G": s.NodeGrace, "N": s.NodePeriod,
 	}
 }
 

@@ -80,6 +80,9 @@ type Topology struct {
 	// ExtraArgs are arguments of components, by component and by flag without its
 	// dashes, on top of the run's own.
 	ExtraArgs map[string]map[string]string `yaml:"extraArgs" json:"extraArgs,omitempty"`
+	// RegisterNodes makes control-plane nodes Nodes of the API, whose heartbeats come
+	// from themselves.
+	RegisterNodes bool `yaml:"registerNodes" json:"registerNodes,omitempty"`
 	// Sysctls are kernel settings of the cluster's machines, on top of the run's own. One
 	// that the kernel does not have is left out.
 	Sysctls map[string]string `yaml:"sysctls" json:"sysctls,omitempty"`

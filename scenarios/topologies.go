@@ -42,6 +42,9 @@ func (t Topology) String() string {
 	add("balancer", t.LoadBalancer)
 	add("etcd balancer", t.EtcdBalancer)
 	add("disk", t.Disk)
+	if t.RegisterNodes {
+		add("control-plane nodes", "registered")
+	}
 	for _, component := range slices.Sorted(maps.Keys(t.Election)) {
 		add(component+" elected by", t.Election[component])
 	}

@@ -27,7 +27,7 @@ func Binaries(spec *clusters.Cluster) []Binary {
 			add(Binary{release.Etcd, n.EtcdVersion})
 		}
 	}
-	if spec.Spec.Workers > 0 {
+	if spec.Spec.Workers > 0 || spec.Spec.RegisterNodes {
 		add(Binary{release.Kwok, release.DefaultKwok})
 	}
 	return all

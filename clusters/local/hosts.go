@@ -79,13 +79,20 @@ const retryComponent framework.Component = "retry"
 const retryPort = 10246
 
 // makeWorkers configures kwok, which simulates the worker nodes, on a machine
-// of its own. It reaches the API through the balancer where there is one, by
-// its name where names can be looked up.
+// of its own.
 func (c *Cluster) makeWorkers() error {
 	m, err := c.newMachine(framework.WorkersHost, host(workersHost))
 	if err != nil {
 		return err
 	}
+	c.workers = m
+	return c.addKwok(m, "")
+}
+
+// addKwok has a machine simulate one Node, or the worker nodes where none is named. It
+// reaches the API through the balancer where there is one, by its name where names can be
+// looked up.
+func (c *Cluster) addKwok(m *machine, node string) error {
 	path, err := c.binary(release.Kwok, release.DefaultKwok, "kwok")
 	if err != nil {
 		return err
@@ -104,14 +111,13 @@ func (c *Cluster) makeWorkers() error {
 		return fmt.Errorf("writing the kubeconfig of kwok: %w", err)
 	}
 	local := net.JoinHostPort("127.0.0.1", strconv.Itoa(retryPort))
-	spec, err := c.component(m, component.Kwok(component.Workers{Address: m.addr.Addr(), Kubeconfig: file, Server: "http://" + local,
+	spec, err := c.component(m, component.Kwok(component.Workers{Address: m.addr.Addr(), Node: node, Kubeconfig: file, Server: "http://" + local,
 		Config: filepath.Join(m.dir, "config"), ExtraArgs: c.spec.Spec.ExtraArgs}), path)
 	if err != nil {
 		return err
 	}
 	spec.StartAfter = "http://" + local + "/healthz"
-	m.config.Components = []componentSpec{{Name: retryComponent, Path: "/proc/self/exe", Args: []string{roleRetry, file, local},
-		Dir: m.dir, Log: filepath.Join(m.logs, string(retryComponent)+".log")}, spec}
-	c.workers = m
+	m.config.Components = append(m.config.Components, componentSpec{Name: retryComponent, Path: "/proc/self/exe", Args: []string{roleRetry, file, local},
+		Dir: m.dir, Log: filepath.Join(m.logs, string(retryComponent)+".log")}, spec)
 	return nil
 }

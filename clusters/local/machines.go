@@ -55,6 +55,13 @@ func (c *Cluster) makeMachines() error {
 		}
 		c.entrances = append(c.entrances, e)
 	}
+	if c.spec.Spec.RegisterNodes {
+		for _, n := range c.nodes {
+			if err := c.addKwok(n.machine, n.Name()); err != nil {
+				return err
+			}
+		}
+	}
 	if c.spec.Spec.Workers > 0 {
 		return c.makeWorkers()
 	}

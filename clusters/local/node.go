@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -142,11 +143,11 @@ func (n *node) Address() netip.Addr { return n.machine.addr.Addr() }
 // Zone implements framework.Zoner.
 func (n *node) Zone() string { return n.spec.Zone }
 
-// Components implements framework.Node.
+// Components implements framework.Node: all but what stands for something else.
 func (n *node) Components() []framework.Component {
 	var all []framework.Component
 	for _, c := range n.machine.config.Components {
-		if c.Name != tamperComponent {
+		if !slices.Contains([]framework.Component{tamperComponent, retryComponent, framework.Kwok}, c.Name) {
 			all = append(all, c.Name)
 		}
 	}

@@ -93,17 +93,29 @@ func (c *Cluster) awaitSupervised(ctx context.Context) error {
 	return nil
 }
 
-// startWorkers starts kwok and makes the nodes that it simulates.
+// startWorkers starts kwok and makes the nodes that it simulates, there and on
+// control-plane nodes.
 func (c *Cluster) startWorkers(ctx context.Context) error {
-	if c.workers == nil {
-		return nil
-	}
-	if err := c.workers.powerOn(ctx); err != nil {
-		return err
-	}
 	nodes, err := component.WorkerNodes(c.spec.Spec.Workers)
 	if err != nil {
 		return err
+	}
+	if c.spec.Spec.RegisterNodes {
+		for _, n := range c.controlPlane() {
+			object, err := component.ControlPlaneNode(n.Name())
+			if err != nil {
+				return err
+			}
+			nodes = append(nodes, object)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	if c.workers != nil {
+		if err := c.workers.powerOn(ctx); err != nil {
+			return err
+		}
 	}
 	client, err := await.Client(c.Entrances()[0].Config)
 	if err != nil {

@@ -29,6 +29,7 @@ const (
 	active            = "active"
 	apiWritable       = "api-writable"
 	steady            = "steady"
+	nodeNotReady      = "node-not-ready"
 	// applicationConverged needs what earlier looks saw: see convergence.
 	applicationConverged = "application-converged"
 )
@@ -37,7 +38,7 @@ const (
 func conditions() map[string]bool {
 	return map[string]bool{
 		endpointGone: true, endpointBack: true, endpointsComplete: false, endpointsExact: false,
-		takeover: true, active: true, lockTaken: true, apiWritable: false, steady: false,
+		takeover: true, active: true, lockTaken: true, nodeNotReady: true, apiWritable: false, steady: false,
 		applicationConverged: false,
 	}
 }
@@ -56,6 +57,8 @@ func conditions() map[string]bool {
 //	active              that lease is held on any node
 //	lock-taken          each component that a supervisor elects runs on another
 //	                    node, which holds its lock
+//	node-not-ready      the fault's nodes, as far as they are Nodes of the API, are not
+//	                    ready
 //	api-writable        every API server that is not hit acknowledges a write
 //	steady              the control plane is healthy (see observe.SteadyState)
 //	application-converged
@@ -149,6 +152,8 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 		return r.held(ctx, u.Fault, false)
 	case lockTaken:
 		return r.locksTaken(ctx, u.Fault)
+	case nodeNotReady:
+		return r.notReady(ctx, u.Fault)
 	case apiWritable:
 		return r.everywhere(ctx, r.write)
 	}

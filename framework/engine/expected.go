@@ -34,6 +34,8 @@ func typical() map[string]string {
 		endpointsComplete: "0s",
 		// A standby counts L from when it saw the last renewal, and tries every P.
 		takeover: "L + P",
+		// Whoever takes over counts the grace period from then on.
+		nodeNotReady: "L + P + G + N",
 		// An election, and requests that wait for it.
 		apiWritable: "2E",
 		steady:      "E",

@@ -75,7 +75,7 @@ func definitions() []definition {
 		endpointsFollow(),
 		learnsAddresses(),
 		failsOver(),
-		applicationFollows(), applicationConverges(), podsUntouched(), nodesReady(), workGoesOn(), podsBound(),
+		applicationFollows(), applicationConverges(), podsUntouched(), nodesReady(), nodeNotReady(), workGoesOn(), podsBound(),
 		handover(),
 		noStaleRead(),
 		commitLatency(),

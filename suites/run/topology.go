@@ -34,6 +34,7 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 			c.Spec.Election[framework.Component(component)] = clusters.Election(how)
 		}
 	}
+	c.Spec.RegisterNodes = run.Spec.RegisterNodes || wants.RegisterNodes
 	args := clusters.ExtraArgs{}
 	for component, flags := range wants.ExtraArgs {
 		args[framework.Component(component)] = flags
@@ -51,7 +52,7 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 }
 
 // AsDescribed returns the scenarios for a cluster that the user described: it is tested as
-// it is. Those that ask for other arguments or kernel settings run with the cluster's own;
+// it is. Those that ask for other arguments or kernel settings, or for nodes that are registered, run with the cluster's own;
 // those that need another balancer, disk or election do not apply.
 func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenario {
 	described := make([]*scenarios.Scenario, len(all))
@@ -59,7 +60,7 @@ func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Sc
 		copied := *s
 		described[i] = &copied
 		wants := &copied.Spec.Cluster
-		wants.Name, wants.ExtraArgs, wants.Sysctls = "", nil, nil
+		wants.Name, wants.ExtraArgs, wants.Sysctls, wants.RegisterNodes = "", nil, nil, false
 		like, err := Cluster(c, *wants)
 		if err == nil && like.Spec.LoadBalancer == c.Spec.LoadBalancer && like.Spec.EtcdBalancer == c.Spec.EtcdBalancer &&
 			like.Spec.Disk == c.Spec.Disk && maps.Equal(like.Spec.Election, c.Spec.Election) {

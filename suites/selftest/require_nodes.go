@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -14,16 +15,24 @@ const (
 	numbered = "numbered"
 	// unlearnt has API servers that do not list themselves.
 	unlearnt = "unlearnt"
+	// registered has control-plane nodes that are Nodes of the API, and small times.
+	registered = "registered"
+	// neverLost is the same, and nobody takes a node for lost.
+	neverLost = "never-lost"
 )
 
 func nodeKinds() map[string]kind {
 	reconciler := func(args map[string]string) kind {
 		return kind{with(clusters.ExtraArgs{framework.APIServer: args}), false}
 	}
+	lenient := scaledTime(nil)
+	lenient.Spec.ExtraArgs = lenient.Spec.ExtraArgs.Merge(clusters.ExtraArgs{framework.ControllerManager: {"controllers": "*,-node-lifecycle-controller"}})
 	return map[string]kind{
-		growing:  {with(nil), false},
-		numbered: reconciler(map[string]string{"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}),
-		unlearnt: reconciler(map[string]string{"endpoint-reconciler-type": "none"}),
+		registered: {scaledTime(nil), true},
+		neverLost:  {lenient, false},
+		growing:    {with(nil), false},
+		numbered:   reconciler(map[string]string{"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}),
+		unlearnt:   reconciler(map[string]string{"endpoint-reconciler-type": "none"}),
 	}
 }
 
@@ -47,6 +56,19 @@ func nodePlants() []Plant {
 			Cluster: unlearnt, Twin: growing, Scenario: "catalogue/addresses-learnt", Catches: []Catch{
 				{Judge: "learns-addresses", Says: "must learn new ones from the kubernetes service"},
 				{Requirement: "HA-CL-002", Says: "must learn new ones from the kubernetes service"},
+			}},
+		{Name: "dark-for-good", Violation: "no standby controller manager can write its lease once the node of the active one has lost power",
+			Cluster: registered, Twin: registered, Scenario: "catalogue/active-node-power-lost", From: 1,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/leases/kube-system/kube-controller-manager"})},
+			Catches: []Catch{
+				{Requirement: "HA-LE-013", Says: "none did"},
+				{Requirement: "HA-WL-005", Says: "was still ready after"},
+			}, May: []string{"steady-state"}},
+		{Name: "nodes-never-lost", Violation: "kube-controller-manager --controllers=*,-node-lifecycle-controller",
+			Cluster: neverLost, Twin: registered, Scenario: "catalogue/active-node-power-lost",
+			Catches: []Catch{
+				{Requirement: "HA-WL-005", Says: "was still ready after"},
+				{Judge: "node-not-ready", Says: "must turn NotReady within"},
 			}},
 	}
 }

@@ -124,10 +124,15 @@ func TestFilesAreThere(t *testing.T) {
 func TestKwok(t *testing.T) {
 	w := Workers{Address: netip.MustParseAddr("10.77.0.100"), Kubeconfig: "/w/kwok.conf", Config: "/w"}
 	command := Kwok(w)
-	for _, want := range []string{"--kubeconfig=/w/kwok.conf", "--manage-all-nodes=true", "--node-lease-duration-seconds=40", "--config=/w/kwok-stages.yaml"} {
+	for _, want := range []string{"--kubeconfig=/w/kwok.conf", "--manage-nodes-with-label-selector=!node-role.kubernetes.io/control-plane", "--node-lease-duration-seconds=40", "--config=/w/kwok-stages.yaml"} {
 		if !slices.Contains(command.Args, want) {
 			t.Errorf("%s is missing in %v", want, command.Args)
 		}
+	}
+	w.Node = "node-1"
+	args := strings.Join(Kwok(w).Args, " ")
+	if !strings.Contains(args, "--manage-single-node=node-1") || strings.Contains(args, "--manage-nodes-with-label-selector") {
+		t.Errorf("for one node: %s", args)
 	}
 	kinds := map[string]int{}
 	documents := yaml.NewDecoder(strings.NewReader(string(command.Files["/w/kwok-stages.yaml"])))
