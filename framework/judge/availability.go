@@ -185,7 +185,11 @@ func unasked(probes []record.Probe, kinds []record.ProbeKind, from, to record.Na
 }
 
 func describeProbe(p record.Probe) string {
-	s := probeKind{p.Kind, p.Reused}.String() + ", " + when(p.Start) + " to " + when(p.End)
+	s := probeKind{p.Kind, p.Reused}.String()
+	if p.Client != "" {
+		s = p.Client + ", " + s
+	}
+	s += ", " + when(p.Start) + " to " + when(p.End)
 	switch {
 	case p.OK:
 		return s + ": ok"

@@ -98,6 +98,12 @@ func TestNoFailedRequest(t *testing.T) {
 			p.Reused, p.Kind = true, record.ProbeRead
 			return drained().probe(p)
 		}},
+		{name: "a client with client-go's transport failed", want: Fail, says: "client-go-1, quorum read on a kept connection", story: func() *story {
+			return drained().client("client-go-1", "node-2", false, 15, 15.5)
+		}},
+		{name: "none with client-go's transport did", want: Pass, took: "0 of 1240", story: func() *story {
+			return drained().client("client-go-1", "node-2", true, 1, 58)
+		}},
 		{name: "one kind pauses", want: Inconclusive, says: "no write on a new connection was tried for 5.05s (15.050s to 20.100s) through balancer", story: func() *story {
 			return drained().change(unprobed(record.ProbeWrite, false, 15.1, 20.1))
 		}},

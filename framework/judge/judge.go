@@ -68,6 +68,7 @@ func definitions() []definition {
 		stopsActing(),
 		supervised(),
 		availability(),
+		clientsRecover(),
 		noFailedRequest(),
 		backendReturned(),
 		sessionAffinity(),

@@ -61,7 +61,7 @@ func judgeNoFailedRequest(m *matter) finding {
 	}
 	for _, e := range entrances {
 		var during []record.Probe
-		for _, p := range m.run.Probes {
+		for _, p := range slices.Concat(m.run.Probes, m.run.ClientProbes) {
 			switch pr := p.V; {
 			case pr.Entrance != e || !slices.Contains(kinds, pr.Kind):
 			case pr.Start >= called-record.Nanos(calm) && pr.End < called && !pr.OK:
@@ -78,18 +78,20 @@ func judgeNoFailedRequest(m *matter) finding {
 				case toldToRepeat(pr.Error, pr.RetryAfter):
 					unrepeated++
 				default:
-					fails(pr.Start, pr.End, what, pr.Reused && pr.Kind == record.ProbeWrite && brokeOff(pr.Error))
+					fails(pr.Start, pr.End, what, pr.Reused && pr.Client == "" && pr.Kind == record.ProbeWrite && brokeOff(pr.Error))
 				}
 			}
 		}
-		if missing := missingProbes(during, kinds, called); missing != "" {
+		slices.SortStableFunc(during, func(a, b record.Probe) int { return int(a.Start - b.Start) })
+		// Of each kind there must be probes of HTTP/1.1: of the others not all are there always.
+		bare := slices.DeleteFunc(slices.Clone(during), func(p record.Probe) bool { return p.Client != "" })
+		if missing := missingProbes(bare, kinds, called); missing != "" {
 			return inconclusive("too few probes through %s while the fault lasted: %s", e, missing)
 		}
-		slices.SortStableFunc(during, func(a, b record.Probe) int { return int(a.Start - b.Start) })
-		if hole, from := longestHole(during, called, healed); hole > time.Second {
+		if hole, from := longestHole(bare, called, healed); hole > time.Second {
 			return inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", e, short(hole), when(from))
 		}
-		if missing := unasked(during, kinds, called, healed, longestSilence); missing != "" && silent == "" {
+		if missing := unasked(bare, kinds, called, healed, longestSilence); missing != "" && silent == "" {
 			silent = missing + " through " + e
 		}
 		asked += len(during)

@@ -34,6 +34,7 @@ type prober struct {
 	o        *Observers
 	api      *client.API
 	entrance string
+	client   string // see record.Probe
 	reused   bool
 	kind     record.ProbeKind
 	object   string
@@ -69,7 +70,7 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 				return nil, err
 			}
 			for _, pace := range paces {
-				object, every, timeout := "kept-"+e.Name, pace.kept, c.ReadTimeout
+				object, every, timeout := keptObject(e), pace.kept, c.ReadTimeout
 				if !reused {
 					object, every = "new-"+e.Name, pace.new
 				}
@@ -78,7 +79,7 @@ func (o *Observers) availability(ctx context.Context) ([]func(context.Context), 
 				}
 				if every > 0 {
 					interval := time.Duration(every * float64(c.ProbeInterval))
-					probers = append(probers, &prober{o, api, e.Name, reused, pace.kind, object, interval, timeout})
+					probers = append(probers, &prober{o: o, api: api, entrance: e.Name, reused: reused, kind: pace.kind, object: object, interval: interval, timeout: timeout})
 				}
 			}
 		}
@@ -177,7 +178,7 @@ func (p *prober) run(ctx context.Context) {
 }
 
 func (p *prober) probe(parent context.Context, n int) {
-	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Kind: p.kind, Start: p.o.w.Now()}
+	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Kind: p.kind, Client: p.client, Start: p.o.w.Now()}
 	ctx, cancel := context.WithTimeout(parent, p.timeout)
 	defer cancel()
 	if p.kind == record.ProbeWatch {
@@ -186,6 +187,7 @@ func (p *prober) probe(parent context.Context, n int) {
 	} else {
 		a := p.api.Do(ctx, p.request(n))
 		pr.Status, pr.Error, pr.OK, pr.RetryAfter = a.Status, a.Problem(), a.Outcome() == record.OK, a.Refusal()
+		pr.Server = p.o.nodeOf(a.Server)
 		if wait, asked := a.Repeat(); asked {
 			pr.End = p.o.w.Now()
 			pr.Again = p.again(parent, n, wait)
@@ -224,10 +226,9 @@ func (p *prober) request(n int) client.Request {
 	return client.Request{Method: http.MethodGet, Path: configMaps + "/" + p.object}
 }
 
-// heartbeat is a write of an object of the probes, with a value that it never had. It may
-// cross with the end of a connection that the server closes since it is idle, which is
-// for the client to put up with.
+// heartbeat is a write of an object of the probes, with a value that it never had. As with
+// client-go, nothing repeats it where it crosses with the end of its connection.
 func heartbeat(object, value string) client.Request {
 	return client.Request{Method: http.MethodPatch, Type: client.MergePatch, Path: configMaps + "/" + object,
-		Body: []byte(`{"data":{"beat":"` + value + `"}}`), Repeatable: true}
+		Body: []byte(`{"data":{"beat":"` + value + `"}}`)}
 }

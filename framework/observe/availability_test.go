@@ -37,7 +37,7 @@ func TestSkippedProbesLeaveNoHole(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	})
-	p := &prober{o: &Observers{w: w}, api: api, entrance: e.Name, kind: record.ProbeQuorumRead, object: "any", interval: interval, timeout: timeout}
+	p := &prober{o: &Observers{w: w, cfg: Config{Cluster: c}}, api: api, entrance: e.Name, kind: record.ProbeQuorumRead, object: "any", interval: interval, timeout: timeout}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { p.run(ctx); close(ended) }()
@@ -96,7 +96,7 @@ func TestProbesRepeat(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer api.Close()
-			p := &prober{o: &Observers{w: w}, api: api, entrance: e.Name, kind: record.ProbeRead, object: "any", interval: time.Second, timeout: 10 * time.Second}
+			p := &prober{o: &Observers{w: w, cfg: Config{Cluster: c}}, api: api, entrance: e.Name, kind: record.ProbeRead, object: "any", interval: time.Second, timeout: 10 * time.Second}
 			if err := prepareProbes(t.Context(), c.Entrances(), []*prober{p}); err != nil {
 				t.Fatal(err)
 			}

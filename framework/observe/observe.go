@@ -20,7 +20,7 @@ type Config struct {
 	// writes every 5 intervals, watches too; on new connections, which cost a TLS
 	// handshake on both sides, quorum reads every 10 intervals, the rest every 15.
 	// That is 1.7 probes an interval for each entrance: 68 a second for three nodes
-	// and a balancer.
+	// and a balancer. Clients with client-go's transport add 0.9 there.
 	ProbeInterval time.Duration
 	// ReadTimeout and WriteTimeout are how long a probe waits for its answer,
 	// 3 s and 10 s where 0.
@@ -94,7 +94,7 @@ func (o *Observers) ofNodes() []preparation {
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error) {
 	cfg = cfg.withDefaults()
 	o := &Observers{cfg: cfg, w: w, seen: make([]sighting, len(cfg.Leases))}
-	if err := o.start(ctx, append(o.ofNodes(), o.balancerProcess, o.backends, o.sessions, o.harness)); err != nil {
+	if err := o.start(ctx, append(o.ofNodes(), o.clients, o.balancerProcess, o.backends, o.sessions, o.harness)); err != nil {
 		return nil, err
 	}
 	return o, nil

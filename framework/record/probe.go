@@ -32,6 +32,13 @@ type Probe struct {
 	OK       bool      `json:"ok"`
 	Status   int       `json:"status,omitempty"` // HTTP status, 0 without an answer
 	Error    string    `json:"error,omitempty"`
+	// Server is the node whose API server had the connection that the request was sent on,
+	// by the certificate that it showed; empty where that does not tell, where there was no
+	// connection, and in records from before it was kept.
+	Server string `json:"server,omitempty"`
+	// Client names the client that made the probe as users of client-go do: with its
+	// transport, which keeps one HTTP/2 connection. Empty for the probes of HTTP/1.1.
+	Client string `json:"client,omitempty"`
 	// RetryAfter is for how many seconds the API server that refused the request asked to
 	// wait before it is repeated; -1 where it did not ask for that, 0 where that is not
 	// known, as in records of before it was kept.

@@ -14,25 +14,27 @@ type Timed[T any] struct {
 
 // Run is a record gathered by kind; each list is in the record's order.
 type Run struct {
-	Meta      Meta
-	Ops       []Timed[Op]
-	Probes    []Timed[Probe]
-	Endpoints []Timed[Endpoints]
-	Leases    []Timed[Lease]
-	Etcd      []Timed[EtcdStatus]
-	Processes []Timed[ProcessState]
-	Faults    []Timed[Fault]
-	Steadies  []Timed[Steady]
-	Phases    []Timed[Phase]
-	Harness   []Timed[Harness]
-	Lists     []Timed[List]
-	Watches   []Timed[Watch]
-	Events    []Timed[Event]
-	Actions   []Timed[Action]
-	Backends  []Timed[Backend]
-	Nodes     []Timed[NodeChange]
-	Objects   []Timed[Object]
-	Sessions  []Timed[Session]
+	Meta   Meta
+	Ops    []Timed[Op]
+	Probes []Timed[Probe] // of HTTP/1.1
+	// ClientProbes are the probes of clients as users of client-go have them.
+	ClientProbes []Timed[Probe]
+	Endpoints    []Timed[Endpoints]
+	Leases       []Timed[Lease]
+	Etcd         []Timed[EtcdStatus]
+	Processes    []Timed[ProcessState]
+	Faults       []Timed[Fault]
+	Steadies     []Timed[Steady]
+	Phases       []Timed[Phase]
+	Harness      []Timed[Harness]
+	Lists        []Timed[List]
+	Watches      []Timed[Watch]
+	Events       []Timed[Event]
+	Actions      []Timed[Action]
+	Backends     []Timed[Backend]
+	Nodes        []Timed[NodeChange]
+	Objects      []Timed[Object]
+	Sessions     []Timed[Session]
 	// Complete tells whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
@@ -102,6 +104,10 @@ func (run *Run) add(e Entry) error {
 	case Op:
 		run.Ops = append(run.Ops, Timed[Op]{e.At, v})
 	case Probe:
+		if v.Client != "" {
+			run.ClientProbes = append(run.ClientProbes, Timed[Probe]{e.At, v})
+			return nil
+		}
 		run.Probes = append(run.Probes, Timed[Probe]{e.At, v})
 	case Endpoints:
 		run.Endpoints = append(run.Endpoints, Timed[Endpoints]{e.At, v})

@@ -16,6 +16,8 @@ const (
 	drains, drainsProxied = "drains", "drains-proxied"
 	// blind has a balancer that does not look whether API servers live.
 	blind = "blind"
+	// blindScaled is one, and nodes count as lost after 12 s.
+	blindScaled = "blind-scaled"
 	// unforgiving has one that wants forty good checks of an API server that
 	// is back.
 	unforgiving = "unforgiving"
@@ -32,6 +34,8 @@ func balancingKinds() map[string]kind {
 	unseeing, slow := with(drain), with(drain)
 	unseeing.Spec.LoadBalancer.HealthCheck.Disabled = true
 	slow.Spec.LoadBalancer.HealthCheck.Rise = 40
+	unseeingScaled := scaledTime(nil)
+	unseeingScaled.Spec.LoadBalancer.HealthCheck.Disabled = true
 	moves, stays := with(nil), with(nil)
 	moves.Spec.LoadBalancer.Kind, stays.Spec.LoadBalancer.Kind = clusters.BalancerVIP, clusters.BalancerVIP
 	stays.Spec.LoadBalancer.HealthCheck.Disabled = true
@@ -45,6 +49,7 @@ func balancingKinds() map[string]kind {
 		drains:        {with(drain), false},
 		drainsProxied: {with(drain), true},
 		blind:         {unseeing, false},
+		blindScaled:   {unseeingScaled, false},
 		unforgiving:   {slow, false},
 	}
 }
@@ -72,6 +77,9 @@ func balancingPlants() []Plant {
 		{Name: "unseen-silence", Violation: "a balancer without health checks, and an API server that falls silent",
 			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-black-holed",
 			Catches: []Catch{{Requirement: "HA-CL-006", Says: "must see errors for no longer than"}}},
+		{Name: "half-open", Violation: "a balancer without health checks, and a node that is cut off for longer than nodes may be silent, which client-go notices after 45 s",
+			Cluster: blindScaled, Twin: scaled, Scenario: "catalogue/node-lost",
+			Catches: []Catch{{Judge: "clients-recover", Says: "connection through balancer must see errors for no longer than"}}},
 		{Name: "balancer-does-not-stay-up", Violation: "a balancer that ends again and again once it was killed",
 			Cluster: drains, Twin: drains, Scenario: "catalogue/balancer-killed", From: 2, Do: loopBalancer,
 			Catches: []Catch{{Requirement: "HA-CL-007", Says: "must stay up once it is started again"}}},

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
 
@@ -31,10 +33,9 @@ const maxBody = 8 << 20
 // API is a client of one way in to the Kubernetes API. It is safe for
 // concurrent use.
 type API struct {
-	base      *url.URL
-	transport *http.Transport
-	rt        http.RoundTripper
-	left      atomic.Bool // see Leave
+	base *url.URL
+	rt   http.RoundTripper
+	left atomic.Bool // see Leave
 }
 
 // Options change how an API client connects.
@@ -42,6 +43,9 @@ type Options struct {
 	// NewConnections makes a new connection, TLS handshake included, for
 	// every request.
 	NewConnections bool
+	// ClientGo connects as users of client-go do: by its transport, which keeps one HTTP/2
+	// connection and checks its health (k8s.io/apimachinery/pkg/util/net).
+	ClientGo bool
 }
 
 // Request is one request to the API.
@@ -54,10 +58,6 @@ type Request struct {
 	// Type is the media type of Body, JSON where empty.
 	Type string
 	Body []byte
-	// Repeatable says that carrying it out twice does what once does, so that it may be
-	// sent again where a kept connection ends before anything of an answer has come,
-	// as reads are (RFC 9110, section 9.2.2).
-	Repeatable bool
 }
 
 // Answer is what came back for a Request.
@@ -71,6 +71,10 @@ type Answer struct {
 	// RetryAfter is for how many seconds the server asks to wait before the request is
 	// repeated; NoRetryAfter if it does not ask for that.
 	RetryAfter int
+	// Server are the addresses for which the certificate of the server is valid that has
+	// the connection that the request was sent on last; nil without one, or without TLS.
+	// Behind a balancer that passes TLS on they tell which server it is.
+	Server []string
 	// Err says why there is no (whole) answer.
 	Err error
 }
@@ -116,9 +120,30 @@ func NewAPI(cfg *rest.Config, opts Options) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("API client: server address %q: %w", cfg.Host, err)
 	}
+	transport := bareTransport
+	if opts.ClientGo {
+		transport = clientGoTransport
+	}
+	rt, err := transport(cfg, opts)
+	if err != nil {
+		return nil, fmt.Errorf("API client for %s: TLS configuration or credentials: %w", base, err)
+	}
+	return &API{base: base, rt: rt}, nil
+}
+
+// clientGoTransport returns client-go's own transport. One that names a proxy, or that
+// there is none, is not shared with others of the same configuration.
+func clientGoTransport(cfg *rest.Config, _ Options) (http.RoundTripper, error) {
+	if cfg.Proxy == nil {
+		cfg.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
+	return rest.TransportFor(cfg)
+}
+
+func bareTransport(cfg *rest.Config, opts Options) (http.RoundTripper, error) {
 	tlsConfig, err := rest.TLSConfigFor(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("API client for %s: TLS configuration: %w", base, err)
+		return nil, err
 	}
 	if tlsConfig != nil {
 		tlsConfig.NextProtos = []string{"http/1.1"}
@@ -136,11 +161,7 @@ func NewAPI(cfg *rest.Config, opts Options) (*API, error) {
 		DisableKeepAlives:   opts.NewConnections,
 		DisableCompression:  true,
 	}
-	rt, err := rest.HTTPWrappersForConfig(cfg, t)
-	if err != nil {
-		return nil, fmt.Errorf("API client for %s: credentials: %w", base, err)
-	}
-	return &API{base: base, transport: t, rt: rt}, nil
+	return rest.HTTPWrappersForConfig(cfg, t)
 }
 
 // Dialer returns how to connect to what a configuration names: with its dialer, if it
@@ -163,7 +184,7 @@ func Dialer(cfg *rest.Config) func(ctx context.Context, network, address string)
 
 // Close closes the connections that are not in use, and gives up those that nobody waits
 // for any more.
-func (a *API) Close() { a.transport.CloseIdleConnections() }
+func (a *API) Close() { utilnet.CloseIdleConnectionsFor(a.rt) }
 
 // Leave has every further request fail at once: the server is there no longer, and each
 // would take its whole time to fail.
@@ -171,12 +192,13 @@ func (a *API) Leave() { a.left.Store(true) }
 
 var errLeft = errors.New("the node has left the cluster")
 
-// Do makes one request, once unless it is repeatable, and reads the whole answer. The
-// context bounds both.
+// Do makes one request and reads the whole answer. The context bounds both. It is made once,
+// as far as the transport goes: reads on a kept connection that ends are repeated, and
+// writes of which nothing was sent, or that an HTTP/2 server says it has not looked at.
 func (a *API) Do(ctx context.Context, r Request) Answer {
-	res, sent, err := a.roundTrip(ctx, r)
+	res, on, err := a.roundTrip(ctx, r)
 	if err != nil {
-		return Answer{Sent: sent, Err: err}
+		return Answer{Sent: on.sent.Load(), Server: on.server(), Err: err}
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
@@ -186,14 +208,13 @@ func (a *API) Do(ctx context.Context, r Request) Answer {
 	case len(body) > maxBody:
 		err = fmt.Errorf("%s %s: status %d with more than %d MiB", r.Method, a.url(r), res.StatusCode, maxBody>>20)
 	}
-	return Answer{Status: res.StatusCode, Body: body, Sent: true, RetryAfter: retryAfter(res.Header), Err: err}
+	return Answer{Status: res.StatusCode, Body: body, Sent: true, RetryAfter: retryAfter(res.Header), Server: on.server(), Err: err}
 }
 
 // Streamed is the body of an answer that still comes in.
 type Streamed struct {
 	io.ReadCloser
-	// Server are the addresses for which the server's certificate is valid; none
-	// without TLS. Behind a balancer that passes TLS on they tell which server it is.
+	// Server is as in Answer.
 	Server []string
 }
 
@@ -201,25 +222,19 @@ type Streamed struct {
 // status 200 while it still comes in. Ending the context ends it. For any other
 // status the error is a *RefusedError.
 func (a *API) Stream(ctx context.Context, r Request) (*Streamed, error) {
-	res, sent, err := a.roundTrip(ctx, r)
+	res, on, err := a.roundTrip(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	if res.StatusCode == http.StatusOK {
-		s := &Streamed{ReadCloser: res.Body}
-		if res.TLS != nil && len(res.TLS.PeerCertificates) > 0 {
-			for _, ip := range res.TLS.PeerCertificates[0].IPAddresses {
-				s.Server = append(s.Server, ip.String())
-			}
-		}
-		return s, nil
+		return &Streamed{ReadCloser: res.Body, Server: on.server()}, nil
 	}
 	defer res.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxBody))
 	return nil, &RefusedError{
 		Status:  res.StatusCode,
 		Request: r.Method + " " + a.url(r),
-		Problem: Answer{Status: res.StatusCode, Body: body, Sent: sent}.Problem(),
+		Problem: Answer{Status: res.StatusCode, Body: body, Sent: true}.Problem(),
 	}
 }
 
@@ -231,25 +246,49 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Request + ": " + e.Problem }
 
-func (a *API) roundTrip(ctx context.Context, r Request) (res *http.Response, sent bool, err error) {
+// carrier is what a request was sent on.
+type carrier struct {
+	sent atomic.Bool
+	last atomic.Pointer[tls.Conn]
+}
+
+func (c *carrier) got(i httptrace.GotConnInfo) {
+	c.sent.Store(true)
+	if conn, ok := i.Conn.(*tls.Conn); ok {
+		c.last.Store(conn)
+	}
+}
+
+func (c *carrier) server() (addresses []string) {
+	conn := c.last.Load()
+	if conn == nil {
+		return nil
+	}
+	if certificates := conn.ConnectionState().PeerCertificates; len(certificates) > 0 {
+		for _, ip := range certificates[0].IPAddresses {
+			addresses = append(addresses, ip.String())
+		}
+	}
+	return addresses
+}
+
+func (a *API) roundTrip(ctx context.Context, r Request) (res *http.Response, on *carrier, err error) {
+	on = new(carrier)
 	if a.left.Load() {
-		return nil, false, fmt.Errorf("%s %s: %w", r.Method, a.url(r), errLeft)
+		return nil, on, fmt.Errorf("%s %s: %w", r.Method, a.url(r), errLeft)
 	}
 	// The transport hands a request to a connection in this goroutine, right
 	// after GotConn. So if it did not call that, nothing was sent. It may call
 	// it more than once, where a kept connection turns out to be closed: it
 	// sends a write again only if nothing of it had been sent.
-	var got atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { got.Store(true) },
-	})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: on.got})
 	var body io.Reader
 	if r.Body != nil {
 		body = bytes.NewReader(r.Body)
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, a.url(r), body)
 	if err != nil {
-		return nil, false, fmt.Errorf("%s %s: %w", r.Method, r.Path, err)
+		return nil, on, fmt.Errorf("%s %s: %w", r.Method, r.Path, err)
 	}
 	req.Header.Set("Accept", JSON)
 	if r.Body != nil {
@@ -258,16 +297,12 @@ func (a *API) roundTrip(ctx context.Context, r Request) (res *http.Response, sen
 			req.Header.Set("Content-Type", r.Type)
 		}
 	}
-	if r.Repeatable {
-		// The transport looks for the key alone; without a value it sends no header.
-		req.Header["Idempotency-Key"] = []string{}
-	}
 	// RoundTrip, not a http.Client: that would follow redirects.
 	res, err = a.rt.RoundTrip(req)
 	if err != nil {
-		return nil, got.Load(), fmt.Errorf("%s %s: %w", r.Method, a.url(r), cause(ctx, err))
+		return nil, on, fmt.Errorf("%s %s: %w", r.Method, a.url(r), cause(ctx, err))
 	}
-	return res, true, nil
+	return res, on, nil
 }
 
 func (a *API) url(r Request) string {

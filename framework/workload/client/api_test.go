@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -131,7 +132,7 @@ func TestFailures(t *testing.T) {
 }
 
 // TestKeptConnection shows that a write on a kept connection that the server
-// closes is made once, and that its outcome is unknown, unless it is repeatable.
+// closes is made once, and that its outcome is unknown.
 func TestKeptConnection(t *testing.T) {
 	var requests, connections atomic.Int32
 	address := serve(t, false, func(_ int, c net.Conn) {
@@ -167,13 +168,50 @@ func TestKeptConnection(t *testing.T) {
 		if a := api.Do(t.Context(), req); a.Outcome() != record.OK {
 			t.Errorf("%s: third, on a new connection: %v", method, a.Err)
 		}
-		req.Repeatable = true
-		if a := api.Do(t.Context(), req); a.Outcome() != record.OK {
-			t.Errorf("%s: fourth, repeatable: %v", method, a.Err)
+	}
+}
+
+// TestClientGo shows that clients with client-go's transport have one HTTP/2 connection
+// each, follow GOAWAY to another one, and know whose certificate they were shown.
+func TestClientGo(t *testing.T) {
+	var connections atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("protocol %s, want HTTP/2", r.Proto)
 		}
-		if r, c := requests.Load(), connections.Load(); r != 5 || c != 3 {
-			t.Errorf("%s: %d requests on %d connections, want 5 on 3: the fourth was sent twice", method, r, c)
+		if r.URL.Path == "/goaway" {
+			w.Header().Set("Connection", "close") // as k8s.io/apiserver/pkg/server/filters/goaway.go
 		}
+	}))
+	s.EnableHTTP2 = true
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	s.StartTLS()
+	defer s.Close()
+	get := func(api *API, path string) {
+		t.Helper()
+		a := api.Do(t.Context(), Request{Method: http.MethodPatch, Path: path, Body: []byte(`{}`)})
+		if a.Outcome() != record.OK || !slices.Contains(a.Server, "127.0.0.1") {
+			t.Fatalf("outcome %s, server %v, error %v", a.Outcome(), a.Server, a.Err)
+		}
+	}
+	first, second := open(t, s.Listener.Addr().String(), Options{ClientGo: true}), open(t, s.Listener.Addr().String(), Options{ClientGo: true})
+	for range 3 {
+		get(first, "/")
+		get(second, "/")
+	}
+	if n := connections.Load(); n != 2 {
+		t.Errorf("two clients have %d connections", n)
+	}
+	get(first, "/goaway")
+	for range 3 {
+		get(first, "/")
+	}
+	if n := connections.Load(); n != 3 {
+		t.Errorf("%d connections after one was asked to go away, want 3", n)
 	}
 }
 

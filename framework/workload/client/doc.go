@@ -8,7 +8,8 @@
 // which Outcome tells "certainly without effect" from "may have had one".
 //
 // The API client speaks HTTP/1.1, so that one request that hangs holds up no
-// other and giving it up closes its connection.
+// other and giving it up closes its connection. With Options.ClientGo it connects as
+// users of client-go do instead, on one HTTP/2 connection.
 //
 // Tests need nothing but loopback: go test ./framework/workload/client/
 package client

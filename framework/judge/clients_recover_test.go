@@ -1,0 +1,75 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// client lets one with client-go's transport ask through the balancer, every 0.5 s.
+func (s *story) client(name, server string, ok bool, from, to float64) *story {
+	for t := range steps(from, to, 0.5) {
+		p := record.Probe{Entrance: "balancer", Client: name, Server: server, Reused: true, Kind: record.ProbeQuorumRead, Start: sec(t), End: sec(t + 0.05), OK: ok}
+		if !ok {
+			p.Error = "http2: client connection lost"
+		}
+		s.now = p.End
+		add(s, &s.run.ClientProbes, p)
+	}
+	return s
+}
+
+func TestClientsRecover(t *testing.T) {
+	// The API server of node-2 is silent from 10 s to 30 s. One client is connected to it.
+	others := func() *story {
+		return newStory().fault("hole", "black-hole", "node-2", "kube-apiserver", 10, 30).
+			client("client-go-1", "node-1", true, 1, 40).client("client-go-3", "node-3", true, 1, 40)
+	}
+	lost := func(until float64) *story {
+		return others().client("client-go-2", "node-2", true, 1, 10).client("client-go-2", "node-2", false, 10, until).client("client-go-2", "node-3", true, until, 40)
+	}
+	check := record.Check{Requirement: "HA-CL-015", Judge: "clients-recover", Fault: "hole", Bound: "15s"}
+	rule(t, check, []ruling{
+		{name: "as it should be", want: Pass, says: "1 of 3 clients with a kept HTTP/2 connection through balancer were connected to node-2", story: func() *story { return lost(13) }},
+		{name: "no error at all", want: Pass, took: "0s", story: func() *story { return lost(10) }},
+		{name: "too late", want: Fail, says: "client-go-2, connected to node-2, saw them for", story: func() *story { return lost(28) }},
+		{name: "never, and longer than the bound", want: Fail, says: "no longer than", story: func() *story { return lost(30) }},
+		{name: "not before it was healed", want: Inconclusive, says: "still failed when the fault was healed", story: func() *story {
+			return others().client("client-go-2", "node-2", true, 1, 10).client("client-go-2", "node-2", true, 10.2, 20).client("client-go-2", "node-2", false, 24, 30).change(func(r *record.Run) {
+				r.Meta.Checks = []record.Check{{Requirement: check.Requirement, Judge: check.Judge, Fault: "hole", Bound: "25s", Level: "MUST"}}
+			})
+		}},
+		// The hole that the harness itself must not have: every client was somewhere else.
+		{name: "nobody there", want: Inconclusive, says: "no client with a kept HTTP/2 connection was known to be connected to node-2", story: others},
+		{name: "it had moved away before", want: Inconclusive, says: "was known to be connected to node-2", story: func() *story {
+			return others().client("client-go-2", "node-2", true, 1, 8).client("client-go-2", "node-1", true, 8, 40)
+		}},
+		{name: "servers that do not say who they are", want: Inconclusive, says: "was known", story: func() *story {
+			return lost(13).change(func(r *record.Run) {
+				for i := range r.ClientProbes {
+					r.ClientProbes[i].V.Server = ""
+				}
+			})
+		}},
+		{name: "a client of another server", want: Fail, says: "client-go-9, connected to node-1", story: func() *story {
+			return lost(13).client("client-go-9", "node-1", true, 1, 10).client("client-go-9", "node-1", false, 10, 28).client("client-go-9", "node-1", true, 28, 40)
+		}},
+		{name: "failed before", want: Inconclusive, says: "before the fault already", story: func() *story {
+			return lost(13).client("client-go-4", "node-1", false, 8, 9)
+		}},
+		{name: "nothing was asked", want: Inconclusive, says: "so errors may have gone unseen", story: func() *story {
+			return others().client("client-go-2", "node-2", true, 1, 10).client("client-go-2", "node-3", true, 22, 40)
+		}},
+		{name: "a starved harness", want: Inconclusive, says: "starved", story: func() *story {
+			return lost(28).change(func(r *record.Run) {
+				for i := 12; i < 28; i++ {
+					r.Harness[i].V.Late = 2 * time.Second
+				}
+			})
+		}},
+		{name: "no balancer", want: NotApplicable, story: func() *story {
+			return lost(13).change(func(r *record.Run) { r.Meta.Entrances = r.Meta.Entrances[1:] })
+		}},
+	})
+}

@@ -1,0 +1,99 @@
+package observe
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// clientPaces are how often clients with client-go's transport probe, in ProbeIntervals.
+// With one client for each of three API servers they make 0.9 probes an interval in all.
+var clientPaces = map[record.ProbeKind]float64{record.ProbeQuorumRead: 5, record.ProbeWrite: 10}
+
+// clients probe the ways in that lead to several API servers as users of client-go do: each
+// client keeps one HTTP/2 connection, with client-go's health check of it. There is one
+// for each API server, and at the start they are spread over all of them, as far as the way
+// in allows, so that whichever fails has one. Afterwards they stay where they are.
+func (o *Observers) clients(ctx context.Context) ([]func(context.Context), error) {
+	setup, cancel := context.WithTimeout(ctx, setupLimit)
+	defer cancel()
+	var loops []func(context.Context)
+	for _, e := range o.cfg.Cluster.Entrances() {
+		if e.Node != "" {
+			continue
+		}
+		taken := map[string]bool{}
+		for n := range o.cfg.Cluster.Nodes() {
+			api, err := o.elsewhere(setup, e, taken)
+			if err != nil {
+				return nil, err
+			}
+			for kind, pace := range clientPaces {
+				p := &prober{o: o, api: api, entrance: e.Name, client: "client-go-" + strconv.Itoa(n+1), reused: true, kind: kind, object: keptObject(e),
+					interval: time.Duration(pace * float64(o.cfg.ProbeInterval)), timeout: o.cfg.ReadTimeout}
+				if kind == record.ProbeWrite {
+					p.timeout = o.cfg.WriteTimeout
+				}
+				offset := p.interval * time.Duration(n) / time.Duration(len(o.cfg.Cluster.Nodes()))
+				loops = append(loops, func(ctx context.Context) {
+					if client.Pause(ctx, offset) {
+						p.run(ctx)
+					}
+				})
+			}
+		}
+	}
+	return loops, nil
+}
+
+// elsewhere returns a client whose connection is to an API server that is not taken yet, as
+// far as that can be had.
+func (o *Observers) elsewhere(ctx context.Context, e framework.Entrance, taken map[string]bool) (*client.API, error) {
+	for range 2 * len(o.cfg.Cluster.Nodes()) {
+		api, err := client.NewAPI(e.Config, client.Options{ClientGo: true})
+		if err != nil {
+			return nil, err
+		}
+		node := o.nodeOf(o.serverOf(ctx, api, e))
+		if node != "" && !taken[node] {
+			taken[node] = true
+			o.closers = append(o.closers, api.Close)
+			return api, nil
+		}
+		api.Close()
+	}
+	return o.api(e, client.Options{ClientGo: true})
+}
+
+// serverOf makes a request and returns which server had it.
+func (o *Observers) serverOf(ctx context.Context, api *client.API, e framework.Entrance) []string {
+	ctx, cancel := context.WithTimeout(ctx, o.cfg.ReadTimeout)
+	defer cancel()
+	return api.Do(ctx, client.Request{Method: http.MethodGet, Path: configMaps + "/" + keptObject(e)}).Server
+}
+
+// nodeOf returns the node that these addresses of a certificate are of; empty for none, and
+// for those of several nodes.
+func (o *Observers) nodeOf(server []string) (name string) {
+	if len(server) == 0 {
+		return ""
+	}
+	for _, n := range o.cfg.Cluster.Nodes() {
+		if slices.Contains(server, n.Address().String()) {
+			if name != "" {
+				return ""
+			}
+			name = n.Name()
+		}
+	}
+	return name
+}
+
+// keptObject names the object of the probes on kept connections.
+func keptObject(e framework.Entrance) string { return "kept-" + e.Name }
