@@ -71,6 +71,7 @@ func definitions() []definition {
 		clientsRecover(),
 		noFailedRequest(),
 		backendReturned(),
+		drainedByReadiness(),
 		sessionAffinity(),
 		throughput(),
 		endpointsFollow(),

@@ -65,6 +65,8 @@ func balancingPlants() []Plant {
 			Catches: []Catch{
 				{Requirement: "HA-CL-004", Says: "must see no failed request"},
 				{Judge: "no-failed-request", Says: "must see no failed request"},
+				{Requirement: "HA-CL-012", Says: "it still used"},
+				{Judge: "drained-by-readiness", Says: "it still used"},
 			}},
 		{Name: "never-taken-back", Violation: "a balancer that wants forty good checks of an API server that is back",
 			Cluster: unforgiving, Twin: drains, Scenario: "catalogue/apiserver-killed",
