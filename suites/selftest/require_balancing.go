@@ -81,7 +81,10 @@ func balancingPlants() []Plant {
 			Catches: []Catch{{Requirement: "HA-CL-006", Says: "must see errors for no longer than"}}},
 		{Name: "half-open", Violation: "a balancer without health checks, and a node that is cut off for longer than nodes may be silent, which client-go notices after 45 s",
 			Cluster: blindScaled, Twin: scaled, Scenario: "catalogue/node-lost",
-			Catches: []Catch{{Judge: "clients-recover", Says: "connection through balancer must see errors for no longer than"}}},
+			Catches: []Catch{
+				{Requirement: "HA-CL-015", Says: "connection through balancer must see errors for no longer than"},
+				{Judge: "clients-recover", Says: "connection through balancer must see errors for no longer than"},
+			}},
 		{Name: "balancer-does-not-stay-up", Violation: "a balancer that ends again and again once it was killed",
 			Cluster: drains, Twin: drains, Scenario: "catalogue/balancer-killed", From: 2, Do: loopBalancer,
 			Catches: []Catch{{Requirement: "HA-CL-007", Says: "must stay up once it is started again"}}},
