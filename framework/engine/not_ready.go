@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// notReady looks whether the nodes that a fault hit are not ready, as far as they are
+// notReady checks whether the nodes that a fault hit are not ready, as far as they are
 // Nodes of the API.
 func (r *run) notReady(ctx context.Context, id string) error {
 	i, err := r.injection(id)

@@ -84,7 +84,7 @@ func (r *run) settled() {
 	}
 }
 
-// lookListed looks whether the addresses of the API servers are listed as they should be
+// lookListed checks whether the addresses of the API servers are listed as they should be
 // while nothing is broken: only where they ever were, they can be so again.
 func (r *run) lookListed(ctx context.Context) {
 	if !r.listed && len(r.unhealed()) == 0 {
@@ -131,7 +131,7 @@ func (r *run) addresses(look func(context.Context, *client.API) error) func(cont
 	}
 }
 
-// renewed says why nobody is known to renew a component's lease: of a holder on a node of
+// renewed says why no instance is known to renew a component's lease: of a holder on a node of
 // the cluster a renewal must have been seen, since the given time, and not long ago.
 func (r *run) renewed(c framework.Component, since record.Nanos, retry time.Duration) error {
 	seen, now := r.observers.Renewal(string(c)), r.w.Now()

@@ -20,7 +20,7 @@ const (
 
 // Attempts reads the registers and creates others, 10 times each through every API server
 // (purpose "attempt", 2 s for an answer), whatever comes of it: the clients of the profiles
-// wait for so long for an answer that few of them try while nothing is answered. It takes
+// wait so long for an answer that few of them try while nothing answers. It takes
 // 4 s at most.
 func (t *Traffic) Attempts(ctx context.Context) error {
 	keys := t.registers.keys
