@@ -257,8 +257,8 @@ func TestClock(t *testing.T) {
 }
 
 func TestKindsAreComplete(t *testing.T) {
-	// Every list of Run is filled by some kind, and no kind is forgotten.
-	n := 0
+	// Every list of Run is filled by some kind, and no kind is forgotten. Probes fill two.
+	n := -1
 	for f := range reflect.TypeFor[Run]().Fields() {
 		if f.Type.Kind() == reflect.Slice {
 			n++
