@@ -1,26 +1,24 @@
-package suites_test
+package clusters
 
 import (
 	"path/filepath"
 	"testing"
-
-	"github.com/holdfast-ha/holdfast/clusters"
 )
 
 // TestVariants reads the healthy clusters of make e2e-variants, which are set up otherwise
 // than the default one.
 func TestVariants(t *testing.T) {
-	files, err := filepath.Glob("testdata/variants/*.yaml")
+	files, err := filepath.Glob("../suites/testdata/variants/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	for _, f := range files {
-		c, err := clusters.Load(f)
+		c, err := Load(f)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		s, err := clusters.Settings(c)
+		s, err := Settings(c)
 		if err != nil {
 			t.Errorf("%s: %v", f, err)
 		}
