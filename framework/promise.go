@@ -16,7 +16,7 @@ type Promiser interface {
 	// CheckPromise returns why the cluster would not promise it, whatever its data; nil
 	// where it would.
 	CheckPromise(u Undoing) error
-	// Withdraw withdraws a promise; it does nothing where there is none of that handle.
+	// Withdraw withdraws a promise; it does nothing if no promise has that handle.
 	Withdraw(ctx context.Context, handle string) error
 }
 

@@ -79,7 +79,7 @@ func (c *Client) Promise(ctx context.Context, handle string, u framework.Undoing
 		&request{Handle: handle, Name: c.node, Undoing: &u, Members: members, For: ttl}, nil)
 }
 
-// Withdraw withdraws a promise; it does nothing where there is none of that handle.
+// Withdraw withdraws a promise; it does nothing if no promise has that handle.
 func (c *Client) Withdraw(ctx context.Context, handle string) error {
 	return c.do(ctx, networkLimit, http.MethodPost, "withdraw", "withdrawing a promise", &request{Handle: handle}, nil)
 }

@@ -65,7 +65,7 @@ func addLinks(a, b links) links {
 	return all
 }
 
-// counters returns what an impairment has done to each link, in force or restored; nil
+// counters returns what an impairment has done to each link, active or restored; nil
 // where none of that name is known. What is sent to receivers of what it resets is
 // counted under no link's name.
 func (n *network) counters(handle string) (c links, err error) {

@@ -20,7 +20,7 @@
 //
 // A fault that is done through etcd or the API is on no node. What undoes it is left with
 // the agents of the control-plane nodes before it begins (Client.Promise). They carry it out
-// when its time is over and nobody has withdrawn it: through etcd, since API servers may be
+// when its time is over and the harness has not withdrawn it: through etcd, since API servers may be
 // what is broken, and each on its own node alone.
 //
 // A node that is paused (docker pause) has its agent paused with it, and one that is

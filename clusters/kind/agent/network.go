@@ -41,7 +41,7 @@ type impairedState struct {
 	Impairment framework.Impairment `json:"impairment"`
 	Began      time.Time            `json:"began"`
 	Until      time.Time            `json:"until"`
-	// Counted is what it did to each link before the kernel began to count anew.
+	// Counted is what it did to each link before the kernel started to count again.
 	Counted links `json:"countedByLink,omitempty"`
 }
 

@@ -23,7 +23,7 @@ import (
 
 // A fault that is done through etcd or the API has nothing on any node. What undoes it is
 // left with the agents of the control-plane nodes, before it begins: each carries it out
-// when the time is over and nobody has withdrawn it.
+// when the time is over and the harness has not withdrawn it.
 
 // promiseState is what is to be undone, unless it is withdrawn.
 type promiseState struct {

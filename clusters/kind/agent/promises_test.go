@@ -44,7 +44,7 @@ func undoing(t *testing.T, fault string, data any) framework.Undoing {
 }
 
 // What is promised is undone when its time is over, by an agent that was killed and
-// started again meanwhile as well, and by nobody else: who injected is gone.
+// started again meanwhile as well, and by no other process: the harness is gone.
 func TestPromisesAreKept(t *testing.T) {
 	n, client, urls := promisingNode(t, 1)
 	n.up()
@@ -106,7 +106,7 @@ func TestPromisesAreWithdrawn(t *testing.T) {
 	raise(t, client, id)
 	time.Sleep(time.Second)
 	if alarms(t, client) != 1 {
-		t.Error("an alarm is gone that nobody promised to take back any more")
+		t.Error("an alarm is gone whose promise was withdrawn")
 	}
 	if err := n.Promise(t.Context(), "b", u, nil, time.Second); err == nil {
 		t.Error("it promises without knowing a member of etcd")
