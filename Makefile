@@ -75,7 +75,7 @@ test-unit: ## The tests that start no cluster and need no fetch
 
 .PHONY: test-library
 test-library: fetch ## The example of a vendor's own suite, a module that uses holdfast as a library
-	cd docs/library && $(GO) test -timeout 20m $(TEST_ARGS) ./...
+	cd docs/library && $(GO) test -timeout 20m -p 1 $(TEST_ARGS) ./...
 
 .PHONY: selftest
 selftest: fetch ## Plant a violation of every guarantee and see it caught (an hour or more; ARGS)
