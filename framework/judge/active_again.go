@@ -14,6 +14,7 @@ func activeAgain() definition {
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
 			"component": "the elected component (default: the one that the fault hit)",
+			"kept":      "true: the fault hits neither the holder nor its lease, and the holder must keep it",
 		},
 	}, judgeActiveAgain}
 }
@@ -22,7 +23,12 @@ func activeAgain() definition {
 // instance, from the fault on, as far as they were looked at before another one hit.
 // A holder that is on no node is none.
 func judgeActiveAgain(m *matter) finding {
-	old, problem := m.holderBefore()
+	kept := m.param("kept", "") == "true"
+	find := m.holderBefore
+	if kept {
+		find = m.anyHolderBefore
+	}
+	old, problem := find()
 	if problem != nil {
 		return *problem
 	}
@@ -48,6 +54,10 @@ func judgeActiveAgain(m *matter) finding {
 			continue
 		}
 		looked = max(looked, s.At)
+		if kept && s.V.Holder != old.Holder && newer(s.V, old) {
+			return failed("The %s must cost no lease: %s on %s held that of %s, and at %s the holder was %q.",
+				m.fault.what(), old.Holder, holderNode(old), component, when(s.At), s.V.Holder).rests(from, s.At)
+		}
 		switch v := leaseVersion(s.V); {
 		case v > before && m.isNode(holderNode(s.V)):
 			if first.Holder == "" {

@@ -154,3 +154,39 @@ func TestStopsActing(t *testing.T) {
 		}},
 	})
 }
+
+func TestLeaseKept(t *testing.T) {
+	// hung is a webhook that hangs from 10 to 40 s, while node-2 renews the scheduler's lease
+	// as long as it may.
+	hung := func(renews func(t float64) bool, then func(*story)) func() *story {
+		return func() *story {
+			s := newStory().fault("hang", "webhook-hang", "node-1", "kube-apiserver", 10, 40)
+			last, at := 100, 0.0
+			for i := 0; i <= 58; i += 2 {
+				if t := float64(i); renews(t) {
+					last, at = 100+i, t
+				}
+				s.at(float64(i)).lease("kube-scheduler", "node-2_b", last, at)
+			}
+			if then != nil {
+				then(s)
+			}
+			return s.change(func(r *record.Run) { sortTimed(r.Leases) })
+		}
+	}
+	always := func(float64) bool { return true }
+	rule(t, record.Check{Requirement: "HA-LE-015", Judge: "active-again", Fault: "hang", Bound: "R", Params: map[string]string{"component": "kube-scheduler", "kept": "true"}}, []ruling{
+		{name: "renewed throughout", want: Pass, took: "2s", says: "went on", story: hung(always, nil)},
+		{name: "a renewal or two missing", want: Pass, took: "6s", story: hung(func(t float64) bool { return t <= 20 || t >= 26 }, nil)},
+		{name: "not renewed", want: Fail, says: "none renewed the lease", story: hung(func(t float64) bool { return t <= 10 }, nil)},
+		{name: "not renewed for too long", want: Fail, says: "none renewed the lease", story: hung(func(t float64) bool { return t <= 20 || t >= 36 }, nil)},
+		{name: "lost to another one", want: Fail, says: `must cost no lease: node-2_b on node-2 held that of kube-scheduler, and at 22.000s the holder was "node-3_c"`,
+			story: hung(func(t float64) bool { return t <= 20 }, func(s *story) { s.at(22).lease("kube-scheduler", "node-3_c", 150, 22) })},
+		{name: "given up for a moment", want: Fail, says: `the holder was ""`,
+			story: hung(always, func(s *story) { s.at(20.5).lease("kube-scheduler", "", 121, 20.5) })},
+		{name: "an old reading", want: Pass, story: hung(always, func(s *story) { s.at(12).lease("kube-scheduler", "node-1_a", 90, 0) })},
+		{name: "nobody looked", want: Inconclusive, says: "no state of the lease", story: hung(always, func(s *story) {
+			s.run.Leases = slices.DeleteFunc(s.run.Leases, func(l record.Timed[record.Lease]) bool { return l.At > sec(10) })
+		})},
+	})
+}

@@ -22,9 +22,7 @@ func nodesReady() definition {
 func judgeNodesReady(m *matter) finding {
 	from, healed := m.fault.effect(), m.fault.healEffect()
 	to := m.nextFault(healed)
-	// Where control-plane nodes are in the API as well, a fault may take those from the
-	// network.
-	nodes := slices.DeleteFunc(standingAt(m.run, from).Of(record.ObjectNode, ""), func(o record.Object) bool { return m.wasNode(o.Name) })
+	nodes := m.workersAt(from)
 	if len(nodes) == 0 {
 		return inconclusive("the record shows no worker node when the %s took effect", m.fault.what())
 	}
@@ -66,6 +64,12 @@ func judgeNodesReady(m *matter) finding {
 	}
 	return passed("All %d worker nodes stayed ready through the %s; the heartbeat of none was missing for longer than %s (limit %s).",
 		len(nodes), m.fault.what(), short(took), m.bound).took(took)
+}
+
+// workersAt returns the nodes of the API at a time, without the control plane's: a fault may
+// take those from the network.
+func (m *matter) workersAt(at record.Nanos) []record.Object {
+	return slices.DeleteFunc(standingAt(m.run, at).Of(record.ObjectNode, ""), func(o record.Object) bool { return m.wasNode(o.Name) })
 }
 
 // gapOf is a time in which no heartbeat of a node was seen.

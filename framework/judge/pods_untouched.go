@@ -13,11 +13,20 @@ func podsUntouched() definition {
 		Guarantee:  "Running pods of Deployments that nobody changes are not touched by the fault: none is deleted, restarted, moved, or turns not ready, and none is added.",
 		Source:     "Field experience: what runs does not depend on the control plane",
 		NeedsFault: true, NeedsBound: true, // for how long they must have been watched
+		Params: map[string]string{
+			"evictions": "true: only pods that are deleted or moved count, and the fault must have silenced every worker node for longer than the grace period, so that there was a reason to evict",
+		},
 	}, judgePodsUntouched}
 }
 
 func judgePodsUntouched(m *matter) finding {
 	from := m.fault.injected.Called
+	evictions := m.param("evictions", "") == "true"
+	if evictions {
+		if problem := m.heardOf(); problem != nil {
+			return *problem
+		}
+	}
 	to := m.nextFault(m.fault.healEffect())
 	before := standingAt(m.run, from)
 	pods := map[string]record.Object{}
@@ -42,6 +51,9 @@ func judgePodsUntouched(m *matter) finding {
 		if o.Kind != record.ObjectPod || !slices.Contains(parts, o.Part) {
 			continue
 		}
+		if evictions && !evicted(pods, o) {
+			continue
+		}
 		if how := touched(pods, o); how != "" {
 			return failed("Running pods must not be touched by the %s: pod %s on %s, of %s, which nobody changed, %s at %s.",
 				m.fault.what(), o.Name, o.Pod.Node, o.Part, how, when(at)).rests(from, at)
@@ -54,8 +66,37 @@ func judgePodsUntouched(m *matter) finding {
 	case watched < m.bound.Limit:
 		return inconclusive("the pods were watched for %s, and must be for %s", short(watched), m.bound)
 	}
+	if evictions {
+		return passed("None of the %d running pods of %s, which nobody changed, was deleted or moved in the %s from the %s on, though all worker nodes were silent for longer than their grace period of %s.",
+			len(pods), and(parts), short(watched), m.fault.what(), short(m.run.Meta.Settings["G"])).counted("%d pods", len(pods))
+	}
 	return passed("All %d running pods of %s, which nobody changed, stayed as they were, ready and on their nodes, for %s from the %s on.",
 		len(pods), and(parts), short(watched), m.fault.what()).counted("%d pods", len(pods))
+}
+
+// heardOf returns why the controller manager had no reason to take every worker node for
+// lost: the record shows a heartbeat of one within the grace period.
+func (m *matter) heardOf() *finding {
+	from, healed := m.fault.effect(), m.fault.healEffect()
+	nodes := m.workersAt(from)
+	for _, n := range nodes {
+		if g, _ := m.heartbeatGap(n.Name, from, healed, m.nextFault(healed)); since(g.from, g.to) <= m.run.Meta.Settings["G"] {
+			f := inconclusive("%s was silent for %s at most through the %s, which is within the grace period of %s",
+				n.Name, short(since(g.from, g.to)), m.fault.what(), short(m.run.Meta.Settings["G"]))
+			return &f
+		}
+	}
+	if len(nodes) == 0 {
+		f := inconclusive("the record shows no worker node when the %s took effect", m.fault.what())
+		return &f
+	}
+	return nil
+}
+
+// evicted reports whether a pod that was there before is deleted, gone or on another node.
+func evicted(before map[string]record.Object, o *record.Object) bool {
+	old, known := before[o.UID]
+	return known && (o.Gone || o.Pod.Deleting || o.Pod.Node != old.Pod.Node)
 }
 
 // touched says what happened to a pod, empty where nothing did.

@@ -61,6 +61,35 @@ func TestPodsUntouched(t *testing.T) {
 	})
 }
 
+func TestPodsEvicted(t *testing.T) {
+	// away is an application whose workers send no heartbeat from 9 to 36 s.
+	away := func(change func(*application)) func() *story {
+		return func() *story {
+			a := converging()
+			a.run.Objects = slices.DeleteFunc(a.run.Objects, func(o record.Timed[record.Object]) bool {
+				return o.V.Kind == record.ObjectHeartbeat && o.At > sec(10) && o.At < sec(36)
+			})
+			change(a)
+			a.run.Meta.Settings["G"] = 20 * time.Second
+			return a.sorted()
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-WL-004", Judge: "pods-untouched", Fault: "lost", Bound: "45s", Params: map[string]string{"evictions": "true"}}, []ruling{
+		{name: "as it should be", want: Pass, took: "2 pods", says: "None of the 2 running pods of catalog, which nobody changed, was deleted or moved", story: away(func(*application) {})},
+		{name: "not ready for a while", want: Pass, story: away(func(a *application) {
+			a.pod(41, "catalog", 1, func(o *record.Object) { o.Pod.Ready = false })
+			a.pod(43, "catalog", 1, nil)
+		})},
+		{name: "deleted", want: Fail, says: "pod catalog-0 on worker-1, of catalog, which nobody changed, was being deleted at 44.000s", story: away(func(a *application) { a.pod(44, "catalog", 0, deleting) })},
+		{name: "gone", want: Fail, says: "was gone at 50.000s", story: away(func(a *application) { a.pod(50, "catalog", 0, gone) })},
+		{name: "moved", want: Fail, says: "was moved there from worker-1", story: away(func(a *application) {
+			a.pod(45, "catalog", 0, func(o *record.Object) { o.Pod.Node = "worker-2" })
+		})},
+		{name: "a heartbeat got through", want: Inconclusive, says: "worker-2 was silent for 15s at most", story: away(func(a *application) { a.heartbeats("worker-2", 24, 25) })},
+		{name: "not watched for long enough", want: Inconclusive, says: "and must be for 45s", story: away(func(a *application) { a.cut(50) })},
+	})
+}
+
 func TestNodesReady(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-CL-008", Judge: "nodes-ready", Fault: "lost", Bound: "10s"}, []ruling{
 		{name: "as it should be", want: Pass, took: "2s", says: "All 2 worker nodes stayed ready", story: func() *story { return petstore().sorted() }},

@@ -1,9 +1,16 @@
 package selftest
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
 // The kinds of clusters whose nodes change. Those that follow on one find other names
@@ -17,6 +24,8 @@ const (
 	unlearnt = "unlearnt"
 	// registered has control-plane nodes that are Nodes of the API, and small times.
 	registered = "registered"
+	// hooked is the same, for a webhook that stays.
+	hooked = "hooked"
 )
 
 func nodeKinds() map[string]kind {
@@ -25,6 +34,7 @@ func nodeKinds() map[string]kind {
 	}
 	return map[string]kind{
 		registered: {scaledTime(nil), true},
+		hooked:     {scaledTime(nil), false},
 		growing:    {with(nil), false},
 		numbered:   reconciler(map[string]string{"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}),
 		unlearnt:   reconciler(map[string]string{"endpoint-reconciler-type": "none"}),
@@ -66,5 +76,45 @@ func nodePlants() []Plant {
 				{Requirement: "HA-WL-005", Says: "was still ready after"},
 				{Judge: "node-not-ready", Says: "must turn NotReady within"},
 			}},
+		{Name: "emptied-on-return", Violation: "a remediation that empties worker nodes once the API servers are back, since they sent no heartbeats",
+			Cluster: registered, Twin: registered, Scenario: "catalogue/apiservers-away", From: 6, Do: emptyWorkers,
+			Catches: []Catch{{Requirement: "HA-WL-004", Says: "which nobody changed, was being deleted"}}},
+		{Name: "webhook-on-leases", Violation: "a hanging webhook that names leases, too",
+			Cluster: hooked, Twin: registered, Scenario: "catalogue/webhook-hangs", From: 2, Do: hookLeases,
+			Catches: []Catch{{Requirement: "HA-LE-015", Says: "none renewed the lease"}},
+			May:     []string{"restarts", "steady-state"}},
 	}
+}
+
+// ask sends a request to a cluster.
+func ask(ctx context.Context, c framework.Cluster, r client.Request) error {
+	api, err := client.NewAPI(c.Entrances()[0].Config, client.Options{})
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	if a := api.Do(ctx, r); a.Outcome() != record.OK {
+		return fmt.Errorf("%s %s: %s", r.Method, r.Path, a.Problem())
+	}
+	return nil
+}
+
+// emptyWorkers gives the worker nodes a taint that no pod tolerates.
+func emptyWorkers(ctx context.Context, c framework.Cluster) (err error) {
+	for _, node := range []string{"worker-1", "worker-2"} {
+		err = errors.Join(err, ask(ctx, c, client.Request{Method: http.MethodPatch, Path: "/api/v1/nodes/" + node,
+			Type: "application/strategic-merge-patch+json",
+			Body: []byte(`{"spec": {"taints": [{"key": "selftest.holdfast.dev/remediated", "effect": "NoExecute"}]}}`)}))
+	}
+	return err
+}
+
+// hookLeases registers a webhook that leads nowhere, and without which no lease can be
+// renewed.
+func hookLeases(ctx context.Context, c framework.Cluster) error {
+	return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", Body: []byte(`{
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "selftest-leases"},
+		"webhooks": [{"name": "leases.selftest.holdfast.dev", "clientConfig": {"url": "https://10.77.0.250/"}, "timeoutSeconds": 2,
+			"failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+			"rules": [{"operations": ["UPDATE"], "apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"], "resources": ["leases"]}]}]}`)})
 }
