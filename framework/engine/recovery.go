@@ -45,7 +45,7 @@ func (r *recovery) add(s framework.Settings, i *inForce, called, effect time.Tim
 		r.from = from
 	}
 	r.checked = false
-	r.limit = max(r.limit, recoveryLimit(s, i, from))
+	r.limit = max(r.limit, recoveryLimit(s, i, from, !effect.IsZero()))
 }
 
 func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeout + s.Margin }
@@ -53,26 +53,29 @@ func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeo
 // recoveryLimit is the recovery limit of the catalogue: 2E + M, and in addition
 // for a network fault the time that it lasted, since TCP's retransmission backs
 // off for about that long, and what etcd takes to give up a request, 60 s at most
-// in all; for any other fault the start time of a component.
+// in all; for any other fault the start time of a component, unless its healing is proven
+// by a component that serves: then the time counts from there.
 //
 // An API server comes back to a member of etcd that was away with the back-off of
 // gRPC, whose waits grow from 1 s by 1.6 each, give or take a fifth
 // (https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md): the one that
-// has begun is nine tenths of the time away and 1.2 s at most. It comes on top of the start
-// time, within the same 60 s.
-func recoveryLimit(s framework.Settings, i *inForce, healed time.Time) time.Duration {
+// has begun is nine tenths of the time away and 1.2 s at most. It comes on top, within the
+// same 60 s.
+func recoveryLimit(s framework.Settings, i *inForce, healed time.Time, proven bool) time.Duration {
 	var lasted time.Duration
 	if began := i.inj.Proof().Called; !began.IsZero() {
 		lasted = healed.Sub(began)
 	}
-	limit := baseRecovery(s)
-	switch {
-	case isNetwork(i.fault):
+	limit, component := baseRecovery(s), i.inj.Target().Component
+	if isNetwork(i.fault) {
 		limit += lasted + etcdRequest + 2*s.ElectionTimeout
-	case i.inj.Target().Component == framework.Etcd:
-		limit += componentStart + lasted*9/10 + 1200*time.Millisecond
-	default:
-		limit += componentStart
+	} else {
+		if component == framework.Etcd {
+			limit += lasted*9/10 + 1200*time.Millisecond
+		}
+		if serves := component == framework.Etcd || component == framework.APIServer; !proven || !serves {
+			limit += componentStart
+		}
 	}
 	return min(longestRecovery, limit.Round(time.Millisecond))
 }

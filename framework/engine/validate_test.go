@@ -119,17 +119,22 @@ func TestRecoveryLimit(t *testing.T) {
 		fault  fault.Fault
 		on     framework.Component
 		lasted time.Duration
+		proven bool
 		want   time.Duration
 	}{
-		{fault.Kill, framework.APIServer, time.Hour, 14 * time.Second},
-		{fault.Kill, framework.Etcd, 10 * time.Second, 24200 * time.Millisecond},
-		{fault.Kill, framework.Etcd, time.Hour, time.Minute},
-		{fault.IsolateEtcd, "", 10 * time.Second, 21 * time.Second},
-		{fault.Isolate, "", 3 * time.Second, 14 * time.Second},
-		{fault.Isolate, "", time.Hour, time.Minute},
+		{fault.Kill, framework.APIServer, time.Hour, true, 4 * time.Second},
+		{fault.Kill, framework.APIServer, time.Hour, false, 14 * time.Second},
+		{fault.Kill, framework.ControllerManager, time.Hour, true, 14 * time.Second},
+		{fault.PowerOff, "", time.Hour, true, 14 * time.Second},
+		{fault.Kill, framework.Etcd, 10 * time.Second, true, 14200 * time.Millisecond},
+		{fault.Kill, framework.Etcd, 10 * time.Second, false, 24200 * time.Millisecond},
+		{fault.Kill, framework.Etcd, time.Hour, true, time.Minute},
+		{fault.IsolateEtcd, "", 10 * time.Second, true, 21 * time.Second},
+		{fault.Isolate, "", 3 * time.Second, true, 14 * time.Second},
+		{fault.Isolate, "", time.Hour, true, time.Minute},
 	} {
 		i := &inForce{fault: test.fault, inj: injectionAt{called: now.Add(-test.lasted), target: fault.Target{Component: test.on}}}
-		if got := recoveryLimit(s, i, now); got != test.want {
+		if got := recoveryLimit(s, i, now, test.proven); got != test.want {
 			t.Errorf("%s for %s: %s, want %s", test.fault.Name(), test.lasted, got, test.want)
 		}
 	}

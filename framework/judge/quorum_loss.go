@@ -7,33 +7,21 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-const defaultStart = 10 * time.Second
-
 func quorumLoss() definition {
 	return definition{Doc{
 		Name:       "quorum-loss",
-		Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; once one is back, so is service within the bound plus a component's start time, and nothing is lost.",
+		Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; within the bound of a member that makes one again and answers, so is service, and nothing is lost.",
 		Source:     "Automated HA master deployment; control plane resilience overview",
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
 			"faults": "IDs of all injections that together take the quorum, separated by commas (default: the check's fault)",
-			"start":  "time that a component may take to start, added to the bound (default 10s)",
 		},
 	}, judgeQuorumLoss}
 }
 
+// judgeQuorumLoss counts from the proof that a member is back, which is its answer: what it
+// took to start is over by then.
 func judgeQuorumLoss(m *matter) finding {
-	start, err := time.ParseDuration(m.param("start", defaultStart.String()))
-	if err != nil || start < 0 {
-		return inconclusive("the check cannot be judged: parameter start = %q is no duration such as 10s", m.check.Params["start"])
-	}
-	bound := m.bound.plus("start", start)
-	f := m.quorumLost(bound)
-	f.bound = &bound
-	return f
-}
-
-func (m *matter) quorumLost(bound Bound) finding {
 	from, to, back := m.fault.effect(), m.fault.healed.Called, m.fault.healEffect()
 	nodes := []string{m.fault.node()}
 	for _, id := range splitList(m.check.Params["faults"]) {
@@ -62,7 +50,7 @@ func (m *matter) quorumLost(bound Bound) finding {
 	if problem != nil {
 		return *problem
 	}
-	return m.quorumBack(bound, from, to, back, nodes, counts)
+	return m.quorumBack(from, to, back, nodes, counts)
 }
 
 // enoughFinal is how many reads it takes to say that nothing was lost with the quorum.
@@ -70,7 +58,8 @@ const enoughFinal = 5
 
 // quorumBack judges the time after the first healing, which was called at
 // called and took effect at back; the quorum was lost at lost.
-func (m *matter) quorumBack(bound Bound, lost, called, back record.Nanos, nodes []string, counts string) finding {
+func (m *matter) quorumBack(lost, called, back record.Nanos, nodes []string, counts string) finding {
+	bound := *m.bound
 	var first *attempt
 	vain := back // until when writes were tried in vain
 	for _, e := range m.run.Meta.Entrances {
