@@ -19,14 +19,14 @@ func podsBound() definition {
 
 // A podLife is what is known of a pod that stands alone.
 type podLife struct {
-	name           string
-	created        record.Nanos // acknowledged
-	bound          record.Nanos // seen with a node; 0 for never
-	node           string
-	seen           bool
-	gone           record.Nanos
-	bindings       []string // what the audit log has of them
-	moved, movedAt string   // to which other node, and when
+	name            string
+	called, created record.Nanos // its creation, acknowledged
+	bound           record.Nanos // seen with a node; 0 for never
+	node            string
+	seen            bool
+	gone            record.Nanos
+	bindings        []string // what the audit log has of them
+	moved, movedAt  string   // to which other node, and when
 }
 
 func judgePodsBound(m *matter) finding {
@@ -110,7 +110,7 @@ func podLives(run *record.Run) []*podLife {
 		op := &run.Ops[i].V
 		// Those of other traffic have other names; no scheduler takes them.
 		if name, ok := strings.CutPrefix(op.Key, "pods/"); ok && strings.HasPrefix(name, "pod-") && op.Type == record.OpCreate && op.Outcome == record.OK && byName[name] == nil {
-			byName[name] = &podLife{name: name, created: op.Return}
+			byName[name] = &podLife{name: name, called: op.Call, created: op.Return}
 			all = append(all, byName[name])
 		}
 	}

@@ -47,12 +47,14 @@ func (o *Observers) backends(context.Context) ([]func(context.Context), error) {
 				return
 			}
 			silent = false
+			said := map[string]record.Backend{} // those left out are told again
 			for _, b := range states {
 				if old, known := last[b.Name]; !known || backendChanged(old, b) {
 					_ = o.w.Append(record.KindBackend, b)
 				}
-				last[b.Name] = b
+				said[b.Name] = b
 			}
+			last = said
 		})
 	}}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -97,6 +98,12 @@ func balancingPlants() []Plant {
 		{Name: "address-stays", Violation: "nodes that hold on to the address of the cluster without looking whether their API server lives",
 			Cluster: fixed, Twin: moving, Scenario: "catalogue/balanced-by-vip",
 			Catches: []Catch{{Requirement: "HA-CL-010", Says: "must see errors for no longer than"}}},
+		{Name: "deaf-nodes", Violation: "nodes that promote an address and do not receive what the others say of it, once its node is cut off",
+			Cluster: moving, Twin: moving, Scenario: "catalogue/balanced-by-vip", From: 6, Do: deafen,
+			Catches: []Catch{
+				{Requirement: "HA-CL-016", Says: "must be on one node only"},
+				{Judge: "one-address", Says: "must be on one node only"},
+			}},
 	}
 }
 
@@ -108,4 +115,22 @@ func loopBalancer(ctx context.Context, c framework.Cluster) error {
 		return errors.New("the balancer cannot be made to end again and again")
 	}
 	return crashLoop(ctx, l, framework.LoadBalancer, 11*time.Second)
+}
+
+// deafen drops what the nodes say of an address that moves, for as long as the cut lasts.
+func deafen(ctx context.Context, c framework.Cluster) error {
+	n, ok := c.(framework.NetworkFaulter)
+	if !ok {
+		return errors.New("the network cannot be impaired")
+	}
+	var links []framework.Link
+	for _, from := range c.Nodes() {
+		for _, to := range c.Nodes() {
+			if from != to {
+				links = append(links, framework.Link{From: from.Name(), To: to.Name(), Ports: []uint16{vip.Port}})
+			}
+		}
+	}
+	_, err := n.Impair(ctx, links, framework.Impairment{Cut: true}, 12*time.Second)
+	return err
 }

@@ -76,6 +76,13 @@ func nodePlants() []Plant {
 				{Requirement: "HA-WL-005", Says: "was still ready after"},
 				{Judge: "node-not-ready", Says: "must turn NotReady within"},
 			}},
+		{Name: "idle-holder", Violation: "the controller manager that takes over renews its lease, and can write no ReplicaSet",
+			Cluster: registered, Twin: registered, Scenario: "catalogue/node-lost", From: 1,
+			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: "/registry/replicasets/"})},
+			Catches: []Catch{
+				{Requirement: "HA-LE-014", Says: "and did nothing about"},
+				{Judge: "holder-works", Says: "and did nothing about"},
+			}},
 		{Name: "emptied-on-return", Violation: "a remediation that empties worker nodes once the API servers are back, since they sent no heartbeats",
 			Cluster: registered, Twin: registered, Scenario: "catalogue/apiservers-away", From: 6, Do: emptyWorkers,
 			Catches: []Catch{{Requirement: "HA-WL-004", Says: "which nobody changed, was being deleted"}}},

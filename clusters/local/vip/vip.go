@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 )
 
-// port is where nodes hear each other, with UDP.
-const port = 8405
+// Port is where nodes receive what the others say of the address, with UDP.
+const Port = 8405
 
 // Config describes one node's part. Its JSON form is the file that Main reads.
 type Config struct {
@@ -116,7 +116,7 @@ func run(ctx context.Context, c Config, p place) error {
 	if err := p.drop(); err != nil {
 		return err
 	}
-	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.Nodes[rank].Address, port)))
+	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.Nodes[rank].Address, Port)))
 	if err != nil {
 		return fmt.Errorf("listening for the other nodes: %w", err)
 	}
@@ -196,7 +196,7 @@ func (k *keeper) tell(holds bool) {
 	}
 	for _, n := range k.config.Nodes {
 		if n.Name != k.config.Name {
-			_, _ = k.socket.WriteToUDPAddrPort(b, netip.AddrPortFrom(n.Address, port))
+			_, _ = k.socket.WriteToUDPAddrPort(b, netip.AddrPortFrom(n.Address, Port))
 		}
 	}
 }

@@ -1,0 +1,80 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func TestHolderWorks(t *testing.T) {
+	// taken has node-3 take the controller manager over at 30 s. The store is scaled at 35 and
+	// 52 s, which each case has somebody act on.
+	taken := func(change func(*application)) func() *story {
+		return func() *story {
+			a := petstore()
+			a.scaled(12, record.OpPatch, "store", 3, 2, 19)
+			a.scaled(35, record.OpPatch, "store", 2, 4, 1)
+			a.change(52, record.OpPatch, "store", 1)
+			change(a)
+			sortTimed(a.run.Ops)
+			return a.sorted()
+		}
+	}
+	acts := func(a *application, node string, t float64, name string) {
+		a.action(node, t).lastAction(func(x *record.Timed[record.Action]) {
+			x.V.Component, x.V.Verb, x.V.Resource, x.V.Subresource, x.V.Name = "kube-controller-manager", "update", "apps/replicasets", "", name
+		})
+	}
+	rule(t, record.Check{Requirement: "HA-LE-014", Judge: "holder-works", Bound: "12s"}, []ruling{
+		{name: "as it should be", want: Pass, took: "1s", says: "The instances of kube-controller-manager that took its lease over (1) did what was asked of them (1 times)",
+			story: taken(func(a *application) { acts(a, "node-3", 36, "store-5d4") })},
+		{name: "twice", want: Pass, took: "4s", story: taken(func(a *application) { acts(a, "node-3", 36, "store-5d4"); acts(a, "node-3", 56, "store-5d4") })},
+		{name: "it does nothing", want: Fail, took: "", says: "node-3 had taken it over at 30.000s, and did nothing about store, which was asked for at 34.990s",
+			story: taken(func(*application) {})},
+		{name: "something else", want: Fail, says: "did nothing about store", story: taken(func(a *application) { acts(a, "node-3", 36, "storefront-5d4"); a.action("node-3", 36) })},
+		{name: "too late", want: Fail, says: "did nothing about store", story: taken(func(a *application) { acts(a, "node-3", 48, "store-5d4") })},
+		{name: "before it was asked", want: Fail, says: "did nothing about store", story: taken(func(a *application) { acts(a, "node-3", 34, "store-5d4") })},
+		{name: "another one does it", want: Fail, says: "it was kube-controller-manager on node-1 that acted on store", story: taken(func(a *application) { acts(a, "node-1", 36, "store-5d4") })},
+		{name: "another one does it too", want: Pass, story: taken(func(a *application) { acts(a, "node-1", 36, "store-5d4"); acts(a, "node-3", 37, "store-5d4") })},
+		{name: "stamps of another clock", want: Inconclusive, says: "does not show who acted", story: taken(func(a *application) {
+			acts(a, "node-3", 36, "store-5d4")
+			a.lastAction(func(x *record.Timed[record.Action]) { x.V.Received, x.V.Completed = sec(46), sec(46.1) })
+		})},
+		{name: "no audit log of it", want: Inconclusive, says: "nor all that instances of kube-controller-manager did", story: taken(func(a *application) {
+			a.at(58).lease("kube-controller-manager", "node-3_b", 3, 58)
+		})},
+		{name: "another fault soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.fault("next", "kill", "node-3", "etcd", 40, 50) })},
+		{name: "a fault on the other component", want: Fail, story: taken(func(a *application) { a.fault("next", "kill", "node-3", "kube-scheduler", 40, 50) })},
+		{name: "taken over again", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.at(41).lease("kube-controller-manager", "node-1_c", 3, 41) })},
+		{name: "changed again soon", want: Inconclusive, says: "too little time", story: taken(func(a *application) { a.change(40, record.OpPatch, "store", 2) })},
+		{name: "as many as before", want: Inconclusive, says: "nothing was asked", story: func() *story {
+			a := petstore()
+			a.change(35, record.OpPatch, "store", 3)
+			return a.sorted()
+		}},
+		{name: "no takeover", want: Inconclusive, says: "no instance", story: func() *story { return newStory().at(2).lease("kube-controller-manager", "node-2_a", 1, 2) }},
+		{name: "elected by supervisors", want: NotApplicable, story: func() *story {
+			o := during(2, 2.1)
+			o.Purpose, o.Key = "lock", "locks/kube-controller-manager"
+			return newStory().op(o)
+		}},
+	})
+
+	pod := func(a *application, t float64) {
+		o := during(t-0.01, t)
+		o.Type, o.Entrance, o.Key = record.OpCreate, "balancer", "pods/pod-1"
+		a.op(o)
+	}
+	rule(t, record.Check{Requirement: "HA-LE-014", Judge: "holder-works", Bound: "12s", Params: map[string]string{"component": "kube-scheduler"}}, []ruling{
+		{name: "bound", want: Pass, took: "1s", story: func() *story {
+			a := &application{story: newStory().at(2).lease("kube-scheduler", "node-2_a", 1, 2).at(30).lease("kube-scheduler", "node-3_b", 2, 30)}
+			pod(a, 35)
+			return a.action("node-3", 36).lastAction(func(x *record.Timed[record.Action]) { x.V.Name = "pod-1" })
+		}},
+		{name: "not bound", want: Fail, says: "did nothing about pod-1", story: func() *story {
+			a := &application{story: newStory().at(2).lease("kube-scheduler", "node-2_a", 1, 2).at(30).lease("kube-scheduler", "node-3_b", 2, 30)}
+			pod(a, 35)
+			return a.action("node-3", 36)
+		}},
+	})
+}

@@ -1,0 +1,70 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// standby is what a node says that would take the address.
+func (s *story) standby(name string, since float64) *story {
+	return add(s, &s.run.Backends, record.Backend{Name: name, Standby: true, Since: sec(since)})
+}
+
+func TestOneAddress(t *testing.T) {
+	// cut has node-1, which has the address, be isolated from 10 to 30 s. Each case says who has
+	// it afterwards.
+	cut := func(then func(*story)) func() *story {
+		return func() *story {
+			s := newStory().fault("cut", "isolate", "node-1", "", 10, 30).at(1).backend("node-1", true, 0).standby("node-2", 0).standby("node-3", 0)
+			then(s)
+			return s.change(func(r *record.Run) { sortTimed(r.Backends) })
+		}
+	}
+	healthy := func(s *story) {
+		s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 14)
+	}
+	rule(t, record.Check{Requirement: "HA-CL-016", Judge: "one-address", Fault: "cut", Bound: "5s"}, []ruling{
+		{name: "as it should be", want: Pass, took: "4s", says: "The address was on node-2 4s after the isolation of node-1", story: cut(healthy)},
+		{name: "two others take it", want: Fail, took: "2 nodes", says: "node-2 and node-3, which clients could both reach, had it for 1.5s (15.000s to 16.500s)", story: cut(func(s *story) {
+			healthy(s)
+			s.at(15.2).backend("node-3", true, 15).at(17).standby("node-3", 16.5)
+		})},
+		{name: "one after another", want: Pass, story: cut(func(s *story) {
+			healthy(s)
+			s.at(20.2).standby("node-2", 20).at(21.2).backend("node-3", true, 21)
+		})},
+		{name: "kept while it was cut off", want: Pass, story: cut(func(s *story) { s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 29) })},
+		{name: "kept afterwards", want: Fail, says: "node-2 and node-1, which clients could both reach, had it for 2s (31.000s to 33.000s)", story: cut(func(s *story) {
+			s.at(14.2).backend("node-2", true, 14).at(31.5).backend("node-1", true, 0).at(33.2).standby("node-1", 33)
+		})},
+		{name: "given up between two looks", want: Fail, says: "had it for 400ms", story: cut(func(s *story) {
+			s.at(14.2).backend("node-2", true, 14).at(31.5).standby("node-1", 31.4)
+		})},
+		{name: "too late", want: Fail, took: "8s", says: "for 8s it was on none that clients could reach", story: cut(func(s *story) { s.at(18.2).backend("node-2", true, 18).at(32).standby("node-1", 14) })},
+		{name: "nobody takes it", want: Fail, says: "it was on none", story: cut(func(s *story) { s.at(32).standby("node-1", 14) })},
+		{name: "lost again when the node is back", want: Fail, says: "for 20s", story: cut(func(s *story) {
+			healthy(s)
+			s.at(40.2).standby("node-2", 40)
+		})},
+		{name: "handed back", want: Pass, story: cut(func(s *story) {
+			healthy(s)
+			s.at(40.2).standby("node-2", 40).at(40.4).backend("node-1", true, 40.1)
+		})},
+		{name: "not the node with the address", want: Inconclusive, says: "does not show that the isolation of node-1 hit", story: func() *story {
+			return newStory().fault("cut", "isolate", "node-1", "", 10, 30).at(1).backend("node-2", true, 0).standby("node-1", 0).at(32).standby("node-1", 0)
+		}},
+		{name: "not asked afterwards", want: Inconclusive, says: "before both nodes said", story: cut(func(s *story) { s.at(14.2).backend("node-2", true, 14) })},
+		{name: "another way of balancing", want: NotApplicable, says: "no node stands by", story: func() *story {
+			return newStory().fault("cut", "isolate", "node-1", "", 10, 30).at(1).backend("node-1", true, 0).backend("node-2", true, 0)
+		}},
+		{name: "without power", want: Pass, story: func() *story {
+			s := cut(func(s *story) { s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 31.5) })()
+			return s.change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Name = "power-off"
+				}
+			})
+		}},
+	})
+}
