@@ -12,33 +12,59 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// reconnect waits until no connection between control-plane nodes waits for TCP to send
-// again, for longestRecovery after the given time at most, and records how long that took.
+// reconnect follows the connections between control-plane nodes from a healing on, beside
+// the check of the steady state. The function that it returns waits until that is over and
+// none of them waits for TCP to send again, for longestRecovery after the given time at
+// most, and records how long that took.
+//
 // What comes next would meet what a network cut has left behind: etcd members give their
 // connections no time-out of their own (their dialer's is lost on
 // http.Transport.DialContext), so that two followers may not hear from each other for about
 // as long again as they were cut off, though both are well; where the next fault takes
 // their leader, they elect no other until then.
-func (r *run) reconnect(ctx context.Context, from time.Time) error {
+func (r *run) reconnect(ctx context.Context, from time.Time) (settled func() error) {
+	steady := make(chan struct{})
+	outcome := make(chan record.Steady, 1)
+	go func() { outcome <- r.followConnections(ctx, from, steady) }()
+	return func() error {
+		if left, _ := r.disconnected(ctx); len(left) > 0 {
+			r.say("waiting until TCP sends again: %s", listed(left))
+		}
+		close(steady)
+		s := <-outcome
+		if s.Phase == "" || ctx.Err() != nil {
+			return nil
+		}
+		if !s.OK {
+			r.say("%s after the healing TCP has still not sent again: %s", s.Took.Round(10*time.Millisecond), listed(s.Problems))
+		}
+		return r.w.Append(record.KindSteady, s)
+	}
+}
+
+// followConnections reports how long after a healing the last connection sent again; the
+// zero value if no node tells. It looks at least once after the rest is steady: what is
+// being healed may lose another one meanwhile.
+func (r *run) followConnections(ctx context.Context, from time.Time, steady <-chan struct{}) record.Steady {
 	s := record.Steady{Phase: record.SteadyPart, Part: record.PartConnections, Limit: longestRecovery}
-	left, told := r.disconnected(ctx)
-	if !told {
-		return nil
+	for last := false; ; {
+		select {
+		case <-steady:
+			last = true
+		default:
+		}
+		took := time.Since(from)
+		left, told := r.disconnected(ctx)
+		if !told && s.Took == 0 {
+			return record.Steady{}
+		}
+		if !s.OK || len(left) > 0 {
+			s.OK, s.Took, s.Problems = len(left) == 0, took, left
+		}
+		if last && (s.OK || took >= s.Limit) || !client.Pause(ctx, conditionPause) {
+			return s
+		}
 	}
-	if len(left) > 0 {
-		r.say("waiting until TCP sends again: %s", listed(left))
-	}
-	for len(left) > 0 && time.Since(from) < s.Limit && client.Pause(ctx, conditionPause) {
-		left, _ = r.disconnected(ctx)
-	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	s.OK, s.Took, s.Problems = len(left) == 0, time.Since(from), left
-	if !s.OK {
-		r.say("%s after the healing TCP has still not sent again: %s", s.Took.Round(10*time.Millisecond), listed(left))
-	}
-	return r.w.Append(record.KindSteady, s)
 }
 
 // disconnected returns the connections between control-plane nodes that wait, and whether

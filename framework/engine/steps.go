@@ -395,10 +395,11 @@ func (r *run) recover(ctx context.Context) error {
 		return err
 	}
 	r.settle(ctx, from, limit)
+	connected := r.reconnect(ctx, from)
 	late := time.Since(from)
 	s := observe.SteadyState(ctx, r.cluster, max(longestRecovery-late, limit-late, 10*time.Second))
 	if err := interrupted(ctx); err != nil {
-		return err
+		return errors.Join(err, connected())
 	}
 	s.Phase, s.Limit = "after", limit
 	s.Took += late
@@ -408,10 +409,7 @@ func (r *run) recover(ctx context.Context) error {
 	} else {
 		r.say("not steady after %s: %s", s.Took.Round(time.Millisecond), listed(s.Problems))
 	}
-	if err := r.w.Append(record.KindSteady, s); err != nil {
-		return err
-	}
-	if err := r.reconnect(ctx, from); err != nil {
+	if err := errors.Join(r.w.Append(record.KindSteady, s), connected()); err != nil {
 		return err
 	}
 	return interrupted(ctx)

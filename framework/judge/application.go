@@ -234,13 +234,7 @@ func lacksOf(run *record.Run) []*lack {
 // nextFault returns when the first fault is injected after a time, or the end of what
 // was seen of objects.
 func (m *matter) nextFault(after record.Nanos) record.Nanos {
-	next := lastSeen(m.run)
-	for _, inj := range m.faults {
-		if inj.injected != nil && inj.injected.Called > after {
-			next = min(next, inj.injected.Called)
-		}
-	}
-	return next
+	return min(lastSeen(m.run), m.nextInjection(after))
 }
 
 // lastEffect is when the check's fault took effect, or the last one that came on top

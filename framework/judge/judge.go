@@ -52,6 +52,7 @@ func definitions() []definition {
 		isolatedMember(),
 		staleSerializableRead(),
 		writeGap(),
+		peersReconnect(),
 		quorumLoss(),
 		endpointsMatch(),
 		endpointRemoved(),

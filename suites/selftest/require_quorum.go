@@ -97,7 +97,36 @@ func quorumPlants() []Plant {
 		{Name: "no-writes-with-slow-disk", Violation: "no write gets through while the leader's disk is slow",
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-disk-slow", From: 2, Until: 3, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-017", Says: "of the writes must succeed"}}},
+		{Name: "followers-stay-apart", Violation: "the followers stay cut off from each other for 20 s more when the split is healed",
+			Cluster: proxied, Scenario: "catalogue/etcd-leader-split-off", From: 7, Do: parted,
+			Catches: []Catch{{Requirement: "HA-QR-018", Says: "must be connected again within"},
+				{Judge: "peers-reconnect", Says: "must be connected again within"}}},
 	}
+}
+
+// partedTime with the split before it keeps TCP waiting for longer than the bound.
+const partedTime = 20 * time.Second
+
+// parted cuts the followers of the etcd leader off from each other.
+func parted(ctx context.Context, c framework.Cluster) error {
+	leader, err := fault.Resolve(ctx, c, "etcd/leader")
+	if err != nil {
+		return err
+	}
+	network, ok := c.(framework.NetworkFaulter)
+	if !ok {
+		return fmt.Errorf("the network of cluster %s cannot be impaired", c.Name())
+	}
+	var links []framework.Link
+	for _, from := range c.Nodes() {
+		for _, to := range c.Nodes() {
+			if from.Name() != leader.Node && to.Name() != leader.Node && from.Name() != to.Name() {
+				links = append(links, framework.Link{From: from.Name(), To: to.Name()})
+			}
+		}
+	}
+	_, err = network.Impair(ctx, links, framework.Impairment{Cut: true}, partedTime)
+	return err
 }
 
 // killLeader kills the etcd member that leads; its watcher starts it again.
