@@ -53,6 +53,7 @@ func definitions() []definition {
 		staleSerializableRead(),
 		writeGap(),
 		peersReconnect(),
+		requestsAnswered(),
 		quorumLoss(),
 		endpointsMatch(),
 		endpointRemoved(),
