@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
@@ -165,6 +166,17 @@ func (r *run) startFailover() error {
 	stop, err := workload.StartFailover(r.outer, r.cluster, r.w, seedOf(r.options.Seed, r.experiment.Name))
 	if err != nil {
 		return fmt.Errorf("starting the failover client: %w", err)
+	}
+	r.background = append(r.background, stop)
+	return nil
+}
+
+// startProbes starts probes that only some judges need, and that go on until the timeline
+// has ended.
+func (r *run) startProbes(start func(context.Context, observe.Config, *record.Writer) (stop func(), err error)) error {
+	stop, err := start(r.outer, observe.Config{Cluster: r.cluster}, r.w)
+	if err != nil {
+		return err
 	}
 	r.background = append(r.background, stop)
 	return nil

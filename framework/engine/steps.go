@@ -321,6 +321,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = r.withTraffic(func(t *workload.Traffic) error { return t.Attempts(ctx) })
 	case actionFailover:
 		err = r.startFailover()
+	case actionUserReads:
+		err = r.startProbes(observe.StartUser)
 	case actionOldWatch:
 		err = r.withTraffic(func(t *workload.Traffic) error { return t.OldWatch(ctx) })
 	case actionListWatch:
@@ -358,6 +360,7 @@ const (
 	actionMinorityProbe = "minority-probe"
 	actionAttempts      = "attempts"
 	actionFailover      = "failover"
+	actionUserReads     = "user-reads"
 	actionMovingReads   = "moving-reads"
 	actionOldWatch      = "old-watch"
 	actionListWatch     = "list-watch"
@@ -370,7 +373,7 @@ func actions() map[string]bool {
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
 		actionVersions: false, actionCertificates: false, actionTokens: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
-		actionAttempts: false, actionFailover: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
+		actionAttempts: false, actionFailover: false, actionUserReads: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionMovingReads: true,
 		actionOldWatch:    false, actionListWatch: true, actionSpreadWatch: false,
 	}

@@ -18,13 +18,8 @@ func backendReturned() definition {
 
 func judgeBackendReturned(m *matter) finding {
 	node := m.fault.node()
-	called, back, end := m.fault.healed.Called, m.fault.healEffect(), m.run.EndAt
-	end = min(end, nextChange(m.run, back))
-	for _, other := range m.faults {
-		if other.injected != nil && other.injected.Called > back {
-			end = min(end, other.injected.Called)
-		}
-	}
+	called, back := m.fault.healed.Called, m.fault.healEffect()
+	end := m.untilNext(back)
 	told := false
 	silent := endless        // since when the balancer does not tell
 	var unknown record.Nanos // the same when it told that the API server is used

@@ -51,7 +51,6 @@ func (m *matter) clientLives(entrance string, from, effect, heal record.Nanos) [
 	}
 	var lives []*clientLife
 	for _, c := range all {
-		byStart := func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) }
 		slices.SortStableFunc(c.before, byStart)
 		slices.SortStableFunc(c.after, byStart)
 		if n := len(c.before); n > 0 {
@@ -62,6 +61,8 @@ func (m *matter) clientLives(entrance string, from, effect, heal record.Nanos) [
 	slices.SortFunc(lives, func(a, b *clientLife) int { return strings.Compare(a.name, b.name) })
 	return lives
 }
+
+func byStart(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) }
 
 func judgeClientsRecover(m *matter) finding {
 	entrance := m.param("entrance", "balancer")

@@ -73,7 +73,7 @@ func definitions() []definition {
 		clientsRecover(),
 		noFailedRequest(),
 		backendReturned(),
-		drainedByReadiness(), oneAddress(),
+		drainedByReadiness(), returnsReady(), oneAddress(),
 		sessionAffinity(),
 		throughput(),
 		endpointsFollow(),

@@ -35,6 +35,7 @@ type prober struct {
 	api      *client.API
 	entrance string
 	client   string // see record.Probe
+	user     string // the same
 	reused   bool
 	kind     record.ProbeKind
 	object   string
@@ -178,7 +179,7 @@ func (p *prober) run(ctx context.Context) {
 }
 
 func (p *prober) probe(parent context.Context, n int) {
-	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Kind: p.kind, Client: p.client, Start: p.o.w.Now()}
+	pr := record.Probe{Entrance: p.entrance, Reused: p.reused, Kind: p.kind, Client: p.client, User: p.user, Start: p.o.w.Now()}
 	ctx, cancel := context.WithTimeout(parent, p.timeout)
 	defer cancel()
 	if p.kind == record.ProbeWatch {

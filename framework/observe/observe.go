@@ -100,6 +100,15 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error
 	return o, nil
 }
 
+// startAlone starts one observer besides the others; stop ends it.
+func startAlone(ctx context.Context, cfg Config, w *record.Writer, prepare func(*Observers, context.Context) ([]func(context.Context), error)) (stop func(), err error) {
+	o := &Observers{cfg: cfg.withDefaults(), w: w}
+	if err := o.start(ctx, []preparation{func(ctx context.Context) ([]func(context.Context), error) { return prepare(o, ctx) }}); err != nil {
+		return nil, err
+	}
+	return o.Stop, nil
+}
+
 func (o *Observers) start(ctx context.Context, all []preparation) error {
 	ctx, o.cancel = context.WithCancel(ctx)
 	var loops []func(context.Context)

@@ -39,6 +39,9 @@ type Probe struct {
 	// Client names the client that made the probe as users of client-go do: with its
 	// transport, which keeps one HTTP/2 connection. Empty for the probes of HTTP/1.1.
 	Client string `json:"client,omitempty"`
+	// User names the account that made the probe, whose rights come from a role; empty for
+	// the probes of an administrator, whose rights no API server has to look up.
+	User string `json:"user,omitempty"`
 	// RetryAfter is for how many seconds the API server that refused the request asked to
 	// wait before it is repeated; -1 where it did not ask for that, 0 where that is not
 	// known, as in records of before it was kept.

@@ -257,8 +257,8 @@ func TestClock(t *testing.T) {
 }
 
 func TestKindsAreComplete(t *testing.T) {
-	// Every list of Run is filled by some kind, and no kind is forgotten. Probes fill two.
-	n := -1
+	// Every list of Run is filled by some kind, and no kind is forgotten. Probes fill three.
+	n := -2
 	for f := range reflect.TypeFor[Run]().Fields() {
 		if f.Type.Kind() == reflect.Slice {
 			n++

@@ -19,22 +19,24 @@ type Run struct {
 	Probes []Timed[Probe] // of HTTP/1.1
 	// ClientProbes are the probes of clients as users of client-go have them.
 	ClientProbes []Timed[Probe]
-	Endpoints    []Timed[Endpoints]
-	Leases       []Timed[Lease]
-	Etcd         []Timed[EtcdStatus]
-	Processes    []Timed[ProcessState]
-	Faults       []Timed[Fault]
-	Steadies     []Timed[Steady]
-	Phases       []Timed[Phase]
-	Harness      []Timed[Harness]
-	Lists        []Timed[List]
-	Watches      []Timed[Watch]
-	Events       []Timed[Event]
-	Actions      []Timed[Action]
-	Backends     []Timed[Backend]
-	Nodes        []Timed[NodeChange]
-	Objects      []Timed[Object]
-	Sessions     []Timed[Session]
+	// UserProbes are those of an account whose rights come from a role.
+	UserProbes []Timed[Probe]
+	Endpoints  []Timed[Endpoints]
+	Leases     []Timed[Lease]
+	Etcd       []Timed[EtcdStatus]
+	Processes  []Timed[ProcessState]
+	Faults     []Timed[Fault]
+	Steadies   []Timed[Steady]
+	Phases     []Timed[Phase]
+	Harness    []Timed[Harness]
+	Lists      []Timed[List]
+	Watches    []Timed[Watch]
+	Events     []Timed[Event]
+	Actions    []Timed[Action]
+	Backends   []Timed[Backend]
+	Nodes      []Timed[NodeChange]
+	Objects    []Timed[Object]
+	Sessions   []Timed[Session]
 	// Complete tells whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
@@ -104,11 +106,14 @@ func (run *Run) add(e Entry) error {
 	case Op:
 		run.Ops = append(run.Ops, Timed[Op]{e.At, v})
 	case Probe:
-		if v.Client != "" {
-			run.ClientProbes = append(run.ClientProbes, Timed[Probe]{e.At, v})
-			return nil
+		list := &run.Probes
+		switch {
+		case v.User != "":
+			list = &run.UserProbes
+		case v.Client != "":
+			list = &run.ClientProbes
 		}
-		run.Probes = append(run.Probes, Timed[Probe]{e.At, v})
+		*list = append(*list, Timed[Probe]{e.At, v})
 	case Endpoints:
 		run.Endpoints = append(run.Endpoints, Timed[Endpoints]{e.At, v})
 	case Lease:

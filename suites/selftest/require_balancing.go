@@ -60,14 +60,19 @@ func balancingPlants() []Plant {
 	return []Plant{
 		{Name: "unseen-death", Violation: "a balancer without health checks, and an API server that is killed",
 			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-killed",
-			Catches: []Catch{{Requirement: "HA-CL-003", Says: "must see errors for no longer than"}}},
-		{Name: "no-drain", Violation: "a balancer that goes on to send clients to an API server that is being stopped",
+			Catches: []Catch{
+				{Requirement: "HA-CL-003", Says: "must see errors for no longer than"},
+				{Requirement: "HA-CL-013", Says: "must not be answered with 401, 403 or 404"},
+			}},
+		{Name: "no-drain", Violation: "a balancer that goes on to send clients to an API server that is being stopped, and to one that does not know the roles yet",
 			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-drained",
 			Catches: []Catch{
 				{Requirement: "HA-CL-004", Says: "must see no failed request"},
 				{Judge: "no-failed-request", Says: "must see no failed request"},
 				{Requirement: "HA-CL-012", Says: "it still used"},
 				{Judge: "drained-by-readiness", Says: "it still used"},
+				{Requirement: "HA-CL-013", Says: "must not be answered with 401, 403 or 404"},
+				{Judge: "returns-ready", Says: "must not be answered with 401, 403 or 404"},
 			}},
 		{Name: "never-taken-back", Violation: "a balancer that wants forty good checks of an API server that is back",
 			Cluster: unforgiving, Twin: drains, Scenario: "catalogue/apiserver-killed",

@@ -31,7 +31,7 @@ func endpointPlants() []Plant {
 				{Requirement: "HA-EP-005", Says: "of the isolation of etcd on node-2"},
 			}},
 		{Name: "lease-not-written", Violation: "an API server that is back cannot write the lease of its address",
-			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 6, May: []string{"steady-state"},
+			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 7, May: []string{"steady-state"},
 			Tamper:  []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: addressLeases})},
 			Catches: []Catch{{Requirement: "HA-EP-006", Says: "still not in"}}},
 		{Name: "lease-not-renewed", Violation: "an API server that lives and cannot renew the lease of its address",

@@ -16,7 +16,7 @@ func watchRequirementPlants() []Plant {
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.RepeatedLine, Prefix: configs, After: 5, Times: 3})},
 			Catches: []Catch{{Requirement: "HA-WCH-001", Says: "must not show a change twice"}, {Judge: "watch-unique"}}},
 		{Name: "resumed-late", Violation: "API servers that begin resumed watches with the next change while another one is down",
-			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 3, Until: 6,
+			Cluster: proxied, Scenario: "catalogue/apiserver-killed", From: 3, Until: 7,
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.LateStart, Prefix: configs})},
 			Catches: []Catch{{Requirement: "HA-WCH-002", Says: "left out"}, {Judge: "watch-resumable"}, {Judge: "watch-reliable"}},
 			// What was skipped is missing also before a bookmark, where one comes next.

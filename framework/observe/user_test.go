@@ -1,0 +1,49 @@
+package observe
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
+)
+
+// TestStartUser shows that the account reads with its own token and nothing else, on new
+// connections through the balancer, and that it waits until its role is known.
+func TestStartUser(t *testing.T) {
+	c := entered{apitest.New(t, 1)}
+	asked := 0
+	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/holdfast-user/token"):
+			fmt.Fprint(w, `{"status":{"token":"of-the-user"}}`)
+		case r.Header.Get("Authorization") != "Bearer of-the-user":
+			return false
+		case asked < 2:
+			asked++
+			apitest.Fail(w, http.StatusForbidden, "Forbidden", "no role")
+		default:
+			return false
+		}
+		return true
+	})
+	c.Set(configMaps+"/kept-balancer", `{"metadata":{"name":"kept-balancer"}}`)
+	w, read := recording(t)
+	stop, err := StartUser(t.Context(), Config{Cluster: c}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	stop()
+	run := read()
+	if len(run.UserProbes) < 3 || len(run.Probes) > 0 {
+		t.Fatalf("%d probes of the user, %d others", len(run.UserProbes), len(run.Probes))
+	}
+	for _, p := range run.UserProbes {
+		if v := p.V; v.User != "holdfast-user" || v.Entrance != "balancer" || v.Server != "node-1" || v.Reused || !v.OK {
+			t.Fatalf("%+v", v)
+		}
+	}
+}
