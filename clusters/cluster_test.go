@@ -99,6 +99,24 @@ func TestElections(t *testing.T) {
 	}
 }
 
+// TestGoawayChance shows that the least chance counts, and that none is 0.
+func TestGoawayChance(t *testing.T) {
+	chance := func(value string) ExtraArgs { return ExtraArgs{framework.APIServer: {"goaway-chance": value}} }
+	c := Default()
+	c.Spec.ExtraArgs = chance("0.02")
+	if s, err := Settings(c); err != nil || s.GoawayChance != 0.02 {
+		t.Errorf("of all API servers: %g, error %v", s.GoawayChance, err)
+	}
+	c.Spec.Nodes[1].ExtraArgs = chance("0.001")
+	if s, err := Settings(c); err != nil || s.GoawayChance != 0.001 {
+		t.Errorf("less on one node: %g, error %v", s.GoawayChance, err)
+	}
+	c.Spec.Nodes[1].ExtraArgs = chance("0.1")
+	if _, err := Settings(c); err == nil || !strings.Contains(err.Error(), "from 0 to 0.02") {
+		t.Errorf("more than the API server accepts: error %v", err)
+	}
+}
+
 func TestSettings(t *testing.T) {
 	args := func(component framework.Component, flag, value string) ExtraArgs {
 		return ExtraArgs{component: {flag: value}}

@@ -51,7 +51,14 @@ func Settings(c *Cluster) (framework.Settings, error) {
 		Margin:            Margin,
 	}
 	s.Elections = map[framework.Component]framework.Election{}
-	for _, node := range c.Nodes() {
+	for i, node := range c.Nodes() {
+		chance, err := goawayChance(node)
+		if err != nil {
+			return framework.Settings{}, err
+		}
+		if i == 0 || chance < s.GoawayChance {
+			s.GoawayChance = chance
+		}
 		s.RemoteEtcd = s.RemoteEtcd || strings.Contains(node.ExtraArgs[framework.APIServer]["etcd-servers"], ",")
 		for _, component := range electable {
 			lease, renew, retry, err := node.ElectionTimes(component)
@@ -84,6 +91,27 @@ func Settings(c *Cluster) (framework.Settings, error) {
 		}
 	}
 	return s, nil
+}
+
+// maxGoawayChance is the greatest one that the API server accepts: see
+// k8s.io/apiserver/pkg/server/options/server_run_options.go.
+const maxGoawayChance = 0.02
+
+// goawayChance returns the --goaway-chance of a node's API server, 0 if it has none.
+func goawayChance(node Node) (float64, error) {
+	const flag = "goaway-chance"
+	text, ok := node.ExtraArgs[framework.APIServer][flag]
+	if !ok {
+		return 0, nil
+	}
+	chance, err := strconv.ParseFloat(text, 64)
+	if err == nil && (chance < 0 || chance > maxGoawayChance) {
+		err = fmt.Errorf("want a number from 0 to %g", maxGoawayChance)
+	}
+	if err != nil {
+		return 0, &badArgument{node: node.Index, component: framework.APIServer, flag: flag, value: text, err: err}
+	}
+	return chance, nil
 }
 
 // badArgument is an extra argument that bounds depend on and that cannot be read.

@@ -105,6 +105,9 @@ type Settings struct {
 	// RemoteEtcd is set if an API server knows several etcd members, so that it asks those
 	// of other nodes as well.
 	RemoteEtcd bool `json:"remoteEtcd,omitempty"`
+	// GoawayChance is with which probability an API server asks the client of a request to
+	// close its HTTP/2 connection (--goaway-chance); the least one where they differ.
+	GoawayChance float64 `json:"goawayChance,omitempty"`
 	// Elections are the times of each elected component's own election, where they are
 	// known: L, R and P of a bound that is about one of them. The fields above have the
 	// longest of each.

@@ -323,6 +323,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = r.startFailover()
 	case actionUserReads:
 		err = r.startProbes(observe.StartUser)
+	case actionKeptReads:
+		err = r.startProbes(observe.StartKept)
 	case actionOldWatch:
 		err = r.withTraffic(func(t *workload.Traffic) error { return t.OldWatch(ctx) })
 	case actionListWatch:
@@ -361,6 +363,7 @@ const (
 	actionAttempts      = "attempts"
 	actionFailover      = "failover"
 	actionUserReads     = "user-reads"
+	actionKeptReads     = "kept-reads"
 	actionMovingReads   = "moving-reads"
 	actionOldWatch      = "old-watch"
 	actionListWatch     = "list-watch"
@@ -373,7 +376,7 @@ func actions() map[string]bool {
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
 		actionVersions: false, actionCertificates: false, actionTokens: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
-		actionAttempts: false, actionFailover: false, actionUserReads: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
+		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionMovingReads: true,
 		actionOldWatch:    false, actionListWatch: true, actionSpreadWatch: false,
 	}

@@ -73,7 +73,7 @@ func definitions() []definition {
 		clientsRecover(),
 		noFailedRequest(),
 		backendReturned(),
-		drainedByReadiness(), returnsReady(), oneAddress(),
+		drainedByReadiness(), returnsReady(), spreadsAgain(), oneAddress(),
 		sessionAffinity(),
 		throughput(),
 		endpointsFollow(),

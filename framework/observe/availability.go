@@ -189,6 +189,9 @@ func (p *prober) probe(parent context.Context, n int) {
 		a := p.api.Do(ctx, p.request(n))
 		pr.Status, pr.Error, pr.OK, pr.RetryAfter = a.Status, a.Problem(), a.Outcome() == record.OK, a.Refusal()
 		pr.Server = p.o.nodeOf(a.Server)
+		if p.client != "" {
+			pr.Reused = a.Reused // an API server or a balancer may have closed the kept one
+		}
 		if wait, asked := a.Repeat(); asked {
 			pr.End = p.o.w.Now()
 			pr.Again = p.again(parent, n, wait)

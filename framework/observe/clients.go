@@ -52,6 +52,43 @@ func (o *Observers) clients(ctx context.Context) ([]func(context.Context), error
 	return loops, nil
 }
 
+const (
+	// keptClients is how many clients StartKept has, and keptInterval how often each of
+	// them reads. With the --goaway-chance that Kubernetes allows at most, 2 %, an API server
+	// closes 2.4 of their connections a second.
+	keptClients  = 12
+	keptInterval = 100 * time.Millisecond
+)
+
+// StartKept starts clients with client-go's transport that read through each way in that
+// leads to several API servers, on the HTTP/2 connection that each of them keeps, as often
+// as it takes to see soon whether anything closes such connections. stop ends them.
+func StartKept(ctx context.Context, cfg Config, w *record.Writer) (stop func(), err error) {
+	return startAlone(ctx, cfg, w, (*Observers).kept)
+}
+
+func (o *Observers) kept(context.Context) (loops []func(context.Context), err error) {
+	for _, e := range o.cfg.Cluster.Entrances() {
+		if e.Node != "" {
+			continue
+		}
+		for n := range keptClients {
+			api, err := o.api(e, client.Options{ClientGo: true})
+			if err != nil {
+				return nil, err
+			}
+			p := &prober{o: o, api: api, entrance: e.Name, client: "kept-" + strconv.Itoa(n+1), reused: true, kind: record.ProbeRead, object: keptObject(e),
+				interval: keptInterval, timeout: o.cfg.ReadTimeout}
+			loops = append(loops, func(ctx context.Context) {
+				if client.Pause(ctx, keptInterval*time.Duration(n)/keptClients) {
+					p.run(ctx)
+				}
+			})
+		}
+	}
+	return loops, nil
+}
+
 // elsewhere returns a client whose connection is to an API server that is not taken yet, as
 // far as that can be had.
 func (o *Observers) elsewhere(ctx context.Context, e framework.Entrance, taken map[string]bool) (*client.API, error) {

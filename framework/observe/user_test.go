@@ -47,3 +47,28 @@ func TestStartUser(t *testing.T) {
 		}
 	}
 }
+
+// TestStartKept shows that these clients keep their connections, and that the record says
+// when one is made.
+func TestStartKept(t *testing.T) {
+	c := entered{apitest.New(t, 1)}
+	c.Set(configMaps+"/kept-balancer", `{"metadata":{"name":"kept-balancer"}}`)
+	w, read := recording(t)
+	stop, err := StartKept(t.Context(), Config{Cluster: c}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	stop()
+	asked := map[string]int{}
+	for _, p := range read().ClientProbes {
+		v := p.V
+		if v.Entrance != "balancer" || v.Server != "node-1" || !v.OK || v.Reused != (asked[v.Client] > 0) {
+			t.Fatalf("request %d: %+v", asked[v.Client]+1, v)
+		}
+		asked[v.Client]++
+	}
+	if len(asked) != keptClients {
+		t.Errorf("%d clients: %v", len(asked), asked)
+	}
+}

@@ -71,6 +71,9 @@ type Meta struct {
 	// RemoteEtcd is set if an API server asks etcd members of other nodes as well as the
 	// one beside it.
 	RemoteEtcd bool `json:"remote_etcd,omitempty"`
+	// GoawayChance is with which probability an API server asks the client of a request to
+	// close its HTTP/2 connection (--goaway-chance); the least one where they differ.
+	GoawayChance float64 `json:"goaway_chance,omitempty"`
 	// Checks are what the record is to be judged by.
 	Checks []Check `json:"checks"`
 }

@@ -15,8 +15,11 @@ const (
 	// drains has API servers that serve on until the balancer has noticed that
 	// they are being stopped; drainsProxied has proxies besides.
 	drains, drainsProxied = "drains", "drains-proxied"
-	// blind has a balancer that does not look whether API servers live.
-	blind = "blind"
+	// spreading has API servers that also close connections that clients keep, now and then.
+	spreading = "spreading"
+	// blind has a balancer that does not look whether API servers live, and
+	// blindSpreading is one whose API servers close connections now and then.
+	blind, blindSpreading = "blind", "blind-spreading"
 	// blindScaled is one, and nodes count as lost after 12 s.
 	blindScaled = "blind-scaled"
 	// unforgiving has one that wants forty good checks of an API server that
@@ -32,6 +35,9 @@ const (
 
 func balancingKinds() map[string]kind {
 	drain := clusters.ExtraArgs{framework.APIServer: {"shutdown-delay-duration": "5s", "shutdown-watch-termination-grace-period": "2s", "shutdown-send-retry-after": "true"}}
+	spread := with(drain.Merge(clusters.ExtraArgs{framework.APIServer: {"goaway-chance": "0.02"}}))
+	unseeingSpread := with(spread.Spec.ExtraArgs)
+	unseeingSpread.Spec.LoadBalancer.HealthCheck.Disabled = true
 	unseeing, slow := with(drain), with(drain)
 	unseeing.Spec.LoadBalancer.HealthCheck.Disabled = true
 	slow.Spec.LoadBalancer.HealthCheck.Rise = 40
@@ -43,15 +49,17 @@ func balancingKinds() map[string]kind {
 	keeps, turns := with(nil), with(nil)
 	keeps.Spec.EtcdBalancer, turns.Spec.EtcdBalancer = clusters.EtcdBalancerAffinity, clusters.EtcdBalancerRoundRobin
 	return map[string]kind{
-		faithful:      {keeps, false},
-		fickle:        {turns, false},
-		moving:        {moves, false},
-		fixed:         {stays, false},
-		drains:        {with(drain), false},
-		drainsProxied: {with(drain), true},
-		blind:         {unseeing, false},
-		blindScaled:   {unseeingScaled, false},
-		unforgiving:   {slow, false},
+		faithful:       {keeps, false},
+		fickle:         {turns, false},
+		moving:         {moves, false},
+		fixed:          {stays, false},
+		drains:         {with(drain), false},
+		drainsProxied:  {with(drain), true},
+		spreading:      {spread, false},
+		blind:          {unseeing, false},
+		blindSpreading: {unseeingSpread, false},
+		blindScaled:    {unseeingScaled, false},
+		unforgiving:    {slow, false},
 	}
 }
 
@@ -65,7 +73,7 @@ func balancingPlants() []Plant {
 				{Requirement: "HA-CL-013", Says: "must not be answered with 401, 403 or 404"},
 			}},
 		{Name: "no-drain", Violation: "a balancer that goes on to send clients to an API server that is being stopped, and to one that does not know the roles yet",
-			Cluster: blind, Twin: drains, Scenario: "catalogue/apiserver-drained",
+			Cluster: blindSpreading, Twin: spreading, Scenario: "catalogue/apiserver-drained",
 			Catches: []Catch{
 				{Requirement: "HA-CL-004", Says: "must see no failed request"},
 				{Judge: "no-failed-request", Says: "must see no failed request"},
@@ -73,6 +81,12 @@ func balancingPlants() []Plant {
 				{Judge: "drained-by-readiness", Says: "it still used"},
 				{Requirement: "HA-CL-013", Says: "must not be answered with 401, 403 or 404"},
 				{Judge: "returns-ready", Says: "must not be answered with 401, 403 or 404"},
+			}},
+		{Name: "kept-for-good", Violation: "API servers that never close a connection that clients keep, behind a balancer that does not either",
+			Cluster: drains, Twin: spreading, Scenario: "catalogue/apiserver-drained",
+			Catches: []Catch{
+				{Requirement: "HA-CL-014", Says: "Set --goaway-chance on the API servers"},
+				{Judge: "spreads-again", Says: "Set --goaway-chance on the API servers"},
 			}},
 		{Name: "never-taken-back", Violation: "a balancer that wants forty good checks of an API server that is back",
 			Cluster: unforgiving, Twin: drains, Scenario: "catalogue/apiserver-killed",

@@ -57,6 +57,7 @@ func New(t testing.TB, n int) *Cluster {
 		s := &Server{Name: fmt.Sprintf("node-%d", i+1), cluster: c, counts: map[string]int{}}
 		s.Server = httptest.NewUnstartedServer(s)
 		s.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that break off are part of the tests
+		s.EnableHTTP2 = true
 		s.StartTLS()
 		t.Cleanup(func() {
 			s.CloseClientConnections()

@@ -75,6 +75,8 @@ type Answer struct {
 	// the connection that the request was sent on last; nil without one, or without TLS.
 	// Behind a balancer that passes TLS on they tell which server it is.
 	Server []string
+	// Reused tells whether an earlier request had that connection.
+	Reused bool
 	// Err says why there is no (whole) answer.
 	Err error
 }
@@ -198,7 +200,7 @@ var errLeft = errors.New("the node has left the cluster")
 func (a *API) Do(ctx context.Context, r Request) Answer {
 	res, on, err := a.roundTrip(ctx, r)
 	if err != nil {
-		return Answer{Sent: on.sent.Load(), Server: on.server(), Err: err}
+		return Answer{Sent: on.sent.Load(), Server: on.server(), Reused: on.reused.Load(), Err: err}
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
@@ -208,7 +210,7 @@ func (a *API) Do(ctx context.Context, r Request) Answer {
 	case len(body) > maxBody:
 		err = fmt.Errorf("%s %s: status %d with more than %d MiB", r.Method, a.url(r), res.StatusCode, maxBody>>20)
 	}
-	return Answer{Status: res.StatusCode, Body: body, Sent: true, RetryAfter: retryAfter(res.Header), Server: on.server(), Err: err}
+	return Answer{Status: res.StatusCode, Body: body, Sent: true, RetryAfter: retryAfter(res.Header), Server: on.server(), Reused: on.reused.Load(), Err: err}
 }
 
 // Streamed is the body of an answer that still comes in.
@@ -248,12 +250,14 @@ func (e *RefusedError) Error() string { return e.Request + ": " + e.Problem }
 
 // carrier is what a request was sent on.
 type carrier struct {
-	sent atomic.Bool
-	last atomic.Pointer[tls.Conn]
+	sent   atomic.Bool
+	reused atomic.Bool
+	last   atomic.Pointer[tls.Conn]
 }
 
 func (c *carrier) got(i httptrace.GotConnInfo) {
 	c.sent.Store(true)
+	c.reused.Store(i.Reused)
 	if conn, ok := i.Conn.(*tls.Conn); ok {
 		c.last.Store(conn)
 	}

@@ -191,24 +191,24 @@ func TestClientGo(t *testing.T) {
 	}
 	s.StartTLS()
 	defer s.Close()
-	get := func(api *API, path string) {
+	get := func(api *API, path string, kept bool) {
 		t.Helper()
 		a := api.Do(t.Context(), Request{Method: http.MethodPatch, Path: path, Body: []byte(`{}`)})
-		if a.Outcome() != record.OK || !slices.Contains(a.Server, "127.0.0.1") {
-			t.Fatalf("outcome %s, server %v, error %v", a.Outcome(), a.Server, a.Err)
+		if a.Outcome() != record.OK || !slices.Contains(a.Server, "127.0.0.1") || a.Reused != kept {
+			t.Fatalf("outcome %s, server %v, on a kept connection %t (want %t), error %v", a.Outcome(), a.Server, a.Reused, kept, a.Err)
 		}
 	}
 	first, second := open(t, s.Listener.Addr().String(), Options{ClientGo: true}), open(t, s.Listener.Addr().String(), Options{ClientGo: true})
-	for range 3 {
-		get(first, "/")
-		get(second, "/")
+	for i := range 3 {
+		get(first, "/", i > 0)
+		get(second, "/", i > 0)
 	}
 	if n := connections.Load(); n != 2 {
 		t.Errorf("two clients have %d connections", n)
 	}
-	get(first, "/goaway")
-	for range 3 {
-		get(first, "/")
+	get(first, "/goaway", true)
+	for i := range 3 {
+		get(first, "/", i > 0)
 	}
 	if n := connections.Load(); n != 3 {
 		t.Errorf("%d connections after one was asked to go away, want 3", n)
