@@ -164,7 +164,9 @@ func (o *crowd) connect() error {
 		if dial == nil {
 			dial = (&net.Dialer{Timeout: tryLimit}).DialContext
 		}
-		own := &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}
+		// A connection of HTTP/2 on which a request was just given up is not idle yet when the
+		// others are closed.
+		own := &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100, IdleConnTimeout: 2 * time.Second}
 		// What client-go wraps around it does not pass that on.
 		base, o.hangUp = own, own.CloseIdleConnections
 	}
