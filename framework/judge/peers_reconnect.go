@@ -46,6 +46,10 @@ func judgePeersReconnect(m *matter) finding {
 	f := passed("All pairs of etcd peers were connected again %s after the healing of the %s, which had lasted %s, within %s. Until then, the loss of the leader could have left etcd without another one.",
 		short(took), m.fault.what(), short(lasted), bound)
 	switch {
+	case took > bound.Limit && seen.V.OK && took <= span(healed, m.fault.healEffect())+m.run.Meta.Settings["M"]:
+		// Connections are followed from then on.
+		f = inconclusive("the connections between nodes were back when the healing of the %s was proven, which took %s, longer than %s: when they were back before that is not known",
+			m.fault.what(), short(span(healed, m.fault.healEffect())), bound)
 	case took > bound.Limit && seen.V.OK:
 		f = failed("All pairs of etcd peers must be connected again within %s of the healing of the %s: it took %s.",
 			bound, m.fault.what(), short(took)).rests(healed, healed+record.Nanos(took))
