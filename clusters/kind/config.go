@@ -34,6 +34,10 @@ const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
+- level: Metadata
+  users: ["system:kube-controller-manager", "system:kube-scheduler"]
+  verbs: [get]
+  resources: [{group: coordination.k8s.io, resources: [leases]}]
 - level: None
   verbs: [get]
 - level: Metadata

@@ -43,6 +43,7 @@ func definitions() []definition {
 	return []definition{
 		etcdMembership(),
 		controlPlaneComplete(),
+		noHiddenDependency(),
 		faultDomains(),
 		versionSkew(),
 		timeSettings(),

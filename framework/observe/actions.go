@@ -16,8 +16,11 @@ import (
 // auditRetry is the pause before an audit log that cannot be read is tried again.
 const auditRetry = time.Second
 
+// auditHeard is how often it is recorded that an audit log had any entry.
+const auditHeard = time.Second
+
 // actions follows the audit log of each API server, where its node hands it out,
-// and records what elected components change.
+// and records what elected components change, and when they read their leases.
 func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 	nodes := o.cfg.Cluster.Nodes()
 	var loops []func(context.Context)
@@ -30,8 +33,13 @@ func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 		loops = append(loops, o.while(n.Name(), func(ctx context.Context) {
 			// Where the log cannot be read there are no actions in the record, of
 			// which judges make what they must.
+			heard := record.Nanos(0)
 			every(ctx, auditRetry, func() {
 				_ = reader.FollowAudit(ctx, func(entry []byte) {
+					if now := o.w.Now(); heard == 0 || now-heard >= record.Nanos(auditHeard) {
+						heard = now
+						_ = o.w.Append(record.KindAction, record.Action{Via: n.Name(), Received: now, Completed: now})
+					}
 					if a, ok := f.action(entry, o.w.Since); ok {
 						_ = o.w.Append(record.KindAction, a)
 					}
@@ -48,7 +56,8 @@ type auditFilter struct {
 	components []string
 	nodes      map[netip.Addr]string
 	// needles are what entries of the components hold, and reads what entries of
-	// requests hold that change nothing. They spare most of the decoding.
+	// requests hold that change nothing and are not of one object. They spare most of
+	// the decoding.
 	needles, reads [][]byte
 }
 
@@ -60,7 +69,7 @@ func newAuditFilter(via string, nodes []framework.Node, components []string) *au
 	for _, c := range components {
 		f.needles = append(f.needles, []byte(c))
 	}
-	for _, verb := range []string{"get", "list", "watch"} {
+	for _, verb := range []string{"list", "watch"} {
 		f.reads = append(f.reads, []byte(`"verb":"`+verb+`"`))
 	}
 	return f
@@ -81,8 +90,8 @@ type auditEvent struct {
 	StageTimestamp           time.Time
 }
 
-// action returns the action that an entry tells of, if it does. since puts a wall
-// time on the record's clock.
+// action returns the action that an entry tells of, or the read of a component's own
+// lease, if it does. since puts a wall time on the record's clock.
 func (f *auditFilter) action(entry []byte, since func(time.Time) record.Nanos) (record.Action, bool) {
 	in := func(part []byte) bool { return bytes.Contains(entry, part) }
 	if !slices.ContainsFunc(f.needles, in) || slices.ContainsFunc(f.reads, in) {
@@ -93,10 +102,13 @@ func (f *auditFilter) action(entry []byte, since func(time.Time) record.Nanos) (
 		return record.Action{}, false
 	}
 	i := slices.IndexFunc(f.components, e.isOf)
-	if i < 0 || !e.changes() {
+	if i < 0 {
 		return record.Action{}, false
 	}
 	component := f.components[i]
+	if !e.changes() && (e.Verb != "get" || !e.isElection(component)) {
+		return record.Action{}, false
+	}
 	resource := e.ObjectRef.Resource
 	if e.ObjectRef.APIGroup != "" {
 		resource = e.ObjectRef.APIGroup + "/" + resource

@@ -74,6 +74,31 @@ func TestActions(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("actions\n%s", strings.Join(got, "\n"))
 	}
+	// That the log was read, and the read of a lease that was not there yet.
+	if len(run.Asked) != 2 || run.Asked[0].V.Component != "" || run.Asked[1].V.Verb != "get" || run.Asked[1].V.Code != 404 {
+		t.Errorf("asked: %+v", run.Asked)
+	}
+}
+
+// TestLeaseReads shows that reads of a component's own lease are recorded, and no others.
+func TestLeaseReads(t *testing.T) {
+	f := newAuditFilter("node-1", nil, []string{"kube-scheduler"})
+	for _, tt := range []struct {
+		verb, resource, name string
+		want                 bool
+	}{
+		{"get", "leases", "kube-scheduler", true},
+		{"watch", "leases", "kube-scheduler", false},
+		{"get", "leases", "node-1", false},
+		{"get", "configmaps", "kube-scheduler", false},
+	} {
+		entry := fmt.Appendf(nil, `{"stage":"ResponseComplete","verb":"%s","user":{"username":"system:kube-scheduler"},"responseStatus":{"code":200},
+			"objectRef":{"resource":%q,"namespace":"kube-system","name":%q,"apiGroup":"coordination.k8s.io"}}`, tt.verb, tt.resource, tt.name)
+		a, got := f.action(entry, func(time.Time) record.Nanos { return 0 })
+		if got != tt.want || got && (a.Verb != "get" || !a.Election) {
+			t.Errorf("%+v: recorded %t, as %+v", tt, got, a)
+		}
+	}
 }
 
 // TestCandidacy shows that what an instance writes to be elected is not an action.

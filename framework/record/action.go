@@ -5,8 +5,10 @@ package record
 //
 // The instance is told by its component and its node: each controller manager and
 // each scheduler has an API server of its own, to which it comes from its node's
-// address. Reads are no actions, nor are requests that change nothing whatever
-// comes of them (reviews of tokens and of access).
+// address. Requests that change nothing are not actions. Two kinds of them are recorded
+// all the same, apart from actions (Run.Asked): the reads of its own lease by an elected
+// component, with Election and the verb get, and about once a second any entry of the
+// audit log, with nothing but Via and its times, which shows that the log was read.
 type Action struct {
 	Component string `json:"component"` // such as kube-scheduler
 	// Node is the instance's. Where the address that the request came from is
@@ -16,7 +18,7 @@ type Action struct {
 	// Election marks a write of the component's own lease: it was acquired,
 	// renewed or given up. All others are what only the active instance may do.
 	Election bool   `json:"election,omitempty"`
-	Verb     string `json:"verb"` // create, update, patch, delete, deletecollection
+	Verb     string `json:"verb"` // create, update, patch, delete, deletecollection; see above for others
 	// Resource is group and resource, such as "apps/deployments", or "pods" for
 	// the core group.
 	Resource    string `json:"resource"`

@@ -33,10 +33,12 @@ type Run struct {
 	Watches    []Timed[Watch]
 	Events     []Timed[Event]
 	Actions    []Timed[Action]
-	Backends   []Timed[Backend]
-	Nodes      []Timed[NodeChange]
-	Objects    []Timed[Object]
-	Sessions   []Timed[Session]
+	// Asked are entries of audit logs that are not actions, see Action.
+	Asked    []Timed[Action]
+	Backends []Timed[Backend]
+	Nodes    []Timed[NodeChange]
+	Objects  []Timed[Object]
+	Sessions []Timed[Session]
 	// Complete tells whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
@@ -137,6 +139,10 @@ func (run *Run) add(e Entry) error {
 	case Event:
 		run.Events = append(run.Events, Timed[Event]{e.At, v})
 	case Action:
+		if v.Verb == "" || v.Verb == "get" {
+			run.Asked = append(run.Asked, Timed[Action]{e.At, v})
+			return nil
+		}
 		run.Actions = append(run.Actions, Timed[Action]{e.At, v})
 	case Backend:
 		run.Backends = append(run.Backends, Timed[Backend]{e.At, v})

@@ -120,6 +120,8 @@ const (
 	crowded = "crowded"
 	// otherKey has an API server with a key for tokens of its own.
 	otherKey = "other-key"
+	// entangled has components that depend on the first node.
+	entangled = "entangled"
 	// sluggish has a scheduler whose lease lasts an hour.
 	sluggish = "sluggish"
 	// careless has supervisors that leave a component running when its lock is lost,
@@ -164,6 +166,7 @@ func kinds() map[string]kind {
 		counting:   {with(clusters.ExtraArgs{framework.APIServer: {"endpoint-reconciler-type": "master-count", "apiserver-count": "3"}}), false},
 		crowded:    {zoned("a", "a", "b"), false},
 		otherKey:   {withOtherKey(), false},
+		entangled:  {entangledCluster(), false},
 		sluggish:   {with(clusters.ExtraArgs{framework.Scheduler: {"leader-elect-lease-duration": "1h"}}), false},
 		careless:   {electedBy(clusters.ElectionCareless), false},
 		supervised: {electedBy(clusters.ElectionSupervisor), false},

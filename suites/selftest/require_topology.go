@@ -45,6 +45,10 @@ func topologyPlants() []Plant {
 			Cluster: otherKey, Twin: proxied, Scenario: "catalogue/steady",
 			Catches: []Catch{{Requirement: "HA-SEC-006", Says: "must be accepted by each other one"},
 				{Judge: "tokens-accepted", Says: "Unauthorized"}}},
+		{Name: "entangled", Violation: "an API server whose etcd is on the first node, and a scheduler whose API server is there",
+			Cluster: entangled, Twin: scaled, Scenario: "catalogue/node-lost",
+			Catches: []Catch{{Requirement: "HA-TOP-006", Says: "the API server on node-3 acknowledged no write"},
+				{Judge: "no-hidden-dependency", Says: "kube-scheduler on node-2 had no request about its lease answered"}}},
 		{Name: "crowded-and-nameless", Violation: "two of three nodes in one fault domain, and an API server whose certificate lacks the balancer's name",
 			Cluster: crowded, Scenario: "catalogue/steady", Do: withoutBalancerName,
 			Catches: []Catch{{Requirement: "HA-TOP-003", Says: "2 of 3 voting members"}, {Judge: "fault-domains", Says: "2 of 3 voting members"},
@@ -58,6 +62,15 @@ func withOtherKey() *clusters.Cluster {
 	const key = "pki/front-proxy-client.key" // below the node's directory, where components run
 	c := with(nil)
 	c.Spec.Nodes[2].ExtraArgs = clusters.ExtraArgs{framework.APIServer: {"service-account-key-file": key, "service-account-signing-key-file": key}}
+	return c
+}
+
+// entangledCluster is a healthy one with small times, as long as its first node is there.
+func entangledCluster() *clusters.Cluster {
+	const first = "https://10.77.0.11"
+	c := scaledTime(nil)
+	c.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Scheduler: {"master": first + ":6443"}}
+	c.Spec.Nodes[2].ExtraArgs = clusters.ExtraArgs{framework.APIServer: {"etcd-servers": first + ":2379"}}
 	return c
 }
 

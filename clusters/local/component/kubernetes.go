@@ -17,8 +17,13 @@ const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
-# What is only looked at changes nothing, and is most of what is asked for, health checks
-# and the discovery of the API among it.
+# That an instance stands by shows in its reads of the lease.
+- level: Metadata
+  users: ["system:kube-controller-manager", "system:kube-scheduler"]
+  verbs: [get]
+  resources: [{group: coordination.k8s.io, resources: [leases]}]
+# What else is only looked at changes nothing, and is most of what is asked for, health
+# checks and the discovery of the API among it.
 - level: None
   verbs: [get]
 - level: Metadata

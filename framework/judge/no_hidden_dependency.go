@@ -1,0 +1,170 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func noHiddenDependency() definition {
+	return definition{Doc{
+		Name:       "no-hidden-dependency",
+		Guarantee:  "With a node gone, the API server of every other node acknowledges writes and answers quorum reads, and every other controller manager and scheduler has its requests about its lease answered, never later than the bound.",
+		Source:     "Automated HA master deployment",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeNoHiddenDependency}
+}
+
+// instance is an instance of an elected component.
+type instance struct{ component, node string }
+
+func (i instance) String() string { return i.component + " on " + i.node }
+
+// judgeNoHiddenDependency reports all components on other nodes that could not work while
+// the node was gone. An instance of an elected component that stands by reads its lease every
+// retry period, and would write it next; the active one writes it. Either takes an API
+// server that reads etcd with a quorum.
+func judgeNoHiddenDependency(m *matter) finding {
+	from, to := m.fault.effect(), m.fault.healed.Called
+	hit := m.hitBetween(from, to)
+	servers := m.apiServers(hit...)
+	switch {
+	case !m.isNode(m.fault.node()) || m.fault.injected.Component != "":
+		return inconclusive("the fault did not take a whole node, but %q", m.fault.injected.Target)
+	case len(servers) == 0:
+		return inconclusive("the record names no API server on another node")
+	case span(from, to) <= m.bound.Limit:
+		return inconclusive("%s was gone for %s, which is not longer than %s", m.fault.node(), short(span(from, to)), m.bound)
+	}
+	broken, unknown, working := m.serversWork(servers, from, to)
+	more, doubts, instances, worst := m.instancesWork(hit, working, from, to)
+	broken, unknown = append(broken, more...), append(unknown, doubts...)
+	switch {
+	case len(broken) > 0:
+		return failed("With %s gone (%s to %s), every API server, controller manager and scheduler on other nodes must be able to work within %s: %s.",
+			m.fault.node(), when(from), when(to), m.bound, strings.Join(broken, "; ")).rests(from, to).counted("%d could not", len(broken)).shows(broken...)
+	case len(unknown) > 0:
+		return inconclusive("with %s gone: %s", m.fault.node(), strings.Join(unknown, "; ")).shows(unknown...)
+	case instances == 0:
+		return inconclusive("no controller manager and no scheduler that elects its active instance is on another node than %s", m.fault.node())
+	}
+	return passed("With %s gone for %s, the API servers on %s acknowledged writes and answered quorum reads, and each of %d instances of elected components there had requests about its lease answered, the longest time without one was %s, within %s.",
+		m.fault.node(), short(span(from, to)), and(servers), instances, short(worst), m.bound).took(worst)
+}
+
+// serversWork describes the API servers that did not work for longer than the bound, those
+// of which that cannot be told, and returns the names of those that are not broken.
+func (m *matter) serversWork(servers []string, from, to record.Nanos) (broken, unknown, working []string) {
+	for _, s := range servers {
+		_, problem := judgeGaps(m, []string{s}, from, to)
+		reads := readsThrough(m.run, s, from, to)
+		answered := slices.ContainsFunc(reads, func(o record.Op) bool { return o.Outcome == record.OK })
+		switch {
+		case problem != nil && problem.verdict == Fail:
+			broken = append(broken, fmt.Sprintf("the API server on %s acknowledged no write for %s", s, problem.measured))
+			continue
+		case !answered && len(reads) >= enoughAttempts:
+			broken = append(broken, fmt.Sprintf("the API server on %s answered none of %s", s, plural(len(reads), "quorum read")))
+			continue
+		case problem != nil:
+			unknown = append(unknown, problem.sentence)
+		case !answered:
+			unknown = append(unknown, fmt.Sprintf("only %s were tried through %s", plural(len(reads), "quorum read"), s))
+		}
+		working = append(working, s)
+	}
+	return broken, unknown, working
+}
+
+// instancesWork does the same for the instances of elected components on nodes that are not
+// hit, by the audit logs of the API servers that work. It returns how many there are, and
+// the longest time in which one had nothing answered.
+func (m *matter) instancesWork(hit, servers []string, from, to record.Nanos) (broken, unknown []string, n int, worst time.Duration) {
+	for _, i := range m.standingBy(hit) {
+		n++
+		gap, problem := m.unheard(i, from, to)
+		silent := m.silentLog(servers, gap)
+		switch {
+		case problem != "":
+			unknown = append(unknown, problem)
+		case gap.length() <= m.bound.Limit:
+			worst = max(worst, gap.length())
+		case silent != "":
+			unknown = append(unknown, fmt.Sprintf("the audit logs show no answered request of %s about its lease from %s for %s, but that of %s was not read for part of it",
+				i, when(gap.from), short(gap.length()), silent))
+		default:
+			broken = append(broken, fmt.Sprintf("%s had no request about its lease answered from %s for %s", i, when(gap.from), short(gap.length())))
+		}
+	}
+	return broken, unknown, n, worst
+}
+
+// standingBy returns the instances of elected components on nodes that are not hit. Those
+// of a component that supervisors elect are left out: they only run where it is active.
+func (m *matter) standingBy(hit []string) (all []instance) {
+	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
+		if slices.ContainsFunc(m.run.Processes, func(p record.Timed[record.ProcessState]) bool {
+			return p.V.Component == component && p.V.Standby
+		}) {
+			continue
+		}
+		for _, n := range m.nodesWith(component) {
+			if !slices.Contains(hit, n.Name) {
+				all = append(all, instance{component, n.Name})
+			}
+		}
+	}
+	return all
+}
+
+// unheard returns the longest time between two moments in which an instance had no request
+// about its lease answered, or why that cannot be told.
+func (m *matter) unheard(i instance, from, to record.Nanos) (longest gap, problem string) {
+	var answers []record.Nanos
+	before := false
+	for _, a := range slices.Concat(m.run.Actions, m.run.Asked) {
+		v := a.V
+		if !v.Election || v.Component != i.component || v.Node != i.node || v.Code < 200 || v.Code > 299 {
+			continue
+		}
+		switch {
+		case v.Completed > from && v.Completed < to:
+			answers = append(answers, v.Completed)
+		case v.Completed <= from && v.Completed >= from-record.Nanos(m.bound.Limit):
+			before = true
+		}
+	}
+	if !before {
+		return gap{}, fmt.Sprintf("the audit logs show no request of %s about its lease in the %s before", i, short(m.bound.Limit))
+	}
+	slices.Sort(answers)
+	begin := from
+	for _, end := range append(answers, to) {
+		if g := (gap{i.node, begin, end, begin}); g.length() > longest.length() {
+			longest = g
+		}
+		begin = end
+	}
+	return longest, ""
+}
+
+// silentLog returns an API server of whose audit log too little was read in some time to
+// say that a request did not come; empty if there is none. One second is how often an entry
+// of anybody is recorded; an API server that does not work may have none to show.
+func (m *matter) silentLog(servers []string, g gap) string {
+	for _, s := range servers {
+		n := 0
+		for _, a := range m.run.Asked {
+			if a.V.Via == s && a.V.Verb == "" && a.At >= g.from && a.At <= g.to {
+				n++
+			}
+		}
+		if time.Duration(n)*2*time.Second < g.length() {
+			return s
+		}
+	}
+	return ""
+}

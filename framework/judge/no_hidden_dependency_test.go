@@ -1,0 +1,132 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// asks has an instance that stands by on a node read its lease every 2 s through the API
+// server of another one, and the audit log of each API server be read all the time.
+func (s *story) asks(component, node, via string, from, to float64) *story {
+	for t := range steps(from, to, 2) {
+		s.at(t + 0.2)
+		add(s, &s.run.Asked, record.Action{Component: component, Node: node, Via: via, Verb: "get", Election: true, Code: 200, Received: sec(t), Completed: sec(t + 0.01)})
+	}
+	return s
+}
+
+func (s *story) logsRead(from, to float64, vias ...string) *story {
+	for t := range steps(from, to, 1) {
+		s.at(t)
+		for _, via := range vias {
+			add(s, &s.run.Asked, record.Action{Via: via, Received: sec(t), Completed: sec(t)})
+		}
+	}
+	return s
+}
+
+// lastAsked changes all that an instance had answered at or after some time.
+func lastAsked(component, node string, from float64, change func(*record.Action)) func(*record.Run) {
+	return func(r *record.Run) {
+		for i := range r.Asked {
+			if a := &r.Asked[i].V; a.Component == component && a.Node == node && a.Received >= sec(from) {
+				change(a)
+			}
+		}
+	}
+}
+
+func TestNoHiddenDependency(t *testing.T) {
+	const kcm, scheduler = "kube-controller-manager", "kube-scheduler"
+	refused := func(a *record.Action) { a.Code = 504 }
+	// node-1 is gone from 10 s to 30 s. The scheduler on node-2 is active, the rest stand by.
+	alone := func() *story {
+		return leaders(newStory()).fault("gone", "isolate", "node-1", "", 10, 30).logsRead(0, 60, "node-2", "node-3")
+	}
+	served := func(s *story) *story { return s.traffic("node-2", 1, 40).traffic("node-3", 1, 40) }
+	standing := func(s *story) *story {
+		return s.renews("node-2", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40).asks(kcm, "node-2", "node-2", 0, 40).asks(kcm, "node-3", "node-3", 0, 40)
+	}
+	asItShouldBe := func() *story { return standing(served(alone())) }
+	rule(t, record.Check{Requirement: "HA-TOP-006", Judge: "no-hidden-dependency", Fault: "gone", Bound: "12s"}, []ruling{
+		{name: "as it should be", want: Pass, took: "2s", story: asItShouldBe,
+			says: "With node-1 gone for 20s, the API servers on node-2 and node-3 acknowledged writes and answered quorum reads, and each of 4 instances"},
+		{name: "another instance takes over", want: Pass, story: func() *story {
+			s := served(alone()).renews("node-2", 0, 11).renews("node-3", 20, 40).asks(scheduler, "node-3", "node-3", 0, 20).asks(scheduler, "node-2", "node-2", 20, 40)
+			return s.asks(kcm, "node-2", "node-2", 0, 40).asks(kcm, "node-3", "node-3", 0, 40)
+		}},
+		{name: "through a balancer", want: Pass, story: func() *story {
+			return asItShouldBe().change(lastAsked(kcm, "node-2", 0, func(a *record.Action) { a.Via = "node-3" }))
+		}},
+		{name: "an API server on the other node's etcd", want: Fail, says: "the API server on node-3 acknowledged no write for 20s", story: func() *story {
+			return standing(alone().traffic("node-2", 1, 40).traffic("node-3", 1, 10).failing("node-3", 10, 40))
+		}},
+		{name: "a controller manager on the other node's API server", want: Fail,
+			says: "must be able to work within 12s (12s): kube-controller-manager on node-2 had no request about its lease answered from 10.000s for 20s", story: func() *story {
+				return served(alone()).renews("node-2", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40).
+					asks(kcm, "node-2", "node-1", 0, 10).asks(kcm, "node-3", "node-3", 0, 40)
+			}},
+		{name: "both are found", want: Fail, says: "the API server on node-3 acknowledged no write for 20s; kube-controller-manager on node-2 had", story: func() *story {
+			return alone().traffic("node-2", 1, 40).traffic("node-3", 1, 10).failing("node-3", 10, 40).renews("node-2", 0, 40).
+				asks(kcm, "node-2", "node-1", 0, 10).asks(kcm, "node-3", "node-3", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40)
+		}},
+		{name: "answered with errors alone", want: Fail, says: "kube-scheduler on node-3", story: func() *story {
+			return asItShouldBe().change(lastAsked(scheduler, "node-3", 10, refused))
+		}},
+		{name: "errors for as long as an election", want: Pass, took: "4.01s", story: func() *story {
+			return asItShouldBe().change(func(r *record.Run) {
+				lastAsked(scheduler, "node-3", 10, refused)(r)
+				lastAsked(scheduler, "node-3", 14, func(a *record.Action) { a.Code = 200 })(r)
+			})
+		}},
+		{name: "stopped later", want: Fail, says: "kube-controller-manager on node-3 had no request about its lease answered from 16.010s for 13.99s", story: func() *story {
+			return asItShouldBe().change(lastAsked(kcm, "node-3", 17, refused))
+		}},
+		{name: "what writes of reads alone", want: Fail, says: "answered none of", story: func() *story {
+			return asItShouldBe().change(func(r *record.Run) {
+				for i := range r.Ops {
+					if o := &r.Ops[i].V; o.Entrance == "node-3" && o.Type == record.OpGet && o.Call > sec(10) {
+						o.Outcome = record.Unknown
+					}
+				}
+			})
+		}},
+		{name: "the other instance was not seen before either", want: Inconclusive, says: "the audit logs show no request of kube-controller-manager on node-2", story: func() *story {
+			return served(alone()).renews("node-2", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40).asks(kcm, "node-3", "node-3", 0, 40)
+		}},
+		{name: "an audit log could not be read", want: Inconclusive, says: "but that of node-2 was not read", story: func() *story {
+			return asItShouldBe().change(func(r *record.Run) {
+				var left []record.Timed[record.Action]
+				for _, a := range r.Asked {
+					if a.V.Via != "node-2" || a.At < sec(10) {
+						left = append(left, a)
+					}
+				}
+				r.Asked = left
+			})
+		}},
+		{name: "no audit logs", want: Inconclusive, says: "show no request", story: func() *story { return served(alone()) }},
+		{name: "supervisors elect", want: Pass, says: "each of 2 instances", story: func() *story {
+			s := served(alone()).renews("node-2", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40)
+			return s.process("node-2", kcm, 0).change(func(r *record.Run) { r.Processes[0].V.Standby = true })
+		}},
+		{name: "gone for too short", want: Inconclusive, says: "gone for 8s, which is not longer", story: func() *story {
+			return standing(served(leaders(newStory()).fault("gone", "isolate", "node-1", "", 10, 18).logsRead(0, 60, "node-2", "node-3")))
+		}},
+		{name: "a component alone", want: Inconclusive, says: "did not take a whole node", story: func() *story {
+			return standing(served(leaders(newStory()).fault("gone", "kill", "node-1", "etcd", 10, 30)))
+		}},
+		{name: "no writes tried", want: Inconclusive, says: "no write was tried through node-3", story: func() *story {
+			return standing(alone().traffic("node-2", 1, 40))
+		}},
+		{name: "a starved machine", want: Inconclusive, says: "overloaded", story: func() *story {
+			return asItShouldBe().change(func(r *record.Run) {
+				lastAsked(kcm, "node-3", 17, refused)(r)
+				for i := range r.Harness {
+					r.Harness[i].V.Queue = 8
+				}
+			})
+		}},
+	})
+}
