@@ -86,7 +86,7 @@ func judgeActiveAgain(m *matter) finding {
 		return inconclusive("no instance of %s had renewed its lease for %s when it was last looked at, which is less than the bound of %s",
 			component, short(last), m.bound)
 	}
-	how := "went on"
+	how := "continued"
 	if holder.Holder != old.Holder {
 		how = "was active on " + holderNode(holder) + " afterwards"
 	}

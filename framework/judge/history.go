@@ -36,7 +36,7 @@ func isRegister(op record.Op) bool {
 // aside tells whether an operation is on no register.
 func aside(op record.Op) bool { return isLook(op) || op.Purpose == purposeFailover }
 
-// ownOps returns the operations on keys that nobody changes but the clients in the
+// ownOps returns the operations on keys that no client changes but the clients in the
 // record. In a record that has collections, traffic on keys of none is on others'.
 func ownOps(run *record.Run) []record.Op {
 	collections := slices.ContainsFunc(run.Ops, func(o record.Timed[record.Op]) bool { return o.V.Collection != "" })

@@ -8,7 +8,7 @@ import (
 
 func TestHolderWorks(t *testing.T) {
 	// taken has node-3 take the controller manager over at 30 s. The store is scaled at 35 and
-	// 52 s, which each case has somebody act on.
+	// 52 s; each case adds the actions on it.
 	taken := func(change func(*application)) func() *story {
 		return func() *story {
 			a := petstore()

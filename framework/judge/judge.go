@@ -274,6 +274,23 @@ func (i *injection) what() string {
 	return name + " of " + f.Target
 }
 
+// nextInjection returns when the first fault is injected after a time.
+func (m *matter) nextInjection(after record.Nanos) record.Nanos {
+	next := endless
+	for _, inj := range m.faults {
+		if inj.injected != nil && inj.injected.Called > after {
+			next = min(next, inj.injected.Called)
+		}
+	}
+	return next
+}
+
+// untilNext returns when the next fault or change of nodes is called for after a time, or
+// the end of the record.
+func (m *matter) untilNext(after record.Nanos) record.Nanos {
+	return min(m.run.EndAt, nextChange(m.run, after), m.nextInjection(after))
+}
+
 func injections(run *record.Run) map[string]*injection {
 	all := map[string]*injection{}
 	better := func(old, new *record.Fault) bool { return old == nil || (!old.Proven && new.Proven) }

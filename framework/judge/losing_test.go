@@ -30,7 +30,7 @@ func TestActiveAgain(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-006", Judge: "active-again", Fault: "steal", Bound: "L + P + M"}, []ruling{
 		{name: "another one takes it", story: func() *story { return stolen(26) }, want: Pass, took: "16s",
 			says: "kube-scheduler, active on node-2 before the lease-steal of kube-scheduler on node-2, was active on node-3 afterwards; its lease was without a renewal for 16s at most, within 19s (L + P + M"},
-		{name: "the same goes on", want: Pass, took: "2s", says: "went on", story: func() *story {
+		{name: "the same one continues", want: Pass, took: "2s", says: "continued", story: func() *story {
 			s := newStory().fault("steal", "kill", "node-2", "kube-apiserver", 9.9, 40)
 			for i := 0; i <= 58; i += 2 {
 				s.at(float64(i)).lease("kube-scheduler", "node-2_b", 100+i, float64(i))
@@ -176,7 +176,7 @@ func TestLeaseKept(t *testing.T) {
 	}
 	always := func(float64) bool { return true }
 	rule(t, record.Check{Requirement: "HA-LE-015", Judge: "active-again", Fault: "hang", Bound: "R", Params: map[string]string{"component": "kube-scheduler", "kept": "true"}}, []ruling{
-		{name: "renewed throughout", want: Pass, took: "2s", says: "went on", story: hung(always, nil)},
+		{name: "renewed throughout", want: Pass, took: "2s", says: "continued", story: hung(always, nil)},
 		{name: "a renewal or two missing", want: Pass, took: "6s", story: hung(func(t float64) bool { return t <= 20 || t >= 26 }, nil)},
 		{name: "not renewed", want: Fail, says: "none renewed the lease", story: hung(func(t float64) bool { return t <= 10 }, nil)},
 		{name: "not renewed for too long", want: Fail, says: "none renewed the lease", story: hung(func(t float64) bool { return t <= 20 || t >= 36 }, nil)},
@@ -185,7 +185,7 @@ func TestLeaseKept(t *testing.T) {
 		{name: "given up for a moment", want: Fail, says: `the holder was ""`,
 			story: hung(always, func(s *story) { s.at(20.5).lease("kube-scheduler", "", 121, 20.5) })},
 		{name: "an old reading", want: Pass, story: hung(always, func(s *story) { s.at(12).lease("kube-scheduler", "node-1_a", 90, 0) })},
-		{name: "nobody looked", want: Inconclusive, says: "no state of the lease", story: hung(always, func(s *story) {
+		{name: "lease not observed", want: Inconclusive, says: "no state of the lease", story: hung(always, func(s *story) {
 			s.run.Leases = slices.DeleteFunc(s.run.Leases, func(l record.Timed[record.Lease]) bool { return l.At > sec(10) })
 		})},
 	})

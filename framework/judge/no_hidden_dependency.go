@@ -151,9 +151,9 @@ func (m *matter) unheard(i instance, from, to record.Nanos) (longest gap, proble
 	return longest, ""
 }
 
-// silentLog returns an API server of whose audit log too little was read in some time to
-// say that a request did not come; empty if there is none. One second is how often an entry
-// of anybody is recorded; an API server that does not work may have none to show.
+// silentLog returns an API server whose audit log was read too rarely in a time to conclude
+// that a request did not arrive; empty if all were read. The observer notes once a second
+// that a log has entries; an API server that does not work may have none.
 func (m *matter) silentLog(servers []string, g gap) string {
 	for _, s := range servers {
 		n := 0

@@ -40,7 +40,7 @@ func judgeOneAddress(m *matter) finding {
 		return notApplicable("The load balancer sends clients to several API servers: no node stands by for an address.")
 	}
 	effect, healed := m.fault.effect(), m.fault.healEffect()
-	to := m.harmedAfter("kube-apiserver", healed)
+	to := m.untilNext(healed)
 	all := m.holdings()
 	i := slices.IndexFunc(all, func(h holding) bool {
 		return h.node == m.fault.node() && h.from < m.fault.injected.Called && h.to >= m.fault.injected.Called

@@ -30,7 +30,7 @@ func judgePeersReconnect(m *matter) finding {
 		bound.Formula, bound.Limit = "60s at most, "+bound.Formula, longestReconnection
 	}
 	var seen *record.Timed[record.Steady]
-	next := min(m.nextInjection(healed), nextChange(m.run, healed))
+	next := m.untilNext(healed)
 	for i, s := range m.run.Steadies {
 		if s.V.Phase == record.SteadyPart && s.V.Part == record.PartConnections && s.At >= healed && s.At <= next {
 			seen = &m.run.Steadies[i]
@@ -62,15 +62,4 @@ func judgePeersReconnect(m *matter) finding {
 	f = f.took(took)
 	f.bound = &bound
 	return f
-}
-
-// nextInjection returns when the first fault is injected after a time.
-func (m *matter) nextInjection(after record.Nanos) record.Nanos {
-	next := endless
-	for _, inj := range m.faults {
-		if inj.injected != nil && inj.injected.Called > after {
-			next = min(next, inj.injected.Called)
-		}
-	}
-	return next
 }

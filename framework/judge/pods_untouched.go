@@ -10,7 +10,7 @@ import (
 func podsUntouched() definition {
 	return definition{Doc{
 		Name:       "pods-untouched",
-		Guarantee:  "Running pods of Deployments that nobody changes are not touched by the fault: none is deleted, restarted, moved, or turns not ready, and none is added.",
+		Guarantee:  "Running pods of Deployments that no client changes are not touched by the fault: none is deleted, restarted, moved, or turns not ready, and none is added.",
 		Source:     "Field experience: what runs does not depend on the control plane",
 		NeedsFault: true, NeedsBound: true, // for how long they must have been watched
 		Params: map[string]string{
@@ -37,7 +37,7 @@ func judgePodsUntouched(m *matter) finding {
 		}
 	}
 	if len(pods) == 0 {
-		return inconclusive("the record shows no running pod of a Deployment that nobody changes before the %s", m.fault.what())
+		return inconclusive("the record shows no running pod of a Deployment that no client changes before the %s", m.fault.what())
 	}
 	seen := 0
 	for i := range m.run.Objects {
@@ -55,7 +55,7 @@ func judgePodsUntouched(m *matter) finding {
 			continue
 		}
 		if how := touched(pods, o); how != "" {
-			return failed("Running pods must not be touched by the %s: pod %s on %s, of %s, which nobody changed, %s at %s.",
+			return failed("Running pods must not be touched by the %s: pod %s on %s, of %s, which no client changed, %s at %s.",
 				m.fault.what(), o.Name, o.Pod.Node, o.Part, how, when(at)).rests(from, at)
 		}
 	}
@@ -67,10 +67,10 @@ func judgePodsUntouched(m *matter) finding {
 		return inconclusive("the pods were watched for %s, and must be for %s", short(watched), m.bound)
 	}
 	if evictions {
-		return passed("None of the %d running pods of %s, which nobody changed, was deleted or moved in the %s from the %s on, though all worker nodes were silent for longer than their grace period of %s.",
+		return passed("None of the %d running pods of %s, which no client changed, was deleted or moved in the %s from the %s on, though all worker nodes were silent for longer than their grace period of %s.",
 			len(pods), and(parts), short(watched), m.fault.what(), short(m.run.Meta.Settings["G"])).counted("%d pods", len(pods))
 	}
-	return passed("All %d running pods of %s, which nobody changed, stayed as they were, ready and on their nodes, for %s from the %s on.",
+	return passed("All %d running pods of %s, which no client changed, stayed as they were, ready and on their nodes, for %s from the %s on.",
 		len(pods), and(parts), short(watched), m.fault.what()).counted("%d pods", len(pods))
 }
 

@@ -17,9 +17,9 @@ func TestPodsUntouched(t *testing.T) {
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-WL-002", Judge: "pods-untouched", Fault: "lost", Bound: "30s"}, []ruling{
-		{name: "as it should be", want: Pass, took: "2 pods", says: "All 2 running pods of catalog, which nobody changed, stayed as they were", story: touched(func(*application) {})},
+		{name: "as it should be", want: Pass, took: "2 pods", says: "All 2 running pods of catalog, which no client changed, stayed as they were", story: touched(func(*application) {})},
 		{name: "told again", want: Pass, story: touched(func(a *application) { a.pod(20, "catalog", 1, nil) })},
-		{name: "not ready", want: Fail, says: "pod catalog-1 on worker-1, of catalog, which nobody changed, was no longer ready (phase Running) at 20.000s", story: touched(func(a *application) {
+		{name: "not ready", want: Fail, says: "pod catalog-1 on worker-1, of catalog, which no client changed, was no longer ready (phase Running) at 20.000s", story: touched(func(a *application) {
 			a.pod(20, "catalog", 1, func(o *record.Object) { o.Pod.Ready = false })
 		})},
 		{name: "not ready, harness starved", want: Inconclusive, says: "starved", story: func() *story {
@@ -32,10 +32,10 @@ func TestPodsUntouched(t *testing.T) {
 		{name: "restarted", want: Fail, says: "was restarted (1 times in all)", story: touched(func(a *application) {
 			a.pod(20, "catalog", 0, func(o *record.Object) { o.Pod.Restarts = 1 })
 		})},
-		{name: "moved", want: Fail, says: "pod catalog-0 on worker-2, of catalog, which nobody changed, was moved there from worker-1", story: touched(func(a *application) {
+		{name: "moved", want: Fail, says: "pod catalog-0 on worker-2, of catalog, which no client changed, was moved there from worker-1", story: touched(func(a *application) {
 			a.pod(20, "catalog", 0, func(o *record.Object) { o.Pod.Node = "worker-2" })
 		})},
-		{name: "one more", want: Fail, says: "pod catalog-5 on worker-1, of catalog, which nobody changed, was added", story: touched(func(a *application) { a.pod(20, "catalog", 5, nil) })},
+		{name: "one more", want: Fail, says: "pod catalog-5 on worker-1, of catalog, which no client changed, was added", story: touched(func(a *application) { a.pod(20, "catalog", 5, nil) })},
 		{name: "pods that are scaled", want: Pass, story: touched(func(a *application) { a.pod(20, "store", 9, deleting) })},
 		{name: "before and after", want: Pass, story: touched(func(a *application) {
 			a.pod(9, "catalog", 9, nil)
@@ -55,7 +55,7 @@ func TestPodsUntouched(t *testing.T) {
 			a.cut(35)
 			return a.story
 		}},
-		{name: "none", want: Inconclusive, says: "no running pod of a Deployment that nobody changes", story: func() *story {
+		{name: "none", want: Inconclusive, says: "no running pod of a Deployment that no client changes", story: func() *story {
 			return newStory().fault("lost", "kill", "node-2", "", 10, 40)
 		}},
 	})
@@ -75,12 +75,12 @@ func TestPodsEvicted(t *testing.T) {
 		}
 	}
 	rule(t, record.Check{Requirement: "HA-WL-004", Judge: "pods-untouched", Fault: "lost", Bound: "45s", Params: map[string]string{"evictions": "true"}}, []ruling{
-		{name: "as it should be", want: Pass, took: "2 pods", says: "None of the 2 running pods of catalog, which nobody changed, was deleted or moved", story: away(func(*application) {})},
+		{name: "as it should be", want: Pass, took: "2 pods", says: "None of the 2 running pods of catalog, which no client changed, was deleted or moved", story: away(func(*application) {})},
 		{name: "not ready for a while", want: Pass, story: away(func(a *application) {
 			a.pod(41, "catalog", 1, func(o *record.Object) { o.Pod.Ready = false })
 			a.pod(43, "catalog", 1, nil)
 		})},
-		{name: "deleted", want: Fail, says: "pod catalog-0 on worker-1, of catalog, which nobody changed, was being deleted at 44.000s", story: away(func(a *application) { a.pod(44, "catalog", 0, deleting) })},
+		{name: "deleted", want: Fail, says: "pod catalog-0 on worker-1, of catalog, which no client changed, was being deleted at 44.000s", story: away(func(a *application) { a.pod(44, "catalog", 0, deleting) })},
 		{name: "gone", want: Fail, says: "was gone at 50.000s", story: away(func(a *application) { a.pod(50, "catalog", 0, gone) })},
 		{name: "moved", want: Fail, says: "was moved there from worker-1", story: away(func(a *application) {
 			a.pod(45, "catalog", 0, func(o *record.Object) { o.Pod.Node = "worker-2" })

@@ -23,7 +23,7 @@ const enoughInFlight = 3
 // judgeRequestsAnswered holds each request in flight against the bound: those that were
 // called before writes were acknowledged again, and not answered when the fault took effect.
 // A follower has forwarded a write to the old leader and gives it up after 5 s and two
-// election timeouts (go.etcd.io/etcd/server/v3/config, ReqTimeout), whoever leads by then.
+// election timeouts (go.etcd.io/etcd/server/v3/config, ReqTimeout), even if there is a new leader by then.
 // An error is an answer as well: the client learns that it has to ask again.
 func judgeRequestsAnswered(m *matter) finding {
 	from, to := m.fault.effect(), m.fault.healed.Called

@@ -99,18 +99,6 @@ func judgeReturnsReady(m *matter) finding {
 		asked, node, m.fault.what(), reached, short(span(back, first))).counted("0 of %d", asked)
 }
 
-// untilNext returns when the next fault or change of nodes is called for after a time, or
-// the end of the record.
-func (m *matter) untilNext(after record.Nanos) record.Nanos {
-	to := min(m.run.EndAt, nextChange(m.run, after))
-	for _, other := range m.faults {
-		if other.injected != nil && other.injected.Called > after {
-			to = min(to, other.injected.Called)
-		}
-	}
-	return to
-}
-
 // standsBy reports whether the balancer last said of a node, from a time on, that another
 // one has the address that moves.
 func (m *matter) standsBy(node string, from, to record.Nanos) bool {

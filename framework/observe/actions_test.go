@@ -142,17 +142,23 @@ func TestBackends(t *testing.T) {
 		up    bool
 		since time.Duration
 		err   error
+		left  bool // out of what the balancer reports
 	}{
-		{true, 0, nil},
-		{true, time.Second, nil}, // told to the second: no change
-		{false, time.Minute, nil},
-		{false, 2 * time.Minute, nil}, // up and down again in between
+		{up: true},
+		{up: true, since: time.Second}, // told to the second: no change
+		{since: time.Minute},
+		{since: 2 * time.Minute}, // up and down again in between
 		{err: errors.New("refused")},
 		{err: errors.New("reset")}, // the same silence
-		{false, 2 * time.Minute, nil},
+		{since: 2 * time.Minute},
+		{left: true},
+		{since: 2 * time.Minute}, // recorded again, though it is the same
 	} {
 		b.mu.Lock()
 		b.states, b.err = []framework.Backend{{Name: "node-1", Up: step.up, Since: began.Add(step.since)}}, step.err
+		if step.left {
+			b.states = nil
+		}
 		b.mu.Unlock()
 		if i == 0 {
 			o.running.Go(func() { loops[0](ctx) })
@@ -165,7 +171,7 @@ func TestBackends(t *testing.T) {
 	for _, e := range read().Backends {
 		got = append(got, fmt.Sprint(e.V.Name, e.V.Up, e.V.Error))
 	}
-	if want := []string{"node-1true", "node-1false", "node-1false", "falserefused", "node-1false"}; !slices.Equal(got, want) {
+	if want := []string{"node-1true", "node-1false", "node-1false", "falserefused", "node-1false", "node-1false"}; !slices.Equal(got, want) {
 		t.Errorf("entries %q, want %q", got, want)
 	}
 }

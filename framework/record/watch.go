@@ -1,6 +1,6 @@
 package record
 
-// A collection is a set of keys that nobody changes but the clients in the
+// A collection is a set of keys that no client changes but the clients in the
 // record, such as the registers of the traffic: every change of one of its keys is
 // an Op of the record. What lists and watches of a collection show can therefore be
 // held against the writes.

@@ -81,7 +81,7 @@ func applicationPlants() []Plant {
 				{Requirement: "HA-CL-008", Says: "Heartbeats of worker nodes must get through in spite of the isolation of node-1"},
 				{Requirement: "HA-WL-002", Says: "Running pods must not be touched by the isolation of node-1"},
 				{Judge: "nodes-ready", Says: "Heartbeats of worker nodes must get through"},
-				{Judge: "pods-untouched", Says: "which nobody changed"},
+				{Judge: "pods-untouched", Says: "which no client changed"},
 			}},
 	}
 }

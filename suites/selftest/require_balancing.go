@@ -72,7 +72,7 @@ func balancingPlants() []Plant {
 				{Requirement: "HA-CL-003", Says: "must see errors for no longer than"},
 				{Requirement: "HA-CL-013", Says: "must not be answered with 401, 403 or 404"},
 			}},
-		{Name: "no-drain", Violation: "a balancer that goes on to send clients to an API server that is being stopped, and to one that does not know the roles yet",
+		{Name: "no-drain", Violation: "a balancer that continues to send clients to an API server that is being stopped, and to one that does not know the roles yet",
 			Cluster: blindSpreading, Twin: spreading, Scenario: "catalogue/apiserver-drained",
 			Catches: []Catch{
 				{Requirement: "HA-CL-004", Says: "must see no failed request"},
@@ -117,7 +117,7 @@ func balancingPlants() []Plant {
 		{Name: "address-stays", Violation: "nodes that hold on to the address of the cluster without looking whether their API server lives",
 			Cluster: fixed, Twin: moving, Scenario: "catalogue/balanced-by-vip",
 			Catches: []Catch{{Requirement: "HA-CL-010", Says: "must see errors for no longer than"}}},
-		{Name: "deaf-nodes", Violation: "nodes that promote an address and do not receive what the others say of it, once its node is cut off",
+		{Name: "deaf-nodes", Violation: "nodes that promote an address, and do not receive each other's messages about it once its node is cut off",
 			Cluster: moving, Twin: moving, Scenario: "catalogue/balanced-by-vip", From: 6, Do: deafen,
 			Catches: []Catch{
 				{Requirement: "HA-CL-016", Says: "must be on one node only"},

@@ -85,7 +85,7 @@ func nodePlants() []Plant {
 			}},
 		{Name: "emptied-on-return", Violation: "a remediation that empties worker nodes once the API servers are back, since they sent no heartbeats",
 			Cluster: registered, Twin: registered, Scenario: "catalogue/apiservers-away", From: 6, Do: emptyWorkers,
-			Catches: []Catch{{Requirement: "HA-WL-004", Says: "which nobody changed, was being deleted"}}},
+			Catches: []Catch{{Requirement: "HA-WL-004", Says: "which no client changed, was being deleted"}}},
 		{Name: "webhook-on-leases", Violation: "a hanging webhook that names leases, too",
 			Cluster: hooked, Twin: registered, Scenario: "catalogue/webhook-hangs", From: 2, Do: hookLeases,
 			Catches: []Catch{{Requirement: "HA-LE-015", Says: "none renewed the lease"}},
