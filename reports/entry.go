@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -57,6 +58,8 @@ func words(v any) string {
 		return backendWords(v)
 	case record.NodeChange:
 		return nodeWords(v)
+	case record.Step:
+		return stepWords(v)
 	case record.Object:
 		return objectWords(v)
 	case record.Session:
@@ -346,5 +349,13 @@ func nodeWords(n record.NodeChange) string {
 	if n.Phase == record.NodeFailed {
 		return fmt.Sprintf("a change of nodes failed%s, called at %s: %s", optional(": ", name), moment(n.Called), n.Error)
 	}
+	if n.Phase == record.NodeChanged {
+		return fmt.Sprintf("%s of %s%s%s%s, called at %s, in effect at %s", n.Action, name, optional(" as ", n.Name),
+			optional(" from ", n.From), optional(" to ", n.To), moment(n.Called), moment(n.Effect))
+	}
 	return fmt.Sprintf("%s is %s%s, called at %s, in effect at %s", name, n.Phase, optional(" as ", n.Name), moment(n.Called), moment(n.Effect))
+}
+
+func stepWords(s record.Step) string {
+	return fmt.Sprintf("%s%s%s: %s%s", s.Name, optional(" on ", s.Node), optional(" of ", s.Change), cmp.Or(s.Proof, "done"), took(s.Began, s.Done))
 }

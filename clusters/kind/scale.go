@@ -27,6 +27,9 @@ import (
 const (
 	// forgetLimit is how long the API may take to forget a node.
 	forgetLimit = 20 * time.Second
+	// stepJoin adds and starts a node; kubeadm has the etcd member join as a learner and
+	// promotes it.
+	stepJoin = "join with kubeadm"
 	// discardLimit is how long the engine may take to remove a container.
 	discardLimit = 30 * time.Second
 )
@@ -123,14 +126,20 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	back.Add(removed)
 	back.Add(n.discard)
 	back.Add(removed)
-	if err := c.join(ctx, n); err != nil {
+	err = framework.DoStep(ctx, n.name, stepJoin, func(ctx context.Context) (string, error) {
+		return "kubeadm join succeeded", c.join(ctx, n)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := n.startAgent(ctx); err != nil {
 		return nil, fmt.Errorf("starting the agent on %s: %w", n.name, err)
 	}
 	entrance := c.entrance(n)
-	if err := c.awaitNode(ctx, n, entrance); err != nil {
+	err = framework.DoStep(ctx, n.name, scaling.StepReady, func(ctx context.Context) (string, error) {
+		return "/readyz answers 200, its etcd member answers, its Node is ready", c.awaitNode(ctx, n, entrance)
+	})
+	if err != nil {
 		return nil, err
 	}
 	old := c.controlPlane()
@@ -146,7 +155,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 		return nil, err
 	}
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old, nil) })
-	if err := c.balance(ctx, all, n); err != nil {
+	if err := c.balanceStep(ctx, n, scaling.StepBalance, all, n); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -195,7 +204,10 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 			break
 		}
 	}
-	if err := errors.Join(n.discard(ctx), c.forget(ctx, name)); err != nil {
+	err = framework.DoStep(framework.Uninterrupted(ctx), name, scaling.StepDiscard, func(ctx context.Context) (string, error) {
+		return "its container and its Node object are gone", errors.Join(n.discard(ctx), c.forget(ctx, name))
+	})
+	if err != nil {
 		return fmt.Errorf("node %s is removed from cluster %s, but something of it is left: %w", name, c.Name(), err)
 	}
 	return nil
@@ -220,18 +232,17 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) error {
 	old := c.controlPlane()
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old, nil) })
-	if err := c.balance(ctx, slices.DeleteFunc(slices.Clone(old), func(other *node) bool { return other == n }), nil); err != nil {
+	left := slices.DeleteFunc(slices.Clone(old), func(other *node) bool { return other == n })
+	if err := c.balanceStep(ctx, n, scaling.StepUnbalance, left, nil); err != nil {
 		return err
 	}
 	if n.works(ctx) {
 		back.Add(func(ctx context.Context) error { return scaling.Undrain(ctx, n) })
-		scaling.Drain(ctx, n)
+		if err := scaling.Drain(ctx, n.name, n); err != nil {
+			return err
+		}
 	}
-	members := c.etcdMembers()
-	if err := members.HandOn(ctx, n.name); err != nil {
-		return err
-	}
-	return members.Remove(ctx, n.peerURL())
+	return scaling.TakeOut(ctx, c.etcdMembers(), n.name, n.peerURL())
 }
 
 // discard removes the node's container, whatever its state, and what it kept. Its logs

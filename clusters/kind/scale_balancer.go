@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // balanceLimit is how long the balancer may take to follow a change of nodes, and to
@@ -51,6 +52,16 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node, up *node) error {
 			return fmt.Errorf("the load balancer has %v for backends, not %v", has, want)
 		}
 		return nil
+	})
+}
+
+// balanceStep is balance as a step of a change of a node.
+func (c *Cluster) balanceStep(ctx context.Context, n *node, step string, nodes []*node, up *node) error {
+	if c.balancer == nil {
+		return nil
+	}
+	return framework.DoStep(ctx, n.name, step, func(ctx context.Context) (string, error) {
+		return fmt.Sprintf("the load balancer has the backends %v", nodeNames(nodes)), c.balance(ctx, nodes, up)
 	})
 }
 

@@ -80,31 +80,40 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 		return nil, err
 	}
 	back.Add(func(ctx context.Context) error { return members.Remove(ctx, n.peerURL()) })
-	if err := members.AddLearner(ctx, n.peerURL()); err != nil {
+	if err := scaling.AddLearner(ctx, members, n.Name(), n.peerURL()); err != nil {
 		return nil, err
 	}
 	back.Add(func(context.Context) error { return c.forget(self.Name) })
 	if err := c.know(self); err != nil {
 		return nil, err
 	}
-	if err := n.machine.powerOn(ctx); err != nil {
+	err = framework.DoStep(ctx, n.Name(), scaling.StepStart, func(ctx context.Context) (string, error) {
+		return "the node agent answers", n.machine.powerOn(ctx)
+	})
+	if err != nil {
 		return nil, err
 	}
-	if err := members.Promote(ctx, n.peerURL()); err != nil {
+	if err := scaling.Promote(ctx, members, n.Name(), n.peerURL()); err != nil {
 		return nil, err
 	}
 	if err := c.announce(ctx, n); err != nil {
 		return nil, fmt.Errorf("etcd on %s does not serve clients: %w", n.Name(), err)
 	}
-	ready, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
-	defer cancel()
-	if _, err := await.API(ready, entrance, "/readyz", await.Anything); err != nil {
-		return nil, fmt.Errorf("the API server of %s is not ready: %w; see %s", n.Name(), err, n.machine.logs)
+	err = framework.DoStep(ctx, n.Name(), scaling.StepReady, func(ctx context.Context) (string, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
+		defer cancel()
+		if _, err := await.API(ctx, entrance, "/readyz", await.Anything); err != nil {
+			return "", fmt.Errorf("the API server is not ready: %w; see %s", err, n.machine.logs)
+		}
+		return "/readyz answers 200", nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	old := c.controlPlane()
 	all := append(slices.Clip(old), n)
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old) })
-	if err := c.balance(ctx, all); err != nil {
+	if err := c.balanceStep(ctx, n, scaling.StepBalance, all); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -130,7 +139,10 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
 	c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
 	c.mu.Unlock()
-	if err := errors.Join(c.discard(n), c.forget(name)); err != nil {
+	err = framework.DoStep(framework.Uninterrupted(ctx), name, scaling.StepDiscard, func(context.Context) (string, error) {
+		return "its first process has exited", errors.Join(c.discard(n), c.forget(name))
+	})
+	if err != nil {
 		return fmt.Errorf("node %s is removed from cluster %s, but something of it is left: %w", name, c.Name(), err)
 	}
 	return nil
@@ -160,23 +172,17 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) error {
 	old := c.controlPlane()
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old) })
-	if err := c.balance(ctx, slices.DeleteFunc(slices.Clone(old), func(other *node) bool { return other == n })); err != nil {
+	left := slices.DeleteFunc(slices.Clone(old), func(other *node) bool { return other == n })
+	if err := c.balanceStep(ctx, n, scaling.StepUnbalance, left); err != nil {
 		return err
 	}
-	back.Add(n.undrain)
-	n.drain(ctx)
-	members := c.etcdMembers()
-	if err := members.HandOn(ctx, n.Name()); err != nil {
-		return err
-	}
-	return members.Remove(ctx, n.peerURL())
-}
-
-// drain ends the components of a node that is removed.
-func (n *node) drain(ctx context.Context) {
 	if n.machine.powered() {
-		scaling.Drain(ctx, n)
+		back.Add(n.undrain)
+		if err := scaling.Drain(ctx, n.Name(), n); err != nil {
+			return err
+		}
 	}
+	return scaling.TakeOut(ctx, c.etcdMembers(), n.Name(), n.peerURL())
 }
 
 // undrain starts them again.

@@ -70,6 +70,16 @@ func (c *Cluster) balance(ctx context.Context, nodes []*node) error {
 	})
 }
 
+// balanceStep is balance as a step of a change of a node.
+func (c *Cluster) balanceStep(ctx context.Context, n *node, step string, nodes []*node) error {
+	if c.balancer == nil {
+		return nil
+	}
+	return framework.DoStep(ctx, n.Name(), step, func(ctx context.Context) (string, error) {
+		return fmt.Sprintf("the load balancer has the backends %v", nodeNames(nodes)), c.balance(ctx, nodes)
+	})
+}
+
 func (c *Cluster) rebalance(ctx context.Context, config balancer.Config) error {
 	if c.spec.Spec.LoadBalancer.Kind == clusters.BalancerHAProxy {
 		socket := filepath.Join(c.balancer.run, haproxySocket)

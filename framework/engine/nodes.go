@@ -37,7 +37,7 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	defer cancel()
 	r.disturb(limited)
 	change := record.NodeChange{Name: a.ID, Called: r.w.Now()}
-	err := r.change(limited, a, &change)
+	err := r.change(framework.WithSteps(limited, r.stepOf(a.ID)), a, &change)
 	if err != nil {
 		change.Phase, change.Error = record.NodeFailed, err.Error()
 		if missing := missingAbility(err); missing != nil {
@@ -60,6 +60,15 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	}
 	r.settle(ctx, time.Now(), baseRecovery(r.cluster.Settings()))
 	return nil
+}
+
+// stepOf records each step of a change of nodes.
+func (r *run) stepOf(change string) func(framework.Step) error {
+	return func(s framework.Step) error {
+		r.say("%s on %s: %s", s.Name, s.Node, s.Proof)
+		return r.w.Append(record.KindStep, record.Step{Change: change, Node: s.Node, Name: s.Name, Proof: s.Proof,
+			Began: r.w.Since(s.Began), Done: r.w.Since(s.Done)})
+	}
 }
 
 func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) error {

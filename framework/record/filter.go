@@ -69,6 +69,8 @@ func (f *Filter) places(v any) []string {
 		return []string{v.Name}
 	case NodeChange:
 		return []string{v.Node.Name}
+	case Step:
+		return []string{v.Node}
 	case Object:
 		return []string{v.Via}
 	}

@@ -10,7 +10,7 @@ import (
 // Kinds returns every kind of entry, in the order of the documentation.
 func Kinds() []Kind {
 	return []Kind{KindMeta, KindPhase, KindOp, KindProbe, KindEndpoints, KindLease, KindEtcd, KindProcess, KindFault,
-		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindAction, KindBackend, KindNode, KindObject, KindSession, KindEnd}
+		KindSteady, KindHarness, KindList, KindWatch, KindEvent, KindAction, KindBackend, KindNode, KindStep, KindObject, KindSession, KindEnd}
 }
 
 // kindOf returns the kind of entry that holds a value of v's type.
@@ -48,6 +48,8 @@ func kindOf(v any) (Kind, bool) {
 		return KindBackend, true
 	case NodeChange, *NodeChange:
 		return KindNode, true
+	case Step, *Step:
+		return KindStep, true
 	case Object, *Object:
 		return KindObject, true
 	case Session, *Session:
@@ -94,6 +96,8 @@ func (e Entry) Value() (any, error) {
 		return valueOf[Backend](e)
 	case KindNode:
 		return valueOf[NodeChange](e)
+	case KindStep:
+		return valueOf[Step](e)
 	case KindObject:
 		return valueOf[Object](e)
 	case KindSession:

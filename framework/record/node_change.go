@@ -8,12 +8,15 @@ const (
 	NodeRemoved ChangePhase = "removed"
 	// NodeLost is a removal of a node that had lost its power for good before.
 	NodeLost ChangePhase = "lost"
+	// NodeChanged is any other change of a node that stays; see NodeChange.Action.
+	NodeChanged ChangePhase = "changed"
 	// NodeFailed is a change that could not be made.
 	NodeFailed ChangePhase = "failed"
 )
 
-// NodeChange is a control-plane node that joined or left the cluster. Those that
-// there were at the start are in Meta; of each other one the first change tells.
+// NodeChange is a control-plane node that joined or left the cluster, or one that was
+// changed, such as by an upgrade. Those that there were at the start are in Meta; of each
+// other one the first change tells.
 type NodeChange struct {
 	// Name is what the scenario calls the node; empty where it was there from the
 	// start.
@@ -30,4 +33,23 @@ type NodeChange struct {
 	// Missing names the ability that the cluster lacks, where that is why the
 	// change could not be made.
 	Missing string `json:"missing,omitempty"`
+	// Action is what was done to a node that stays, such as "upgrade"; empty for one that
+	// joined or left. From and To are the versions before and after an upgrade.
+	Action string `json:"action,omitempty"`
+	From   string `json:"from,omitempty"`
+	To     string `json:"to,omitempty"`
+}
+
+// Step is one step of a change of nodes that took effect, such as the promotion of an etcd
+// member. It is recorded as soon as its proof was seen.
+type Step struct {
+	// Change is the Name of the NodeChange; empty if that has none.
+	Change string `json:"change,omitempty"`
+	// Node is the node that the step changed; empty for none.
+	Node string `json:"node,omitempty"`
+	// Name says what the step did, such as "promote etcd member".
+	Name  string `json:"name"`
+	Proof string `json:"proof,omitempty"`
+	Began Nanos  `json:"began"`
+	Done  Nanos  `json:"done"`
 }

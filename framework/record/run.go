@@ -36,7 +36,10 @@ type Run struct {
 	// Asked are entries of audit logs that are not actions, see Action.
 	Asked    []Timed[Action]
 	Backends []Timed[Backend]
+	// Nodes are the changes of which nodes there are, Changes all others.
 	Nodes    []Timed[NodeChange]
+	Changes  []Timed[NodeChange]
+	Steps    []Timed[Step]
 	Objects  []Timed[Object]
 	Sessions []Timed[Session]
 	// Complete tells whether the record ends with an end entry and is
@@ -147,7 +150,13 @@ func (run *Run) add(e Entry) error {
 	case Backend:
 		run.Backends = append(run.Backends, Timed[Backend]{e.At, v})
 	case NodeChange:
+		if v.Action != "" {
+			run.Changes = append(run.Changes, Timed[NodeChange]{e.At, v})
+			return nil
+		}
 		run.Nodes = append(run.Nodes, Timed[NodeChange]{e.At, v})
+	case Step:
+		run.Steps = append(run.Steps, Timed[Step]{e.At, v})
 	case Object:
 		if !v.hasState() {
 			return fmt.Errorf("the %s %q has no state", v.Kind, v.Name)

@@ -29,6 +29,7 @@ const (
 	KindAction    Kind = "action"    // Action
 	KindBackend   Kind = "backend"   // Backend
 	KindNode      Kind = "node"      // NodeChange
+	KindStep      Kind = "step"      // Step
 	KindObject    Kind = "object"    // Object
 	KindSession   Kind = "session"   // Session
 	KindEnd       Kind = "end"       // End; the last entry of a complete record

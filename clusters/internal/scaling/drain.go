@@ -33,7 +33,14 @@ type Node interface {
 // Drain ends the components of a node that is to be removed gracefully, and with
 // force what has not ended in time. One that is not running, or cannot be told, is as
 // good as ended.
-func Drain(ctx context.Context, n Node) {
+func Drain(ctx context.Context, name string, n Node) error {
+	return framework.DoStep(ctx, name, StepStop, func(ctx context.Context) (string, error) {
+		drain(ctx, n)
+		return "no process of them is left", nil
+	})
+}
+
+func drain(ctx context.Context, n Node) {
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	var all sync.WaitGroup

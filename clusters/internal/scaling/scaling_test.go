@@ -69,7 +69,9 @@ func (n *fakeNode) Start(_ context.Context, c framework.Component) error {
 
 func TestDrain(t *testing.T) {
 	n := &fakeNode{}
-	Drain(t.Context(), n)
+	if err := Drain(t.Context(), "node-1", n); err != nil {
+		t.Error(err)
+	}
 	slices.Sort(n.did)
 	if got := strings.Join(n.did, ", "); got != "kill kube-apiserver, stop kube-controller-manager, stop kube-scheduler" {
 		t.Error(got)
