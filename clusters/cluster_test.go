@@ -294,7 +294,7 @@ func FuzzParse(f *testing.F) {
 		if _, err := Settings(c); err != nil {
 			t.Errorf("no settings: %v", err)
 		}
-		if len(c.Nodes()) > maxNodes {
+		if len(c.Nodes()) > MaxNodes {
 			t.Errorf("%d nodes", len(c.Nodes()))
 		}
 	})

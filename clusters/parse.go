@@ -117,7 +117,7 @@ func (d *decoder) nodes(node *yaml.Node, path string, s *Spec) {
 		var n int
 		d.integer(&n)(node, path)
 		// Other numbers are told by Validate; here they only must not hurt.
-		s.Nodes = make([]NodeSpec, min(max(n, 0), maxNodes+1))
+		s.Nodes = make([]NodeSpec, min(max(n, 0), MaxNodes+1))
 	case yaml.SequenceNode:
 		s.Nodes = make([]NodeSpec, len(node.Content))
 		for i, item := range node.Content {

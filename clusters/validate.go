@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxNodes = 7
+	MaxNodes = 7
 	// maxWorkers keeps the addresses and the load of one kwok within reason.
 	maxWorkers = 1000
 	// maxHealthCheck bounds intervals and time-outs of the health check.
@@ -78,7 +78,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	s := c.Spec
 	if !slices.Contains(nodeCounts, len(s.Nodes)) {
 		v.problem("spec.nodes", "asks for %s control-plane nodes: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one less",
-			atMost(len(s.Nodes), maxNodes))
+			atMost(len(s.Nodes), MaxNodes))
 	}
 	v.version("spec.kubernetesVersion", s.KubernetesVersion, false)
 	v.version("spec.etcdVersion", s.EtcdVersion, true)

@@ -10,14 +10,15 @@ import (
 // promotion of an etcd member while a node is added.
 type Step struct {
 	// Node is the name of the node that the step changed; empty if it changed none.
-	Node string
+	Node string `json:"node,omitempty"`
 	// Name says what the step did, such as "promote etcd member".
-	Name string
+	Name string `json:"name"`
 	// Proof is what shows that it took effect, such as the version that the API server
 	// answered.
-	Proof string
+	Proof string `json:"proof"`
 	// Began is when the step started, Done when its proof was seen.
-	Began, Done time.Time
+	Began time.Time `json:"began"`
+	Done  time.Time `json:"done"`
 }
 
 type stepsKey struct{}

@@ -31,3 +31,26 @@ type Upgrader interface {
 	// in an order in which they may be.
 	UpgradeOrder() []string
 }
+
+// EtcdUpgrader is the ability of a cluster to have its etcd members change to another
+// version, one at a time, while it runs; on other providers etcd follows UpgradeNode.
+type EtcdUpgrader interface {
+	// UpgradeEtcd has the member of a control-plane node change to a version ("v3.7.3") and
+	// returns when it serves in that and has caught up with the others. It does nothing if
+	// the member runs it already. What etcd does not support, such as a lower version or
+	// two minor versions at once, is refused before anything is touched
+	// (https://etcd.io/docs/v3.7/upgrades); such an error is ErrNothingDone.
+	UpgradeEtcd(ctx context.Context, name, version string) error
+	// CheckEtcdUpgrade returns the error with which UpgradeEtcd would refuse, or nil. It
+	// changes nothing and downloads nothing.
+	CheckEtcdUpgrade(ctx context.Context, name, version string) error
+}
+
+// Reconfigurer is the ability of a cluster to restart the components of a node, one after
+// the other, with other arguments, while the versions stay.
+type Reconfigurer interface {
+	// Reconfigure restarts the components that args names with these arguments besides, or
+	// in the place of, those that they have, and returns when they are ready. An error may
+	// leave some of them restarted; it may be tried again.
+	Reconfigure(ctx context.Context, name string, args map[Component]map[string]string) error
+}

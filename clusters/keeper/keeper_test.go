@@ -324,7 +324,7 @@ func TestUpgrade(t *testing.T) {
 	h := up(t, "a", UpOptions{Wait: true})
 	var said []string
 	p := clusters.Preparation{Progress: func(s string) { said = append(said, s) }}
-	if err := h.Upgrade(t.Context(), UpgradeRequest{Version: "v2"}, p); err != nil {
+	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v2"}, p); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"getting v2", "one becomes v2", "two becomes v2"}; !slices.Equal(said, want) {
@@ -332,13 +332,13 @@ func TestUpgrade(t *testing.T) {
 	}
 	said = nil
 	var refused *fault.Refused
-	if err := h.Upgrade(t.Context(), UpgradeRequest{Node: "nobody", Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "no node nobody") || len(said) > 0 {
+	if _, err := h.Change(t.Context(), ChangeRequest{Node: "nobody", Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "no node nobody") || len(said) > 0 {
 		t.Errorf("%v after %q", err, said)
 	}
-	if err := h.Upgrade(t.Context(), UpgradeRequest{Version: "v1"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "one is newer") {
+	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v1"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "one is newer") {
 		t.Error(err)
 	}
-	if err := h.Upgrade(t.Context(), UpgradeRequest{Node: "two", Version: "broken"}, p); err == nil || errors.As(err, &refused) || err.Error() != "two is broken now" {
+	if _, err := h.Change(t.Context(), ChangeRequest{Node: "two", Version: "broken"}, p); err == nil || errors.As(err, &refused) || err.Error() != "two is broken now" {
 		t.Error(err)
 	}
 	slow := mark("a-slow")
@@ -348,13 +348,13 @@ func TestUpgrade(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.Progress = func(s string) {
 		if s == "one becomes slow" {
-			if err := h.Upgrade(t.Context(), UpgradeRequest{Version: "v2"}, clusters.Preparation{Progress: func(string) {}}); err == nil || !strings.Contains(err.Error(), "another upgrade is under way") {
+			if _, err := h.Change(t.Context(), ChangeRequest{Version: "v2"}, clusters.Preparation{Progress: func(string) {}}); err == nil || !strings.Contains(err.Error(), "another change of the nodes is under way") {
 				t.Error(err)
 			}
 			cancel()
 		}
 	}
-	if err := h.Upgrade(ctx, UpgradeRequest{Version: "slow"}, p); !errors.Is(err, context.Canceled) {
+	if _, err := h.Change(ctx, ChangeRequest{Version: "slow"}, p); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -366,7 +366,7 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	h.provider = struct{ clusters.Provider }{standIn{}}
-	if err := h.Upgrade(t.Context(), UpgradeRequest{Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the provider stand-in cannot") {
+	if _, err := h.Change(t.Context(), ChangeRequest{Version: "v2"}, p); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the provider stand-in cannot") {
 		t.Error(err)
 	}
 }

@@ -136,8 +136,8 @@ func (standIn) Log(_ context.Context, _ *Handle, host, component string, _ bool,
 	return err
 }
 
-func (standIn) PrepareUpgrade(_ context.Context, _ *Handle, version string, p clusters.Preparation) error {
-	p.Progress("getting " + version)
+func (standIn) PrepareUpgrade(_ context.Context, _ *Handle, r ChangeRequest, p clusters.Preparation) error {
+	p.Progress("getting " + r.Version)
 	return nil
 }
 

@@ -33,9 +33,9 @@ type server struct {
 	started time.Time
 	url     string
 
-	saying    sync.Mutex
-	listener  func(string) // guarded by saying
-	upgrading sync.Mutex   // held through an upgrade
+	saying   sync.Mutex
+	listener func(string) // guarded by saying
+	changing sync.Mutex   // held through an upgrade
 }
 
 func runServer(providers []clusters.Provider, dir string) error {
@@ -165,7 +165,7 @@ func (s *server) handler() http.Handler {
 		_ = json.NewEncoder(w).Encode(status)
 	})
 	s.handleFaults(mux)
-	s.handleUpgrade(mux)
+	s.handleChange(mux)
 	mux.HandleFunc("POST /down", func(http.ResponseWriter, *http.Request) { s.down() })
 	return mux
 }

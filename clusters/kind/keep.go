@@ -63,12 +63,12 @@ func engineOf(h *keeper.Handle) (docker.CLI, error) {
 
 // PrepareUpgrade implements keeper.UpgradePreparer: where the cluster is, no image may be
 // had or made.
-func (Provider) PrepareUpgrade(ctx context.Context, h *keeper.Handle, version string, p clusters.Preparation) error {
+func (Provider) PrepareUpgrade(ctx context.Context, h *keeper.Handle, r keeper.ChangeRequest, p clusters.Preparation) error {
 	cli, err := engineOf(h)
 	if err != nil {
 		return err
 	}
-	_, err = ensureImages(ctx, engine.Engine{Host: cli.Host}, []string{version}, p)
+	_, err = ensureImages(ctx, engine.Engine{Host: cli.Host}, []string{r.Version}, p)
 	return err
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/clusters/release"
-	"github.com/holdfast-ha/holdfast/framework"
 )
 
 const (
@@ -23,13 +23,6 @@ const (
 	// lookLimit is how long looking at a node may take.
 	lookLimit = 20 * time.Second
 )
-
-// untouched is an error that is framework.ErrNothingDone, besides what it is.
-type untouched struct{ error }
-
-func (e untouched) Unwrap() error { return e.error }
-
-func (e untouched) Is(target error) bool { return target == framework.ErrNothingDone }
 
 // upgrade is that of one node.
 type upgrade struct {
@@ -59,7 +52,7 @@ func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 		u.image, err = c.image(ctx, u.version)
 	}
 	if err != nil {
-		err = untouched{explain(err)}
+		err = upgrading.Untouched{Err: explain(err)}
 	} else if err = u.carryOut(ctx); err != nil {
 		err = explain(err)
 	}
@@ -72,7 +65,7 @@ func (c *Cluster) CheckUpgrade(ctx context.Context, name, version string) error 
 	defer c.scaling.Unlock()
 	_, err := c.planUpgrade(ctx, name, version)
 	if err != nil {
-		err = untouched{explain(err)}
+		err = upgrading.Untouched{Err: explain(err)}
 	}
 	return c.upgradeError(name, version, err)
 }
@@ -138,25 +131,7 @@ func (n *node) undisturbed(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking its agent: %w", err)
 	}
-	return quiet(all)
-}
-
-func quiet(all []framework.Process) error {
-	for _, p := range all {
-		state := ""
-		switch {
-		case p.Held:
-			state = "held down"
-		case p.CrashLooped:
-			state = "ended after each start"
-		case p.State == "T":
-			state = "frozen"
-		default:
-			continue
-		}
-		return fmt.Errorf("its %s is %s by a fault: heal that (`holdfast heal`) first", p.Component, state)
-	}
-	return nil
+	return upgrading.Undisturbed(all)
 }
 
 // carryOut upgrades the node. What it leaves where it fails is a node between two

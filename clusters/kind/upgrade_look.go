@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -131,30 +131,26 @@ func (l looked) refusal(n *node, version, configured string, controlPlane, worke
 	case n.role == controlPlaneRole && semver.Compare(version, configured) < 0:
 		return fmt.Errorf("kubeadm's configuration of the cluster is for %s already: upgrade it to that", configured)
 	}
+	servers := map[string]string{}
 	for _, other := range controlPlane {
 		v := l.apiServer(other.name)
-		switch apart := minor(version) - minor(v); {
+		servers[other.name] = v
+		switch {
 		case v == "":
 			return fmt.Errorf("the API does not know %s, so that its version is not known: bring it back, or remove it, first", other.name)
-		case n.role == controlPlaneRole && apart > 1:
-			return fmt.Errorf("API servers may be one minor version apart, and that of %s is %s: upgrade all control-plane nodes to v1.%d first", other.name, v, minor(v)+1)
-		case n.role == workerRole && apart > 0:
+		case n.role == workerRole && upgrading.Minor(version) > upgrading.Minor(v):
 			return fmt.Errorf("a kubelet may not be newer than an API server, and that of %s is %s: upgrade the control-plane nodes first", other.name, v)
 		}
 	}
+	if err := upgrading.APIServers(version, servers); n.role == controlPlaneRole && err != nil {
+		return err
+	}
 	for _, other := range slices.Concat(controlPlane, workers) {
-		if v := l.kubelet(other.name); v != "" && other != n && minor(version)-minor(v) > 3 {
+		if v := l.kubelet(other.name); v != "" && other != n && upgrading.Minor(version)-upgrading.Minor(v) > 3 {
 			return fmt.Errorf("a kubelet may be three minor versions older than an API server, and that of %s is %s: upgrade that node first", other.name, v)
 		}
 	}
 	return nil
-}
-
-// minor is the minor version: 37 of v1.37.1.
-func minor(version string) int {
-	_, digits, _ := strings.Cut(semver.MajorMinor(version), ".")
-	n, _ := strconv.Atoi(digits)
-	return n
 }
 
 // addonsFollow tells whether kubeadm brings the add-ons to a version, too, when it has

@@ -47,6 +47,7 @@ type componentSpec struct {
 // agent runs the components of a machine: starts them, starts them again when
 // they die, and does to them what faults ask for.
 type agent struct {
+	file        string // that cfg is read from
 	cfg         agentConfig
 	supervisors map[framework.Component]*supervisor
 	clocks      *clocks
@@ -80,13 +81,10 @@ func runAgent(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: holdfast-agent CONFIG")
 	}
-	b, err := os.ReadFile(args[0])
-	if err != nil {
-		return fmt.Errorf("reading the agent's configuration: %w", err)
-	}
-	a := &agent{supervisors: map[framework.Component]*supervisor{}, state: map[framework.Component]*savedState{}}
-	if err := json.Unmarshal(b, &a.cfg); err != nil {
-		return fmt.Errorf("reading the agent's configuration %s: %w", args[0], err)
+	a := &agent{file: args[0], supervisors: map[framework.Component]*supervisor{}, state: map[framework.Component]*savedState{}}
+	var err error
+	if a.cfg, err = readConfig(a.file); err != nil {
+		return err
 	}
 	if b, err := os.ReadFile(a.cfg.State); err == nil {
 		if err := json.Unmarshal(b, &a.state); err != nil {
@@ -102,6 +100,17 @@ func runAgent(args []string) error {
 		return fmt.Errorf("listening on the agent's socket: %w", err)
 	}
 	return http.Serve(l, a)
+}
+
+func readConfig(file string) (cfg agentConfig, err error) {
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, &cfg)
+	}
+	if err != nil {
+		return cfg, fmt.Errorf("reading the agent's configuration %s: %w", file, err)
+	}
+	return cfg, nil
 }
 
 // supervise takes over what an earlier agent started, and keeps each component
@@ -166,7 +175,7 @@ type agentRequest struct {
 	Packets int            `json:"packets,omitempty"`
 }
 
-// ServeHTTP answers GET /processes and /stalled, and POST /kill, /stop, /start, /reload, /freeze,
+// ServeHTTP answers GET /processes and /stalled, and POST /kill, /stop, /start, /renew, /reload, /freeze,
 // /thaw, /crash-loop, /end-crash-loop, /admit, /press and /probe, and what clocks.serve does.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if agenthttp.RefuseLate(w, r) {
@@ -230,6 +239,8 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.stop(r.Context(), req.For)
 	case "/start":
 		err = s.start()
+	case "/renew":
+		err = s.renew()
 	case "/reload":
 		err = s.reload()
 	case "/freeze":

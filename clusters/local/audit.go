@@ -21,7 +21,7 @@ const auditBeat = 200 * time.Millisecond
 // FollowAudit implements framework.AuditReader.
 func (n *node) FollowAudit(ctx context.Context, entry func([]byte)) error {
 	path := ""
-	for _, c := range n.machine.config.Components {
+	for _, c := range n.machine.components() {
 		if c.Name == framework.APIServer {
 			path = argument(c.Args, "audit-log-path")
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -19,7 +20,6 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
-	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -265,13 +265,9 @@ func (c *Cluster) Settings() framework.Settings { return c.settings }
 func (c *Cluster) Versions() map[string]map[framework.Component]string {
 	all := map[string]map[framework.Component]string{}
 	for _, n := range c.controlPlane() {
-		etcd := n.spec.EtcdVersion
-		if etcd == "" {
-			etcd = release.EmbeddedEtcd
-		}
-		k := n.spec.KubernetesVersion
-		all[n.Name()] = map[framework.Component]string{framework.Etcd: etcd, framework.APIServer: k,
-			framework.ControllerManager: k, framework.Scheduler: k}
+		n.mu.Lock()
+		all[n.Name()] = maps.Clone(n.versions)
+		n.mu.Unlock()
 	}
 	return all
 }

@@ -44,7 +44,7 @@ func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework
 }
 
 func (n *node) etcdArgs() []string {
-	for _, c := range n.machine.config.Components {
+	for _, c := range n.machine.components() {
 		if c.Name == framework.Etcd {
 			return c.Args
 		}

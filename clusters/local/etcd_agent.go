@@ -80,14 +80,14 @@ func (s *supervisor) replaceNow(ctx context.Context, order etcdOrder) error {
 	})
 }
 
-// arguments returns those of the next start, having carried out what is to be
-// done before.
-func (s *supervisor) arguments() ([]string, error) {
+// arguments returns those of the next start of a component that has args, having carried
+// out what is to be done before.
+func (s *supervisor) arguments(args []string) ([]string, error) {
 	order := s.a.saved(s.spec.Name).Etcd
 	if order == nil {
-		return s.spec.Args, nil
+		return args, nil
 	}
-	data := argument(s.spec.Args, "data-dir")
+	data := argument(args, "data-dir")
 	if !order.Done {
 		if err := etcddata.Replace(data, order.From); err != nil {
 			return nil, err
@@ -99,11 +99,11 @@ func (s *supervisor) arguments() ([]string, error) {
 		})
 	}
 	if order.InitialCluster != "" && !wal.Exist(filepath.Join(data, "member", "wal")) {
-		args := withArgument(s.spec.Args, "initial-cluster", order.InitialCluster)
+		args = withArgument(args, "initial-cluster", order.InitialCluster)
 		return withArgument(args, "initial-cluster-state", "existing"), nil
 	}
 	s.a.update(s.spec.Name, func(st *savedState) { st.Etcd = nil })
-	return s.spec.Args, nil
+	return args, nil
 }
 
 // argument returns the value of an argument --name=value, empty without it.

@@ -38,7 +38,7 @@ func TestRejoinIsInterrupted(t *testing.T) {
 	s := newSupervisor(a, componentSpec{Name: framework.Etcd, Args: ever})
 	starts := func(what string, want []string) {
 		t.Helper()
-		if got, err := s.arguments(); err != nil || !slices.Equal(got, want) {
+		if got, err := s.arguments(s.spec.Args); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: started with %q, %v", what, got, err)
 		}
 	}

@@ -11,14 +11,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 )
 
 var (
-	_ keeper.Access = Provider{}
-	_ keeper.Kept   = (*Cluster)(nil)
+	_ keeper.Access          = Provider{}
+	_ keeper.UpgradePreparer = Provider{}
+	_ keeper.Kept            = (*Cluster)(nil)
 )
 
 // Kubeconfig implements keeper.Kept.
@@ -55,6 +57,20 @@ func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
 // Status looks at every part of the cluster at once. What does not answer within ctx is
 // reported as such.
 func (c *Cluster) Status(ctx context.Context) keeper.Status { return keeper.Look(ctx, c, c) }
+
+// PrepareUpgrade implements keeper.UpgradePreparer: where the cluster is, nothing can be
+// downloaded or built.
+func (Provider) PrepareUpgrade(ctx context.Context, _ *keeper.Handle, r keeper.ChangeRequest, p clusters.Preparation) error {
+	product := release.Kubernetes
+	switch {
+	case r.Etcd && r.Version == release.EmbeddedEtcd:
+		return nil
+	case r.Etcd:
+		product = release.Etcd
+	}
+	_, err := release.Ensure(ctx, product, r.Version, p.Release)
+	return err
+}
 
 // EndLimit implements keeper.Access.
 func (Provider) EndLimit() time.Duration { return 5 * time.Second }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,9 +33,11 @@ type machine struct {
 	nameServer string
 	sysctls    map[string]string
 
-	config agentConfig
-	agent  *agentClient
-	disk   *disk.Process // nil where etcd's data pass through nothing
+	// configMu guards config.Components once the machine has been made; see renew.
+	configMu sync.Mutex
+	config   agentConfig
+	agent    *agentClient
+	disk     *disk.Process // nil where etcd's data pass through nothing
 
 	// life is nil while the machine is off. Reading it blocks nobody.
 	life atomic.Pointer[life]
@@ -87,13 +90,8 @@ func (m *machine) boot(ctx context.Context) error {
 			return fmt.Errorf("clearing the agent's state: %w", err)
 		}
 	}
-	configPath := filepath.Join(m.run, "agent.json")
-	b, err := json.Marshal(m.config)
-	if err == nil {
-		err = os.WriteFile(configPath, b, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the agent's configuration: %w", err)
+	if err := m.writeConfig(); err != nil {
+		return err
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -129,7 +127,7 @@ func (m *machine) boot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("joining the network: %w", err)
 	}
-	config := initConfig{Hostname: m.name, Hosts: m.hosts, NameServer: m.nameServer, Sysctls: m.sysctls, AgentConfig: configPath,
+	config := initConfig{Hostname: m.name, Hosts: m.hosts, NameServer: m.nameServer, Sysctls: m.sysctls, AgentConfig: m.configPath(),
 		AgentHold: m.agentHold(), Exits: m.config.Exits}
 	if err := json.NewEncoder(w).Encode(config); err != nil {
 		return fmt.Errorf("telling its first process what to do: %w", err)
@@ -153,4 +151,42 @@ func (m *machine) awaitAgent(ctx context.Context, l *life) error {
 		_, err := m.agent.processes(ctx)
 		return err
 	})
+}
+
+func (m *machine) configPath() string { return filepath.Join(m.run, "agent.json") }
+
+func (m *machine) writeConfig() error {
+	m.configMu.Lock()
+	defer m.configMu.Unlock()
+	b, err := json.Marshal(m.config)
+	if err == nil {
+		err = replaceAll(map[string][]byte{m.configPath(): b})
+	}
+	if err != nil {
+		return fmt.Errorf("writing the agent's configuration: %w", err)
+	}
+	return nil
+}
+
+// components returns what the machine runs.
+func (m *machine) components() []componentSpec {
+	m.configMu.Lock()
+	defer m.configMu.Unlock()
+	return slices.Clone(m.config.Components)
+}
+
+// renew has a component started with another program or other arguments the next time,
+// also after the machine or its agent has been started again.
+func (m *machine) renew(ctx context.Context, spec componentSpec) error {
+	m.configMu.Lock()
+	for i := range m.config.Components {
+		if own := &m.config.Components[i]; own.Name == spec.Name {
+			own.Path, own.Args = spec.Path, spec.Args
+		}
+	}
+	m.configMu.Unlock()
+	if err := m.writeConfig(); err != nil {
+		return err
+	}
+	return m.agent.do(ctx, "renew", agentRequest{Component: spec.Name})
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -22,9 +24,20 @@ type node struct {
 	processes
 	loaded
 	cluster *Cluster
-	spec    clusters.Node
+	spec    clusters.Node // as it was made
 	machine *machine
 	spoilt  spoilt
+	// members are those that etcd started with, or joined if existing.
+	members  []component.Member
+	existing bool
+	data     string // etcd's data directory
+
+	mu sync.Mutex
+	// versions are those of the components, which differ while the node is between two
+	// versions of Kubernetes; guarded by mu.
+	versions map[framework.Component]string
+	// reconfigured are arguments that it was given since it was made; guarded by mu.
+	reconfigured clusters.ExtraArgs
 }
 
 var (
@@ -56,19 +69,19 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 		return nil, err
 	}
 	spec.ExtraArgs = c.unelected(spec.ExtraArgs)
-	n := &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m}
-	if err := c.equip(n, members, existing); err != nil {
+	n := &node{processes: processesOf(m), loaded: loaded{m}, cluster: c, spec: spec, machine: m,
+		members: members, existing: existing, data: filepath.Join(m.dir, "etcd"), versions: map[framework.Component]string{}}
+	if err := c.equip(n); err != nil {
 		return nil, errors.Join(err, c.discard(n))
 	}
 	return n, nil
 }
 
 // equip gives a node's machine all that its components need.
-func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err error) {
+func (c *Cluster) equip(n *node) (err error) {
 	m, spec, addr := n.machine, n.spec, n.machine.addr
-	data := filepath.Join(m.dir, "etcd")
 	if spec.Disk == clusters.DiskFUSE {
-		if data, err = c.makeDisk(m, data); err != nil {
+		if n.data, err = c.makeDisk(m, n.data); err != nil {
 			return err
 		}
 	}
@@ -85,12 +98,35 @@ func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err
 		if err := c.addTamper(m); err != nil {
 			return err
 		}
+	}
+	components, err := n.commands(spec)
+	if err != nil {
+		return err
+	}
+	m.config.Components = append(m.config.Components, components...)
+	for _, cs := range components {
+		n.versions[cs.Name] = spec.KubernetesVersion
+	}
+	n.versions[framework.Etcd] = cmp.Or(spec.EtcdVersion, release.EmbeddedEtcd)
+	if c.spec.Spec.LoadBalancer.Kind == clusters.BalancerVIP {
+		if err := c.addVIP(m, n.members); err != nil {
+			return err
+		}
+	}
+	return c.addPodmaster(m, spec)
+}
+
+// commands returns what the node runs of etcd and Kubernetes, in the order of its start, and
+// writes the files that belong to it.
+func (n *node) commands(spec clusters.Node) (all []componentSpec, err error) {
+	c, m := n.cluster, n.machine
+	if c.o.Tamper {
 		spec.ExtraArgs = throughTamper(spec.ExtraArgs)
 	}
 	commands := component.Commands(component.Node{
-		Cluster: c.Name(), Name: spec.Name, Address: addr.Addr(), PKI: files,
-		Config: filepath.Join(m.dir, "config"), Data: data, Logs: m.logs,
-		Members: members, Existing: existing, ExtraArgs: spec.ExtraArgs,
+		Cluster: c.Name(), Name: spec.Name, Address: n.Address(), PKI: filepath.Join(m.dir, pkiDir),
+		Config: filepath.Join(m.dir, "config"), Data: n.data, Logs: m.logs,
+		Members: n.members, Existing: n.existing, ExtraArgs: spec.ExtraArgs,
 	})
 	for _, cmd := range commands {
 		path, argv0 := "", cmd.Binary
@@ -104,11 +140,11 @@ func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err
 			path, err = c.binary(release.Kubernetes, spec.KubernetesVersion, cmd.Binary)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		cs, err := c.component(m, cmd, path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		cs.Args[0] = argv0
 		for _, before := range commands {
@@ -116,14 +152,9 @@ func (c *Cluster) equip(n *node, members []component.Member, existing bool) (err
 				cs.StartAfter = before.Health
 			}
 		}
-		m.config.Components = append(m.config.Components, cs)
+		all = append(all, cs)
 	}
-	if c.spec.Spec.LoadBalancer.Kind == clusters.BalancerVIP {
-		if err := c.addVIP(m, members); err != nil {
-			return err
-		}
-	}
-	return c.addPodmaster(m, spec)
+	return all, nil
 }
 
 // offered is the node with the abilities that its disk gives it.
@@ -146,7 +177,7 @@ func (n *node) Zone() string { return n.spec.Zone }
 // Components implements framework.Node: all but what stands for something else.
 func (n *node) Components() []framework.Component {
 	var all []framework.Component
-	for _, c := range n.machine.config.Components {
+	for _, c := range n.machine.components() {
 		if !slices.Contains([]framework.Component{tamperComponent, retryComponent, framework.Kwok}, c.Name) {
 			all = append(all, c.Name)
 		}

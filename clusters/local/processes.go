@@ -142,5 +142,5 @@ func (p processes) EndCrashLoop(ctx context.Context, c framework.Component) erro
 
 // isMeantToRun tells whether a component is among those of the machine.
 func (m *machine) isMeantToRun(c framework.Component) bool {
-	return slices.ContainsFunc(m.config.Components, func(s componentSpec) bool { return s.Name == c })
+	return slices.ContainsFunc(m.components(), func(s componentSpec) bool { return s.Name == c })
 }

@@ -35,7 +35,7 @@ const (
 // supervisor keeps one component running.
 type supervisor struct {
 	a    *agent
-	spec componentSpec
+	spec componentSpec // Path and Args are guarded by mu; see renew
 
 	wake chan struct{} // a hold was changed, or the back-off is to end
 
@@ -134,7 +134,10 @@ func (s *supervisor) awaitHold() (was bool) {
 
 // runOnce starts the component and returns when it has ended.
 func (s *supervisor) runOnce() error {
-	args, err := s.arguments()
+	s.mu.Lock()
+	path, args := s.spec.Path, s.spec.Args
+	s.mu.Unlock()
+	args, err := s.arguments(args)
 	if err != nil {
 		return err
 	}
@@ -143,7 +146,7 @@ func (s *supervisor) runOnce() error {
 		return fmt.Errorf("opening its log: %w", err)
 	}
 	defer log.Close()
-	cmd := &exec.Cmd{Path: s.spec.Path, Args: args, Env: append(os.Environ(), s.spec.Env...), Dir: s.spec.Dir,
+	cmd := &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), s.spec.Env...), Dir: s.spec.Dir,
 		Stdout: log, Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := s.begin(cmd); err != nil {
 		return err
@@ -154,6 +157,23 @@ func (s *supervisor) runOnce() error {
 	awaitEnd(cmd.Process.Pid)
 	_ = cmd.Wait() // how it ended is in ProcessState
 	s.ended(cmd.ProcessState.String())
+	return nil
+}
+
+// renew has the component started as the agent's configuration says by now. The process
+// that runs is not touched.
+func (s *supervisor) renew() error {
+	cfg, err := readConfig(s.a.file)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, spec := range cfg.Components {
+		if spec.Name == s.spec.Name {
+			s.spec.Path, s.spec.Args = spec.Path, spec.Args
+		}
+	}
 	return nil
 }
 

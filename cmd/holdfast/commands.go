@@ -14,6 +14,7 @@ func commands() []*cobra.Command {
 		newShellCommand(),
 		newLogsCommand(),
 		newUpgradeCommand(),
+		newScaleCommand(),
 		newDownCommand(),
 		newInjectCommand(),
 		newHealCommand(),

@@ -3,68 +3,137 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 func newUpgradeCommand() *cobra.Command {
-	var to string
+	var to, etcd string
 	cmd := &cobra.Command{
-		Use:   "upgrade [NODE] --to VERSION",
-		Short: "Upgrade the nodes of a running cluster",
+		Use:   "upgrade [NODE] --to VERSION | --etcd VERSION",
+		Short: "Upgrade the nodes of a running cluster, one by one",
 		Long: `Upgrade one node of a running cluster, or all of them, one after the other,
-control-plane nodes first, and return when they serve in the version. It is for
-clusters of kind, whose nodes kubeadm upgrades: etcd, API server, controller manager
-and scheduler of a control-plane node, then its kubelet. Pods stay where they are.
+control-plane nodes first, and return when they serve in the version.
+
+On a local cluster the API server, then the controller manager and the scheduler are
+stopped gracefully and started in the version; --etcd does the same with the etcd
+member. On a kind cluster kubeadm upgrades etcd, API server, controller manager and
+scheduler of a control-plane node, then its kubelet. Pods stay where they are.
 
 What the version skew policy forbids, such as a second minor version at once or a
-worker before the control plane, is refused, as is a lower version. What the machine
-lacks of the version is got first.
+worker before the control plane, is refused. A lower version takes a node of a local
+cluster back; kubeadm and etcd refuse that. The version is downloaded or built first
+if this machine does not have it.
 
-Where it fails or is interrupted, the node whose turn it is stays between the two
-versions; the same command goes on. 'holdfast status -o json' tells who has which.
+If it fails or is interrupted, the node whose turn it is stays between the two
+versions: run the same command again to finish, or upgrade that node to its old
+version to undo. 'holdfast status -o json' shows which node has which version.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
-		Example: `  holdfast up --provider kind --name demo --kubernetes 1.36.3 --wait
-  holdfast upgrade demo-control-plane2 --to 1.37.1
-  holdfast upgrade --to 1.37.1`,
+		Example: `  holdfast up --name demo --kubernetes 1.36.3 --wait
+  holdfast upgrade node-1 --to 1.37.1
+  holdfast upgrade node-1 --to 1.36.3     # back
+  holdfast upgrade --to 1.37.1            # every node
+  holdfast upgrade --etcd 3.7.3 -o json`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	cmd.Flags().StringVar(&to, "to", "", "`version` of Kubernetes, such as "+release.DefaultKubernetes+" (required)")
+	cmd.Flags().StringVar(&to, "to", "", "`version` of Kubernetes, such as "+release.DefaultKubernetes)
+	cmd.Flags().StringVar(&etcd, "etcd", "", "`version` of etcd, such as "+release.EmbeddedEtcd)
 	open := addNameFlag(cmd)
+	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if to == "" {
+		product, flag, version := release.Kubernetes, "--to", to
+		switch {
+		case to == "" && etcd == "":
 			return usageError("--to is missing: say which version of Kubernetes, for example: holdfast upgrade --to %s", release.DefaultKubernetes)
+		case to != "" && etcd != "":
+			return usageError("--to and --etcd are two changes: make one after the other")
+		case etcd != "":
+			product, flag, version = release.Etcd, "--etcd", etcd
 		}
-		version, err := release.ParseVersion(release.Kubernetes, to)
+		version, err := release.ParseVersion(product, version)
 		if err != nil {
-			return exitWith(exitUsage, fmt.Errorf("--to: %w", err))
+			return exitWith(exitUsage, fmt.Errorf("%s: %w", flag, err))
 		}
-		r := keeper.UpgradeRequest{Version: version}
+		r := keeper.ChangeRequest{Version: version, Etcd: etcd != ""}
 		what := "every node"
 		if len(args) > 0 {
 			r.Node, what = args[0], args[0]
 		}
-		h, err := open()
-		if err != nil {
-			return err
-		}
-		p := newProgress(cmd.ErrOrStderr())
-		err = h.Upgrade(cmd.Context(), r, clusters.Preparation{Release: release.Options{Progress: fetchProgress(p)},
-			Progress: func(line string) { p.Line("%s", line) }})
-		p.Done()
-		if errors.As(err, new(*release.VersionError)) {
-			return exitWith(exitUsage, err)
-		}
-		if err != nil {
-			return faultError(err)
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s of cluster %s serves in Kubernetes %s\n", what, h.Name, version)
-		return err
+		return change(cmd, open, output, r, fmt.Sprintf("%s of cluster %%s serves in %s %s", what, product, version))
 	}
 	return cmd
+}
+
+func newScaleCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "scale N",
+		Short: "Add control-plane nodes to a running cluster, or remove some",
+		Long: `Add control-plane nodes to a running cluster, or remove those that joined last,
+one at a time, until it has N of them.
+
+A new node's etcd member joins as a learner and is promoted when it has caught up; the
+load balancer gets the API server when that is ready. A node is removed in the reverse
+order: load balancer, components, etcd member, machine. An addition that fails or is
+interrupted is undone. Nothing is changed that would cost etcd its quorum.
+
+Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
+		Example: `  holdfast scale 5
+  holdfast scale 3 --name demo -o json`,
+		Args: cobra.ExactArgs(1),
+	}
+	open := addNameFlag(cmd)
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		n, err := strconv.Atoi(args[0])
+		if err != nil || n < 1 || n > clusters.MaxNodes {
+			return usageError("%q is not a number of control-plane nodes: want 1 to %d", args[0], clusters.MaxNodes)
+		}
+		return change(cmd, open, output, keeper.ChangeRequest{Nodes: n}, fmt.Sprintf("cluster %%s has %d control-plane nodes", n))
+	}
+	return cmd
+}
+
+// changed is what a command that changes nodes prints as JSON.
+type changed struct {
+	Cluster string           `json:"cluster"`
+	Done    bool             `json:"done"`
+	Error   string           `json:"error,omitempty"`
+	Steps   []framework.Step `json:"steps"`
+}
+
+// change changes nodes and prints what was done; done is a format for the cluster's name.
+func change(cmd *cobra.Command, open func() (*keeper.Handle, error), output *outputFormat, r keeper.ChangeRequest, done string) error {
+	h, err := open()
+	if err != nil {
+		return err
+	}
+	p := newProgress(cmd.ErrOrStderr())
+	steps, err := h.Change(cmd.Context(), r, clusters.Preparation{Release: release.Options{Progress: fetchProgress(p)},
+		Progress: func(line string) { p.Line("%s", line) }})
+	p.Done()
+	if *output == outputJSON {
+		result := changed{Cluster: h.Name, Done: err == nil, Steps: append([]framework.Step{}, steps...)}
+		if err != nil {
+			result.Error = err.Error()
+		}
+		if writing := writeJSON(cmd.OutOrStdout(), result); writing != nil {
+			return writing
+		}
+	} else if err == nil {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), done+"\n", h.Name)
+	}
+	if errors.As(err, new(*release.VersionError)) {
+		return exitWith(exitUsage, err)
+	}
+	if err != nil {
+		return faultError(err)
+	}
+	return nil
 }

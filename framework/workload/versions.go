@@ -51,7 +51,7 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 			continue
 		}
 		config := c.Entrances()[i].Config
-		if err := ask(n.Name(), framework.APIServer, config, "/version", gitVersion); err != nil {
+		if err := ask(n.Name(), framework.APIServer, config, "/version", GitVersion); err != nil {
 			return err
 		}
 		lister, ok := n.(framework.EndpointLister)
@@ -70,7 +70,7 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 			// the endpoint needs nothing.
 			own := rest.CopyConfig(config)
 			own.Host, own.Dial = "https://"+endpoints[0].Address, endpoints[0].Dial
-			if err := ask(n.Name(), component, own, "/metrics", buildInfo); err != nil {
+			if err := ask(n.Name(), component, own, "/metrics", BuildInfo); err != nil {
 				return err
 			}
 		}
@@ -79,7 +79,8 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 	return w.Err()
 }
 
-func gitVersion(body []byte) (string, error) {
+// GitVersion returns the version that the answer to /version holds.
+func GitVersion(body []byte) (string, error) {
 	var v struct{ GitVersion string }
 	if err := json.Unmarshal(body, &v); err != nil || v.GitVersion == "" {
 		return "", fmt.Errorf("the answer holds no gitVersion: %s", client.Shorten(string(body)))
@@ -91,7 +92,8 @@ func gitVersion(body []byte) (string, error) {
 // (k8s.io/component-base/metrics).
 var buildInfoVersion = regexp.MustCompile(`(?m)^kubernetes_build_info\{[^}]*\bgit_version="([^"]+)"`)
 
-func buildInfo(body []byte) (string, error) {
+// BuildInfo returns the version that the metrics of a component hold.
+func BuildInfo(body []byte) (string, error) {
 	found := buildInfoVersion.FindSubmatch(body)
 	if found == nil {
 		return "", fmt.Errorf("the metrics hold no kubernetes_build_info")

@@ -1,0 +1,69 @@
+// Package upgrading has what providers share that upgrade the nodes of a cluster while it
+// runs: the version skew policy and what must not be the case on a node.
+//
+// Its tests need nothing: go test ./clusters/internal/upgrading
+package upgrading
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/semver"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Untouched is an error that is framework.ErrNothingDone, besides what it is.
+type Untouched struct{ Err error }
+
+func (e Untouched) Error() string { return e.Err.Error() }
+
+func (e Untouched) Unwrap() error { return e.Err }
+
+// Is makes it framework.ErrNothingDone.
+func (e Untouched) Is(target error) bool { return target == framework.ErrNothingDone }
+
+// Minor returns the minor version: 37 of v1.37.1.
+func Minor(version string) int {
+	_, digits, _ := strings.Cut(semver.MajorMinor(version), ".")
+	n, _ := strconv.Atoi(digits)
+	return n
+}
+
+// APIServers returns why an API server must not change to a version while those of the
+// nodes have theirs, its own included: API servers may be one minor version apart
+// (https://kubernetes.io/releases/version-skew-policy).
+func APIServers(version string, nodes map[string]string) error {
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		switch apart := Minor(version) - Minor(nodes[node]); {
+		case apart > 1:
+			return fmt.Errorf("API servers may be one minor version apart, and that of %s is %s: upgrade all control-plane nodes to v1.%d first", node, nodes[node], Minor(nodes[node])+1)
+		case apart < -1:
+			return fmt.Errorf("API servers may be one minor version apart, and that of %s is %s: take all control-plane nodes back to v1.%d first", node, nodes[node], Minor(nodes[node])-1)
+		}
+	}
+	return nil
+}
+
+// Undisturbed returns an error if a fault that an upgrade would meet is active on one of
+// a node's processes.
+func Undisturbed(all []framework.Process) error {
+	for _, p := range all {
+		state := ""
+		switch {
+		case p.Held:
+			state = "held down"
+		case p.CrashLooped:
+			state = "killed after each start"
+		case p.State == "T":
+			state = "frozen"
+		default:
+			continue
+		}
+		return fmt.Errorf("its %s is %s by a fault: heal that (`holdfast heal`) first", p.Component, state)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// UpgradePreparer is the ability of a provider to have nodes of a kept cluster upgraded,
+// by what the cluster can do as a framework.Upgrader.
+type UpgradePreparer interface {
+	// PrepareUpgrade gets what the request's version consists of, as far as this machine
+	// lacks it. It is called outside of where clusters are made.
+	PrepareUpgrade(ctx context.Context, h *Handle, r ChangeRequest, p clusters.Preparation) error
+}
+
+// ChangeRequest asks for a change of a cluster's nodes: for another version of Kubernetes
+// or of etcd, or for another number of control-plane nodes.
+type ChangeRequest struct {
+	// Version is the one to upgrade to; empty for a change of the number of nodes.
+	Version string `json:"version,omitempty"`
+	// Etcd says that Version is one of etcd rather than of Kubernetes.
+	Etcd bool `json:"etcd,omitempty"`
+	// Node is the one to upgrade; empty for all, one after the other, as
+	// framework.Upgrader.UpgradeOrder has them.
+	Node string `json:"node,omitempty"`
+	// Nodes is how many control-plane nodes there are to be.
+	Nodes int `json:"nodes,omitempty"`
+	// Check asks only whether the first step would be refused.
+	Check bool `json:"check,omitempty"`
+}
+
+// changeEvent is one line of what the server says while it changes nodes.
+type changeEvent struct {
+	Message string          `json:"message,omitempty"`
+	Step    *framework.Step `json:"step,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	// Refused says that nothing was touched, Done that all is.
+	Refused bool `json:"refused,omitempty"`
+	Done    bool `json:"done,omitempty"`
+}
+
+// progress passes on what the cluster says: to whoever has asked for what it does, or to
+// the command that is making it.
+func (s *server) progress(line string) {
+	s.saying.Lock()
+	defer s.saying.Unlock()
+	if s.listener != nil {
+		s.listener(line)
+		return
+	}
+	_ = s.events.Encode(upEvent{Message: line})
+}
+
+// listen has progress told to f, or as before where that is nil.
+func (s *server) listen(f func(string)) {
+	s.saying.Lock()
+	defer s.saying.Unlock()
+	s.listener = f
+}
+
+func (s *server) handleChange(mux *http.ServeMux) {
+	mux.HandleFunc("POST /change", func(w http.ResponseWriter, r *http.Request) {
+		out := json.NewEncoder(w)
+		var req ChangeRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+			_ = out.Encode(changeEvent{Error: fmt.Sprintf("reading the request: %v", err), Refused: true})
+			return
+		}
+		if !s.changing.TryLock() {
+			_ = out.Encode(changeEvent{Error: "another change of the nodes is under way", Refused: true})
+			return
+		}
+		defer s.changing.Unlock()
+		flush := http.NewResponseController(w)
+		var mu sync.Mutex
+		say := func(e changeEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			_ = out.Encode(e)
+			_ = flush.Flush()
+		}
+		s.listen(func(line string) { say(changeEvent{Message: line}) })
+		// The request's context ends with the connection, and the change with it.
+		ctx := framework.WithSteps(r.Context(), func(step framework.Step) error {
+			say(changeEvent{Step: &step})
+			return nil
+		})
+		refused, err := s.change(ctx, req)
+		s.listen(nil)
+		if err != nil {
+			say(changeEvent{Error: err.Error(), Refused: refused})
+			return
+		}
+		say(changeEvent{Done: true})
+	})
+}
+
+// change makes a change; refused reports that nothing was touched.
+func (s *server) change(ctx context.Context, r ChangeRequest) (refused bool, err error) {
+	if r.Version != "" {
+		return s.upgrade(ctx, r)
+	}
+	return s.scale(ctx, r)
+}
+
+// upgrade upgrades one node or all of them.
+func (s *server) upgrade(ctx context.Context, r ChangeRequest) (refused bool, err error) {
+	u, ok := s.cluster.(framework.Upgrader)
+	if !ok {
+		return true, fmt.Errorf("cluster %s has no nodes that can be upgraded", s.cluster.Name())
+	}
+	names := []string{r.Node}
+	if r.Node == "" {
+		names = u.UpgradeOrder()
+	}
+	check, change := u.CheckUpgrade, u.UpgradeNode
+	if r.Etcd {
+		etcd, ok := s.cluster.(framework.EtcdUpgrader)
+		if !ok {
+			return true, fmt.Errorf("the etcd members of cluster %s are upgraded with their nodes, by --to", s.cluster.Name())
+		}
+		check, change = etcd.CheckEtcdUpgrade, etcd.UpgradeEtcd
+	}
+	if r.Check {
+		return true, check(ctx, names[0], r.Version)
+	}
+	for i, name := range names {
+		if err := change(ctx, name, r.Version); err != nil {
+			return i == 0 && errors.Is(err, framework.ErrNothingDone), err
+		}
+	}
+	return false, nil
+}
+
+// scale adds nodes, or removes those that joined last.
+func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err error) {
+	scaler, ok := s.cluster.(framework.Scaler)
+	if !ok {
+		return true, fmt.Errorf("nodes cannot be added to cluster %s, nor removed from it", s.cluster.Name())
+	}
+	if r.Check {
+		return true, nil
+	}
+	for len(s.cluster.Nodes()) < r.Nodes {
+		if _, err := scaler.AddNode(ctx); err != nil {
+			return false, err
+		}
+	}
+	for {
+		nodes := s.cluster.Nodes()
+		if len(nodes) <= r.Nodes {
+			return false, nil
+		}
+		if err := scaler.RemoveNode(ctx, nodes[len(nodes)-1].Name()); err != nil {
+			return false, err
+		}
+	}
+}
+
+// Change changes nodes of the cluster and returns the steps that took effect, also with an
+// error. When ctx ends before the change does, an upgrade leaves the node whose turn it is
+// between two versions, and asking again continues; a node that is being added is removed
+// again. What is wrong with the request is an error of type fault.Refused.
+func (h *Handle) Change(ctx context.Context, r ChangeRequest, p clusters.Preparation) ([]framework.Step, error) {
+	preparer, ok := h.provider.(UpgradePreparer)
+	if r.Version != "" && !ok {
+		return nil, &fault.Refused{Err: fmt.Errorf("nodes of cluster %s cannot be upgraded: the provider %s cannot do that", h.Name, h.provider.Name())}
+	}
+	check := r
+	check.Check = true
+	if _, err := h.askChange(ctx, check, p.Progress); err != nil {
+		return nil, err
+	}
+	if r.Version != "" {
+		if err := preparer.PrepareUpgrade(ctx, h, r, p); err != nil {
+			return nil, err
+		}
+	}
+	return h.askChange(ctx, r, p.Progress)
+}
+
+func (h *Handle) askChange(ctx context.Context, r ChangeRequest, progress func(string)) (steps []framework.Step, err error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := h.call(ctx, http.MethodPost, "change", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if progress == nil {
+		progress = func(string) {}
+	}
+	for lines := json.NewDecoder(resp.Body); ; {
+		var e changeEvent
+		err := lines.Decode(&e)
+		switch {
+		case errors.Is(err, io.EOF):
+			return steps, fmt.Errorf("changing the nodes of cluster %s: the cluster was deleted meanwhile", h.Name)
+		case err != nil:
+			return steps, fmt.Errorf("changing the nodes of cluster %s: %w", h.Name, err)
+		case e.Refused:
+			return nil, &fault.Refused{Err: errors.New(e.Error)}
+		case e.Error != "":
+			return steps, errors.New(e.Error)
+		case e.Done:
+			return steps, nil
+		case e.Step != nil:
+			steps = append(steps, *e.Step)
+			progress(fmt.Sprintf("%s: %s: %s (%s)", e.Step.Node, e.Step.Name, e.Step.Proof, e.Step.Done.Sub(e.Step.Began).Round(10*time.Millisecond)))
+		default:
+			progress(e.Message)
+		}
+	}
+}
