@@ -13,6 +13,9 @@ type Step struct {
 	Node string `json:"node,omitempty"`
 	// Name says what the step did, such as "promote etcd member".
 	Name string `json:"name"`
+	// Component is the one that the step restarted in Version; empty for another step.
+	Component Component `json:"component,omitempty"`
+	Version   string    `json:"version,omitempty"`
 	// Proof is what shows that it took effect, such as the version that the API server
 	// answered.
 	Proof string `json:"proof"`
@@ -45,16 +48,32 @@ func Uninterrupted(ctx context.Context) context.Context {
 // DoStep makes one step of a change: do changes the node and returns the proof of it. Its
 // errors name the step and the node.
 func DoStep(ctx context.Context, node, name string, do func(context.Context) (proof string, err error)) error {
-	s := Step{Node: node, Name: name, Began: time.Now()}
+	return doStep(ctx, Step{Node: node, Name: name}, do)
+}
+
+// Restart makes the step that restarts a component of a node in a version.
+func Restart(ctx context.Context, node string, c Component, version string, do func(context.Context) (proof string, err error)) error {
+	return doStep(ctx, Step{Node: node, Name: "restart " + string(c) + " in " + version, Component: c, Version: version}, do)
+}
+
+func doStep(ctx context.Context, s Step, do func(context.Context) (proof string, err error)) error {
+	s.Began = time.Now()
 	var err error
 	if s.Proof, err = do(ctx); err == nil {
 		s.Done = time.Now()
-		if report, ok := ctx.Value(stepsKey{}).(func(Step) error); ok {
-			err = report(s)
-		}
+		err = ReportStep(ctx, s)
 	}
 	if err != nil {
-		return fmt.Errorf("step %q on %s: %w", name, node, err)
+		return fmt.Errorf("step %q on %s: %w", s.Name, s.Node, err)
+	}
+	return nil
+}
+
+// ReportStep reports a step that took effect, for a provider that learns of it only then.
+// Its error is that of the report.
+func ReportStep(ctx context.Context, s Step) error {
+	if report, ok := ctx.Value(stepsKey{}).(func(Step) error); ok {
+		return report(s)
 	}
 	return nil
 }

@@ -83,6 +83,9 @@ type Topology struct {
 	// RegisterNodes makes control-plane nodes Nodes of the API, whose heartbeats come
 	// from themselves.
 	RegisterNodes bool `yaml:"registerNodes" json:"registerNodes,omitempty"`
+	// Kubernetes and Etcd are versions, for a scenario that upgrades from them.
+	Kubernetes string `yaml:"kubernetes" json:"kubernetes,omitempty"`
+	Etcd       string `yaml:"etcd" json:"etcd,omitempty"`
 	// Sysctls are kernel settings of the cluster's machines, on top of the run's own. One
 	// that the kernel does not have is left out.
 	Sysctls map[string]string `yaml:"sysctls" json:"sysctls,omitempty"`
@@ -150,6 +153,9 @@ type (
 		Fault string `yaml:"fault"`
 		ID    string `yaml:"as"`
 		Node  string `yaml:"node"`
+		To    string `yaml:"to"`
+
+		Args map[string]map[string]string `yaml:"args"`
 	}
 )
 

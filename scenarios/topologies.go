@@ -42,6 +42,8 @@ func (t Topology) String() string {
 	add("balancer", t.LoadBalancer)
 	add("etcd balancer", t.EtcdBalancer)
 	add("disk", t.Disk)
+	add("Kubernetes", t.Kubernetes)
+	add("etcd", t.Etcd)
 	if t.RegisterNodes {
 		add("control-plane nodes", "registered")
 	}

@@ -29,6 +29,7 @@ func (s *suite) prepare(ctx ginkgo.SpecContext) []byte {
 	for _, part := range s.plan.Parts {
 		all = append(all, part.Cluster)
 	}
+	all = append(all, s.plan.Upgraded()...)
 	var shown time.Time // the last status
 	err := s.provider.Prepare(ctx, clusters.Preparation{Progress: progress, Release: release.Options{Progress: func(e release.Event) {
 		if e.Lasting || time.Since(shown) > 10*time.Second {

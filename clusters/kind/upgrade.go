@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 const (
@@ -185,23 +186,32 @@ func (u *upgrade) change(ctx context.Context) error {
 		c.upgraded = u.version
 	}
 	c.o.Progress("starting the kubelet of " + u.name + " in " + u.version)
-	if _, err := u.docker(ctx, "exec", u.name, "sh", "-c", installScript(u.version)); err != nil {
-		return fmt.Errorf("starting its kubelet in %s: %w", u.version, err)
-	}
-	u.upgraded = true
-	return nil
+	err = framework.DoStep(ctx, u.name, "restart kubelet in "+u.version, func(ctx context.Context) (string, error) {
+		_, err := u.docker(ctx, "exec", u.name, "sh", "-c", installScript(u.version))
+		return "systemd started it", err
+	})
+	u.upgraded = u.upgraded || err == nil
+	return err
 }
 
 // kubeadm has kubeadm of the version upgrade what it has set up on the node. Whoever
 // ends docker leaves what that has started in the node, so kubeadm is ended there.
 func (u *upgrade) kubeadm(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	last := time.Now()
 	err := u.cluster.cli.RunTold(ctx, func(line string) {
-		if step := kubeadmStep(line); step != "" {
-			u.cluster.o.Progress(u.name + ": " + step)
+		step := u.kubeadmStep(line)
+		if step == nil {
+			return
+		}
+		step.Began, step.Done, last = last, time.Now(), time.Now()
+		if err := framework.ReportStep(ctx, *step); err != nil {
+			stop(err)
 		}
 	}, "exec", u.name, "sh", "-c", u.command())
 	if err == nil {
-		return nil
+		return context.Cause(ctx)
 	}
 	if ctx.Err() != nil {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardLimit)
@@ -227,16 +237,22 @@ func (u *upgrade) command() string {
 	return strings.Join(append(args, "--skip-phases=preflight"), " ")
 }
 
-// kubeadmStep is what a line of kubeadm's says of how far it is; empty for nothing.
-func kubeadmStep(line string) string {
+// kubeadmStep is the step that a line of kubeadm's reports; nil for none. The version of
+// etcd is up to kubeadm.
+func (u *upgrade) kubeadmStep(line string) *framework.Step {
 	if after, ok := strings.CutPrefix(line, "[upgrade/staticpods] Component "); ok {
-		component, _, _ := strings.Cut(after, " upgraded")
-		return strings.Trim(component, `"`) + " is upgraded"
+		name, _, _ := strings.Cut(after, " upgraded")
+		c := framework.Component(strings.Trim(name, `"`))
+		s := &framework.Step{Node: u.name, Name: "restart " + string(c), Proof: "kubeadm: " + line}
+		if slices.Contains(components, c) {
+			s.Component, s.Version = c, u.version
+		}
+		return s
 	}
 	if addon, ok := strings.CutPrefix(line, "[addons] Applied essential addon: "); ok {
-		return "add-on " + addon + " is applied"
+		return &framework.Step{Node: u.name, Name: "apply add-on " + addon, Proof: "kubeadm: " + line}
 	}
-	return ""
+	return nil
 }
 
 // awaitServing returns when the node has been ready in the version for a while.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -202,10 +203,10 @@ func TestUpgradeOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := upgradable(t, "v1.36.3", nil)
-	var said []string
-	c.o.Progress = func(line string) { said = append(said, line) }
+	var steps []string
+	ctx := framework.WithSteps(t.Context(), func(s framework.Step) error { steps = append(steps, s.Node+": "+s.Name); return nil })
 	u := &upgrade{node: c.nodes[0], version: "v1.37.1", image: "holdfast/node:v1.37.1", apply: true, needy: c.workers}
-	if err := u.change(t.Context()); err != nil {
+	if err := u.change(ctx); err != nil {
 		t.Fatal(err)
 	}
 	wantCalls(t, dir, "run --detach --name holdfast-upgrade-x ", "--label dev.holdfast.upgrade=x", "images export", "rm --force --volumes holdfast-upgrade-x\n",
@@ -217,10 +218,8 @@ func TestUpgradeOrder(t *testing.T) {
 	if b, _ := os.ReadFile(filepath.Join(dir, "received")); string(b) != "parts\nparts\n" {
 		t.Errorf("nodes have received %q", b)
 	}
-	for _, want := range []string{"x-control-plane: etcd is upgraded", "x-control-plane: add-on CoreDNS is applied"} {
-		if !strings.Contains(strings.Join(said, "\n"), want) {
-			t.Errorf("no %q in %q", want, said)
-		}
+	if want := []string{"x-control-plane: restart etcd", "x-control-plane: apply add-on CoreDNS", "x-control-plane: restart kubelet in v1.37.1"}; !slices.Equal(steps, want) {
+		t.Errorf("the steps are %q", steps)
 	}
 	// A node that is added now is of that version, and has its image.
 	if n := c.nodeSpec(4); n.KubernetesVersion != "v1.37.1" || !u.upgraded {

@@ -80,7 +80,7 @@ func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 			}
 			continue
 		}
-		err := framework.DoStep(ctx, name, fmt.Sprintf("restart %s in %s", component, version), func(ctx context.Context) (string, error) {
+		err := framework.Restart(ctx, name, component, version, func(ctx context.Context) (string, error) {
 			return n.changeTo(ctx, component, version, nil)
 		})
 		if err != nil {
@@ -160,7 +160,7 @@ func (c *Cluster) UpgradeEtcd(ctx context.Context, name, version string) error {
 	if err := c.etcdMembers().HandOn(ctx, name); err != nil {
 		return upgradeError(name, "etcd "+version, err, true)
 	}
-	err = framework.DoStep(ctx, name, "restart etcd in "+version, func(ctx context.Context) (string, error) {
+	err = framework.Restart(ctx, name, framework.Etcd, version, func(ctx context.Context) (string, error) {
 		return n.changeTo(ctx, framework.Etcd, version, nil)
 	})
 	return upgradeError(name, "etcd "+version, err, false)
@@ -207,7 +207,7 @@ func (c *Cluster) Reconfigure(ctx context.Context, name string, args map[framewo
 			err = c.etcdMembers().HandOn(ctx, name)
 		}
 		if err == nil {
-			err = framework.DoStep(ctx, name, "restart "+string(component), func(ctx context.Context) (string, error) {
+			err = framework.Restart(ctx, name, component, n.version(component), func(ctx context.Context) (string, error) {
 				return n.changeTo(ctx, component, n.version(component), args[component])
 			})
 		}

@@ -16,9 +16,11 @@ const (
 	expectedRecovery = 3 * time.Second // until the steady state, once all is healed
 )
 
-// longActions are actions that take longer, since they let requests time out.
+// longActions are actions that take longer, since they let requests time out, or components
+// stop gracefully.
 func longActions() map[string]time.Duration {
-	return map[string]time.Duration{actionMinorityProbe: 5 * time.Second, actionAttempts: 4 * time.Second, actionStaleRead: 3 * time.Second}
+	return map[string]time.Duration{actionMinorityProbe: 5 * time.Second, actionAttempts: 4 * time.Second, actionStaleRead: 3 * time.Second,
+		actionUpgrade: 13 * time.Second, actionUpgradeEtcd: 9 * time.Second, actionReconfigure: 22 * time.Second, actionMixedObjects: 5 * time.Second}
 }
 
 // typical are formulas for what conditions typically wait, counted from the injection

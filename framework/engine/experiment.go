@@ -106,6 +106,10 @@ type Action struct {
 	// Node is the node to remove: the name of an added one, or a target such as node/2 or
 	// node/leader, also without its first part. The one added last where empty.
 	Node string
+	// To is the version to upgrade the node, or its etcd member, to.
+	To string
+	// Args are the arguments to restart components with, by component and by flag.
+	Args map[string]map[string]string
 }
 
 // String describes the step as progress and the record show it.
@@ -125,6 +129,9 @@ func (s Step) String() string {
 			if word != "" {
 				words = append(words, word)
 			}
+		}
+		if s.Action.To != "" {
+			words = append(words, "to", s.Action.To)
 		}
 		if s.Action.ID != "" {
 			words = append(words, "as", s.Action.ID)

@@ -22,18 +22,42 @@ const (
 	actionLoseNode   = "lose-node"
 )
 
-// nodeLimit is how long adding or removing a node may take.
-const nodeLimit = 3 * time.Minute
+// The actions that change nodes which stay.
+const (
+	actionUpgrade     = "upgrade"
+	actionUpgradeEtcd = "upgrade-etcd"
+	actionReconfigure = "reconfigure"
+)
 
-// ChangesNodes tells whether an action changes which nodes the cluster has.
+const (
+	// nodeLimit is how long adding or removing a node may take.
+	nodeLimit = 3 * time.Minute
+	// inPlaceLimit is how long changing a node that stays may take: kubeadm takes three
+	// minutes for an upgrade, and waits for each component for up to five.
+	inPlaceLimit = 10 * time.Minute
+)
+
+// changeLimit returns how long a change of nodes may take.
+func changeLimit(action string) time.Duration {
+	if changesInPlace(action) {
+		return inPlaceLimit
+	}
+	return nodeLimit
+}
+
+// ChangesNodes reports whether an action changes nodes, or which nodes the cluster has.
 func ChangesNodes(action string) bool {
-	return action == actionAddNode || action == actionRemoveNode || action == actionLoseNode
+	return action == actionAddNode || action == actionRemoveNode || action == actionLoseNode || changesInPlace(action)
+}
+
+func changesInPlace(action string) bool {
+	return action == actionUpgrade || action == actionUpgradeEtcd || action == actionReconfigure
 }
 
 // changeNodes adds or removes a node and records how that went. One that could not be
 // ends the timeline: what follows is about a cluster that is not there.
 func (r *run) changeNodes(ctx context.Context, a *Action) error {
-	limited, cancel := context.WithTimeout(ctx, nodeLimit)
+	limited, cancel := context.WithTimeout(ctx, changeLimit(a.Name))
 	defer cancel()
 	r.disturb(limited)
 	change := record.NodeChange{Name: a.ID, Called: r.w.Now()}
@@ -66,12 +90,16 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 func (r *run) stepOf(change string) func(framework.Step) error {
 	return func(s framework.Step) error {
 		r.say("%s on %s: %s", s.Name, s.Node, s.Proof)
-		return r.w.Append(record.KindStep, record.Step{Change: change, Node: s.Node, Name: s.Name, Proof: s.Proof,
+		return r.w.Append(record.KindStep, record.Step{Change: change, Node: s.Node, Name: s.Name,
+			Component: string(s.Component), Version: s.Version, Proof: s.Proof,
 			Began: r.w.Since(s.Began), Done: r.w.Since(s.Done)})
 	}
 }
 
 func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) error {
+	if changesInPlace(a.Name) {
+		return r.changeInPlace(ctx, a, change)
+	}
 	scaler, ok := r.cluster.(framework.Scaler)
 	if !ok {
 		return &fault.MissingAbility{Ability: "Scaler", Of: "cluster " + r.cluster.Name(), For: "action " + a.Name}
@@ -118,6 +146,52 @@ func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) 
 	}
 	r.added = slices.DeleteFunc(r.added, func(known addedNode) bool { return known.node == n.Name() })
 	return nil
+}
+
+// changeInPlace changes a node that stays.
+func (r *run) changeInPlace(ctx context.Context, a *Action, change *record.NodeChange) error {
+	change.Phase, change.Action = record.NodeChanged, a.Name
+	n, err := r.leaving(ctx, a.Node)
+	if err != nil {
+		return err
+	}
+	change.Node = nodeEntry(n)
+	missing := func(ability string) error {
+		return &fault.MissingAbility{Ability: ability, Of: "cluster " + r.cluster.Name(), For: "action " + a.Name}
+	}
+	switch component := framework.APIServer; a.Name {
+	case actionReconfigure:
+		c, ok := r.cluster.(framework.Reconfigurer)
+		if !ok {
+			return missing("Reconfigurer")
+		}
+		args := map[framework.Component]map[string]string{}
+		for component, flags := range a.Args {
+			args[framework.Component(component)] = flags
+		}
+		err = c.Reconfigure(ctx, n.Name(), args)
+	default:
+		change.To = a.To
+		var upgrade func(context.Context, string, string) error
+		if a.Name == actionUpgradeEtcd {
+			component = framework.Etcd
+			c, ok := r.cluster.(framework.EtcdUpgrader)
+			if !ok {
+				return missing("EtcdUpgrader")
+			}
+			upgrade = c.UpgradeEtcd
+		} else {
+			c, ok := r.cluster.(framework.Upgrader)
+			if !ok {
+				return missing("Upgrader")
+			}
+			upgrade = c.UpgradeNode
+		}
+		change.From = r.cluster.Versions()[n.Name()][component]
+		err = upgrade(ctx, n.Name(), a.To)
+	}
+	change.Effect = r.w.Now()
+	return err
 }
 
 // addedNode is a node that this run added and that is still there.

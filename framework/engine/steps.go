@@ -174,7 +174,7 @@ func (r *run) ttl(i int, in *Inject) (time.Duration, error) {
 		case s.Until != nil:
 			formula = s.Until.AtMost
 		case s.Action != nil && ChangesNodes(s.Action.Name):
-			fixed = nodeLimit
+			fixed = changeLimit(s.Action.Name)
 		case s.Action != nil:
 			fixed = actionLimit
 		}
@@ -301,6 +301,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.CrossRead(ctx, r.cluster, r.w)
 	case actionCrossMember:
 		err = workload.CrossMember(ctx, r.cluster, r.w)
+	case actionMixedObjects:
+		err = workload.MixedObjects(ctx, r.cluster, r.w)
 	case actionReady:
 		err = workload.Ready(ctx, r.cluster, r.w)
 	case actionVersions:
@@ -368,6 +370,7 @@ const (
 	actionOldWatch      = "old-watch"
 	actionListWatch     = "list-watch"
 	actionSpreadWatch   = "spread-watch"
+	actionMixedObjects  = "mixed-objects"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -377,6 +380,7 @@ func actions() map[string]bool {
 		actionVersions: false, actionCertificates: false, actionTokens: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
+		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false,
 		actionMovingReads: true,
 		actionOldWatch:    false, actionListWatch: true, actionSpreadWatch: false,
 	}

@@ -3,16 +3,23 @@ package engine
 import (
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/semver"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // nodes checks what an action says of a change of nodes.
 func (v *validator) nodes(path string, a *Action) {
 	if !ChangesNodes(a.Name) {
 		if a.ID != "" {
-			v.add(path+".as", "action %s does not change which nodes there are", a.Name)
+			v.add(path+".as", "action %s does not change nodes", a.Name)
 		}
 		if a.Node != "" {
-			v.add(path+".node", "action %s does not remove a node", a.Name)
+			v.add(path+".node", "action %s does not change a node", a.Name)
+		}
+		if a.To != "" || a.Args != nil {
+			v.add(path, "action %s takes neither to nor args", a.Name)
 		}
 		return
 	}
@@ -25,6 +32,13 @@ func (v *validator) nodes(path string, a *Action) {
 		v.add(path+".as", "%q is no name for a change of nodes: want lower-case letters, digits and dashes", a.ID)
 	case dup:
 		v.add(path+".as", "another change of nodes is called %q already", a.ID)
+	}
+	if changesInPlace(a.Name) {
+		v.inPlace(path, a)
+		return
+	}
+	if a.To != "" || a.Args != nil {
+		v.add(path, "action %s takes neither to nor args", a.Name)
 	}
 	if a.Name == actionAddNode {
 		if a.Node != "" {
@@ -69,5 +83,28 @@ func (v *validator) changesOf(path, list string) {
 		if _, ok := v.changes[strings.TrimSpace(id)]; !ok {
 			v.add(path+".params.changes", "no step changes the nodes as %q; there is %s", strings.TrimSpace(id), listed(sortedKeys(v.changes)))
 		}
+	}
+}
+
+// inPlace checks what an action says of the node that it changes, and how.
+func (v *validator) inPlace(path string, a *Action) {
+	if there, known := v.changes[a.Node]; known && !there {
+		v.add(path+".node", "no node that %q added is there before this step", a.Node)
+	} else if err := checkTarget("node/" + strings.TrimPrefix(a.Node, "node/")); !known && err != nil {
+		v.add(path+".node", "%w", err)
+	}
+	switch {
+	case a.Name == actionReconfigure && (len(a.Args) == 0 || a.To != ""):
+		v.add(path+".args", "want the arguments to restart components with, by component and by flag, and no version")
+	case a.Name != actionReconfigure && (!semver.IsValid(a.To) || semver.Canonical(a.To) != a.To || a.Args != nil):
+		v.add(path+".to", "%q is not what to upgrade to: want a full version such as v1.37.1, and no args", a.To)
+	}
+	for _, component := range sortedKeys(a.Args) {
+		if known := []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}; !slices.Contains(known, framework.Component(component)) {
+			v.add(path+".args."+component, "want one of %v", known)
+		}
+	}
+	if a.ID != "" {
+		v.changes[a.ID] = false
 	}
 }

@@ -224,7 +224,7 @@ func (c *court) impossible(id string) string {
 			return fmt.Sprintf(before, id, fmt.Sprintf("the fault %q of the same scenario", other), c.faults[other].failed.Error)
 		}
 	}
-	for _, n := range c.run.Nodes {
+	for _, n := range slices.Concat(c.run.Nodes, c.run.Changes) {
 		if n.V.Phase == record.NodeFailed && n.V.Missing != "" {
 			return fmt.Sprintf(before, id, "the change of nodes that comes before", n.V.Error)
 		}

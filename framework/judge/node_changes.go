@@ -82,8 +82,12 @@ func (m *matter) apiServersAt(t record.Nanos) []string {
 // changesOf returns the changes of nodes that a check is about, in their order, or why
 // nothing can be said of them.
 func (m *matter) changesOf(names []string) ([]record.NodeChange, *finding) {
+	return m.changesIn(m.run.Nodes, names)
+}
+
+func (m *matter) changesIn(changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *finding) {
 	var all []record.NodeChange
-	for _, c := range m.run.Nodes {
+	for _, c := range changes {
 		if c.V.Phase == record.NodeFailed {
 			f := inconclusive("the nodes could not be changed: %s", c.V.Error)
 			if c.V.Missing != "" {

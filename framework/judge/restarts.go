@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -11,7 +12,7 @@ func restarts() definition {
 	return definition{Doc{
 		Name:      "restarts",
 		Invariant: "HA-INV-011",
-		Guarantee: "No component ends or is started anew by itself: only while a fault that reaches it is in force, or as a late consequence of one.",
+		Guarantee: "No component ends or is started anew by itself: only while a fault that reaches it is in force, or its node is being changed, or as a late consequence of that.",
 		Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
 	}, judgeRestarts}
 }
@@ -53,7 +54,7 @@ func judgeRestarts(m *matter) finding {
 		s := m.settings(p.V.Component)
 		late := record.Nanos(s["R"] + s["P"] + s["M"])
 		active := m.touching(from, p.At, late)
-		if m.reached(active, p.V.Node, p.V.Component) {
+		if m.reached(active, p.V.Node, p.V.Component) || m.changing(p.V.Node, from, p.At, late) {
 			excused++
 			continue
 		}
@@ -69,7 +70,19 @@ func judgeRestarts(m *matter) finding {
 	}
 	f := passed("None of %d components ended while nothing was broken.", len(last)).counted("%d components", len(last))
 	if excused > 0 {
-		f = f.shows(fmt.Sprintf("%d times one did while a fault that reaches it was in force, or soon after", excused))
+		f = f.shows(fmt.Sprintf("%d times one did while a fault that reaches it was in force, or its node was being changed, or soon after", excused))
 	}
 	return f
+}
+
+// changing reports whether a node was being upgraded or reconfigured between two times,
+// which restarts its components, or had been until late before.
+func (m *matter) changing(node string, from, to, late record.Nanos) bool {
+	return slices.ContainsFunc(m.run.Changes, func(c record.Timed[record.NodeChange]) bool {
+		end := c.V.Effect
+		if c.V.Phase == record.NodeFailed {
+			end = c.At
+		}
+		return c.V.Node.Name == node && c.V.Called <= to && from <= end+late
+	})
 }

@@ -46,7 +46,7 @@ func judgeSteadyState(m *matter) finding {
 			return inconclusive("the healing of fault %q failed, so that it may still be in force: %s", id, inj.failed.Error)
 		}
 	}
-	for _, c := range m.run.Nodes {
+	for _, c := range slices.Concat(m.run.Nodes, m.run.Changes) {
 		if c.V.Phase == record.NodeFailed {
 			return inconclusive("the nodes could not be changed, so that something of the attempt may still be in force: %s", c.V.Error)
 		}

@@ -48,8 +48,11 @@ type Step struct {
 	// Node is the node that the step changed; empty for none.
 	Node string `json:"node,omitempty"`
 	// Name says what the step did, such as "promote etcd member".
-	Name  string `json:"name"`
-	Proof string `json:"proof,omitempty"`
-	Began Nanos  `json:"began"`
-	Done  Nanos  `json:"done"`
+	Name string `json:"name"`
+	// Component is the one that the step restarted in Version; empty for another step.
+	Component string `json:"component,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Proof     string `json:"proof,omitempty"`
+	Began     Nanos  `json:"began"`
+	Done      Nanos  `json:"done"`
 }

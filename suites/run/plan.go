@@ -131,3 +131,29 @@ func Load(dir string) (*Plan, error) {
 	}
 	return &p, nil
 }
+
+// Upgraded returns clusters of the versions that the scenarios upgrade their clusters to,
+// whose programs they take besides.
+func (p *Plan) Upgraded() (all []*clusters.Cluster) {
+	for _, part := range p.Parts {
+		for _, name := range part.Scenarios {
+			s, err := p.Scenario(name)
+			if err != nil {
+				continue
+			}
+			for _, step := range s.Spec.Timeline {
+				if step.Action == nil || step.Action.To == "" {
+					continue
+				}
+				c := *part.Cluster
+				if step.Action.Name == "upgrade-etcd" {
+					c.Spec.EtcdVersion = step.Action.To
+				} else {
+					c.Spec.KubernetesVersion = step.Action.To
+				}
+				all = append(all, &c)
+			}
+		}
+	}
+	return all
+}

@@ -25,6 +25,12 @@ func Cluster(run *clusters.Cluster, wants scenarios.Topology) (*clusters.Cluster
 	if wants.Disk != "" {
 		c.Spec.Disk = clusters.Disk(wants.Disk)
 	}
+	if wants.Kubernetes != "" {
+		c.Spec.KubernetesVersion = wants.Kubernetes
+	}
+	if wants.Etcd != "" {
+		c.Spec.EtcdVersion = wants.Etcd
+	}
 	if len(wants.Election) > 0 {
 		c.Spec.Election = maps.Clone(run.Spec.Election)
 		if c.Spec.Election == nil {
@@ -63,6 +69,7 @@ func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Sc
 		wants.Name, wants.ExtraArgs, wants.Sysctls, wants.RegisterNodes = "", nil, nil, false
 		like, err := Cluster(c, *wants)
 		if err == nil && like.Spec.LoadBalancer == c.Spec.LoadBalancer && like.Spec.EtcdBalancer == c.Spec.EtcdBalancer &&
+			like.Spec.KubernetesVersion == c.Spec.KubernetesVersion && like.Spec.EtcdVersion == c.Spec.EtcdVersion &&
 			like.Spec.Disk == c.Spec.Disk && maps.Equal(like.Spec.Election, c.Spec.Election) {
 			*wants = scenarios.Topology{Own: wants.Own}
 		} else if copied.Missing == "" {

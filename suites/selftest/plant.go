@@ -174,6 +174,7 @@ func kinds() map[string]kind {
 	maps.Copy(all, nodeKinds())
 	maps.Copy(all, leaseKinds(elections))
 	maps.Copy(all, balancingKinds())
+	maps.Copy(all, upgradeKinds())
 	return all
 }
 

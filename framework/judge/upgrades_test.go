@@ -1,0 +1,235 @@
+package judge
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+const (
+	release36 = "v1.36.3"
+	release37 = "v1.37.1"
+)
+
+// fleetOf is a record of three nodes of a version, whose components can say it.
+func fleetOf(version string) *story {
+	s := newStory()
+	s.run.Meta.Versions = map[string]map[string]string{}
+	for _, n := range []string{"node-1", "node-2", "node-3"} {
+		s.run.Meta.Versions[n] = map[string]string{"etcd": "v3.6.16", "kube-apiserver": version, "kube-controller-manager": version, "kube-scheduler": version}
+	}
+	return s
+}
+
+// says records which version a component of a node answers.
+func (s *story) says(node, component, version string, t float64) *story {
+	o := during(t, t+0.01)
+	o.Type, o.Entrance, o.Key, o.Value, o.Found, o.Purpose = record.OpGet, node, component, version, true, "version"
+	return s.op(o)
+}
+
+// inPlace is a change of a node that stays, with its components restarted in order.
+func (s *story) inPlace(name, action, node, from, to string, called, effect float64, components ...string) *story {
+	s.at(effect)
+	step := (effect - called) / float64(len(components))
+	for i, c := range components {
+		add(s, &s.run.Steps, record.Step{Change: name, Node: node, Name: "restart " + c, Component: c, Version: to,
+			Began: sec(called + float64(i)*step), Done: sec(called + float64(i+1)*step)})
+	}
+	return add(s, &s.run.Changes, record.NodeChange{Name: name, Phase: record.NodeChanged, Action: action, From: from, To: to, Called: sec(called), Effect: sec(effect),
+		Node: record.Node{Name: node, Components: []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}}})
+}
+
+var inOrder = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+// upgraded has a node upgraded, and its components say so.
+func (s *story) upgraded(name, node, from, to string, called float64) *story {
+	s.inPlace(name, "upgrade", node, from, to, called, called+6, inOrder...)
+	for _, c := range inOrder {
+		s.says(node, c, to, called+6.5)
+	}
+	return s
+}
+
+func upgradedAll() *story {
+	return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20).upgraded("three", "node-3", release36, release37, 30)
+}
+
+func TestChangedOneByOne(t *testing.T) {
+	failed := func(missing string) func() *story {
+		return func() *story {
+			return newStory().change(func(r *record.Run) {
+				r.Changes = []record.Timed[record.NodeChange]{{V: record.NodeChange{Name: "one", Action: "upgrade", Phase: record.NodeFailed, Error: "no such version", Missing: missing}}}
+			})
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "changed-one-by-one", Params: map[string]string{"complete": "true"}}, []ruling{
+		{name: "one after the other", want: Pass, took: "3 changes", says: "after each of 9 steps", story: upgradedAll},
+		{name: "two at once", want: Fail, says: "must be changed one after the other: upgrade of node-2", story: func() *story {
+			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 14).upgraded("three", "node-3", release36, release37, 30)
+		}},
+		{name: "the scheduler before the API server", want: Fail, says: "kube-scheduler v1.37.1 on node-1 is beside kube-apiserver v1.36.3", story: func() *story {
+			return fleetOf(release36).inPlace("one", "upgrade", "node-1", release36, release37, 10, 16, "kube-scheduler", "kube-apiserver", "kube-controller-manager")
+		}},
+		{name: "two minor versions", want: Fail, says: "kube-controller-manager v1.35.8 on node-1 is beside kube-apiserver v1.37.1", story: func() *story {
+			return fleetOf("v1.35.8").upgraded("one", "node-1", "v1.35.8", release37, 10)
+		}},
+		{name: "a component that stays behind", want: Fail, says: "kube-scheduler answered v1.36.3", story: func() *story {
+			return upgradedAll().says("node-3", "kube-scheduler", release36, 40)
+		}},
+		{name: "a component that says nothing", want: Inconclusive, says: "kube-scheduler on node-3 did not answer", story: func() *story {
+			s := fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20)
+			return s.inPlace("three", "upgrade", "node-3", release36, release37, 30, 36, inOrder...).says("node-3", "kube-apiserver", release37, 37).says("node-3", "kube-controller-manager", release37, 37)
+		}},
+		{name: "one node is left", want: Fail, says: "node-3 is of v1.36.3", story: func() *story {
+			return fleetOf(release36).upgraded("one", "node-1", release36, release37, 10).upgraded("two", "node-2", release36, release37, 20)
+		}},
+		{name: "steps that nobody recorded", want: Inconclusive, says: "no restart of a component by upgrade of node-1", story: func() *story {
+			return upgradedAll().change(func(r *record.Run) { r.Steps = nil })
+		}},
+		{name: "it could not be done", want: Inconclusive, says: "no such version", story: failed("")},
+		{name: "the cluster cannot do it", want: NotApplicable, says: "no such version", story: failed("Upgrader")},
+		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
+	})
+	rule(t, record.Check{Requirement: "HA-UP-002", Judge: "changed-one-by-one", Params: map[string]string{"changes": "one, back"}}, []ruling{
+		{name: "there and back", want: Pass, took: "2 changes", story: func() *story {
+			s := fleetOf(release36).upgraded("one", "node-1", release36, release37, 10)
+			s.inPlace("back", "upgrade", "node-1", release37, release36, 20, 26, "kube-scheduler", "kube-controller-manager", "kube-apiserver")
+			for _, c := range inOrder {
+				s.says("node-1", c, release36, 27)
+			}
+			return s.upgraded("again", "node-1", release36, release37, 30)
+		}},
+		{name: "the API server back first", want: Fail, says: "is beside kube-apiserver v1.36.3", story: func() *story {
+			s := fleetOf(release36).upgraded("one", "node-1", release36, release37, 10)
+			return s.inPlace("back", "upgrade", "node-1", release37, release36, 20, 26, inOrder...)
+		}},
+	})
+	etcd := func(version string) func() *story {
+		return func() *story {
+			s := fleetOf(release36).inPlace("one", "upgrade-etcd", "node-1", "v3.6.16", "v3.7.3", 10, 16, "etcd")
+			return s.at(17).change(func(r *record.Run) {
+				r.Etcd = append(r.Etcd, record.Timed[record.EtcdStatus]{At: sec(17), V: record.EtcdStatus{Node: "node-1", OK: true, Version: version}})
+			})
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-UP-003", Judge: "changed-one-by-one"}, []ruling{
+		{name: "etcd", want: Pass, took: "1 changes", story: etcd("3.7.3")},
+		{name: "etcd as before", want: Fail, says: "etcd answered v3.6.16", story: etcd("3.6.16")},
+	})
+	rule(t, record.Check{Requirement: "HA-UP-008", Judge: "changed-one-by-one"}, []ruling{
+		{name: "other arguments", want: Pass, took: "1 changes", story: func() *story {
+			return fleetOf(release36).inPlace("one", "reconfigure", "node-1", "", "", 10, 16, "kube-scheduler").change(func(r *record.Run) { r.Steps[0].V.Version = release36 })
+		}},
+	})
+}
+
+func TestAvailableThroughChanges(t *testing.T) {
+	through := func(bad ...[2]float64) func() *story {
+		return func() *story {
+			s := upgradedAll()
+			at := 5.0
+			for _, b := range bad {
+				s.probes("balancer", true, at, b[0]).probes("balancer", false, b[0], b[1])
+				at = b[1]
+			}
+			return s.probes("balancer", true, at, 45)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M"}, []ruling{
+		{name: "always", want: Pass, took: "0s", says: "0 of", story: through()},
+		{name: "short errors with each node", want: Pass, took: "2.9s", says: "all such times together covered 4.7s", story: through([2]float64{12, 13}, [2]float64{22, 25}, [2]float64{31, 32})},
+		{name: "longer than the balancer takes", want: Fail, says: "for 6.9s", story: through([2]float64{22, 29})},
+		{name: "just after a node", want: Fail, says: "must not go without a successful request", story: through([2]float64{35.5, 42})},
+		{name: "long before", want: Pass, took: "0s", story: through([2]float64{6, 9})},
+		{name: "nobody looked", want: Inconclusive, says: "too few probes", story: upgradedAll},
+	})
+	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"entrance": "vip"}}, []ruling{
+		{name: "no such entrance", want: NotApplicable, says: `no entrance "vip"`, story: through()},
+	})
+}
+
+func TestOwnAPIServer(t *testing.T) {
+	all := func() *story {
+		s := newStory()
+		for _, n := range []string{"node-1", "node-2", "node-3"} {
+			s.asks("kube-scheduler", n, n, 1, 20).asks("kube-controller-manager", n, n, 1, 20)
+		}
+		return s
+	}
+	rule(t, record.Check{Requirement: "HA-UP-006", Judge: "own-apiserver"}, []ruling{
+		{name: "each its own", want: Pass, says: "6 instances", story: all},
+		{name: "one asks another node", want: Fail, says: "kube-scheduler on node-2 asked the API server on node-1", story: func() *story {
+			return all().asks("kube-scheduler", "node-2", "node-1", 21, 22)
+		}},
+		{name: "one asks nothing", want: Inconclusive, says: "no request of kube-controller-manager on node-1", story: func() *story {
+			s := all()
+			kept := s.run.Asked[:0]
+			for _, a := range s.run.Asked {
+				if a.V.Node != "node-1" || a.V.Component != "kube-controller-manager" {
+					kept = append(kept, a)
+				}
+			}
+			s.run.Asked = kept
+			return s
+		}},
+		{name: "no audit log", want: Inconclusive, says: "show no request", story: func() *story { return newStory() }},
+	})
+}
+
+func TestObjectsBetweenVersions(t *testing.T) {
+	// mixed has API servers of two versions pass objects to each other.
+	mixed := func(n int, change func(o *record.Op, i int)) func() *story {
+		return func() *story {
+			s := newStory().says("node-1", "kube-apiserver", release37, 1).says("node-2", "kube-apiserver", release36, 1)
+			at := 2.0
+			ask := func(kind record.OpType, through, key string, i int) {
+				o := during(at, at+0.01)
+				at += 0.02
+				o.Client, o.Type, o.Entrance, o.Key, o.Found, o.Purpose = "mixed", kind, through, key, true, "mixed-object"
+				if change != nil {
+					change(&o, i)
+				}
+				s.op(o)
+			}
+			for i := range n {
+				for _, pair := range [][2]string{{"node-1", "node-2"}, {"node-2", "node-1"}} {
+					key := fmt.Sprintf("Deployment/d%d-%s", i, pair[0])
+					ask(record.OpCreate, pair[0], key, i)
+					ask(record.OpGet, pair[1], key, i)
+					ask(record.OpPatch, pair[1], key, i)
+					ask(record.OpGet, pair[0], key, i)
+				}
+			}
+			return s
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-UP-005", Judge: "objects-between-versions"}, []ruling{
+		{name: "both ways", want: Pass, took: "24 reads", says: "12 from v1.36.3 to v1.37.1", story: mixed(6, nil)},
+		{name: "a field is lost", want: Fail, says: "spec.replicas is 1, not 0", story: mixed(6, func(o *record.Op, i int) {
+			if i == 4 && o.Type == record.OpGet && o.Entrance == "node-2" {
+				o.Value = "spec.replicas is 1, not 0"
+			}
+		})},
+		{name: "a field is lost by a change", want: Fail, says: "spec.replicas is null", story: mixed(6, func(o *record.Op, i int) {
+			if i == 4 && o.Type == record.OpPatch {
+				o.Value = "spec.replicas is null, not 0"
+			}
+		})},
+		{name: "an object is not found", want: Fail, says: "it is not found", story: mixed(6, func(o *record.Op, i int) {
+			if i == 2 && o.Type == record.OpGet {
+				o.Found = false
+			}
+		})},
+		{name: "one version knows no such kind", want: Pass, story: mixed(7, func(o *record.Op, i int) {
+			if i == 6 {
+				o.Outcome, o.Error, o.Found = record.Refused, "the server could not find the requested resource", false
+			}
+		})},
+		{name: "too few", want: Inconclusive, says: "it takes 10 each", story: mixed(3, nil)},
+		{name: "one version only", want: Inconclusive, says: "of one version and read through one of another", story: func() *story {
+			return mixed(6, nil)().change(func(r *record.Run) { r.Ops[1].V.Value = release37 })
+		}},
+	})
+}

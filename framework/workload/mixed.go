@@ -1,0 +1,229 @@
+package workload
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+//go:embed mixed_objects.yaml
+var mixedObjects []byte
+
+const (
+	mixedPurpose = "mixed-object"
+	// mixedLimit is how long a CRD may take until every API server serves it.
+	mixedLimit = 10 * time.Second
+)
+
+// mixedCRD has two versions, of which the second is stored.
+const mixedCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"mixeds.mixed.holdfast.dev"},
+"spec":{"group":"mixed.holdfast.dev","scope":"Namespaced","names":{"plural":"mixeds","singular":"mixed","kind":"Mixed"},"versions":[
+{"name":"v1alpha1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},
+{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+
+// mixedResources are the resources of the kinds in mixedObjects.
+var mixedResources = map[string]string{
+	"Deployment": "deployments", "HorizontalPodAutoscaler": "horizontalpodautoscalers", "CronJob": "cronjobs",
+	"PodDisruptionBudget": "poddisruptionbudgets", "Ingress": "ingresses", "NetworkPolicy": "networkpolicies",
+	"EndpointSlice": "endpointslices", "Lease": "leases", "Secret": "secrets", "Mixed": "mixeds", "ConfigMap": "configmaps",
+}
+
+// MixedObjects creates objects of several kinds through each API server, reads them
+// through every other one, has that one change them, and reads them through the first one
+// again; with server-side apply, two field managers share an object through two API
+// servers. Kinds that not every API server serves are left out. The operations have the
+// purpose "mixed-object", kind and name of the object as their key and as their value
+// what of it differs from what was written; empty for nothing.
+func MixedObjects(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	m := &mixed{w: w}
+	for _, e := range apiServers(c.Entrances()) {
+		api, err := client.NewAPI(e.Config, client.Options{})
+		if err != nil {
+			return fmt.Errorf("mixed objects: %w", err)
+		}
+		defer api.Close()
+		m.servers = append(m.servers, mixedServer{e.Name, api})
+	}
+	if len(m.servers) < 2 {
+		return fmt.Errorf("mixed objects: there must be two API servers, the cluster has %d", len(m.servers))
+	}
+	if err := EnsureNamespace(ctx, apiServers(c.Entrances()), DefaultNamespace); err != nil {
+		return fmt.Errorf("mixed objects: %w", err)
+	}
+	crd := client.Request{Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Body: []byte(mixedCRD)}
+	if a := m.servers[0].api.Do(ctx, crd); a.Outcome() != record.OK && a.Reason() != "AlreadyExists" {
+		return fmt.Errorf("mixed objects: creating a CRD: %s", a.Problem())
+	}
+	for _, doc := range bytes.Split(mixedObjects, []byte("\n---\n")) {
+		var object map[string]any
+		if err := yaml.Unmarshal(doc, &object); err != nil {
+			return fmt.Errorf("mixed objects: %w", err)
+		}
+		if m.served(ctx, object) {
+			m.pass(ctx, object)
+		}
+	}
+	m.apply(ctx)
+	return w.Err()
+}
+
+type mixedServer struct {
+	name string
+	api  *client.API
+}
+
+type mixed struct {
+	servers []mixedServer
+	w       *record.Writer
+}
+
+// mixedPath returns the path of an object's collection.
+func mixedPath(object map[string]any) string {
+	prefix := "/apis/"
+	if object["apiVersion"] == "v1" {
+		prefix = "/api/"
+	}
+	return fmt.Sprintf("%s%s/namespaces/%s/%s", prefix, object["apiVersion"], DefaultNamespace, mixedResources[object["kind"].(string)])
+}
+
+// served reports whether every API server serves the object's kind.
+func (m *mixed) served(ctx context.Context, object map[string]any) bool {
+	ctx, cancel := context.WithTimeout(ctx, mixedLimit)
+	defer cancel()
+	for _, s := range m.servers {
+		for {
+			a := s.api.Do(ctx, client.Request{Method: http.MethodGet, Path: mixedPath(object), Query: url.Values{"limit": {"1"}}})
+			if a.Outcome() == record.OK {
+				break
+			}
+			// An API server takes a moment until it serves a CRD.
+			if object["kind"] != "Mixed" && a.Reason() != "" || !client.Pause(ctx, 100*time.Millisecond) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// pass has an object go from each API server to every other one and back.
+func (m *mixed) pass(ctx context.Context, object map[string]any) {
+	for i, from := range m.servers {
+		name := fmt.Sprintf("mixed-%d-%s", i, fresh())
+		want := maps.Clone(object)
+		want["metadata"] = map[string]any{"name": name, "labels": map[string]any{"holdfast.dev/mixed": "true"}}
+		key := object["kind"].(string) + "/" + name
+		path := mixedPath(object)
+		if !m.ask(ctx, from, record.OpCreate, key, client.Request{Method: http.MethodPost, Path: path, Body: mustJSON(want)}, want) {
+			continue
+		}
+		if object["kind"] == "Mixed" {
+			// The version that is stored is the other one.
+			path = strings.Replace(path, "/v1alpha1/", "/v1/", 1)
+			want["apiVersion"] = "mixed.holdfast.dev/v1"
+		}
+		get := client.Request{Method: http.MethodGet, Path: path + "/" + name}
+		annotations := map[string]any{}
+		for j, to := range m.servers {
+			if j == i {
+				continue
+			}
+			m.ask(ctx, to, record.OpGet, key, get, want)
+			annotations["holdfast.dev/"+to.name] = "changed"
+			want["metadata"].(map[string]any)["annotations"] = annotations
+			patch := mustJSON(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+			if m.ask(ctx, to, record.OpPatch, key, client.Request{Method: http.MethodPatch, Path: path + "/" + name, Type: "application/merge-patch+json", Body: patch}, want) {
+				m.ask(ctx, from, record.OpGet, key, get, want)
+			}
+		}
+		_ = from.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: path + "/" + name})
+	}
+}
+
+// apply has two field managers share a ConfigMap through two API servers.
+func (m *mixed) apply(ctx context.Context) {
+	for i, from := range m.servers {
+		to := m.servers[(i+1)%len(m.servers)]
+		name := fmt.Sprintf("mixed-applied-%d-%s", i, fresh())
+		object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}
+		path, key := mixedPath(object)+"/"+name, "ConfigMap/"+name
+		apply := func(s mixedServer, op record.OpType, manager string, data, want map[string]any) bool {
+			object["metadata"], object["data"] = map[string]any{"name": name}, data
+			return m.ask(ctx, s, op, key, client.Request{Method: http.MethodPatch, Path: path, Query: url.Values{"fieldManager": {manager}},
+				Type: "application/apply-patch+yaml", Body: mustJSON(object)}, map[string]any{"data": want})
+		}
+		get := client.Request{Method: http.MethodGet, Path: path}
+		ok := apply(from, record.OpCreate, "one", map[string]any{"a": "1", "b": "1"}, map[string]any{"a": "1", "b": "1"}) &&
+			apply(to, record.OpPatch, "two", map[string]any{"c": "2"}, map[string]any{"a": "1", "b": "1", "c": "2"}) &&
+			// What manager one no longer applies is its own, and goes; nothing else does.
+			apply(from, record.OpPatch, "one", map[string]any{"a": "1"}, map[string]any{"a": "1", "b": nil, "c": "2"})
+		if ok {
+			m.ask(ctx, to, record.OpGet, key, get, map[string]any{"data": map[string]any{"a": "1", "b": nil, "c": "2"}})
+		}
+		_ = from.api.Do(ctx, client.Request{Method: http.MethodDelete, Path: path})
+	}
+}
+
+// ask makes and records one request, and reports whether it was answered with the object.
+func (m *mixed) ask(ctx context.Context, s mixedServer, kind record.OpType, key string, r client.Request, want map[string]any) bool {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	op := record.Op{Client: "mixed", Entrance: s.name, API: "kubernetes", Type: kind, Key: key, Purpose: mixedPurpose, Call: m.w.Now()}
+	a := s.api.Do(ctx, r)
+	op.Return, op.Outcome, op.Error = m.w.Now(), a.Outcome(), a.Problem()
+	switch {
+	case op.Outcome == record.OK:
+		var has map[string]any
+		if err := json.Unmarshal(a.Body, &has); err != nil {
+			op.Outcome, op.Error = record.Unknown, err.Error()
+			break
+		}
+		op.Found = true
+		op.Value = strings.Join(differences("", want, has), "; ")
+	case kind == record.OpGet && a.Reason() == "NotFound":
+		op.Outcome, op.Error = record.OK, ""
+	}
+	_ = m.w.Append(record.KindOp, op)
+	return op.Outcome == record.OK
+}
+
+// differences lists the fields that are not as they are wanted; nil is for one that must
+// be missing. What else there is does not matter: another version may set it.
+func differences(path string, want, has any) []string {
+	switch want := want.(type) {
+	case map[string]any:
+		fields, _ := has.(map[string]any)
+		var all []string
+		for _, name := range slices.Sorted(maps.Keys(want)) {
+			all = append(all, differences(strings.TrimPrefix(path+"."+name, "."), want[name], fields[name])...)
+		}
+		return all
+	case []any:
+		items, _ := has.([]any)
+		if len(items) != len(want) {
+			return []string{fmt.Sprintf("%s has %d items, not %d", path, len(items), len(want))}
+		}
+		var all []string
+		for i := range want {
+			all = append(all, differences(fmt.Sprintf("%s[%d]", path, i), want[i], items[i])...)
+		}
+		return all
+	}
+	if is, should := string(mustJSON(has)), string(mustJSON(want)); is != should {
+		return []string{fmt.Sprintf("%s is %s, not %s", path, is, should)}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package selftest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+const (
+	// previous has the version of Kubernetes before the default one, previousEtcd the one of
+	// etcd, too.
+	previous     = "previous-release"
+	previousEtcd = "previous-release-and-etcd"
+	// previousAstray is the same, with a scheduler that talks to another node's API server.
+	previousAstray = "previous-release-astray"
+)
+
+func upgradeKinds() map[string]kind {
+	return map[string]kind{
+		previous:       {topology(previous), false},
+		previousEtcd:   {topology(previousEtcd), false},
+		previousAstray: {astray(), false},
+	}
+}
+
+// topology is the cluster of a topology of the catalogue's.
+func topology(name string) *clusters.Cluster {
+	c, err := run.Cluster(clusters.Default(), scenarios.Topologies()[name])
+	if err != nil {
+		panic(err) // the topology is part of the program and tested with it
+	}
+	return c
+}
+
+func astray() *clusters.Cluster {
+	c := topology(previous)
+	c.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Scheduler: {"master": "https://10.77.0.11:6443"}}
+	return c
+}
+
+func upgradePlants() []Plant {
+	return []Plant{
+		{Name: "taken-back", Violation: "something takes a node back to the old version as soon as it is upgraded",
+			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-apiserver-killed", From: 9, Do: takeBack,
+			Catches: []Catch{
+				{Requirement: "HA-UP-004", Says: "answered v1.36.3"},
+				{Judge: "changed-one-by-one", Says: "answered v1.36.3"},
+			}, May: []string{"restarts"}},
+		{Name: "no-way-in", Violation: "a load balancer that loses every API server for eight seconds, again and again, as if all nodes were upgraded at the same time",
+			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 2, Do: cutBalancer,
+			Catches: []Catch{
+				{Requirement: "HA-UP-001", Says: "must not go without a successful request"},
+				{Judge: "available-through-changes", Says: "must not go without a successful request"},
+			}, May: []string{"steady-state", "watch-alive"}},
+		{Name: "no-way-back", Violation: "the same while etcd is upgraded, a node taken back and every component restarted",
+			Cluster: previousEtcd, Twin: previousEtcd, Scenario: "catalogue/upgrade-taken-back", From: 2, Do: cutBalancer,
+			Catches: []Catch{
+				{Requirement: "HA-UP-002", Says: "must not go without a successful request"},
+				{Requirement: "HA-UP-003", Says: "must not go without a successful request"},
+				{Requirement: "HA-UP-008", Says: "must not go without a successful request"},
+				{Judge: "available-through-changes", Says: "must not go without a successful request"},
+			}, May: []string{"steady-state", "watch-alive"}},
+		{Name: "lost-field", Violation: "a field of Deployments is lost when an API server of another version has changed them",
+			Cluster: previous, Twin: previous, Scenario: "catalogue/upgrade-one-by-one", From: 4, Do: loseField,
+			Catches: []Catch{
+				{Requirement: "HA-UP-005", Says: "spec.revisionHistoryLimit is 10, not 3"},
+				{Judge: "objects-between-versions", Says: "spec.revisionHistoryLimit is 10, not 3"},
+			}},
+		{Name: "astray", Violation: "a scheduler that talks to the API server of another node",
+			Cluster: previousAstray, Twin: previous, Scenario: "catalogue/upgrade-one-by-one",
+			Catches: []Catch{
+				{Requirement: "HA-UP-006", Says: "kube-scheduler on node-2 asked the API server on node-1"},
+				{Judge: "own-apiserver", Says: "kube-scheduler on node-2 asked the API server on node-1"},
+			}, May: []string{"restarts", "one-actor"}},
+	}
+}
+
+// takeBack takes the second node back to the old version.
+func takeBack(ctx context.Context, c framework.Cluster) error {
+	u, ok := c.(framework.Upgrader)
+	if !ok {
+		return errors.New("the nodes of the cluster cannot be upgraded")
+	}
+	return u.UpgradeNode(ctx, c.Nodes()[1].Name(), scenarios.Topologies()[previous].Kubernetes)
+}
+
+// cutBalancer cuts the balancer off from every node for 8 s in each 16 s, until ctx ends.
+func cutBalancer(ctx context.Context, c framework.Cluster) error {
+	network, ok := c.(framework.NetworkFaulter)
+	if !ok {
+		return errors.New("the network of the cluster cannot be cut")
+	}
+	var links []framework.Link
+	for _, n := range c.Nodes() {
+		links = append(links, framework.Link{From: framework.BalancerHost, To: n.Name()})
+	}
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := network.Impair(ctx, links, framework.Impairment{Cut: true}, 8*time.Second); err != nil {
+				return
+			}
+			client.Pause(ctx, 16*time.Second)
+		}
+	}()
+	return nil
+}
+
+// loseField has every Deployment of the mixed objects lose a field, until ctx ends.
+func loseField(ctx context.Context, c framework.Cluster) error {
+	api, err := client.NewAPI(c.Entrances()[0].Config, client.Options{})
+	if err != nil {
+		return err
+	}
+	path := fmt.Sprintf("/apis/apps/v1/namespaces/%s/deployments", workload.DefaultNamespace)
+	go func() {
+		defer api.Close()
+		for client.Pause(ctx, 20*time.Millisecond) {
+			var all struct {
+				Items []struct{ Metadata struct{ Name string } }
+			}
+			_ = json.Unmarshal(api.Do(ctx, client.Request{Method: http.MethodGet, Path: path}).Body, &all)
+			for _, d := range all.Items {
+				api.Do(ctx, client.Request{Method: http.MethodPatch, Path: path + "/" + d.Metadata.Name, Type: "application/merge-patch+json",
+					Body: []byte(`{"spec":{"revisionHistoryLimit":null}}`)})
+			}
+		}
+	}()
+	return nil
+}
