@@ -16,6 +16,10 @@ import (
 
 func TestValidateNodes(t *testing.T) {
 	step := func(name, id, node string) Step { return Step{Action: &Action{Name: name, ID: id, Node: node}} }
+	inPlace := func(name, node, to string, args map[string]map[string]string) Step {
+		return Step{Action: &Action{Name: name, Node: node, To: to, Args: args}}
+	}
+	draining := map[string]map[string]string{"kube-apiserver": {"shutdown-delay-duration": "2s"}}
 	good := record.Check{Requirement: "X", Judge: "etcd-membership"}
 	for name, test := range map[string]struct {
 		steps      []Step
@@ -32,7 +36,17 @@ func TestValidateNodes(t *testing.T) {
 		"removed already":         {[]Step{step("add-node", "a", ""), step("remove-node", "", ""), step("remove-node", "", "a")}, "", "timeline[2].action.node", `"a"`},
 		"no target":               {[]Step{step("remove-node", "", "queen!")}, "", "timeline[0].action.node", "queen!"},
 		"another action by name":  {[]Step{step("ready", "a", "")}, "", "timeline[0].action.as", "does not change"},
-		"another action's node":   {[]Step{step("ready", "", "1")}, "", "timeline[0].action.node", "does not remove"},
+		"another action's node":   {[]Step{step("ready", "", "1")}, "", "timeline[0].action.node", "does not change a node"},
+		"upgrade":                 {[]Step{inPlace("upgrade", "1", "v1.37.1", nil), inPlace("upgrade-etcd", "leader", "v3.6.16", nil)}, "", "", ""},
+		"upgrade of an added one": {[]Step{step("add-node", "a", ""), inPlace("upgrade", "a", "v1.37.1", nil)}, "", "", ""},
+		"upgrade to a minor":      {[]Step{inPlace("upgrade", "1", "v1.37", nil)}, "", "timeline[0].action.to", `"v1.37"`},
+		"upgrade to nothing":      {[]Step{inPlace("upgrade", "1", "", nil)}, "", "timeline[0].action.to", `""`},
+		"upgrade of no node":      {[]Step{inPlace("upgrade", "king!", "v1.37.1", nil)}, "", "timeline[0].action.node", "king!"},
+		"upgrade of a gone one":   {[]Step{step("add-node", "a", ""), step("remove-node", "", "a"), inPlace("upgrade", "a", "v1.37.1", nil)}, "", "timeline[2].action.node", `"a"`},
+		"reconfigure":             {[]Step{inPlace("reconfigure", "1", "", draining)}, "", "", ""},
+		"reconfigure to nothing":  {[]Step{inPlace("reconfigure", "1", "", nil)}, "", "timeline[0].action.args", "want the arguments"},
+		"reconfigure a stranger":  {[]Step{inPlace("reconfigure", "1", "", map[string]map[string]string{"kubelet": {"v": "1"}})}, "", "timeline[0].action.args.kubelet", "want one of"},
+		"version of another":      {[]Step{inPlace("ready", "", "v1.37.1", nil)}, "", "timeline[0].action", "takes neither"},
 		"change that is not made": {[]Step{step("add-node", "a", "")}, "a, b", "requirements[0].params.changes", "there is a"},
 	} {
 		t.Run(name, func(t *testing.T) {

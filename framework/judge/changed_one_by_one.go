@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -116,11 +117,12 @@ func (m *matter) skewSteps(changes []record.NodeChange) (n int, broken *finding)
 // skew says how the versions break the policy; empty where they do not.
 func (f fleet) skew() string {
 	var servers, members []released
-	for node, versions := range f {
-		for component, version := range versions {
-			r := released{node: node, component: component, version: version}
+	for _, node := range slices.Sorted(maps.Keys(f)) {
+		versions := f[node]
+		for _, component := range slices.Sorted(maps.Keys(versions)) {
+			r := released{node: node, component: component, version: versions[component]}
 			var ok bool
-			if r.minor, ok = parseMinor(version); !ok {
+			if r.minor, ok = parseMinor(r.version); !ok {
 				continue
 			}
 			switch component {
