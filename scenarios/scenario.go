@@ -155,7 +155,8 @@ type (
 		Node  string `yaml:"node"`
 		To    string `yaml:"to"`
 
-		Args map[string]map[string]string `yaml:"args"`
+		Interrupt int                          `yaml:"interrupt"`
+		Args      map[string]map[string]string `yaml:"args"`
 	}
 )
 

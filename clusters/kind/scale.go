@@ -22,14 +22,12 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 const (
 	// forgetLimit is how long the API may take to forget a node.
 	forgetLimit = 20 * time.Second
-	// stepJoin adds and starts a node; kubeadm has the etcd member join as a learner and
-	// promotes it.
-	stepJoin = "join with kubeadm"
 	// discardLimit is how long the engine may take to remove a container.
 	discardLimit = 30 * time.Second
 )
@@ -126,7 +124,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	back.Add(removed)
 	back.Add(n.discard)
 	back.Add(removed)
-	err = framework.DoStep(ctx, n.name, stepJoin, func(ctx context.Context) (string, error) {
+	err = framework.DoStep(ctx, n.name, record.StepJoin, func(ctx context.Context) (string, error) {
 		return "kubeadm join succeeded", c.join(ctx, n)
 	})
 	if err != nil {
@@ -136,7 +134,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 		return nil, fmt.Errorf("starting the agent on %s: %w", n.name, err)
 	}
 	entrance := c.entrance(n)
-	err = framework.DoStep(ctx, n.name, scaling.StepReady, func(ctx context.Context) (string, error) {
+	err = framework.DoStep(ctx, n.name, record.StepReady, func(ctx context.Context) (string, error) {
 		return "/readyz answers 200, its etcd member answers, its Node is ready", c.awaitNode(ctx, n, entrance)
 	})
 	if err != nil {
@@ -155,7 +153,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 		return nil, err
 	}
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old, nil) })
-	if err := c.balanceStep(ctx, n, scaling.StepBalance, all, n); err != nil {
+	if err := c.balanceStep(ctx, n, record.StepBalance, all, n); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -204,7 +202,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 			break
 		}
 	}
-	err = framework.DoStep(framework.Uninterrupted(ctx), name, scaling.StepDiscard, func(ctx context.Context) (string, error) {
+	err = framework.DoStep(framework.Uninterrupted(ctx), name, record.StepDiscard, func(ctx context.Context) (string, error) {
 		return "its container and its Node object are gone", errors.Join(n.discard(ctx), c.forget(ctx, name))
 	})
 	if err != nil {
@@ -233,7 +231,7 @@ func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) erro
 	old := c.controlPlane()
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old, nil) })
 	left := slices.DeleteFunc(slices.Clone(old), func(other *node) bool { return other == n })
-	if err := c.balanceStep(ctx, n, scaling.StepUnbalance, left, nil); err != nil {
+	if err := c.balanceStep(ctx, n, record.StepUnbalance, left, nil); err != nil {
 		return err
 	}
 	if n.works(ctx) {

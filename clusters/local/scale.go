@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 var _ framework.Scaler = (*Cluster)(nil)
@@ -87,7 +88,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	if err := c.know(self); err != nil {
 		return nil, err
 	}
-	err = framework.DoStep(ctx, n.Name(), scaling.StepStart, func(ctx context.Context) (string, error) {
+	err = framework.DoStep(ctx, n.Name(), record.StepStart, func(ctx context.Context) (string, error) {
 		return "the node agent answers", n.machine.powerOn(ctx)
 	})
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	if err := c.announce(ctx, n); err != nil {
 		return nil, fmt.Errorf("etcd on %s does not serve clients: %w", n.Name(), err)
 	}
-	err = framework.DoStep(ctx, n.Name(), scaling.StepReady, func(ctx context.Context) (string, error) {
+	err = framework.DoStep(ctx, n.Name(), record.StepReady, func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
 		defer cancel()
 		if _, err := await.API(ctx, entrance, "/readyz", await.Anything); err != nil {
@@ -113,7 +114,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 	old := c.controlPlane()
 	all := append(slices.Clip(old), n)
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old) })
-	if err := c.balanceStep(ctx, n, scaling.StepBalance, all); err != nil {
+	if err := c.balanceStep(ctx, n, record.StepBalance, all); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -139,7 +140,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
 	c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
 	c.mu.Unlock()
-	err = framework.DoStep(framework.Uninterrupted(ctx), name, scaling.StepDiscard, func(context.Context) (string, error) {
+	err = framework.DoStep(framework.Uninterrupted(ctx), name, record.StepDiscard, func(context.Context) (string, error) {
 		return "its first process has exited", errors.Join(c.discard(n), c.forget(name))
 	})
 	if err != nil {
@@ -173,7 +174,7 @@ func (c *Cluster) takeOut(ctx context.Context, n *node, back *scaling.Undo) erro
 	old := c.controlPlane()
 	back.Add(func(ctx context.Context) error { return c.balance(ctx, old) })
 	left := slices.DeleteFunc(slices.Clone(old), func(other *node) bool { return other == n })
-	if err := c.balanceStep(ctx, n, scaling.StepUnbalance, left); err != nil {
+	if err := c.balanceStep(ctx, n, record.StepUnbalance, left); err != nil {
 		return err
 	}
 	if n.machine.powered() {

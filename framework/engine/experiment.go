@@ -104,10 +104,14 @@ type Action struct {
 	// it added.
 	ID string
 	// Node is the node to remove: the name of an added one, or a target such as node/2 or
-	// node/leader, also without its first part. The one added last where empty.
+	// node/leader, also without its first part. The one added last where empty. Those that
+	// are lost at the same time are separated by commas.
 	Node string
 	// To is the version to upgrade the node, or its etcd member, to.
 	To string
+	// Interrupt is the number of the step after which adding a node is interrupted, from 1
+	// on; 0 for none.
+	Interrupt int
 	// Args are the arguments to restart components with, by component and by flag.
 	Args map[string]map[string]string
 }

@@ -54,25 +54,47 @@ func changesInPlace(action string) bool {
 	return action == actionUpgrade || action == actionUpgradeEtcd || action == actionReconfigure
 }
 
-// changeNodes adds or removes a node and records how that went. One that could not be
+// errCutShort interrupts a change of nodes after one of its steps.
+var errCutShort = errors.New("interrupted on purpose")
+
+// changeNodes makes a change of nodes and records how that went. One that could not be
 // ends the timeline: what follows is about a cluster that is not there.
 func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	limited, cancel := context.WithTimeout(ctx, changeLimit(a.Name))
 	defer cancel()
 	r.disturb(limited)
+	if a.Name == actionLoseNode {
+		return r.loseNodes(ctx, limited, a)
+	}
 	change := record.NodeChange{Name: a.ID, Called: r.w.Now()}
-	err := r.change(framework.WithSteps(limited, r.stepOf(a.ID)), a, &change)
+	err := r.change(framework.WithSteps(limited, r.stepOf(a.ID, a.Interrupt)), a, &change)
+	if errors.Is(err, errCutShort) {
+		change.Phase, change.Error, change.Effect = record.NodeUndone, err.Error(), r.w.Now()
+		r.say("%s after its step %d", errCutShort, a.Interrupt)
+		err = nil
+	}
+	return r.changed(ctx, a, &change, err)
+}
+
+// changed records a change of nodes.
+func (r *run) changed(ctx context.Context, a *Action, change *record.NodeChange, err error) error {
 	if err != nil {
 		change.Phase, change.Error = record.NodeFailed, err.Error()
 		if missing := missingAbility(err); missing != nil {
 			change.Missing = missing.Ability
 		}
 		r.say("%s failed: %v", a.Name, err)
-	} else {
+	} else if change.Phase != record.NodeUndone {
 		r.say("%s (%s) is %s", change.Node.Name, change.Node.Address, change.Phase)
 	}
-	if problem := r.w.Append(record.KindNode, change); problem != nil {
+	if problem := r.w.Append(record.KindNode, *change); problem != nil {
 		return problem
+	}
+	if !changesInPlace(a.Name) {
+		// What etcd itself says.
+		if problem := observe.ListEtcd(ctx, r.cluster, r.w); problem != nil {
+			return problem
+		}
 	}
 	if err != nil {
 		return errUnproven
@@ -86,25 +108,122 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	return nil
 }
 
-// stepOf records each step of a change of nodes.
-func (r *run) stepOf(change string) func(framework.Step) error {
+// stepOf records each step of a change of nodes, and interrupts it after the one of a
+// number, from 1 on; 0 for none.
+func (r *run) stepOf(change string, interrupt int) func(framework.Step) error {
+	n := 0
 	return func(s framework.Step) error {
 		r.say("%s on %s: %s", s.Name, s.Node, s.Proof)
-		return r.w.Append(record.KindStep, record.Step{Change: change, Node: s.Node, Name: s.Name,
+		err := r.w.Append(record.KindStep, record.Step{Change: change, Node: s.Node, Name: s.Name,
 			Component: string(s.Component), Version: s.Version, Proof: s.Proof,
 			Began: r.w.Since(s.Began), Done: r.w.Since(s.Done)})
+		if n++; err == nil && n == interrupt {
+			return errCutShort
+		}
+		return err
 	}
+}
+
+// lost is a node that has lost its power for good.
+type lost struct {
+	name   string
+	power  framework.PowerSwitch
+	change record.NodeChange
+}
+
+// loseNodes takes the power of nodes for good, of all at once, and then removes one after
+// the other.
+func (r *run) loseNodes(ctx, limited context.Context, a *Action) error {
+	all, err := r.darken(limited, a)
+	if err != nil {
+		return r.changed(ctx, a, &record.NodeChange{Name: a.ID, Called: r.w.Now()}, errors.Join(err, lighten(ctx, all)))
+	}
+	for i := range all {
+		r.disturb(limited)
+		err := r.remove(framework.WithSteps(limited, r.stepOf(a.ID, 0)), all[i].name)
+		if err != nil {
+			err = errors.Join(err, lighten(ctx, all[i:])) // as they were
+		}
+		if err := r.changed(ctx, a, &all[i].change, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// darken takes the power of all nodes that an action names.
+func (r *run) darken(ctx context.Context, a *Action) (all []lost, err error) {
+	for target := range strings.SplitSeq(a.Node, ",") {
+		n, err := r.leaving(ctx, strings.TrimSpace(target))
+		if err != nil {
+			return nil, err
+		}
+		power, ok := n.(framework.PowerSwitch)
+		if !ok {
+			return nil, &fault.MissingAbility{Ability: "PowerSwitch", Of: "node " + n.Name(), For: "action " + a.Name}
+		}
+		if slices.ContainsFunc(all, func(other lost) bool { return other.name == n.Name() }) {
+			return nil, fmt.Errorf("%q names %s twice", a.Node, n.Name())
+		}
+		all = append(all, lost{n.Name(), power, record.NodeChange{Name: a.ID, Phase: record.NodeLost, Node: nodeEntry(n), Called: r.w.Now()}})
+	}
+	for i := range all {
+		r.leave(all[i].name)
+		// Longer than the removal can take.
+		if err := all[i].power.PowerOff(ctx, 2*nodeLimit); err != nil {
+			return all, err
+		}
+		all[i].change.Effect = r.w.Now()
+	}
+	return all, nil
+}
+
+// lighten gives nodes their power back.
+func lighten(ctx context.Context, all []lost) (err error) {
+	for _, n := range all {
+		err = errors.Join(err, n.power.PowerOn(context.WithoutCancel(ctx)))
+	}
+	return err
+}
+
+// leave has nobody ask a node any more.
+func (r *run) leave(node string) {
+	r.observers.Leave(node)
+	if r.traffic != nil {
+		r.traffic.Leave(node)
+	}
+}
+
+// remove removes a node for good.
+func (r *run) remove(ctx context.Context, node string) error {
+	scaler, err := r.scaler(actionRemoveNode)
+	if err != nil {
+		return err
+	}
+	if err := scaler.RemoveNode(ctx, node); err != nil {
+		return err
+	}
+	r.added = slices.DeleteFunc(r.added, func(known addedNode) bool { return known.node == node })
+	return nil
+}
+
+func (r *run) scaler(action string) (framework.Scaler, error) {
+	scaler, ok := r.cluster.(framework.Scaler)
+	if !ok {
+		return nil, &fault.MissingAbility{Ability: "Scaler", Of: "cluster " + r.cluster.Name(), For: "action " + action}
+	}
+	return scaler, nil
 }
 
 func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) error {
 	if changesInPlace(a.Name) {
 		return r.changeInPlace(ctx, a, change)
 	}
-	scaler, ok := r.cluster.(framework.Scaler)
-	if !ok {
-		return &fault.MissingAbility{Ability: "Scaler", Of: "cluster " + r.cluster.Name(), For: "action " + a.Name}
-	}
 	if a.Name == actionAddNode {
+		scaler, err := r.scaler(a.Name)
+		if err != nil {
+			return err
+		}
 		change.Phase = record.NodeAdded
 		n, err := scaler.AddNode(ctx)
 		if err != nil {
@@ -119,33 +238,10 @@ func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) 
 		return err
 	}
 	change.Phase, change.Node = record.NodeRemoved, nodeEntry(n)
-	r.observers.Leave(n.Name())
-	if r.traffic != nil {
-		r.traffic.Leave(n.Name())
-	}
-	if a.Name == actionLoseNode {
-		change.Phase = record.NodeLost
-		power, ok := n.(framework.PowerSwitch)
-		if !ok {
-			return &fault.MissingAbility{Ability: "PowerSwitch", Of: "node " + n.Name(), For: "action " + a.Name}
-		}
-		// Longer than the removal can take.
-		if err := power.PowerOff(ctx, 2*nodeLimit); err != nil {
-			return err
-		}
-		change.Effect = r.w.Now()
-	}
-	if err := scaler.RemoveNode(ctx, n.Name()); err != nil {
-		if power, ok := n.(framework.PowerSwitch); ok && a.Name == actionLoseNode {
-			err = errors.Join(err, power.PowerOn(context.WithoutCancel(ctx))) // as it was
-		}
-		return err
-	}
-	if change.Effect == 0 {
-		change.Effect = r.w.Now()
-	}
-	r.added = slices.DeleteFunc(r.added, func(known addedNode) bool { return known.node == n.Name() })
-	return nil
+	r.leave(n.Name())
+	err = r.remove(ctx, n.Name())
+	change.Effect = r.w.Now()
+	return err
 }
 
 // changeInPlace changes a node that stays.

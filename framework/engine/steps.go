@@ -301,6 +301,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.CrossRead(ctx, r.cluster, r.w)
 	case actionCrossMember:
 		err = workload.CrossMember(ctx, r.cluster, r.w)
+	case actionAddMember:
+		err = r.addMember(ctx, node)
 	case actionMixedObjects:
 		err = workload.MixedObjects(ctx, r.cluster, r.w)
 	case actionReady:
@@ -341,6 +343,26 @@ func (r *run) act(ctx context.Context, a *Action) {
 	}
 }
 
+// addMember asks etcd for a further member. One that it takes is removed as soon as there
+// is a quorum again.
+func (r *run) addMember(ctx context.Context, node string) error {
+	undo, err := workload.AddMember(ctx, r.cluster, node, r.w)
+	if undo != nil {
+		r.undoing.Go(func() {
+			ctx, cancel := context.WithTimeout(r.outer, undoLimit)
+			defer cancel()
+			if err := undo(ctx); err != nil {
+				r.say("%v", err)
+			}
+		})
+	}
+	return err
+}
+
+// undoLimit is how long it may take to undo what an action did: a fault may have to be
+// healed before.
+const undoLimit = 3 * time.Minute
+
 // withTraffic does something with the traffic's keys.
 func (r *run) withTraffic(do func(*workload.Traffic) error) error {
 	if r.traffic == nil {
@@ -371,6 +393,7 @@ const (
 	actionListWatch     = "list-watch"
 	actionSpreadWatch   = "spread-watch"
 	actionMixedObjects  = "mixed-objects"
+	actionAddMember     = "add-member"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -381,8 +404,8 @@ func actions() map[string]bool {
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false,
-		actionMovingReads: true,
-		actionOldWatch:    false, actionListWatch: true, actionSpreadWatch: false,
+		actionMovingReads: true, actionAddMember: true,
+		actionOldWatch: false, actionListWatch: true, actionSpreadWatch: false,
 	}
 }
 

@@ -23,6 +23,9 @@ func (v *validator) nodes(path string, a *Action) {
 		}
 		return
 	}
+	if a.Interrupt != 0 && (a.Name != actionAddNode || a.Interrupt < 0) {
+		v.add(path+".interrupt", "%d on %s: want the number of a step of add-node, from 1 on", a.Interrupt, a.Name)
+	}
 	_, dup := v.changes[a.ID]
 	switch {
 	case a.ID == "" && a.Name == actionAddNode:
@@ -44,11 +47,19 @@ func (v *validator) nodes(path string, a *Action) {
 		if a.Node != "" {
 			v.add(path+".node", "a node that is added has a name of its own: call it by as")
 		}
-		v.changes[a.ID] = true
-		v.joined = append(v.joined, a.ID)
+		// An interrupted one is taken back.
+		if v.changes[a.ID] = a.Interrupt == 0; a.Interrupt == 0 {
+			v.joined = append(v.joined, a.ID)
+		}
 		return
 	}
-	v.leaves(path+".node", a.Node)
+	nodes := []string{a.Node}
+	if a.Name == actionLoseNode {
+		nodes = strings.Split(a.Node, ",")
+	}
+	for _, node := range nodes {
+		v.leaves(path+".node", strings.TrimSpace(node))
+	}
 	if a.ID != "" {
 		v.changes[a.ID] = false
 	}

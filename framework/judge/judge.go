@@ -48,6 +48,8 @@ func definitions() []definition {
 		versionSkew(),
 		changedOneByOne(),
 		availableThroughChanges(),
+		membersFollow(),
+		unsafeMemberRefused(),
 		ownAPIServer(),
 		objectsBetweenVersions(),
 		timeSettings(),

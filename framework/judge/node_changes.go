@@ -113,6 +113,21 @@ func (m *matter) changesIn(changes []record.Timed[record.NodeChange], names []st
 	return all, nil
 }
 
+// changing describes a change while it is made: "upgrade of node-2 from v1.36.3 to v1.37.1".
+func changing(c record.NodeChange) string {
+	switch c.Phase {
+	case record.NodeAdded:
+		return "addition of " + c.Node.Name
+	case record.NodeUndone:
+		return fmt.Sprintf("interrupted addition %q", c.Name)
+	case record.NodeRemoved:
+		return "removal of " + c.Node.Name
+	case record.NodeLost:
+		return "loss of " + c.Node.Name
+	}
+	return inPlaceWords(c)
+}
+
 // changeWords say what happened: "node-4 (10.77.0.14) was added".
 func changeWords(c record.NodeChange) string {
 	return fmt.Sprintf("%s (%s) was %s", c.Node.Name, c.Node.Address, c.Phase)

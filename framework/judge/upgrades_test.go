@@ -143,7 +143,7 @@ func TestAvailableThroughChanges(t *testing.T) {
 		{name: "longer than the balancer takes", want: Fail, says: "for 6.9s", story: through([2]float64{22, 29})},
 		{name: "just after a node", want: Fail, says: "must not go without a successful request", story: through([2]float64{35.5, 42})},
 		{name: "long before", want: Pass, took: "0s", story: through([2]float64{6, 9})},
-		{name: "nobody looked", want: Inconclusive, says: "too few probes", story: upgradedAll},
+		{name: "nobody looked", want: Inconclusive, says: "nothing probed balancer", story: upgradedAll},
 	})
 	rule(t, record.Check{Requirement: "HA-UP-001", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"entrance": "vip"}}, []ruling{
 		{name: "no such entrance", want: NotApplicable, says: `no entrance "vip"`, story: through()},

@@ -74,7 +74,7 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 				s := m.status(ctx)
 				if s.OK && time.Since(listed) >= o.cfg.MemberInterval {
 					s.Fsync, s.Commit = meter.read(ctx)
-					if s.Members, _ = m.members(ctx); s.Members != nil {
+					if m.list(ctx, false, &s) == nil {
 						listed = time.Now()
 					}
 				}
@@ -119,21 +119,43 @@ func alarms(errors []string) (all []string) {
 	return all
 }
 
-// members returns the IDs of the voting members as this member lists them.
-func (m etcdMember) members(ctx context.Context) ([]string, error) {
+// list puts the members into a status as this member lists them: as a quorum knows them,
+// or as it knows them itself.
+func (m etcdMember) list(ctx context.Context, quorum bool, s *record.EtcdStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
-	res, err := pb.NewClusterClient(m.ActiveConnection()).MemberList(ctx, &pb.MemberListRequest{Linearizable: false})
+	res, err := pb.NewClusterClient(m.ActiveConnection()).MemberList(ctx, &pb.MemberListRequest{Linearizable: quorum})
 	if err != nil {
-		return nil, fmt.Errorf("member list of etcd on %s: %w", m.node, err)
+		return fmt.Errorf("member list of etcd on %s: %w", m.node, err)
 	}
-	var ids []string
 	for _, member := range res.Members {
-		if !member.IsLearner {
-			ids = append(ids, id(member.ID))
+		if member.IsLearner {
+			s.Learners = append(s.Learners, id(member.ID))
+		} else {
+			s.Members = append(s.Members, id(member.ID))
 		}
 	}
-	return ids, nil
+	return nil
+}
+
+// ListEtcd records the status of each etcd member and which members it lists, once, as a
+// quorum knows them.
+func ListEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	members, err := openMembers(c)
+	if err != nil {
+		return fmt.Errorf("list etcd: %w", err)
+	}
+	defer closeMembers(members)
+	for _, m := range members {
+		s := m.status(ctx)
+		if s.OK {
+			_ = m.list(ctx, true, &s) // then it lists none
+		}
+		if err := w.Append(record.KindEtcd, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func id(n uint64) string { return strconv.FormatUint(n, 16) }

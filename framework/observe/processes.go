@@ -13,13 +13,14 @@ import (
 // processTimeout is how long a node may take to answer.
 const processTimeout = 2 * time.Second
 
-// processes records the state of each node's components: all of it at the start and
-// at the end, and each change in between.
+// processes records the state of each node's components and of their process watcher: all
+// of it at the start and at the end, and each change in between.
 func (o *Observers) processes(context.Context) ([]func(context.Context), error) {
 	var loops []func(context.Context)
 	for _, n := range o.cfg.Cluster.Nodes() {
 		if reporter, ok := n.(framework.ProcessReporter); ok {
-			loops = append(loops, o.while(n.Name(), o.processesOf(n.Name(), reporter, n.Components)))
+			components := func() []framework.Component { return append(slices.Clip(n.Components()), framework.NodeAgent) }
+			loops = append(loops, o.while(n.Name(), o.processesOf(n.Name(), reporter, components)))
 		}
 	}
 	return loops, nil

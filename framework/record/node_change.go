@@ -10,6 +10,9 @@ const (
 	NodeLost ChangePhase = "lost"
 	// NodeChanged is any other change of a node that stays; see NodeChange.Action.
 	NodeChanged ChangePhase = "changed"
+	// NodeUndone is an addition that was interrupted on purpose and taken back. Error is
+	// what was answered.
+	NodeUndone ChangePhase = "undone"
 	// NodeFailed is a change that could not be made.
 	NodeFailed ChangePhase = "failed"
 )
@@ -56,3 +59,20 @@ type Step struct {
 	Began     Nanos  `json:"began"`
 	Done      Nanos  `json:"done"`
 }
+
+// The steps of adding and of removing a control-plane node, in their order; a cluster
+// leaves out those that its nodes do not have.
+const (
+	StepLearner = "add etcd member as a learner"
+	StepStart   = "start node"
+	StepJoin    = "join with kubeadm" // in the place of those before and of the promotion
+	StepPromote = "promote etcd member"
+	StepReady   = "await API server"
+	StepBalance = "add to the load balancer"
+
+	StepUnbalance = "remove from the load balancer"
+	StepStop      = "stop components"
+	StepLeader    = "move etcd leadership"
+	StepRemove    = "remove etcd member"
+	StepDiscard   = "delete node"
+)

@@ -239,6 +239,8 @@ type EtcdStatus struct {
 	// Members are the voting members' IDs as this member lists them, where
 	// it was asked.
 	Members []string `json:"members,omitempty"`
+	// Learners are those that do not vote yet.
+	Learners []string `json:"learners,omitempty"`
 	// Hash is the key-value hash at HashRevision, where it was asked.
 	Hash         uint32 `json:"hash,omitempty"`
 	HashRevision int64  `json:"hashRevision,omitempty"`

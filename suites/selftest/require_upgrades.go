@@ -96,20 +96,25 @@ func takeBack(ctx context.Context, c framework.Cluster) error {
 
 // cutBalancer cuts the balancer off from every node for 8 s in each 16 s, until ctx ends.
 func cutBalancer(ctx context.Context, c framework.Cluster) error {
-	network, ok := c.(framework.NetworkFaulter)
-	if !ok {
-		return errors.New("the network of the cluster cannot be cut")
-	}
 	var links []framework.Link
 	for _, n := range c.Nodes() {
 		links = append(links, framework.Link{From: framework.BalancerHost, To: n.Name()})
 	}
+	return cutAgain(ctx, c, links, 8*time.Second, 8*time.Second)
+}
+
+// cutAgain cuts links for some time, and leaves them alone for some, until ctx ends.
+func cutAgain(ctx context.Context, c framework.Cluster, links []framework.Link, cut, whole time.Duration) error {
+	network, ok := c.(framework.NetworkFaulter)
+	if !ok {
+		return errors.New("the network of the cluster cannot be cut")
+	}
 	go func() {
 		for ctx.Err() == nil {
-			if _, err := network.Impair(ctx, links, framework.Impairment{Cut: true}, 8*time.Second); err != nil {
+			if _, err := network.Impair(ctx, links, framework.Impairment{Cut: true}, cut); err != nil {
 				return
 			}
-			client.Pause(ctx, 16*time.Second)
+			client.Pause(ctx, cut+whole)
 		}
 	}()
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 const (
@@ -34,7 +35,7 @@ type Node interface {
 // force what has not ended in time. One that is not running, or cannot be told, is as
 // good as ended.
 func Drain(ctx context.Context, name string, n Node) error {
-	return framework.DoStep(ctx, name, StepStop, func(ctx context.Context) (string, error) {
+	return framework.DoStep(ctx, name, record.StepStop, func(ctx context.Context) (string, error) {
 		drain(ctx, n)
 		return "no process of them is left", nil
 	})

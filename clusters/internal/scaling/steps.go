@@ -5,27 +5,12 @@ import (
 	"fmt"
 
 	"github.com/holdfast-ha/holdfast/framework"
-)
-
-// The steps of adding and of removing a control-plane node, in their order; a provider
-// leaves out those that its nodes do not have.
-const (
-	StepLearner = "add etcd member as a learner"
-	StepStart   = "start node"
-	StepPromote = "promote etcd member"
-	StepReady   = "await API server"
-	StepBalance = "add to the load balancer"
-
-	StepUnbalance = "remove from the load balancer"
-	StepStop      = "stop components"
-	StepLeader    = "move etcd leadership"
-	StepRemove    = "remove etcd member"
-	StepDiscard   = "delete node"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // AddLearner makes the step that adds a node's member, which does not vote yet.
 func AddLearner(ctx context.Context, all Members, node, url string) error {
-	return framework.DoStep(ctx, node, StepLearner, func(ctx context.Context) (string, error) {
+	return framework.DoStep(ctx, node, record.StepLearner, func(ctx context.Context) (string, error) {
 		if err := all.AddLearner(ctx, url); err != nil {
 			return "", err
 		}
@@ -35,7 +20,7 @@ func AddLearner(ctx context.Context, all Members, node, url string) error {
 
 // Promote makes the step that gives a node's member its vote.
 func Promote(ctx context.Context, all Members, node, url string) error {
-	return framework.DoStep(ctx, node, StepPromote, func(ctx context.Context) (string, error) {
+	return framework.DoStep(ctx, node, record.StepPromote, func(ctx context.Context) (string, error) {
 		if err := all.Promote(ctx, url); err != nil {
 			return "", err
 		}
@@ -46,13 +31,13 @@ func Promote(ctx context.Context, all Members, node, url string) error {
 // TakeOut makes the steps that remove a node's member, which hands over its leadership
 // before. Once the member is removed there is no way back.
 func TakeOut(ctx context.Context, all Members, node, url string) error {
-	err := framework.DoStep(ctx, node, StepLeader, func(ctx context.Context) (string, error) {
+	err := framework.DoStep(ctx, node, record.StepLeader, func(ctx context.Context) (string, error) {
 		return "another etcd member leads", all.HandOn(ctx, node)
 	})
 	if err != nil {
 		return err
 	}
-	return framework.DoStep(framework.Uninterrupted(ctx), node, StepRemove, func(ctx context.Context) (string, error) {
+	return framework.DoStep(framework.Uninterrupted(ctx), node, record.StepRemove, func(ctx context.Context) (string, error) {
 		if err := all.Remove(ctx, url); err != nil {
 			return "", err
 		}

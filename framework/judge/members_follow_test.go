@@ -1,0 +1,148 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// lists records that a member said which members vote.
+func (s *story) lists(t float64, node string, members ...string) *story {
+	s.at(t)
+	return add(s, &s.run.Etcd, record.EtcdStatus{Node: node, OK: true, Cluster: "c1", Member: "m" + node[len(node)-1:], Leader: "m1", Members: members})
+}
+
+// steps records that a change of a node took these steps, one second each.
+func (s *story) steps(node string, from float64, names ...string) *story {
+	for i, name := range names {
+		t := from + float64(i)
+		s.at(t + 1)
+		add(s, &s.run.Steps, record.Step{Node: node, Name: name, Began: sec(t), Done: sec(t + 1)})
+	}
+	return s
+}
+
+var (
+	joining = []string{record.StepLearner, record.StepStart, record.StepPromote, record.StepReady, record.StepBalance}
+	leaving = []string{record.StepUnbalance, record.StepStop, record.StepLeader, record.StepRemove, record.StepDiscard}
+)
+
+// joinedAndLeft has node-4 join at 10 s, and node-1 leave at 20 s.
+func joinedAndLeft() *story {
+	s := newStory().lists(5, "node-1", "m1", "m2", "m3").lists(5, "node-2", "m1", "m2", "m3")
+	s.steps("node-4", 10, joining...).changed("four", record.NodeAdded, "node-4", "10.77.0.14", 10, 15)
+	s.lists(15.1, "node-2", "m1", "m2", "m3", "m4").lists(15.2, "node-4", "m4", "m1", "m2", "m3")
+	s.steps("node-1", 20, leaving...).changed("one", record.NodeRemoved, "node-1", "10.77.0.11", 20, 25)
+	return s.lists(25.1, "node-2", "m2", "m3", "m4").lists(25.2, "node-4", "m2", "m3", "m4").at(30)
+}
+
+func TestMembersFollow(t *testing.T) {
+	// with changes the list that was made at a time.
+	with := func(at float64, change func(*record.EtcdStatus)) func() *story {
+		return func() *story {
+			return joinedAndLeft().change(func(r *record.Run) {
+				for i := range r.Etcd {
+					if r.Etcd[i].At == sec(at) {
+						change(&r.Etcd[i].V)
+					}
+				}
+			})
+		}
+	}
+	undone := func(after ...string) func() *story {
+		return func() *story {
+			s := newStory().lists(5, "node-2", "m1", "m2", "m3").at(15)
+			add(s, &s.run.Nodes, record.NodeChange{Name: "cut", Phase: record.NodeUndone, Called: sec(10), Error: "interrupted"})
+			return s.lists(15.1, "node-2", after...).at(20)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-MB-003", Judge: "members-follow"}, []ruling{
+		{name: "one joins, one leaves", want: Pass, took: "2 changes", says: "steps came in the order of the design", story: joinedAndLeft},
+		{name: "the member stays", want: Fail, says: "0 of 4 members have left", story: func() *story {
+			s := joinedAndLeft()
+			s.run.Etcd = s.run.Etcd[:len(s.run.Etcd)-2]
+			return s.lists(25.1, "node-2", "m1", "m2", "m3", "m4").at(30)
+		}},
+		{name: "one member lists it still", want: Fail, says: "others m1, m2, m3 and m4", story: with(25.2, func(s *record.EtcdStatus) { s.Members = []string{"m1", "m2", "m3", "m4"} })},
+		{name: "another member left", want: Fail, says: "the member that has left is m2, and the node's was m1", story: func() *story {
+			s := joinedAndLeft()
+			s.run.Etcd = s.run.Etcd[:len(s.run.Etcd)-2]
+			return s.lists(25.1, "node-2", "m1", "m3", "m4").at(30)
+		}},
+		{name: "a member too many", want: Fail, says: "1 of 4 members have left and 1 have joined", story: func() *story {
+			s := joinedAndLeft()
+			s.run.Etcd = s.run.Etcd[:len(s.run.Etcd)-2]
+			return s.lists(25.1, "node-2", "m2", "m3", "m4", "m9").at(30)
+		}},
+		{name: "a cluster of its own", want: Fail, says: "the cluster is c2, and was c1 before", story: with(15.2, func(s *record.EtcdStatus) { s.Cluster = "c2" })},
+		{name: "no vote", want: Fail, says: "there is a member that does not vote (m9)", story: with(15.2, func(s *record.EtcdStatus) { s.Learners = []string{"m9"} })},
+		{name: "clients before it is ready", want: Fail, says: `"await API server" began`, story: func() *story {
+			return joinedAndLeft().change(func(r *record.Run) {
+				r.Steps[3].V.Name, r.Steps[4].V.Name = record.StepBalance, record.StepReady
+			})
+		}},
+		{name: "the member goes before the balancer", want: Fail, says: `"remove from the load balancer" began`, story: func() *story {
+			return joinedAndLeft().change(func(r *record.Run) {
+				r.Steps[5].V.Name, r.Steps[6].V.Name = record.StepStop, record.StepUnbalance
+			})
+		}},
+		{name: "no step", want: Inconclusive, says: "no step", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Steps = nil }) }},
+		{name: "nobody listed", want: Inconclusive, says: "no etcd member said", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},
+		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
+		{name: "interrupted and undone", want: Pass, story: undone("m1", "m2", "m3")},
+		{name: "interrupted and left", want: Fail, says: "1 have joined", story: undone("m1", "m2", "m3", "m4")},
+		{name: "two lost at once", want: Pass, took: "2 changes", story: func() *story {
+			s := newStory().lists(5, "node-1", "m1", "m2", "m3", "m4", "m5").lists(5, "node-2", "m1", "m2", "m3", "m4", "m5").lists(5, "node-3", "m1", "m2", "m3", "m4", "m5")
+			s.steps("node-2", 12, leaving[3:]...).changed("two", record.NodeLost, "node-2", "10.77.0.12", 10, 11).at(14)
+			s.run.Nodes[0].At = sec(14)
+			s.lists(14.1, "node-1", "m1", "m3", "m4", "m5")
+			s.steps("node-3", 15, leaving[3:]...).changed("two", record.NodeLost, "node-3", "10.77.0.13", 10.1, 11)
+			s.run.Nodes[1].At = sec(17)
+			return s.lists(17.1, "node-1", "m1", "m4", "m5").at(20)
+		}},
+	})
+	rule(t, record.Check{Requirement: "HA-MB-004", Judge: "members-follow", Params: map[string]string{"changes": "one", "leader": "true"}}, []ruling{
+		{name: "the leader leaves", want: Pass, took: "1 changes", story: joinedAndLeft},
+		{name: "another one leads", want: Inconclusive, says: "was not seen to lead", story: func() *story {
+			return joinedAndLeft().change(func(r *record.Run) {
+				for i := range r.Etcd {
+					r.Etcd[i].V.Leader = "m2"
+				}
+			})
+		}},
+	})
+}
+
+func TestUnsafeMemberRefused(t *testing.T) {
+	asked := func(outcome record.Outcome, at float64) func() *story {
+		return func() *story {
+			s := newStory().fault("down", "kill", "node-2", "etcd", 10, 20)
+			o := during(at, at+0.1)
+			o.API, o.Type, o.Entrance, o.Key, o.Purpose, o.Outcome, o.Error = "etcd", record.OpCreate, "node-1", "https://10.77.0.11:2399", "add-member", outcome, "unhealthy cluster"
+			return s.op(o)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-MB-007", Judge: "unsafe-member-refused", Fault: "down"}, []ruling{
+		{name: "refused", want: Pass, took: "1 refusals", story: asked(record.Refused, 12)},
+		{name: "taken", want: Fail, says: "must take no further voting member", story: asked(record.OK, 12)},
+		{name: "no answer", want: Inconclusive, says: "unhealthy cluster", story: asked(record.Unknown, 12)},
+		{name: "refused before", want: Inconclusive, says: "no etcd member was seen", story: asked(record.Refused, 5)},
+		{name: "taken afterwards", want: Inconclusive, says: "no etcd member was seen", story: asked(record.OK, 25)},
+	})
+}
+
+// TestAvailableThroughScaling holds clients against nodes that come and go.
+func TestAvailableThroughScaling(t *testing.T) {
+	through := func(from, to float64) func() *story {
+		return func() *story {
+			s := joinedAndLeft().probes("balancer", true, 5, from).probes("balancer", false, from, to).probes("balancer", true, to, 40)
+			return s.at(45)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-MB-002", Judge: "available-through-changes", Bound: "H + M", Params: map[string]string{"inARow": "1"}}, []ruling{
+		{name: "always", want: Pass, took: "0s", story: through(5, 5)},
+		{name: "one retry", want: Pass, took: "0s", story: through(21, 21.1)},
+		{name: "more than one", want: Fail, says: "4 times in a row", story: through(21, 21.4)},
+		{name: "long", want: Fail, says: "must not go without a successful request", story: through(21, 28)},
+	})
+}

@@ -1,0 +1,96 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// strangerPort is a port of a node on which no etcd member is reached.
+const strangerPort = "2399"
+
+// AddMember asks each etcd member but the one on a node to take a further voting member,
+// which does not exist: its peer URL is a port of that node on which nobody listens. The
+// operations have the purpose "add-member" and the URL as their key. One that is refused
+// because a member is down counts as Refused, one for another reason as Unknown.
+//
+// A member that was taken must be removed again: undo does that, as soon as there is a
+// quorum that can. It is nil where none was taken.
+func AddMember(ctx context.Context, c framework.Cluster, node string, w *record.Writer) (undo func(context.Context) error, err error) {
+	access, ok := c.(framework.EtcdAccess)
+	if !ok {
+		return nil, fmt.Errorf("add a member: cluster %s gives no access to its etcd members", c.Name())
+	}
+	for _, n := range c.Nodes() {
+		if n.Name() == node || !slices.Contains(n.Components(), framework.Etcd) {
+			continue
+		}
+		peer := &url.URL{Scheme: "https", Host: net.JoinHostPort(n.Address().String(), strangerPort)}
+		taken, err := addMember(ctx, access, n.Name(), peer.String(), w)
+		if err != nil {
+			return nil, err
+		}
+		if taken {
+			return func(ctx context.Context) error { return removeMember(ctx, access, n.Name(), peer.String()) }, w.Err()
+		}
+	}
+	return nil, w.Err()
+}
+
+func addMember(ctx context.Context, access framework.EtcdAccess, node, peer string, w *record.Writer) (taken bool, err error) {
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return false, fmt.Errorf("add a member: %w", err)
+	}
+	defer etcd.Close()
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	op := record.Op{Client: "members", Entrance: node, API: "etcd", Type: record.OpCreate, Key: peer, Purpose: "add-member", Call: w.Now(), Outcome: record.OK}
+	_, err = etcd.MemberAdd(ctx, []string{peer})
+	if err != nil {
+		op.Outcome, op.Error = record.Unknown, client.Shorten(err.Error())
+		if is := rpctypes.Error(err); errors.Is(is, rpctypes.ErrUnhealthy) || errors.Is(is, rpctypes.ErrMemberNotEnoughStarted) {
+			op.Outcome = record.Refused
+		}
+	}
+	op.Return = w.Now()
+	return op.Outcome != record.Refused, w.Append(record.KindOp, op)
+}
+
+// removeMember removes the member with a peer URL, if there is one.
+func removeMember(ctx context.Context, access framework.EtcdAccess, node, peer string) error {
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	for {
+		try, cancel := context.WithTimeout(ctx, stepTimeout)
+		var list *clientv3.MemberListResponse
+		if list, err = etcd.MemberList(try); err == nil {
+			for _, m := range list.Members {
+				if slices.Contains(m.PeerURLs, peer) {
+					_, err = etcd.MemberRemove(try, m.ID)
+				}
+			}
+		}
+		cancel()
+		if err == nil || !client.Pause(ctx, tokenPause) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("removing the etcd member at %s, which was added on purpose: %w", peer, err)
+	}
+	return nil
+}
