@@ -303,6 +303,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.CrossMember(ctx, r.cluster, r.w)
 	case actionAddMember:
 		err = r.addMember(ctx, node)
+	case actionSnapshot:
+		err = workload.Snapshot(ctx, r.cluster, node, r.w)
 	case actionMixedObjects:
 		err = workload.MixedObjects(ctx, r.cluster, r.w)
 	case actionReady:
@@ -394,6 +396,7 @@ const (
 	actionSpreadWatch   = "spread-watch"
 	actionMixedObjects  = "mixed-objects"
 	actionAddMember     = "add-member"
+	actionSnapshot      = "snapshot"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -404,7 +407,7 @@ func actions() map[string]bool {
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false,
-		actionMovingReads: true, actionAddMember: true,
+		actionMovingReads: true, actionAddMember: true, actionSnapshot: true,
 		actionOldWatch: false, actionListWatch: true, actionSpreadWatch: false,
 	}
 }

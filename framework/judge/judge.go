@@ -70,7 +70,7 @@ func definitions() []definition {
 		endpointsConverge(),
 		listWatch(),
 		watchesReturn(),
-		restarted(),
+		restarted(), componentsGoOn(), rejoins(), snapshotVerifies(), quotaReached(), damageContained(),
 		singleHolder(),
 		takeover(),
 		activeAgain(),

@@ -176,6 +176,7 @@ func kinds() map[string]kind {
 	maps.Copy(all, balancingKinds())
 	maps.Copy(all, upgradeKinds())
 	maps.Copy(all, memberKinds())
+	maps.Copy(all, recoveryKinds())
 	return all
 }
 

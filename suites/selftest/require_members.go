@@ -6,8 +6,6 @@ import (
 	"net"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -56,7 +54,7 @@ func memberPlants() []Plant {
 
 // cutClients cuts clients off from the balancer, again and again, until ctx ends.
 func cutClients(ctx context.Context, c framework.Cluster) error {
-	return cutAgain(ctx, c, []framework.Link{{From: framework.HarnessHost, To: framework.BalancerHost}}, 14*time.Second, 6*time.Second)
+	return cutAgain(ctx, c, []framework.Link{{From: framework.HarnessHost, To: framework.BalancerHost, Ports: []uint16{6443}}}, 14*time.Second, 6*time.Second)
 }
 
 // phantomMember adds a voting member that nobody runs as soon as one has left, and removes
@@ -71,29 +69,43 @@ func phantomMember(ctx context.Context, c framework.Cluster) error {
 	go func() {
 		known := 0
 		for client.Pause(ctx, 20*time.Millisecond) {
-			etcd, err := client.NewEtcd(access, c.Nodes()[0].Name())
-			if err != nil {
-				continue
-			}
-			voters := 0
-			if list, err := etcd.MemberList(ctx, clientv3.WithSerializable()); err == nil {
-				for _, m := range list.Members {
-					if !m.IsLearner {
-						voters++
-					}
+			for _, n := range c.Nodes() {
+				if voters, ok := phantomAfter(ctx, access, n.Name(), peer, known); ok {
+					known = voters
+					break
 				}
 			}
-			if voters > 0 && voters < known {
-				if added, err := etcd.MemberAdd(ctx, []string{peer}); err == nil {
-					client.Pause(ctx, 2*time.Second)
-					_, _ = etcd.MemberRemove(context.WithoutCancel(ctx), added.Member.ID)
-				}
-			}
-			if voters > 0 {
-				known = voters
-			}
-			_ = etcd.Close()
 		}
 	}()
 	return nil
+}
+
+// phantomAfter asks the member on a node how many vote, and adds one if they have become
+// fewer.
+func phantomAfter(ctx context.Context, access framework.EtcdAccess, node, peer string, known int) (voters int, ok bool) {
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return 0, false
+	}
+	defer etcd.Close()
+	soon, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	list, err := etcd.MemberList(soon)
+	if err != nil {
+		return 0, false
+	}
+	for _, m := range list.Members {
+		if !m.IsLearner {
+			voters++
+		}
+	}
+	if voters < known {
+		if added, err := etcd.MemberAdd(soon, []string{peer}); err == nil {
+			client.Pause(ctx, 2*time.Second)
+			later, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			_, _ = etcd.MemberRemove(later, added.Member.ID)
+		}
+	}
+	return voters, true
 }

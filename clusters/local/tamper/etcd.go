@@ -41,6 +41,8 @@ type etcdProxy struct {
 	member *grpc.ClientConn
 	// last is the header of the newest answer that was seen.
 	last atomic.Pointer[pb.ResponseHeader]
+	// answered is the member's last status.
+	answered atomic.Pointer[pb.StatusResponse]
 }
 
 // frames is a gRPC codec that leaves messages as they are.
@@ -136,7 +138,28 @@ func (p *etcdProxy) serve(_ any, client grpc.ServerStream) error {
 	if method == "/etcdserverpb.Watch/Watch" {
 		return p.watch(ctx, client, member)
 	}
+	if method == "/etcdserverpb.Maintenance/Snapshot" {
+		return relay(client, member, send, p.snapshot)
+	}
 	return relay(client, member, send, send)
+}
+
+// snapshot passes a part of a snapshot on.
+func (p *etcdProxy) snapshot(to sender, frame []byte) error {
+	var part pb.SnapshotResponse
+	if err := proto.Unmarshal(frame, &part); err != nil {
+		return err
+	}
+	if n := len(part.Blob); n > 0 {
+		if _, ok := p.desk.act(SpoiltSnapshot, ""); ok {
+			part.Blob[n/2] ^= 1
+		}
+	}
+	out, err := proto.Marshal(&part)
+	if err != nil {
+		return err
+	}
+	return send(to, out)
 }
 
 // receiver and sender are the two halves of a stream.

@@ -1,15 +1,19 @@
 package tamper
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"net/url"
 	"path/filepath"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -223,6 +227,40 @@ func TestEtcdProxy(t *testing.T) {
 		before := put(t, through, "plain/a", "2")
 		expect(t, "revision", writeAll(t, through, "low/", "a=1"), before-1)
 		acted(t, 1)
+	})
+	t.Run("a snapshot", func(t *testing.T) {
+		rules(t, Rule{Mode: SpoiltSnapshot})
+		take := func(c *clientv3.Client) []byte {
+			r, err := c.Snapshot(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			b, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		lie, truth := take(through), take(direct)
+		if len(lie) != len(truth) || bytes.Equal(lie, truth) {
+			t.Errorf("%d and %d bytes", len(lie), len(truth))
+		}
+	})
+	t.Run("a member that does not answer", func(t *testing.T) {
+		rules(t, Rule{Mode: OldStatus})
+		if _, err := through.Status(ctx, through.Endpoints()[0]); err != nil {
+			t.Fatal(err)
+		}
+		gone := func(*pb.StatusRequest) (*pb.StatusResponse, error) { return nil, errors.New("gone") }
+		if a, err := p.status(ctx, &pb.StatusRequest{}, gone); err != nil || a.Leader == 0 {
+			t.Errorf("%v, %v", a, err)
+		}
+		acted(t, 1)
+		rules(t)
+		if _, err := p.status(ctx, &pb.StatusRequest{}, gone); err == nil {
+			t.Error("it answers")
+		}
 	})
 	t.Run("answers about the member", func(t *testing.T) {
 		rules(t, Rule{Mode: WrongHash}, Rule{Mode: FalseAlarm})

@@ -59,8 +59,12 @@ const (
 
 	// ClaimedLeader makes the member name itself the leader in its status.
 	ClaimedLeader Mode = "claimed-leader"
+	// OldStatus answers for a member that does not with its last status.
+	OldStatus Mode = "old-status"
 	// WrongHash changes the hash of the member's data.
 	WrongHash Mode = "wrong-hash"
+	// SpoiltSnapshot changes a byte of a snapshot.
+	SpoiltSnapshot Mode = "spoilt-snapshot"
 	// FalseAlarm adds an alarm to those that the member lists.
 	FalseAlarm Mode = "false-alarm"
 	// ForgottenMember leaves a member out of the list of members.
@@ -116,7 +120,7 @@ const (
 
 var etcdModes = []Mode{Serializable, Linearizable, OldRange, LostWrite, LostUpdate, RefusedWrite, LateWrite, NoCompare, LowRevision,
 	LostEvent, RepeatedEvent, SwappedEvents, LateEvent, AlteredEvent, WrongPrevious, CreateAsModify, SplitRevision,
-	EarlyProgress, SilentGap, ClaimedLeader, WrongHash, FalseAlarm, ForgottenMember}
+	EarlyProgress, SilentGap, ClaimedLeader, OldStatus, WrongHash, SpoiltSnapshot, FalseAlarm, ForgottenMember}
 
 var apiModes = []Mode{Unavailable, ClaimedLease, LateAnswer, OldAnswer, MissingItem, LowerVersion, NewestList, OtherPage, NoAddresses, OlderVersion,
 	LostLine, RepeatedLine, SwappedLines, AlteredLine, WrongType, EarlyBookmark, Unfiltered, Silence, LateStart, OldStream}

@@ -1,0 +1,181 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// runs records that a component of a node runs as a process.
+func (s *story) runs(t float64, node, component string, pid int) *story {
+	return s.at(t).process(node, component, pid)
+}
+
+var allComponents = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+// backAgain has node-2 lose power from 10 s to 15 s, and its parts come back at a time.
+func backAgain(components, etcd, server float64) *story {
+	s := newStory()
+	for i, c := range allComponents {
+		s.runs(1, "node-2", c, 10+i)
+	}
+	s.at(2).etcd("node-2", "m1", 1).probes("node-2", true, 3, 9)
+	s.fault("off", "power-off", "node-2", "", 10, 15)
+	for i, c := range allComponents {
+		s.runs(components, "node-2", c, 20+i)
+	}
+	s.at(etcd).etcd("node-2", "m1", 1)
+	return s.probes("node-2", true, server, server+1).at(60)
+}
+
+func TestRejoins(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-RC-003", Judge: "rejoins", Fault: "off", Bound: "10s + 2E + M"}, []ruling{
+		{name: "all back in time", want: Pass, took: "5.05s", says: "node-2 rejoined unaided: all of 6", story: func() *story { return backAgain(16, 18, 20) }},
+		{name: "the API server is late", want: Fail, took: "20.05s", says: "the API server on node-2 came back after", story: func() *story { return backAgain(16, 18, 35) }},
+		{name: "the member is late", want: Fail, took: "25s", says: "the etcd member on node-2", story: func() *story { return backAgain(16, 40, 20) }},
+		{name: "a component does not come back", want: Fail, says: "kube-scheduler on node-2 did not", story: func() *story {
+			return backAgain(16, 18, 20).change(func(r *record.Run) {
+				for i := range r.Processes {
+					if p := &r.Processes[i].V; p.Component == "kube-scheduler" && p.PID > 20 {
+						p.PID = 0
+					}
+				}
+			})
+		}},
+		{name: "not looked at for long enough", want: Inconclusive, says: "had not come back when it was last looked at", story: func() *story {
+			return backAgain(16, 18, 35).change(func(r *record.Run) { r.EndAt = sec(25) })
+		}},
+		{name: "another fault comes before", want: Inconclusive, says: "had not come back", story: func() *story {
+			return backAgain(16, 18, 35).fault("next", "kill", "node-2", "kube-apiserver", 22, 30).at(60)
+		}},
+		{name: "no loss of power", want: Inconclusive, says: "takes no node's power", story: func() *story { return newStory().fault("off", "kill", "node-2", "etcd", 10, 15) }},
+	})
+}
+
+func TestComponentsGoOn(t *testing.T) {
+	killed := func(more func(*story)) func() *story {
+		return func() *story {
+			s := newStory()
+			for i, c := range allComponents {
+				s.runs(1, "node-2", c, 10+i)
+			}
+			s.runs(1, "node-2", "node-agent", 5).fault("watcher", "kill", "node-2", "node-agent", 10, 12)
+			s.runs(11, "node-2", "node-agent", 6)
+			more(s)
+			for i, c := range allComponents {
+				s.runs(58, "node-2", c, 10+i)
+			}
+			return s.at(60)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-RC-002", Judge: "components-go-on", Fault: "watcher"}, []ruling{
+		{name: "all go on", want: Pass, took: "4 components", story: killed(func(*story) {})},
+		{name: "one ends with it", want: Fail, says: "kube-scheduler on node-2 had ended and been started again", story: killed(func(s *story) { s.runs(11.5, "node-2", "kube-scheduler", 77) })},
+		{name: "one is gone", want: Fail, says: "etcd on node-2 had ended", story: killed(func(s *story) { s.runs(11.5, "node-2", "etcd", 0) })},
+		{name: "one ends after the next fault", want: Pass, story: killed(func(s *story) {
+			s.fault("next", "kill", "node-2", "kube-scheduler", 20, 21).runs(21, "node-2", "kube-scheduler", 77)
+		})},
+		{name: "another component", want: Inconclusive, says: "does not hit a process watcher", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "etcd", 10, 12) }},
+		{name: "nothing is known", want: Inconclusive, says: "does not tell", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "node-agent", 10, 12) }},
+	})
+}
+
+func TestSnapshotVerifies(t *testing.T) {
+	taken := func(change func(*record.Op)) func() *story {
+		return func() *story {
+			s := newStory().fault("down", "kill", "node-2", "etcd", 10, 20)
+			o := during(12, 12.5)
+			o.API, o.Type, o.Entrance, o.Key, o.Purpose, o.Found, o.Value, o.Revision, o.Header = "etcd", record.OpGet, "node-1", "snapshot", "snapshot", true, "9 keys", "101", "100"
+			o.Outcome = record.OK
+			change(&o)
+			return s.op(o)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-RC-006", Judge: "snapshot-verifies", Fault: "down"}, []ruling{
+		{name: "it verifies", want: Pass, took: "1 snapshots", story: taken(func(*record.Op) {})},
+		{name: "it does not", want: Fail, says: "does not: checksum", story: taken(func(o *record.Op) { o.Found, o.Error = false, "checksum" })},
+		{name: "it is older than what was acknowledged", want: Fail, says: "is of revision 99, and a quorum had 100", story: taken(func(o *record.Op) { o.Revision = "99" })},
+		{name: "none could be taken", want: Fail, says: "none could be taken", story: taken(func(o *record.Op) { o.Outcome, o.Error = record.Unknown, "timed out" })},
+		{name: "before the fault", want: Inconclusive, says: "no snapshot was taken", story: taken(func(o *record.Op) { o.Call, o.Return = sec(5), sec(6) })},
+	})
+}
+
+func TestQuotaReached(t *testing.T) {
+	full := func(alarm bool, more func(*story)) func() *story {
+		return func() *story {
+			s := newStory().fault("full", "fill-quota", "node-2", "etcd", 10, 16)
+			for _, n := range []string{"node-1", "node-2", "node-3"} {
+				s.traffic(n, 1, 10).traffic(n, 16.5, 40)
+				for t := 10.2; t < 15.5; t += 0.3 {
+					s.read(n, "quiet", "v", 0, t, t+0.1)
+				}
+			}
+			s.at(13).etcd("node-1", "m1", 1)
+			if alarm {
+				s.run.Etcd[len(s.run.Etcd)-1].V.Alarms = []string{"memberID:1  alarm:NOSPACE"}
+			}
+			more(s)
+			return s.at(45)
+		}
+	}
+	none := func(*story) {}
+	rule(t, record.Check{Requirement: "HA-RC-008", Judge: "quota-reached", Fault: "full", Bound: "2E + M"}, []ruling{
+		{name: "as it should be", want: Pass, says: "The alarm was raised", story: full(true, none)},
+		{name: "no alarm", want: Fail, says: "none did during", story: full(false, none)},
+		{name: "a read is not answered", want: Fail, says: "was not answered", story: full(true, func(s *story) { s.read("node-3", "quiet", "", 0, 12, 14).outcome(record.Unknown) })},
+		{name: "no read", want: Inconclusive, says: "it takes 10", story: func() *story {
+			return full(true, none)().change(func(r *record.Run) {
+				kept := r.Ops[:0]
+				for _, o := range r.Ops {
+					if o.V.Key != "quiet" || o.V.Entrance != "node-3" {
+						kept = append(kept, o)
+					}
+				}
+				r.Ops = kept
+			})
+		}},
+		{name: "writes do not go on", want: Fail, says: "through node-3, none was acknowledged for", story: func() *story {
+			s := full(true, none)()
+			s.change(func(r *record.Run) {
+				kept := r.Ops[:0]
+				for _, o := range r.Ops {
+					if o.V.Entrance != "node-3" || o.V.Call < sec(16) {
+						kept = append(kept, o)
+					}
+				}
+				r.Ops = kept
+			})
+			return s.failing("node-3", 16.5, 40).at(45)
+		}},
+		{name: "nobody asked", want: Inconclusive, says: "no etcd member was asked", story: func() *story { return full(false, none)().change(func(r *record.Run) { r.Etcd = nil }) }},
+	})
+}
+
+func TestDamageContained(t *testing.T) {
+	looks := func(look func(t float64, s *record.EtcdStatus)) func() *story {
+		return func() *story {
+			s := newStory().fault("gone", "disk-wipe", "node-2", "etcd", 10, 16)
+			for t := 10.5; t < 15.9; t++ {
+				e := record.EtcdStatus{Node: "node-2", Error: "connection refused"}
+				look(t, &e)
+				add(s.at(t), &s.run.Etcd, e)
+			}
+			return s.at(30)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-RC-007", Judge: "damage-contained", Fault: "gone"}, []ruling{
+		{name: "it does not start", want: Pass, took: "6 looks", story: looks(func(float64, *record.EtcdStatus) {})},
+		{name: "it serves", want: Fail, says: "must not serve", story: looks(func(t float64, s *record.EtcdStatus) { s.OK, s.Leader = t > 13, "m1" })},
+		{name: "it has no leader", want: Pass, story: looks(func(t float64, s *record.EtcdStatus) { s.OK = t > 13 })},
+		{name: "it raises the alarm", want: Pass, says: "raised the alarm CORRUPT", story: looks(func(t float64, s *record.EtcdStatus) {
+			s.OK, s.Alarms = t > 11, []string{"memberID:1 alarm:CORRUPT "}
+		})},
+		{name: "nobody asked", want: Inconclusive, says: "was asked 0 times", story: func() *story { return newStory().fault("gone", "disk-wipe", "node-2", "etcd", 10, 16) }},
+	})
+	rule(t, record.Check{Requirement: "HA-RC-007", Judge: "damage-contained", Fault: "gone", Params: map[string]string{"restart": "read"}}, []ruling{
+		{name: "it served until it read its data", want: Pass, story: func() *story {
+			return looks(func(t float64, s *record.EtcdStatus) { s.OK, s.Leader = t < 12, "m1" })().fault("read", "kill", "node-2", "etcd", 12, 16.1).at(30)
+		}},
+		{name: "no such injection", want: Inconclusive, says: `no injection "read"`, story: looks(func(float64, *record.EtcdStatus) {})},
+	})
+}

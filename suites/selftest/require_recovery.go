@@ -1,0 +1,84 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// smallQuota has databases that are soon full, behind proxies.
+const smallQuota = "small-quota"
+
+func recoveryKinds() map[string]kind {
+	return map[string]kind{smallQuota: {topology(smallQuota), true}}
+}
+
+// recoveryPlants are those for requirements on what comes back by itself, and what does not.
+func recoveryPlants() []Plant {
+	refused := []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: inEtcd}), etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: probed})}
+	return []Plant{
+		{Name: "ends-once-restarted", Violation: "a scheduler that ends again and again once it was killed, on the last node of three",
+			Cluster: proxied, Scenario: "catalogue/components-restarted", From: 24, Do: loopScheduler,
+			Catches: []Catch{{Requirement: "HA-RC-001", Says: "kube-scheduler on node-3"}}, May: []string{"restarts"}},
+		{Name: "ends-with-its-watcher", Violation: "a controller manager that ends soon after the process watcher of its node was killed",
+			Cluster: proxied, Scenario: "catalogue/components-restarted", From: 27, Do: killed(2, framework.ControllerManager, 0),
+			Catches: []Catch{
+				{Requirement: "HA-RC-002", Says: "kube-controller-manager on node-2"},
+				{Judge: "components-go-on", Says: "kube-controller-manager on node-2"},
+			}, May: []string{"restarts"}},
+		{Name: "back-after-half-a-minute", Violation: "an API server that stays down for 25 s when its node has rebooted",
+			Cluster: proxied, Scenario: "catalogue/components-restarted", From: 32, Do: killed(3, framework.APIServer, 25*time.Second),
+			Catches: []Catch{
+				{Requirement: "HA-RC-003", Says: "the API server on node-3"},
+				{Judge: "rejoins", Says: "the API server on node-3"},
+			}, May: []string{"restarts", "steady-state"}},
+		{Name: "dark-for-longer", Violation: "an etcd member that stays down for 25 s when all nodes have their power again",
+			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/power-lost", From: 3, Do: killed(2, framework.Etcd, 25*time.Second),
+			Catches: []Catch{{Requirement: "HA-RC-004", Says: "on node-2"}}, May: []string{"restarts", "steady-state"}},
+		{Name: "spoilt-snapshot", Violation: "a snapshot of etcd in which a byte is another one",
+			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 4, Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.SpoiltSnapshot})},
+			Catches: []Catch{
+				{Requirement: "HA-RC-006", Says: "A snapshot must verify"},
+				{Judge: "snapshot-verifies", Says: "A snapshot must verify"},
+			}},
+		{Name: "serves-without-data", Violation: "an etcd member without its data that answers as if it were well",
+			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 16, Until: 17, Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.OldStatus})},
+			Catches: []Catch{
+				{Requirement: "HA-RC-007", Says: "must not serve"},
+				{Judge: "damage-contained", Says: "must not serve"},
+			}, May: []string{"one-leader-per-term"}},
+		{Name: "no-writes-with-space", Violation: "no write gets through although there is space again",
+			Cluster: smallQuota, Twin: smallQuota, Scenario: "catalogue/etcd-quota-full", From: 4, Until: 5, Tamper: refused,
+			Catches: []Catch{
+				{Requirement: "HA-RC-008", Says: "must go on within 4s"},
+				{Judge: "quota-reached", Says: "must go on within 4s"},
+			}},
+		{Name: "no-writes-with-full-disk", Violation: "no write gets through while the disk of one etcd member is full",
+			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 2, Until: 3, Tamper: refused,
+			Catches: []Catch{{Requirement: "HA-RC-009", Says: "must resume within"}}},
+	}
+}
+
+// killed kills a component of a node, given by its number, as soon as it runs, and keeps
+// it down for some time.
+func killed(node int, component framework.Component, hold time.Duration) func(context.Context, framework.Cluster) error {
+	return func(ctx context.Context, c framework.Cluster) error {
+		n := c.Nodes()[node-1]
+		k, ok := n.(framework.Killer)
+		if !ok {
+			return fmt.Errorf("no component of %s can be killed", n.Name())
+		}
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		for {
+			err := k.Kill(ctx, component, hold)
+			if err == nil || !client.Pause(ctx, 20*time.Millisecond) {
+				return err
+			}
+		}
+	}
+}
