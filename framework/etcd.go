@@ -12,8 +12,10 @@ type EtcdOperator interface {
 	// RestoreEtcd replaces the data of a member that does not run, because it
 	// is held down, by a snapshot: the path of a file as etcd's Snapshot call
 	// writes it. From its next start on it is one of these members of a new
-	// cluster, which all have to be restored from the same snapshot.
-	RestoreEtcd(ctx context.Context, snapshot string, members []EtcdPeer) error
+	// cluster, which all have to be restored from the same snapshot. Its revision is
+	// higher by bump, and all before that counts as compacted, so that no client sees the
+	// revision go back; 0 leaves it as it was.
+	RestoreEtcd(ctx context.Context, snapshot string, members []EtcdPeer, bump uint64) error
 }
 
 // EtcdPeer is an etcd member as others reach it.

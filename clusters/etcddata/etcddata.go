@@ -27,6 +27,8 @@ type Restore struct {
 	Name, PeerURLs, Token string
 	// Members are those of the new cluster.
 	Members []framework.EtcdPeer
+	// Bump is by how much the revision is raised, with all before it compacted.
+	Bump uint64
 }
 
 // Into makes a data directory of a snapshot; there must not be one yet. The new
@@ -43,6 +45,8 @@ func (r Restore) Into(dir string) error {
 		OutputDataDir:       dir,
 		PeerURLs:            strings.Split(r.PeerURLs, ","),
 		InitialCluster:      InitialCluster(r.Members),
+		RevisionBump:        r.Bump,
+		MarkCompacted:       r.Bump > 0,
 		InitialClusterToken: fmt.Sprintf("%s-%x", r.Token, sum),
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) err
 }
 
 // RestoreEtcd implements framework.EtcdOperator.
-func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework.EtcdPeer) error {
+func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework.EtcdPeer, bump uint64) error {
 	restored := filepath.Join(n.machine.dir, "etcd-restored")
 	if err := os.RemoveAll(restored); err != nil {
 		return fmt.Errorf("clearing the way for a snapshot on %s: %w", n.Name(), err)
@@ -36,6 +36,7 @@ func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework
 		PeerURLs: argument(args, "initial-advertise-peer-urls"),
 		Token:    argument(args, "initial-cluster-token"),
 		Members:  members,
+		Bump:     bump,
 	}.Into(restored)
 	if err != nil {
 		return fmt.Errorf("a snapshot for %s: %w", n.Name(), err)

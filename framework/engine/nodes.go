@@ -350,6 +350,16 @@ func (r *run) startFailover() error {
 	return nil
 }
 
+// startInformers starts informers that go on until the timeline has ended.
+func (r *run) startInformers() error {
+	stop, err := workload.StartInformers(r.outer, r.cluster, r.w)
+	if err != nil {
+		return err
+	}
+	r.background = append(r.background, stop)
+	return nil
+}
+
 // startProbes starts probes that only some judges need, and that go on until the timeline
 // has ended.
 func (r *run) startProbes(start func(context.Context, observe.Config, *record.Writer) (stop func(), err error)) error {

@@ -329,6 +329,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = r.startFailover()
 	case actionUserReads:
 		err = r.startProbes(observe.StartUser)
+	case actionInformers:
+		err = r.startInformers()
 	case actionKeptReads:
 		err = r.startProbes(observe.StartKept)
 	case actionOldWatch:
@@ -397,6 +399,7 @@ const (
 	actionMixedObjects  = "mixed-objects"
 	actionAddMember     = "add-member"
 	actionSnapshot      = "snapshot"
+	actionInformers     = "informers"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -405,7 +408,7 @@ func actions() map[string]bool {
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
 		actionVersions: false, actionCertificates: false, actionTokens: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
-		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
+		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionInformers: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false,
 		actionMovingReads: true, actionAddMember: true, actionSnapshot: true,
 		actionOldWatch: false, actionListWatch: true, actionSpreadWatch: false,

@@ -109,7 +109,7 @@ func (n *operatedNode) RejoinEtcd(_ context.Context, members []framework.EtcdPee
 	return n.replace(members, embed.ClusterStateFlagExisting, filepath.Join(n.c.dirs[n.i], fmt.Sprint("join-", time.Now().UnixNano())))
 }
 
-func (n *operatedNode) RestoreEtcd(_ context.Context, file string, members []framework.EtcdPeer) error {
+func (n *operatedNode) RestoreEtcd(_ context.Context, file string, members []framework.EtcdPeer, bump uint64) error {
 	dir := filepath.Join(n.c.dirs[n.i], fmt.Sprint("restored-", time.Now().UnixNano()))
 	config := n.c.members[n.i].Config()
 	var initial []string
@@ -117,7 +117,8 @@ func (n *operatedNode) RestoreEtcd(_ context.Context, file string, members []fra
 		initial = append(initial, m.Name+"="+m.URLs[0])
 	}
 	err := snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{SnapshotPath: file, Name: n.name, OutputDataDir: dir,
-		PeerURLs: []string{config.AdvertisePeerUrls[0].String()}, InitialCluster: strings.Join(initial, ","), InitialClusterToken: "restored"})
+		PeerURLs: []string{config.AdvertisePeerUrls[0].String()}, InitialCluster: strings.Join(initial, ","), InitialClusterToken: "restored",
+		RevisionBump: bump, MarkCompacted: bump > 0})
 	if err != nil {
 		return err
 	}

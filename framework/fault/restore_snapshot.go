@@ -28,10 +28,11 @@ func (restoreSnapshot) Name() string { return "restore-snapshot" }
 
 func (restoreSnapshot) Doc() Doc {
 	return Doc{
-		Summary: "takes a snapshot of etcd, waits, and restores it on every member: what was written since is lost and the revision goes back. Healing restarts the API servers, controller managers and schedulers, which know of a future that is no more; what was lost stays lost",
+		Summary: "takes a snapshot of etcd, waits, and restores it on every member: what was written since is lost and, without bump, the revision goes back. Healing restarts the API servers, controller managers and schedulers, which know of a future that is no more; what was lost stays lost",
 		Targets: []string{"etcd"},
 		Params: map[string]string{
 			"age":    "how old the snapshot is when it is restored, a duration from 0s to 10m; default 5s",
+			"bump":   "by how much the revision is raised above the snapshot's, with all before that compacted, as etcd's guide to recovery asks for; 0 to 1000000000, default 0: the revision goes back",
 			"writes": "wait, beyond the age, until etcd has had this many more revisions, 0 to 1000000; default 0",
 		},
 		Needs:   []string{"EtcdAccess", "EtcdOperator", "Killer", "Starter", "ProcessReporter", promiserNeed},
@@ -44,6 +45,7 @@ type rewind struct {
 	cluster framework.Cluster
 	age     time.Duration
 	writes  int
+	bump    uint64
 	ttl     time.Duration
 	nodes   []rewound
 	// restarted are the processes that knew of what was lost and know it no
@@ -79,6 +81,11 @@ func (f restoreSnapshot) rewind(c framework.Cluster, t Target, p Params) (*rewin
 	if r.writes, err = intParam(f, p, "writes", 0, 0, 1_000_000); err != nil {
 		return nil, err
 	}
+	bump, err := intParam(f, p, "bump", 0, 0, 1_000_000_000)
+	if err != nil {
+		return nil, err
+	}
+	r.bump = uint64(bump)
 	for _, n := range nodesWith(c, framework.Etcd) {
 		of, what := "node "+n.Name(), "fault restore-snapshot"
 		x := rewound{name: n.Name()}
@@ -230,7 +237,7 @@ func (r *rewind) restore(ctx context.Context, file string, peers []framework.Etc
 	}
 	err := each("stopping", func(ctx context.Context, n rewound) error { return n.Kill(ctx, framework.Etcd, r.ttl) })
 	if err == nil {
-		err = each("restoring", func(ctx context.Context, n rewound) error { return n.RestoreEtcd(ctx, file, peers) })
+		err = each("restoring", func(ctx context.Context, n rewound) error { return n.RestoreEtcd(ctx, file, peers, r.bump) })
 	}
 	return errors.Join(err, each("starting", func(ctx context.Context, n rewound) error { return n.Start(ctx, framework.Etcd) }))
 }

@@ -70,7 +70,7 @@ func definitions() []definition {
 		endpointsConverge(),
 		listWatch(),
 		watchesReturn(),
-		restarted(), componentsGoOn(), rejoins(), snapshotVerifies(), quotaReached(), damageContained(),
+		restarted(), componentsGoOn(), rejoins(), snapshotVerifies(), quotaReached(), damageContained(), restoredFromSnapshot(),
 		singleHolder(),
 		takeover(),
 		activeAgain(),

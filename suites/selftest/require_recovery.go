@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/local/tamper"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -39,6 +40,12 @@ func recoveryPlants() []Plant {
 		{Name: "dark-for-longer", Violation: "an etcd member that stays down for 25 s when all nodes have their power again",
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/power-lost", From: 3, Do: killed(2, framework.Etcd, 25*time.Second),
 			Catches: []Catch{{Requirement: "HA-RC-004", Says: "on node-2"}}, May: []string{"restarts", "steady-state"}},
+		{Name: "restored-into-the-past", Violation: "etcd is restored once more, from a snapshot without a higher revision",
+			Cluster: growing, Twin: growing, Scenario: "catalogue/etcd-restored", From: 5, Do: rewind,
+			Catches: []Catch{
+				{Requirement: "HA-RC-005", Says: "must"},
+				{Judge: "restored-from-snapshot", Says: "must"},
+			}, May: []string{"restarts", "steady-state", "one-leader-per-term", "one-actor", "etcd-alarms"}},
 		{Name: "spoilt-snapshot", Violation: "a snapshot of etcd in which a byte is another one",
 			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 4, Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.SpoiltSnapshot})},
 			Catches: []Catch{
@@ -61,6 +68,16 @@ func recoveryPlants() []Plant {
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 2, Until: 3, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-RC-009", Says: "must resume within"}}},
 	}
+}
+
+// rewind restores etcd from a snapshot that is 2 s old, and does not raise the revision.
+func rewind(ctx context.Context, c framework.Cluster) error {
+	p := fault.Params{TTL: time.Minute, Values: map[string]string{"age": "2s", "writes": "10"}}
+	t, err := fault.Resolve(ctx, c, "etcd/any")
+	if err == nil {
+		_, err = fault.RestoreSnapshot.Inject(ctx, c, t, p)
+	}
+	return err
 }
 
 // killed kills a component of a node, given by its number, as soon as it runs, and keeps

@@ -18,11 +18,11 @@ func (c *Client) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) e
 
 // RestoreEtcd implements framework.EtcdOperator. The snapshot is a file here, and
 // sent to the node.
-func (c *Client) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer) error {
+func (c *Client) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
 	if err := c.upload(ctx, snapshot); err != nil {
 		return fmt.Errorf("sending a snapshot to %s: %w", c.node, err)
 	}
-	return c.do(ctx, changeLimit, http.MethodPost, "restore-etcd", "changing the data of etcd", &request{Cluster: members}, nil)
+	return c.do(ctx, changeLimit, http.MethodPost, "restore-etcd", "changing the data of etcd", &request{Cluster: members, Bump: bump}, nil)
 }
 
 func (c *Client) upload(ctx context.Context, file string) error {

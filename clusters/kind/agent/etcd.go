@@ -170,7 +170,7 @@ func (w *watcher) letGo() (over bool, err error) {
 }
 
 // restore replaces the data of a member that is held down by a snapshot.
-func (e *etcd) restore(ctx context.Context, snapshot string, members []framework.EtcdPeer) error {
+func (e *etcd) restore(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
 	if e.watcher == nil || e.data == "" {
 		return errNoMember
 	}
@@ -192,7 +192,7 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 		return fmt.Errorf("clearing the way for the snapshot: %w", err)
 	}
 	err = etcddata.Restore{Snapshot: snapshot, Name: args["name"], PeerURLs: args["initial-advertise-peer-urls"],
-		Token: args["initial-cluster-token"], Members: members}.Into(restored)
+		Token: args["initial-cluster-token"], Members: members, Bump: bump}.Into(restored)
 	if err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func (e *etcd) handle(mux *http.ServeMux) {
 	answer(mux, "POST /rejoin", func(ctx context.Context, r request) (any, error) { return nil, e.rejoin(ctx, r.Cluster) })
 	answer(mux, "POST /restore-etcd", func(ctx context.Context, r request) (any, error) {
 		defer os.Remove(e.snapshot())
-		return nil, e.restore(ctx, e.snapshot(), r.Cluster)
+		return nil, e.restore(ctx, e.snapshot(), r.Cluster, r.Bump)
 	})
 	answer(mux, "POST /wipe", func(ctx context.Context, r request) (any, error) { return e.wipe(ctx, r.For) })
 	answer(mux, "POST /unwipe", func(ctx context.Context, r request) (any, error) { return nil, e.unwipe(ctx, r.Handle) })

@@ -141,11 +141,11 @@ func TestRestoreEtcd(t *testing.T) {
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
 	write(t, snapshot, "nonsense")
 	members := []framework.EtcdPeer{{Name: "node-1", URLs: []string{"https://10.0.0.1:2380"}}}
-	if err := n.RestoreEtcd(t.Context(), snapshot, members); err == nil || !strings.Contains(err.Error(), "not held down") {
+	if err := n.RestoreEtcd(t.Context(), snapshot, members, 0); err == nil || !strings.Contains(err.Error(), "not held down") {
 		t.Errorf("restoring under a member that runs: %v", err)
 	}
 	must(t, n.Kill(t.Context(), framework.Etcd, time.Hour))
-	if err := n.RestoreEtcd(t.Context(), snapshot, members); err == nil {
+	if err := n.RestoreEtcd(t.Context(), snapshot, members, 0); err == nil {
 		t.Error("nonsense is a snapshot")
 	}
 	if !exists(db) {
@@ -156,7 +156,7 @@ func TestRestoreEtcd(t *testing.T) {
 	}
 
 	revision := takeSnapshot(t, snapshot)
-	must(t, n.RestoreEtcd(t.Context(), snapshot, members))
+	must(t, n.RestoreEtcd(t.Context(), snapshot, members, 0))
 	status, err := etcdsnapshot.NewV3(zap.NewNop()).Status(db)
 	if err != nil || status.Revision != revision {
 		t.Errorf("the data restored are %+v, want revision %d: %v", status, revision, err)

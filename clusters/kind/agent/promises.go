@@ -214,8 +214,8 @@ func (n ownNode) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) e
 	return n.a.etcd.rejoin(ctx, members)
 }
 
-func (n ownNode) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer) error {
-	return n.a.etcd.restore(ctx, snapshot, members)
+func (n ownNode) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
+	return n.a.etcd.restore(ctx, snapshot, members, bump)
 }
 
 func (n ownNode) Kill(ctx context.Context, c framework.Component, hold time.Duration) error {

@@ -87,6 +87,8 @@ type request struct {
 	Members map[string][]string `json:"members,omitempty"`
 	// Cluster are the members that etcd is to be one of.
 	Cluster []framework.EtcdPeer `json:"cluster,omitempty"`
+	// Bump is by how much a restored revision is raised.
+	Bump uint64 `json:"bump,omitempty"`
 }
 
 func (a *agent) handler() http.Handler {

@@ -1,0 +1,159 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// The purposes of what the workload's informers and their writer record.
+const (
+	purposeInformedWrite   = "informed-write"
+	purposeInformedVersion = "informed-version"
+	purposeInformedStore   = "informed-store"
+	purposeInformedList    = "informed-list"
+)
+
+func restoredFromSnapshot() definition {
+	return definition{Doc{
+		Name:       "restored-from-snapshot",
+		Guarantee:  "After a restore from a snapshot, the state is that of one moment, with all that was acknowledged before the snapshot; no client is given a version that is lower than one it saw before; and informers that ran all the while show what there is.",
+		Source:     "Control plane resilience overview (catastrophic failure); etcd disaster recovery guide (revision bump)",
+		NeedsFault: true,
+	}, judgeRestoredFromSnapshot}
+}
+
+// restoreLeast is how many writes it takes before a snapshot, and after the restore, to say
+// anything of them.
+const restoreLeast = 10
+
+// informed is one ConfigMap that informers see.
+type informed struct {
+	record.Op
+	number string
+}
+
+func judgeRestoredFromSnapshot(m *matter) finding {
+	called, back := m.fault.injected.Called, m.fault.effect()
+	// etcd was down from the first write on that failed; what was acknowledged from then
+	// until the proof of the restore may be of either side.
+	down := back
+	for _, o := range m.run.Ops {
+		if op := o.V; op.Purpose == purposeInformedWrite && op.Outcome != record.OK && op.Call >= called {
+			down = min(down, op.Call)
+		}
+	}
+	var before, between, after []informed
+	seen := uint64(0) // the newest version of before the restore
+	for _, o := range m.run.Ops {
+		op := o.V
+		if op.Purpose == purposeInformedVersion && op.Return < called {
+			seen = max(seen, number(op.Revision))
+		}
+		if op.Purpose != purposeInformedWrite || op.Outcome != record.OK {
+			continue
+		}
+		w := informed{op, op.Key[strings.LastIndexByte(op.Key, '-')+1:]}
+		switch {
+		case op.Return < called:
+			before = append(before, w)
+			seen = max(seen, number(op.Revision))
+		case op.Call >= back:
+			after = append(after, w)
+		case op.Return <= down:
+			between = append(between, w)
+		}
+	}
+	if len(before) < restoreLeast || len(after) < restoreLeast {
+		return inconclusive("%d writes were acknowledged before the snapshot and %d after the restore, and it takes %d each", len(before), len(after), restoreLeast)
+	}
+	lists, stores := m.informedLast(purposeInformedList), m.informedLast(purposeInformedStore)
+	if len(lists) == 0 {
+		return inconclusive("no API server was asked in the end for what there is")
+	}
+	lost := 0
+	for _, l := range lists {
+		has := strings.Fields(l.Value)
+		gone := func(w informed) bool { return !slices.Contains(has, w.number) }
+		if i := slices.IndexFunc(before, gone); i >= 0 {
+			return failed("What was acknowledged before the snapshot must be there after the restore: %s, created %s, is not in the list through %s.",
+				before[i].Key, at(before[i].Return), l.Entrance).shows(describe(before[i].Op))
+		}
+		if i := slices.IndexFunc(after, gone); i >= 0 {
+			return failed("What is acknowledged after the restore must stay: %s, created %s, is not in the list through %s.",
+				after[i].Key, at(after[i].Return), l.Entrance).shows(describe(after[i].Op))
+		}
+		if f := oneMoment(between, gone); f != nil {
+			return *f
+		}
+		lost = 0
+		for _, w := range between {
+			if gone(w) {
+				lost++
+				seen = max(seen, number(w.Revision))
+			}
+		}
+	}
+	if lost == 0 {
+		return inconclusive("nothing was acknowledged between the snapshot and the restore, so that the restore shows in nothing")
+	}
+	for _, w := range after {
+		if number(w.Revision) <= seen {
+			return failed("Versions must never go back for clients: %s was created as version %s %s, after the restore, and clients had seen %d before.",
+				w.Key, w.Revision, at(w.Return), seen).rests(w.Call, w.Return).shows(describe(w.Op))
+		}
+	}
+	newest := map[string]uint64{}
+	for _, o := range m.run.Ops {
+		if op := o.V; op.Purpose == purposeInformedVersion && op.Revision != "" {
+			if n := number(op.Revision); n < newest[op.Client] {
+				return failed("Versions must never go back for clients: %s was at version %d, and %s at %d.", op.Client, newest[op.Client], at(op.Call), n).
+					rests(called, op.Call).shows(describe(op))
+			}
+			newest[op.Client] = number(op.Revision)
+		}
+	}
+	for _, l := range lists {
+		i := slices.IndexFunc(stores, func(s record.Op) bool { return s.Entrance == l.Entrance })
+		if i < 0 {
+			return inconclusive("the record does not say what the informer of %s has in the end", l.Entrance)
+		}
+		if stores[i].Value != l.Value {
+			return failed("An informer must show what there is after a restore: that of %s has %d ConfigMaps, and a quorum list %d, %s after the writes ended.",
+				l.Entrance, len(strings.Fields(stores[i].Value)), len(strings.Fields(l.Value)), short(span(stores[i].Call, stores[i].Return))).rests(stores[i].Call, stores[i].Return)
+		}
+	}
+	return passed("After the restore, all %d writes of before the snapshot were there, and of those after it %d were not: the state of one moment. No version went back for %d informers, and each shows what there is.",
+		len(before), lost, len(stores)).counted("%d writes, %d lost", len(before)+len(between)+len(after), lost)
+}
+
+// oneMoment checks that of the writes around a snapshot those are there that came first.
+func oneMoment(around []informed, gone func(informed) bool) *finding {
+	var newest *informed
+	for _, w := range around {
+		if !gone(w) && (newest == nil || number(w.Revision) > number(newest.Revision)) {
+			newest = &w
+		}
+	}
+	for _, w := range around {
+		if newest != nil && gone(w) && number(w.Revision) < number(newest.Revision) {
+			f := failed("The state after a restore must be that of one moment: %s of version %s is gone, and %s of version %s is there.",
+				w.Key, w.Revision, newest.Key, newest.Revision).shows(describe(w.Op), describe(newest.Op))
+			return &f
+		}
+	}
+	return nil
+}
+
+// informedLast returns the last answered operation of a purpose through each entrance.
+func (m *matter) informedLast(purpose string) (all []record.Op) {
+	for _, o := range m.run.Ops {
+		op := o.V
+		if op.Purpose != purpose || op.Outcome != record.OK {
+			continue
+		}
+		all = append(slices.DeleteFunc(all, func(other record.Op) bool { return other.Entrance == op.Entrance }), op)
+	}
+	return all
+}

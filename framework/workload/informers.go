@@ -1,0 +1,221 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// The purposes of what StartInformers records.
+const (
+	informedWrite   = "informed-write"
+	informedVersion = "informed-version"
+	informedStore   = "informed-store"
+	informedList    = "informed-list"
+)
+
+const (
+	informedEach = 100 * time.Millisecond // between two writes
+	informedLook = 500 * time.Millisecond // between two looks at an informer
+	// informedSettle is how long informers may take at the end until they show what there
+	// is: client-go waits up to 30 s before it tries again, and its pause grows to that.
+	informedSettle = 40 * time.Second
+)
+
+// informers are client-go's own, one for each API server, of ConfigMaps that nobody changes.
+type informers struct {
+	w       *record.Writer
+	suffix  string
+	servers []framework.Entrance
+	writers []*registers
+	all     []cache.SharedIndexInformer
+}
+
+// StartInformers starts an informer of client-go's for each API server, and a client that
+// creates ConfigMaps which they see, through one API server after the other: the
+// operations have the purpose "informed-write". Those of the purpose "informed-version"
+// say up to which version an informer is, twice a second. stop ends the writes, gives the
+// informers time to see all, and records what each has (purpose "informed-store") and what
+// a quorum list through its API server has ("informed-list"): the value is the numbers of
+// the ConfigMaps. Then it deletes them.
+func StartInformers(ctx context.Context, c framework.Cluster, w *record.Writer) (stop func(), err error) {
+	i := &informers{w: w, suffix: fresh(), servers: apiServers(c.Entrances())}
+	setup, cancel := context.WithTimeout(ctx, setupLimit)
+	defer cancel()
+	if err := EnsureNamespace(setup, i.servers, DefaultNamespace); err != nil {
+		return nil, fmt.Errorf("informers: %w", err)
+	}
+	ctx, end := context.WithCancel(ctx)
+	writing, enough := context.WithCancel(ctx)
+	abandon := func() { enough(); end() }
+	var running, written sync.WaitGroup
+	for _, e := range i.servers {
+		r, err := newRegisters(e, w, "informed/"+e.Name, DefaultNamespace, informedWrite, 2*time.Second)
+		if err != nil {
+			abandon()
+			return nil, fmt.Errorf("informers: %w", err)
+		}
+		i.writers = append(i.writers, r)
+		inf, err := i.informer(e)
+		if err != nil {
+			abandon()
+			return nil, fmt.Errorf("informers: %w", err)
+		}
+		i.all = append(i.all, inf)
+		running.Go(func() { inf.RunWithContext(ctx) })
+		running.Go(func() { i.follow(writing, e, inf) })
+	}
+	if !cache.WaitForCacheSync(setup.Done(), i.synced) {
+		abandon()
+		return nil, fmt.Errorf("informers: they have not listed anything after %s", setupLimit)
+	}
+	written.Go(func() { i.write(writing) })
+	return func() {
+		enough()
+		written.Wait()
+		i.finish(context.WithoutCancel(ctx))
+		end()
+		running.Wait()
+		for _, r := range i.writers {
+			r.close()
+		}
+	}, nil
+}
+
+func (i *informers) synced() bool {
+	return !slices.ContainsFunc(i.all, func(inf cache.SharedIndexInformer) bool { return !inf.HasSynced() })
+}
+
+// informer makes one for an API server.
+func (i *informers) informer(e framework.Entrance) (cache.SharedIndexInformer, error) {
+	config := rest.CopyConfig(e.Config)
+	config.QPS = -1
+	d, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	maps := d.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(DefaultNamespace)
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return maps.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return maps.Watch(ctx, o)
+		},
+	}, &unstructured.Unstructured{}, 0, nil), nil
+}
+
+func (i *informers) name(n int) string { return fmt.Sprintf("informed-%s-%d", i.suffix, n) }
+
+// write creates ConfigMaps until ctx ends.
+func (i *informers) write(ctx context.Context) {
+	for n := 0; client.Pause(ctx, informedEach); n++ {
+		i.writers[n%len(i.writers)].create(ctx, i.name(n), content{value: strconv.Itoa(n)})
+	}
+}
+
+// follow records up to which version an informer is, until ctx ends.
+func (i *informers) follow(ctx context.Context, e framework.Entrance, inf cache.SharedIndexInformer) {
+	for client.Pause(ctx, informedLook) {
+		now := i.w.Now()
+		_ = i.w.Append(record.KindOp, record.Op{Client: "informer/" + e.Name, Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Key: "configmaps",
+			Purpose: informedVersion, Revision: inf.LastSyncResourceVersion(), Call: now, Return: now, Outcome: record.OK})
+	}
+}
+
+// numbers returns those of the ConfigMaps among some names, sorted.
+func (i *informers) numbers(names []string) string {
+	var all []int
+	for _, name := range names {
+		if digits, ok := strings.CutPrefix(name, "informed-"+i.suffix+"-"); ok {
+			if n, err := strconv.Atoi(digits); err == nil {
+				all = append(all, n)
+			}
+		}
+	}
+	slices.Sort(all)
+	var words []string
+	for _, n := range all {
+		words = append(words, strconv.Itoa(n))
+	}
+	return strings.Join(words, " ")
+}
+
+// finish records what the informers and the API servers have in the end.
+func (i *informers) finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, informedSettle+setupLimit)
+	defer cancel()
+	for n, e := range i.servers {
+		var listed record.Op
+		tryUntil(ctx, func() bool { listed = i.list(ctx, i.writers[n], e); return listed.Outcome == record.OK })
+		_ = i.w.Append(record.KindOp, listed)
+		op := record.Op{Client: "informer/" + e.Name, Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Key: "configmaps", Purpose: informedStore, Call: i.w.Now(), Outcome: record.OK}
+		settle, cancel := context.WithTimeout(ctx, informedSettle)
+		for {
+			op.Value = i.numbers(storeKeys(i.all[n]))
+			if op.Value == listed.Value || !client.Pause(settle, informedEach) {
+				break
+			}
+		}
+		cancel()
+		op.Return = i.w.Now()
+		_ = i.w.Append(record.KindOp, op)
+	}
+	for _, name := range storeKeys(i.all[0]) {
+		if strings.HasPrefix(name, "informed-"+i.suffix) && ctx.Err() == nil {
+			i.writers[0].api.Do(ctx, client.Request{Method: http.MethodDelete, Path: i.writers[0].path(name)})
+		}
+	}
+}
+
+func storeKeys(inf cache.SharedIndexInformer) (names []string) {
+	for _, key := range inf.GetStore().ListKeys() {
+		_, name, _ := cache.SplitMetaNamespaceKey(key)
+		names = append(names, name)
+	}
+	return names
+}
+
+// list is a quorum list through an API server.
+func (i *informers) list(ctx context.Context, r *registers, e framework.Entrance) record.Op {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	op := record.Op{Client: "informed/" + e.Name, Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Consistency: "quorum", Key: "configmaps", Purpose: informedList, Call: i.w.Now()}
+	a := r.api.Do(ctx, client.Request{Method: http.MethodGet, Path: r.path("")})
+	op.Return, op.Outcome, op.Error = i.w.Now(), a.Outcome(), a.Problem()
+	var list struct {
+		Metadata metadata
+		Items    []struct{ Metadata metadata }
+	}
+	if op.Outcome == record.OK {
+		if err := json.Unmarshal(a.Body, &list); err != nil {
+			op.Outcome, op.Error = record.Unknown, err.Error()
+			return op
+		}
+		var names []string
+		for _, item := range list.Items {
+			names = append(names, item.Metadata.Name)
+		}
+		op.Found, op.Value, op.Revision = true, i.numbers(names), list.Metadata.ResourceVersion
+	}
+	return op
+}
