@@ -33,6 +33,7 @@ func judgeRestarted(m *matter) finding {
 	}
 	silent := endless        // since when the machine does not tell
 	var unknown record.Nanos // the same when it told of the new process
+	ended := 0               // how often the component had ended before
 	var old, started, lost *record.Timed[record.ProcessState]
 	for i := range m.run.Processes {
 		p := &m.run.Processes[i]
@@ -45,6 +46,9 @@ func judgeRestarted(m *matter) finding {
 		}
 		switch {
 		case p.At < f.Called:
+			if old != nil && old.V.PID > 0 && !sameLife(old.V, p.V) {
+				ended++
+			}
 			old = p
 		case started == nil && old != nil && p.V.PID > 0 && !sameLife(old.V, p.V):
 			started, unknown = p, silent
@@ -59,6 +63,9 @@ func judgeRestarted(m *matter) finding {
 	switch waited := span(effect, end); {
 	case old == nil || old.V.PID == 0:
 		return inconclusive("%s was not seen to run on %s before the fault", f.Component, host)
+	case started == nil && ended > 0:
+		return inconclusive("%s on %s was not started again for %s; it had ended before (%d times in this record), and process watchers back off from what ends often",
+			f.Component, host, short(waited), ended)
 	case started == nil && waited > m.bound.Limit:
 		return failed("%s on %s must be started again within %s of the %s: it was not for %s.", f.Component, host, m.bound, m.fault.what(), short(waited)).
 			took(waited).rests(effect, end)
@@ -71,6 +78,9 @@ func judgeRestarted(m *matter) finding {
 	case took > m.bound.Limit && span(effect, unknown) <= m.bound.Limit:
 		return inconclusive("%s on %s had been started again when its machine told again %s, but that told nothing since a failed look %s, so that it may have been in time",
 			f.Component, host, at(started.At), at(unknown))
+	case took > m.bound.Limit && ended > 0:
+		return inconclusive("%s on %s was started again only after %s; it had ended before (%d times in this record), and process watchers back off from what ends often",
+			f.Component, host, short(took), ended)
 	case took > m.bound.Limit:
 		return failed("%s on %s must be started again within %s of the %s: it was after %s.", f.Component, host, m.bound, m.fault.what(), short(took)).
 			took(took).rests(effect, started.At)

@@ -107,6 +107,13 @@ func TestRestarted(t *testing.T) {
 			return killed().change(func(r *record.Run) { r.Processes = r.Processes[:1] }).ran(10.5, 7, 1)
 		}},
 		{name: "too late", want: Fail, took: "15s", says: "it was after 15s", story: func() *story { return killed().ran(25, 9, 1) }},
+		{name: "too late, once more", want: Inconclusive, says: "it had ended before (1 times in this record)", story: func() *story {
+			return killed().ran(25, 9, 2).change(func(r *record.Run) {
+				before := []record.Timed[record.ProcessState]{r.Processes[0], r.Processes[0]}
+				before[0].V.PID, before[0].At = 5, sec(0.5)
+				r.Processes = append(before, r.Processes[1:]...)
+			})
+		}},
 		{name: "never", want: Fail, took: "50s", says: "it was not for 50s", story: killed},
 		{name: "its machine does not tell", want: Inconclusive, says: "2s after the kill of kube-scheduler on node-2, which is less", story: func() *story { return mute(killed(), 12) }},
 		{name: "its machine tells nothing from the bound on", want: Fail, took: "15s", story: func() *story { return mute(killed(), 25) }},
