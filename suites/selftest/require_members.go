@@ -67,13 +67,13 @@ func phantomMember(ctx context.Context, c framework.Cluster) error {
 	node := c.Nodes()[1]
 	peer := "https://" + net.JoinHostPort(node.Address().String(), "2399")
 	go func() {
-		known := 0
+		known, turn := 0, 0
 		for client.Pause(ctx, 20*time.Millisecond) {
-			for _, n := range c.Nodes() {
-				if voters, ok := phantomAfter(ctx, access, n.Name(), peer, known); ok {
-					known = voters
-					break
-				}
+			nodes := c.Nodes()
+			if voters, ok := phantomAfter(ctx, access, nodes[turn%len(nodes)].Name(), peer, known); ok {
+				known = voters
+			} else {
+				turn++ // that one may have lost its power
 			}
 		}
 	}()
