@@ -309,6 +309,10 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.Versions(ctx, r.cluster, r.w)
 	case actionTokens:
 		err = workload.Tokens(ctx, r.cluster, r.w)
+	case actionUnknownEtcdClients:
+		err = workload.UnknownEtcdClients(ctx, r.cluster, r.w)
+	case actionUnknownReaders:
+		err = workload.UnknownReaders(ctx, r.cluster, r.w)
 	case actionCertificates:
 		err = workload.Certificates(ctx, r.cluster, r.w)
 	case actionPrepareStale:
@@ -353,24 +357,26 @@ var errNoTraffic = errors.New("it takes the traffic, which is off")
 
 // The actions that a scenario may name.
 const (
-	actionCrossRead     = "cross-read"
-	actionCrossMember   = "cross-member"
-	actionReady         = "ready"
-	actionVersions      = "versions"
-	actionCertificates  = "certificates"
-	actionTokens        = "tokens"
-	actionPrepareStale  = "prepare-stale"
-	actionStaleRead     = "stale-read"
-	actionMinorityProbe = "minority-probe"
-	actionAttempts      = "attempts"
-	actionFailover      = "failover"
-	actionUserReads     = "user-reads"
-	actionKeptReads     = "kept-reads"
-	actionMovingReads   = "moving-reads"
-	actionOldWatch      = "old-watch"
-	actionListWatch     = "list-watch"
-	actionSpreadWatch   = "spread-watch"
-	actionMixedObjects  = "mixed-objects"
+	actionCrossRead          = "cross-read"
+	actionCrossMember        = "cross-member"
+	actionReady              = "ready"
+	actionVersions           = "versions"
+	actionCertificates       = "certificates"
+	actionTokens             = "tokens"
+	actionUnknownEtcdClients = "unknown-etcd-clients"
+	actionUnknownReaders     = "unknown-readers"
+	actionPrepareStale       = "prepare-stale"
+	actionStaleRead          = "stale-read"
+	actionMinorityProbe      = "minority-probe"
+	actionAttempts           = "attempts"
+	actionFailover           = "failover"
+	actionUserReads          = "user-reads"
+	actionKeptReads          = "kept-reads"
+	actionMovingReads        = "moving-reads"
+	actionOldWatch           = "old-watch"
+	actionListWatch          = "list-watch"
+	actionSpreadWatch        = "spread-watch"
+	actionMixedObjects       = "mixed-objects"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -378,6 +384,7 @@ func actions() map[string]bool {
 	return map[string]bool{
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
 		actionVersions: false, actionCertificates: false, actionTokens: false,
+		actionUnknownEtcdClients: false, actionUnknownReaders: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false,

@@ -53,6 +53,8 @@ func definitions() []definition {
 		timeSettings(),
 		certificates(),
 		tokensAccepted(),
+		etcdAuthenticates(),
+		unknownReadsNothing(),
 		crossRead(),
 		isolatedMember(),
 		staleSerializableRead(),
