@@ -103,7 +103,7 @@ func TestUnknownReadsNothing(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-SEC-003", Judge: "unknown-reads-nothing"}, []ruling{
 		{name: "as it should be", want: Pass, took: "1800 requests refused", says: "Each API server (node-1, node-2 and node-3)", story: asked(nil)},
 		{name: "something served", want: Fail, says: "node-2 served /api/v1/secrets to a client without credentials", story: spoil(record.OK, "200", "/api/v1/secrets")},
-		{name: "no answer to one path", want: Inconclusive, says: "a client without credentials at node-2: 1 paths have no answer", took: "1600 requests refused", story: spoil(record.Unknown, "200", "1 paths have no answer; /metrics: status 500")},
+		{name: "no answer to one path", want: Inconclusive, says: "a client without credentials at node-2: 1 of 200 paths have no answer", took: "1600 requests refused", story: spoil(record.Unknown, "200", "1 of 200 paths have no answer; /metrics: status 500")},
 		{name: "few paths", want: Inconclusive, says: "it asked for 19 paths, at least 20", story: spoil(record.Refused, "19", "")},
 		{name: "one kind not asked", want: Inconclusive, says: "a client with an invalid token at node-1", story: asked(func(op *record.Op) bool { return op.Key != "invalid token" })},
 		{name: "one API server not asked", want: Inconclusive, says: "at node-3", story: asked(func(op *record.Op) bool { return op.Entrance != "node-3" })},

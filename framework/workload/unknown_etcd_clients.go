@@ -198,7 +198,11 @@ func (u unknownClient) exchange(ctx context.Context, conn net.Conn, r etcdRead) 
 // closedByServer reports whether the server closed the connection, with or without a TLS
 // alert.
 func closedByServer(err error) bool {
+	return tlsAlert(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// tlsAlert reports whether the server ended a connection with a TLS alert.
+func tlsAlert(err error) bool {
 	var remote *net.OpError
-	return errors.As(err, &remote) && remote.Op == "remote error" || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.As(err, &remote) && remote.Op == "remote error"
 }

@@ -111,7 +111,7 @@ func readAs(ctx context.Context, config *rest.Config, paths []string) (record.Ou
 		}
 	}
 	if len(unanswered) > 0 {
-		return record.Unknown, fmt.Errorf("%d paths have no answer; %s: %s", len(unanswered), paths[unanswered[0]], answers[unanswered[0]].Problem())
+		return record.Unknown, fmt.Errorf("%d of %d paths have no answer; %s: %s", len(unanswered), len(paths), paths[unanswered[0]], answers[unanswered[0]].Problem())
 	}
 	return record.Refused, nil
 }
@@ -129,10 +129,11 @@ func untilAnswered(ctx context.Context, api *client.API, r client.Request) (a cl
 	return a
 }
 
-// answered reports whether a server has decided on a request. A body that broke off, or that
-// is larger than the client reads, is served nevertheless.
+// answered reports whether a server has decided on a request: with a status, whatever
+// became of the body, or with a TLS alert, as one that insists on a certificate it can
+// verify.
 func answered(a client.Answer) bool {
-	return a.Status > 0 && a.Status < http.StatusInternalServerError && a.Status != http.StatusTooManyRequests
+	return tlsAlert(a.Err) || a.Status > 0 && a.Status < http.StatusInternalServerError && a.Status != http.StatusTooManyRequests
 }
 
 // readablePaths asks an API server, as an administrator, what it serves.

@@ -175,6 +175,7 @@ func kinds() map[string]kind {
 	maps.Copy(all, leaseKinds(elections))
 	maps.Copy(all, balancingKinds())
 	maps.Copy(all, upgradeKinds())
+	maps.Copy(all, trustKinds())
 	return all
 }
 
