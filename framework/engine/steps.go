@@ -313,6 +313,10 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.Versions(ctx, r.cluster, r.w)
 	case actionTokens:
 		err = workload.Tokens(ctx, r.cluster, r.w)
+	case actionUnknownEtcdClients:
+		err = workload.UnknownEtcdClients(ctx, r.cluster, r.w)
+	case actionUnknownReaders:
+		err = workload.UnknownReaders(ctx, r.cluster, r.w)
 	case actionCertificates:
 		err = workload.Certificates(ctx, r.cluster, r.w)
 	case actionPrepareStale:
@@ -379,27 +383,29 @@ var errNoTraffic = errors.New("it takes the traffic, which is off")
 
 // The actions that a scenario may name.
 const (
-	actionCrossRead     = "cross-read"
-	actionCrossMember   = "cross-member"
-	actionReady         = "ready"
-	actionVersions      = "versions"
-	actionCertificates  = "certificates"
-	actionTokens        = "tokens"
-	actionPrepareStale  = "prepare-stale"
-	actionStaleRead     = "stale-read"
-	actionMinorityProbe = "minority-probe"
-	actionAttempts      = "attempts"
-	actionFailover      = "failover"
-	actionUserReads     = "user-reads"
-	actionKeptReads     = "kept-reads"
-	actionMovingReads   = "moving-reads"
-	actionOldWatch      = "old-watch"
-	actionListWatch     = "list-watch"
-	actionSpreadWatch   = "spread-watch"
-	actionMixedObjects  = "mixed-objects"
-	actionAddMember     = "add-member"
-	actionSnapshot      = "snapshot"
-	actionInformers     = "informers"
+	actionCrossRead          = "cross-read"
+	actionCrossMember        = "cross-member"
+	actionReady              = "ready"
+	actionVersions           = "versions"
+	actionCertificates       = "certificates"
+	actionTokens             = "tokens"
+	actionUnknownEtcdClients = "unknown-etcd-clients"
+	actionUnknownReaders     = "unknown-readers"
+	actionPrepareStale       = "prepare-stale"
+	actionStaleRead          = "stale-read"
+	actionMinorityProbe      = "minority-probe"
+	actionAttempts           = "attempts"
+	actionFailover           = "failover"
+	actionUserReads          = "user-reads"
+	actionKeptReads          = "kept-reads"
+	actionMovingReads        = "moving-reads"
+	actionOldWatch           = "old-watch"
+	actionListWatch          = "list-watch"
+	actionSpreadWatch        = "spread-watch"
+	actionMixedObjects       = "mixed-objects"
+	actionAddMember          = "add-member"
+	actionSnapshot           = "snapshot"
+	actionInformers          = "informers"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -407,6 +413,7 @@ func actions() map[string]bool {
 	return map[string]bool{
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,
 		actionVersions: false, actionCertificates: false, actionTokens: false,
+		actionUnknownEtcdClients: false, actionUnknownReaders: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionInformers: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false,

@@ -55,6 +55,8 @@ func definitions() []definition {
 		timeSettings(),
 		certificates(),
 		tokensAccepted(),
+		etcdAuthenticates(),
+		unknownReadsNothing(),
 		crossRead(),
 		isolatedMember(),
 		staleSerializableRead(),

@@ -188,7 +188,9 @@ type Op struct {
 	// "minority-write", "moving-read", "ready" (key "/readyz"), "version" (key: a component),
 	// "certificate" (key: a name that the certificate must be valid for, behind
 	// whose it is: balancer/, node/ or service/), "token" (key: the API server that issued
-	// it; value: the user that it stands for, or the reason of a refusal), "lock" (a read of the lock of a
+	// it; value: the user that it stands for, or the reason of a refusal),
+	// "unknown-etcd-client" (key: the port and the kind of client), "unknown-reader" (key: the
+	// kind of client; value: the number of paths that it asked for), "lock" (a read of the lock of a
 	// component that a supervisor elects), "failover" (a client that knows several
 	// addresses); once the traffic has stopped,
 	// "final-write" (the last write of a key), "final-read" and "cleanup". Empty

@@ -177,6 +177,7 @@ func kinds() map[string]kind {
 	maps.Copy(all, upgradeKinds())
 	maps.Copy(all, memberKinds())
 	maps.Copy(all, recoveryKinds())
+	maps.Copy(all, trustKinds())
 	return all
 }
 

@@ -52,7 +52,7 @@ func leasePlants() []Plant {
 			Cluster: proxied, Scenario: "catalogue/elected-components-stopped", From: 2, May: neverSteady, Tamper: refused(scheduler),
 			Catches: []Catch{{Requirement: "HA-LE-003", Says: "none did"}}},
 		{Name: "thawed-goes-on", Violation: "the active controller manager is told that it holds its lease, also once it was frozen and another took over",
-			Cluster: steered, Twin: steered, Scenario: "catalogue/elected-components-frozen", From: 8, May: neverSteady, Tamper: goesOn,
+			Cluster: steered, Twin: steered, Scenario: "catalogue/elected-components-frozen", From: 10, May: neverSteady, Tamper: goesOn,
 			Catches: []Catch{
 				{Requirement: "HA-LE-004", Says: "must stop acting within"},
 				{Judge: "one-actor", Says: "kube-controller-manager"},

@@ -15,6 +15,7 @@ const (
 	steadyReady  = 1
 	steadyCross  = 2
 	steadyOthers = 4
+	steadyLast   = 10
 )
 
 // topologyPlants are those about the cluster as it stands (TOP), and about the
@@ -30,7 +31,7 @@ func topologyPlants() []Plant {
 			Tamper:  []Tampering{api(tamper.Rule{Mode: tamper.Unavailable, Prefix: "/readyz", Times: 1}, 3)},
 			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "/readyz does not answer ok through node-3"}}},
 		{Name: "balancer-misses-one", Violation: "a balancer that cannot reach one API server",
-			Cluster: proxied, Scenario: "catalogue/steady", Do: behindBalancer,
+			Cluster: proxied, Scenario: "catalogue/steady", From: steadyLast, Do: behindBalancer,
 			Catches: []Catch{{Requirement: "HA-TOP-002", Says: "the load balancer does not lead to the API server on node-2"}}},
 		{Name: "older-apiserver", Violation: "an API server that is two minor versions older than the others, by its own word",
 			Cluster: proxied, Scenario: "catalogue/steady", From: steadyOthers,
@@ -102,6 +103,6 @@ func behindBalancer(ctx context.Context, c framework.Cluster) error {
 		return fmt.Errorf("the network of cluster %s cannot be impaired", c.Name())
 	}
 	link := framework.Link{From: framework.BalancerHost, To: c.Nodes()[1].Name()}
-	_, err := n.Impair(ctx, []framework.Link{link}, framework.Impairment{Cut: true}, 25*time.Second)
+	_, err := n.Impair(ctx, []framework.Link{link}, framework.Impairment{Cut: true}, 20*time.Second)
 	return err
 }

@@ -101,7 +101,7 @@ func Plants() []Plant {
 	}
 	return slices.Concat(all, historyPlants(), watchPlants(), etcdWatchPlants(), componentPlants(), nodePlants(),
 		leasePlants(), applicationPlants(), quorumPlants(), endpointPlants(), watchRequirementPlants(),
-		topologyPlants(), supervisedPlants(), balancingPlants(), failoverPlants(), upgradePlants(), memberPlants(), recoveryPlants())
+		topologyPlants(), supervisedPlants(), balancingPlants(), failoverPlants(), upgradePlants(), memberPlants(), recoveryPlants(), trustPlants())
 }
 
 // unplantable returns why nothing can be planted for a requirement, by ID.

@@ -1,0 +1,208 @@
+package workload
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// etcdRead is a request that reads data of a member.
+type etcdRead struct{ method, path, body string }
+
+// etcdReads returns the requests for an endpoint of etcd by its name. Those of the client
+// port go through etcd's gRPC gateway; the first asks for one key of the whole store,
+// without its value.
+func etcdReads(endpoint string) []etcdRead {
+	switch endpoint {
+	case "client":
+		return []etcdRead{
+			{http.MethodPost, "/v3/kv/range", `{"key": "AA==", "range_end": "AA==", "limit": "1", "keys_only": true}`},
+			{http.MethodPost, "/v3/cluster/member/list", `{}`},
+		}
+	case "peer":
+		return []etcdRead{{http.MethodGet, "/members", ""}}
+	}
+	return nil
+}
+
+// UnknownEtcdClients reads from the client port and the peer port of each etcd member in
+// plaintext, without a certificate, and with one that a foreign CA signed. The operations
+// have the purpose "unknown-etcd-client", the port and the kind of client as their key,
+// such as "peer/plaintext", and Found where data was served. Those with the kind "own"
+// have the harness's own certificate and show that the port answers: their value is the
+// serial number of the member's certificate, if that verified.
+func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	// The name of etcd's superuser, where etcd authorizes clients by their certificate's.
+	certificate, key, err := foreignCertificate(pkix.Name{CommonName: "root"})
+	if err != nil {
+		return fmt.Errorf("unknown etcd clients: making a certificate: %w", err)
+	}
+	foreign, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return fmt.Errorf("unknown etcd clients: making a certificate: %w", err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, n := range c.Nodes() {
+		if !slices.Contains(n.Components(), framework.Etcd) {
+			continue
+		}
+		lister, ok := n.(framework.EndpointLister)
+		if !ok {
+			return fmt.Errorf("unknown etcd clients: node %s does not report where etcd serves", n.Name())
+		}
+		endpoints, err := lister.ServingEndpoints(framework.Etcd)
+		if err != nil {
+			return fmt.Errorf("unknown etcd clients: %w", err)
+		}
+		for _, e := range endpoints {
+			all.Go(func() {
+				for _, u := range unknownClients(e, foreign) {
+					u.read(ctx, n.Name(), w)
+				}
+			})
+		}
+	}
+	all.Wait()
+	return w.Err()
+}
+
+// unknownClient is a client of one endpoint of etcd.
+type unknownClient struct {
+	framework.ServingEndpoint
+	kind string
+	tls  *tls.Config // nil for plaintext
+}
+
+func unknownClients(e framework.ServingEndpoint, foreign tls.Certificate) []unknownClient {
+	own := e.TLS.Clone()
+	if own.ServerName == "" {
+		own.ServerName, _, _ = net.SplitHostPort(e.Address)
+	}
+	// An unknown client does not verify the server, which may have a certificate that it
+	// made itself. A certificate among Certificates would only be sent to a server that
+	// names its CA.
+	without := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
+	with := without.Clone()
+	with.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &foreign, nil }
+	return []unknownClient{{e, "plaintext", nil}, {e, "no certificate", without}, {e, "foreign authority", with}, {e, "own", own}}
+}
+
+// read makes the endpoint's requests until one is served, and records them as one
+// operation, again where one had no answer.
+func (u unknownClient) read(ctx context.Context, node string, w *record.Writer) {
+	for range stepTries {
+		op := record.Op{Client: "unknown-etcd-clients", Entrance: node, API: apiEtcd, Type: record.OpGet, Key: u.Name + "/" + u.kind,
+			Purpose: "unknown-etcd-client", Call: w.Now(), Outcome: record.Refused}
+		for _, r := range etcdReads(u.Name) {
+			outcome, serial, err := u.ask(ctx, r)
+			op.Value, op.Error = cmp.Or(serial, op.Value), r.method+" "+r.path+": "+errText(err)
+			if op.Outcome = outcome; outcome != record.Refused {
+				break
+			}
+		}
+		op.Found, op.Return = op.Outcome == record.OK, w.Now()
+		_ = w.Append(record.KindOp, op)
+		if op.Outcome != record.Unknown || !client.Pause(ctx, tokenPause) {
+			return
+		}
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return "served"
+	}
+	return client.Shorten(err.Error())
+}
+
+// ask makes one request on a connection of its own. What counts is the answer: with TLS
+// 1.3 a client completes its handshake before the server has seen its certificate.
+func (u unknownClient) ask(ctx context.Context, r etcdRead) (o record.Outcome, serial string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	dial := u.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	conn, err := dial(ctx, "tcp", u.Address)
+	if err != nil {
+		return record.Unknown, "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	res, serial, err := u.exchange(ctx, conn, r)
+	switch {
+	case ctx.Err() != nil:
+		return record.Unknown, serial, fmt.Errorf("no answer within %s", stepTimeout)
+	case err != nil && closedByServer(err):
+		return record.Refused, serial, err
+	case err != nil:
+		return record.Unknown, serial, err
+	}
+	switch res.StatusCode {
+	case http.StatusOK:
+		return record.OK, serial, nil
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+		return record.Refused, serial, errors.New(res.Status)
+	}
+	return record.Unknown, serial, errors.New(res.Status)
+}
+
+// exchange sends a request on a connection and reads the head of the answer. The serial
+// number is that of the server's certificate, if it was verified.
+func (u unknownClient) exchange(ctx context.Context, conn net.Conn, r etcdRead) (res *http.Response, serial string, err error) {
+	scheme := "http"
+	if u.tls != nil {
+		scheme = "https"
+		config := u.tls.Clone()
+		config.VerifyConnection = func(s tls.ConnectionState) error {
+			if len(s.VerifiedChains) > 0 {
+				serial = fmt.Sprintf("serial %x", s.PeerCertificates[0].SerialNumber)
+			}
+			return nil
+		}
+		secure := tls.Client(conn, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, serial, err
+		}
+		conn = secure
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, scheme+"://"+u.Address+r.path, strings.NewReader(r.body))
+	if err != nil {
+		return nil, serial, err
+	}
+	req.Header.Set("Content-Type", client.JSON)
+	if err := req.Write(conn); err != nil {
+		return nil, serial, err
+	}
+	res, err = http.ReadResponse(bufio.NewReader(conn), req)
+	return res, serial, err
+}
+
+// closedByServer reports whether the server closed the connection, with or without a TLS
+// alert.
+func closedByServer(err error) bool {
+	return tlsAlert(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// tlsAlert reports whether the server ended a connection with a TLS alert.
+func tlsAlert(err error) bool {
+	var remote *net.OpError
+	return errors.As(err, &remote) && remote.Op == "remote error"
+}

@@ -1,0 +1,156 @@
+package workload
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// pair is a client certificate of a CA of its own.
+func pair(t *testing.T) tls.Certificate {
+	t.Helper()
+	certificate, key, err := foreignCertificate(pkix.Name{CommonName: "root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// etcdServer answers like a member, to clients with one certificate; to all if that is
+// empty. The endpoint has the certificate of the client.
+func etcdServer(t *testing.T, name string, accepted, own tls.Certificate, version uint16) framework.ServingEndpoint {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + " " + r.URL.Path {
+		case "POST /v3/kv/range", "POST /v3/cluster/member/list", "GET /members":
+			_, _ = io.WriteString(w, `{"kvs": []}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: version}
+	if accepted.Leaf != nil {
+		s.TLS.ClientAuth = tls.RequireAnyClientCert
+		s.TLS.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error {
+			if string(raw[0]) != string(accepted.Certificate[0]) {
+				return errors.New("a certificate of a foreign CA")
+			}
+			return nil
+		}
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	return framework.ServingEndpoint{Name: name, Address: s.Listener.Addr().String(), TLS: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}}}
+}
+
+// etcdNode is a node that has nothing but etcd; it is its cluster's only one.
+type etcdNode struct {
+	framework.Cluster
+	endpoints []framework.ServingEndpoint
+}
+
+func (n etcdNode) Nodes() []framework.Node           { return []framework.Node{n} }
+func (n etcdNode) Name() string                      { return "node-1" }
+func (n etcdNode) Address() netip.Addr               { return netip.Addr{} }
+func (n etcdNode) Components() []framework.Component { return []framework.Component{framework.Etcd} }
+func (n etcdNode) ServingEndpoints(framework.Component) ([]framework.ServingEndpoint, error) {
+	return n.endpoints, nil
+}
+
+func TestUnknownEtcdClients(t *testing.T) {
+	own := pair(t)
+	for name, tt := range map[string]struct {
+		endpoint framework.ServingEndpoint
+		want     map[string]record.Outcome
+	}{
+		"TLS 1.3": {etcdServer(t, "client", own, own, tls.VersionTLS13), map[string]record.Outcome{
+			"client/plaintext": record.Refused, "client/no certificate": record.Refused, "client/foreign authority": record.Refused, "client/own": record.OK}},
+		"TLS 1.2": {etcdServer(t, "peer", own, own, tls.VersionTLS12), map[string]record.Outcome{
+			"peer/plaintext": record.Refused, "peer/no certificate": record.Refused, "peer/foreign authority": record.Refused, "peer/own": record.OK}},
+		"without client certificates": {etcdServer(t, "peer", tls.Certificate{}, own, tls.VersionTLS13), map[string]record.Outcome{
+			"peer/plaintext": record.Refused, "peer/no certificate": record.OK, "peer/foreign authority": record.OK, "peer/own": record.OK}},
+		"the harness has no certificate": {etcdServer(t, "peer", own, pair(t), tls.VersionTLS13), map[string]record.Outcome{
+			"peer/plaintext": record.Refused, "peer/no certificate": record.Refused, "peer/foreign authority": record.Refused, "peer/own": record.Refused}},
+	} {
+		w, read := recording(t)
+		if err := UnknownEtcdClients(t.Context(), etcdNode{endpoints: []framework.ServingEndpoint{tt.endpoint}}, w); err != nil {
+			t.Fatal(err)
+		}
+		ops := read().Ops
+		for _, o := range ops {
+			if o.V.Purpose != "unknown-etcd-client" || o.V.Entrance != "node-1" || o.V.Outcome != tt.want[o.V.Key] || o.V.Found != (o.V.Outcome == record.OK) {
+				t.Errorf("%s: %+v", name, o.V)
+			}
+			if strings.HasSuffix(o.V.Key, "/own") != (o.V.Value != "") {
+				t.Errorf("%s: %s has the certificate %q", name, o.V.Key, o.V.Value)
+			}
+		}
+		if len(ops) != 4 {
+			t.Errorf("%s: %d operations", name, len(ops))
+		}
+	}
+}
+
+// What does not show that a port refuses clients is unknown.
+func TestUnknownEtcdClientsWithoutAnAnswer(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer plain.Close()
+	own := pair(t)
+	untrusted := etcdServer(t, "client", own, own, tls.VersionTLS13)
+	untrusted.TLS = &tls.Config{}
+	other := etcdServer(t, "client", own, own, tls.VersionTLS13)
+	at := func(l net.Listener) framework.ServingEndpoint {
+		return framework.ServingEndpoint{Name: "client", Address: l.Addr().String(), TLS: &tls.Config{}}
+	}
+	for name, tt := range map[string]struct {
+		endpoint framework.ServingEndpoint
+		kind     int
+		path     string
+		want     record.Outcome
+	}{
+		"accepts and is silent":       {at(silent), 1, "/members", record.Unknown},
+		"connection refused":          {at(gone), 0, "/members", record.Unknown},
+		"no TLS":                      {at(plain.Listener), 1, "/members", record.Unknown},
+		"served in plaintext":         {at(plain.Listener), 0, "/members", record.OK},
+		"a server that is not known":  {untrusted, 3, "/members", record.Unknown},
+		"another status than refused": {other, 3, "/elsewhere", record.Unknown},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		got, _, err := unknownClients(tt.endpoint, pair(t))[tt.kind].ask(ctx, etcdRead{http.MethodGet, tt.path, ""})
+		cancel()
+		if got != tt.want || (err == nil) != (got == record.OK) {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}

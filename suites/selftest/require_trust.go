@@ -1,0 +1,55 @@
+package selftest
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+const (
+	// trusting has an etcd member whose client port asks for no certificate.
+	trusting = "trusting"
+	// autoTLS has etcd members that make the certificates of their peer ports themselves.
+	autoTLS = "auto-tls"
+	// opened is healthy, for a ClusterRoleBinding that stays.
+	opened = "opened"
+)
+
+func trustKinds() map[string]kind {
+	one := with(nil)
+	one.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Etcd: {"client-cert-auth": "false", "trusted-ca-file": ""}}
+	return map[string]kind{
+		trusting: {one, false},
+		opened:   {with(nil), false},
+		autoTLS: {with(clusters.ExtraArgs{framework.Etcd: {"peer-auto-tls": "true", "peer-client-cert-auth": "false",
+			"peer-trusted-ca-file": "", "peer-cert-file": "", "peer-key-file": ""}}), false},
+	}
+}
+
+// trustPlants are those about who may read what (SEC).
+func trustPlants() []Plant {
+	return []Plant{
+		{Name: "trusting-etcd", Violation: "an etcd member without --client-cert-auth and --trusted-ca-file",
+			Cluster: trusting, Scenario: "catalogue/steady",
+			Catches: []Catch{{Requirement: "HA-SEC-001", Says: "the client port on node-2 served data to a client without a certificate"},
+				{Judge: "etcd-authenticates", Says: "the client port on node-2 served data to a client without a certificate"}}},
+		{Name: "peers-of-anybody", Violation: "etcd --peer-auto-tls, without --peer-client-cert-auth",
+			Cluster: autoTLS, Scenario: "catalogue/steady",
+			Catches: []Catch{{Requirement: "HA-SEC-002", Says: "served data to a client without a certificate (GET /members"}}},
+		{Name: "open-to-anonymous", Violation: "a ClusterRoleBinding of the role view to system:anonymous",
+			Cluster: opened, Scenario: "catalogue/steady", Do: openToAnonymous,
+			Catches: []Catch{{Requirement: "HA-SEC-003", Says: "to a client without credentials"},
+				{Judge: "unknown-reads-nothing", Says: "to a client without credentials"}}},
+	}
+}
+
+// openToAnonymous lets clients without credentials view most objects.
+func openToAnonymous(ctx context.Context, c framework.Cluster) error {
+	return ask(ctx, c, client.Request{Method: http.MethodPost, Path: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", Body: []byte(`{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "selftest-anonymous"},
+		"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}]}`)})
+}
