@@ -22,9 +22,6 @@ func etcdAuthenticates() definition {
 }
 
 func judgeEtcdAuthenticates(m *matter) finding {
-	if len(m.run.Etcd) == 0 {
-		return notApplicable("the record has no status of an etcd member")
-	}
 	port := m.param("port", "client")
 	_, to := m.quiet()
 	last := map[[2]string]record.Op{} // by node and kind of client

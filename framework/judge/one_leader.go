@@ -31,11 +31,21 @@ type reign struct {
 // it applies the first entry of the new term, and so does a new leader itself
 // before it has committed and, on a slow disk, applied the first one of its own.
 //
+// Terms begin anew in a cluster that was restored from a snapshot, which is another one.
+//
 // A member that was cut off and takes itself for the leader of an old term breaks
 // nothing: it is in that one alone.
 func judgeOneLeaderPerTerm(m *matter) finding {
-	now := map[string]reign{}   // by node, while it names itself
-	terms := map[uint64]reign{} // the first proven one
+	type term struct {
+		cluster string // only where one was restored
+		number  uint64
+	}
+	now := map[string]reign{} // by node, while it names itself
+	terms := map[term]reign{} // the first proven one
+	restored := false
+	for _, inj := range m.faults {
+		restored = restored || inj.injected != nil && inj.injected.Name == "restore-snapshot"
+	}
 	answers := 0
 	if len(m.run.Etcd) == 0 {
 		return notApplicable("the record has no status of an etcd member.")
@@ -59,7 +69,11 @@ func judgeOneLeaderPerTerm(m *matter) finding {
 		if r.own == 0 || s.Applied > 0 && s.Applied < r.own {
 			continue
 		}
-		first, ok := terms[s.Term]
+		in := term{number: s.Term}
+		if restored {
+			in.cluster = s.Cluster
+		}
+		first, ok := terms[in]
 		if !ok {
 			first = r
 		}
@@ -68,7 +82,7 @@ func judgeOneLeaderPerTerm(m *matter) finding {
 				s.Term, first.node, when(first.from), when(first.to), r.node, when(r.from), when(r.to))
 		}
 		first.to = e.At
-		terms[s.Term] = first
+		terms[in] = first
 	}
 	if len(terms) == 0 {
 		return inconclusive("no etcd member that named itself the leader was seen to commit anything (%d answers)", answers)

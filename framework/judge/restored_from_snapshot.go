@@ -35,7 +35,13 @@ type informed struct {
 }
 
 func judgeRestoredFromSnapshot(m *matter) finding {
-	called, back := m.fault.injected.Called, m.fault.effect()
+	// The snapshot is taken after the step began, and the call is for the restore.
+	called, back := record.Nanos(0), m.fault.effect()
+	for _, p := range m.run.Phases {
+		if p.At <= m.fault.injected.Called {
+			called = p.At
+		}
+	}
 	// etcd was down from the first write on that failed; what was acknowledged from then
 	// until the proof of the restore may be of either side.
 	down := back

@@ -15,7 +15,9 @@ func informs(bump int, change func(*record.Op)) *story {
 	s := newStory()
 	s.fault("restored", "restore-snapshot", "node-1", "etcd", 20, 27)
 	// The snapshot is of 21 s, etcd is down from 24 s to 25 s, and the proof comes at 26 s.
-	s.run.Faults[0].V.Called, s.run.Faults[0].V.Effect = sec(20), sec(26)
+	s.run.Faults[0].V.Called, s.run.Faults[0].V.Effect = sec(24), sec(26)
+	s.at(20)
+	add(s, &s.run.Phases, record.Phase{Name: "inject"})
 	version, has := 100, []string{}
 	note := func(o record.Op) {
 		o.API, o.Outcome = "kubernetes", record.OK

@@ -58,7 +58,6 @@ func TestEtcdAuthenticates(t *testing.T) {
 			s := tried(nil)().fault("cert", "authority-rotated", "node-2", "etcd", 10, 20)
 			return s.op(record.Op{Entrance: "node-1", API: "etcd", Type: record.OpGet, Key: "client/plaintext", Purpose: "unknown-etcd-client", Found: true, Call: sec(12), Return: sec(12.01)})
 		}},
-		{name: "no access to etcd", want: NotApplicable, story: func() *story { return newStory() }},
 	})
 	rule(t, check("peer"), []ruling{
 		{name: "peer: as it should be", want: Pass, says: "it served a client with the right one", story: tried(nil)},
