@@ -30,9 +30,12 @@ var otherPaths = []string{
 	"/.well-known/openid-configuration", "/openid/v1/jwks",
 }
 
-// openNamespaces are the namespaces in which paths of namespaced objects are read, too: a
-// role may give rights in one of them alone.
-var openNamespaces = []string{"default", "kube-public", "kube-system"}
+// namespacePaths are lists in single namespaces: a role may give rights in one alone.
+var namespacePaths = []string{
+	"/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets",
+	"/api/v1/namespaces/kube-public/configmaps", "/api/v1/namespaces/kube-public/secrets",
+	"/api/v1/namespaces/kube-system/configmaps", "/api/v1/namespaces/kube-system/secrets",
+}
 
 // UnknownReaders reads from each API server, directly, as clients that it does not know:
 // without credentials, with a certificate that a foreign CA signed, and with a token that
@@ -174,40 +177,25 @@ func readablePaths(ctx context.Context, e framework.Entrance) ([]string, error) 
 			versions = append(versions, "/apis/"+v.GroupVersion)
 		}
 	}
-	paths := slices.Concat(otherPaths, index.Paths, versions)
+	paths := slices.Concat(otherPaths, namespacePaths, index.Paths, versions)
 	for _, version := range versions {
-		var resources struct{ Resources []apiResource }
-		if err := read(version, &resources); err != nil {
+		var served struct {
+			Resources []struct {
+				Name  string
+				Verbs []string
+			}
+		}
+		if err := read(version, &served); err != nil {
 			return nil, err
 		}
-		paths = append(paths, "/openapi/v3"+version)
-		for _, r := range resources.Resources {
-			paths = append(paths, r.lists(version)...)
+		for _, r := range served.Resources {
+			if slices.Contains(r.Verbs, "list") {
+				paths = append(paths, version+"/"+r.Name)
+			}
 		}
 	}
 	slices.Sort(paths)
 	return slices.DeleteFunc(slices.Compact(paths), isPublic), nil
-}
-
-// apiResource is a resource of a group version.
-type apiResource struct {
-	Name       string
-	Namespaced bool
-	Verbs      []string
-}
-
-// lists returns the paths at which the objects of a resource are listed.
-func (r apiResource) lists(version string) []string {
-	if !slices.Contains(r.Verbs, "list") {
-		return nil
-	}
-	paths := []string{version + "/" + r.Name}
-	if r.Namespaced {
-		for _, n := range openNamespaces {
-			paths = append(paths, version+"/namespaces/"+n+"/"+r.Name)
-		}
-	}
-	return paths
 }
 
 // isPublic reports whether a path may be read without credentials: health checks, and

@@ -93,7 +93,7 @@ func TestUnknownReaders(t *testing.T) {
 		"a certificate":  {serve("/metrics", 200, certificate), "refused", "ok /metrics", "refused"},
 		"public":         {serve("/livez/etcd", 200, all), "refused", "refused", "refused"},
 		"does not exist": {serve("/logs", 404, all), "refused", "refused", "refused"},
-		"fails":          {serve("/logs", 500, token), "refused", "refused", "unknown 1 of 28 paths have no answer; /logs: status 500"},
+		"fails":          {serve("/logs", 500, token), "refused", "refused", "unknown 1 of 29 paths have no answer; /logs: status 500"},
 	} {
 		s := startReadServer(t, tt.open)
 		w, read := recording(t)
@@ -102,9 +102,8 @@ func TestUnknownReaders(t *testing.T) {
 		}
 		got := map[string]string{}
 		for _, o := range read().Ops {
-			// 18 others, the index's, two of group versions, two of their schemas, one list in
-			// a cluster, four of secrets.
-			if o.V.Purpose != "unknown-reader" || o.V.Entrance != "node-1" || o.V.Value != "28" || o.V.Found != (o.V.Outcome == record.OK) {
+			// 18 others, six in namespaces, the index's, two group versions, two lists.
+			if o.V.Purpose != "unknown-reader" || o.V.Entrance != "node-1" || o.V.Value != "29" || o.V.Found != (o.V.Outcome == record.OK) {
 				t.Errorf("%s: %+v", name, o.V)
 			}
 			got[o.V.Key] = fmt.Sprintf("%s %s", o.V.Outcome, o.V.Error)

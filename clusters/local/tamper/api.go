@@ -62,8 +62,9 @@ func startAPI(c APIConfig) (*apiProxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Without credentials an API server closes an HTTP/2 connection after each request.
 	transport := func(certs ...tls.Certificate) *http.Transport {
-		return &http.Transport{ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 64,
+		return &http.Transport{ForceAttemptHTTP2: len(certs) > 0, DisableCompression: true, MaxIdleConnsPerHost: 64,
 			TLSClientConfig: &tls.Config{Certificates: certs, RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	}
 	p := &apiProxy{desk: &desk{modes: apiModes}, known: transport(front), anonymous: transport(), first: map[string]answer{}, written: map[string]leaseWrite{}}
