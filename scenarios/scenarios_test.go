@@ -55,7 +55,8 @@ func TestInvariants(t *testing.T) {
 }
 
 // Every requirement of these areas is settled, and what a cluster MUST keep by the
-// profile core already.
+// profile core already. What has to do with changes and recovery takes longer, and may be
+// for the profile full.
 func TestSettled(t *testing.T) {
 	settled, core := map[string]bool{}, map[string]bool{}
 	for _, s := range All() {
@@ -67,11 +68,13 @@ func TestSettled(t *testing.T) {
 			core[r.ID] = core[r.ID] || s.In("core")
 		}
 	}
+	open := []string{"HA-MB-006", "HA-UP-007", "HA-SEC-004", "HA-SEC-005"}
 	for _, r := range Requirements() {
-		if !slices.Contains([]string{"INV", "TOP", "QR", "WCH", "EP", "LE", "CL", "WL"}, r.Area) {
+		longer := slices.Contains([]string{"MB", "UP", "RC", "SEC"}, r.Area)
+		if r.Area == "SOAK" || slices.Contains(open, r.ID) {
 			continue
 		}
-		if !r.Invariant() && (!settled[r.ID] || r.Level == "MUST" && !core[r.ID]) {
+		if !r.Invariant() && (!settled[r.ID] || r.Level == "MUST" && !core[r.ID] && !longer) {
 			t.Errorf("%s is not settled, or only by the profile full", r.ID)
 		}
 		if r.Why == "" || r.ByHand == "" || r.Breaks == "" {
