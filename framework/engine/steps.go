@@ -333,6 +333,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = r.startFailover()
 	case actionUserReads:
 		err = r.startProbes(observe.StartUser)
+	case actionExpiry:
+		err = workload.Expiry(ctx, r.cluster, r.w)
 	case actionInformers:
 		err = r.startInformers()
 	case actionKeptReads:
@@ -406,6 +408,7 @@ const (
 	actionAddMember          = "add-member"
 	actionSnapshot           = "snapshot"
 	actionInformers          = "informers"
+	actionExpiry             = "expiry"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -415,7 +418,7 @@ func actions() map[string]bool {
 		actionVersions: false, actionCertificates: false, actionTokens: false,
 		actionUnknownEtcdClients: false, actionUnknownReaders: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
-		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionInformers: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
+		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionInformers: false, actionExpiry: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
 		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false,
 		actionMovingReads: true, actionAddMember: true, actionSnapshot: true,
 		actionOldWatch: false, actionListWatch: true, actionSpreadWatch: false,

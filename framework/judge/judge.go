@@ -55,6 +55,7 @@ func definitions() []definition {
 		timeSettings(),
 		certificates(),
 		tokensAccepted(),
+		certificatesLast(),
 		etcdAuthenticates(),
 		unknownReadsNothing(),
 		crossRead(),

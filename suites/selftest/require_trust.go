@@ -3,9 +3,11 @@ package selftest
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -43,7 +45,20 @@ func trustPlants() []Plant {
 			Cluster: opened, Scenario: "catalogue/steady", Do: openToAnonymous,
 			Catches: []Catch{{Requirement: "HA-SEC-003", Says: "to a client without credentials"},
 				{Judge: "unknown-reads-nothing", Says: "to a client without credentials"}}},
+		{Name: "expired-unseen", Violation: "an API server with a certificate that has expired, unknown to the record",
+			Cluster: growing, Twin: growing, Scenario: "catalogue/certificate-expired", From: 1, Do: expire,
+			Catches: []Catch{{Requirement: "HA-SEC-005", Says: "that of kube-apiserver/https on node-3"},
+				{Judge: "certificates-last", Says: "that of kube-apiserver/https on node-3"}}, May: []string{"steady-state"}},
 	}
+}
+
+// expire has the certificate of the last API server expire for some seconds.
+func expire(ctx context.Context, c framework.Cluster) error {
+	t, err := fault.Resolve(ctx, c, "apiserver/3")
+	if err == nil {
+		_, err = fault.CertExpired.Inject(ctx, c, t, fault.Params{TTL: 5 * time.Second})
+	}
+	return err
 }
 
 // openToAnonymous lets clients without credentials view most objects.
