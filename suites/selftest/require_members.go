@@ -30,8 +30,10 @@ func memberPlants() []Plant {
 				{Requirement: "HA-MB-002", Says: phantom},
 				{Requirement: "HA-MB-003", Says: phantom},
 				{Requirement: "HA-MB-004", Says: phantom},
-				{Requirement: "HA-MB-005", Says: phantom},
 			}, May: []string{"steady-state"}},
+		{Name: "clients-cut-off-with-a-loss", Violation: "clients are cut off from the load balancer for 16 s when a node is lost",
+			Cluster: growing, Twin: growing, Scenario: "catalogue/nodes-scaled", From: 3, Do: cutClientsOnce,
+			Catches: []Catch{{Requirement: "HA-MB-005", Says: cut}}, May: []string{"steady-state", "watch-alive"}},
 		{Name: "clients-cut-off", Violation: "clients are cut off from the load balancer for 14 s in each 20 s while members are replaced",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/members-replaced", From: 5, Do: cutClients,
 			Catches: []Catch{
@@ -52,9 +54,22 @@ func memberPlants() []Plant {
 	}
 }
 
+// toBalancer is the way of clients to the load balancer.
+var toBalancer = []framework.Link{{From: framework.HarnessHost, To: framework.BalancerHost, Ports: []uint16{6443}}}
+
+// cutClientsOnce cuts clients off from the balancer once.
+func cutClientsOnce(ctx context.Context, c framework.Cluster) error {
+	network, ok := c.(framework.NetworkFaulter)
+	if !ok {
+		return errors.New("the network of the cluster cannot be cut")
+	}
+	_, err := network.Impair(ctx, toBalancer, framework.Impairment{Cut: true}, 16*time.Second)
+	return err
+}
+
 // cutClients cuts clients off from the balancer, again and again, until ctx ends.
 func cutClients(ctx context.Context, c framework.Cluster) error {
-	return cutAgain(ctx, c, []framework.Link{{From: framework.HarnessHost, To: framework.BalancerHost, Ports: []uint16{6443}}}, 14*time.Second, 6*time.Second)
+	return cutAgain(ctx, c, toBalancer, 14*time.Second, 6*time.Second)
 }
 
 // phantomMember adds a voting member that nobody runs as soon as one has left, and removes

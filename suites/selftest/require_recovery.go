@@ -45,7 +45,7 @@ func recoveryPlants() []Plant {
 			Catches: []Catch{
 				{Requirement: "HA-RC-005", Says: "must"},
 				{Judge: "restored-from-snapshot", Says: "must"},
-			}, May: []string{"restarts", "steady-state", "one-leader-per-term", "one-actor", "etcd-alarms"}},
+			}, May: []string{"restarts", "steady-state", "revision-order", "one-leader-per-term", "one-actor", "etcd-alarms"}},
 		{Name: "spoilt-snapshot", Violation: "a snapshot of etcd in which a byte is another one",
 			Cluster: proxied, Scenario: "catalogue/etcd-members-killed", From: 1, Until: 4, Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.SpoiltSnapshot})},
 			Catches: []Catch{
