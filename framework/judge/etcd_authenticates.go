@@ -22,11 +22,18 @@ func etcdAuthenticates() definition {
 }
 
 func judgeEtcdAuthenticates(m *matter) finding {
+	nodes, closed := m.nodesWith("etcd"), 0
+	if len(nodes) == 0 {
+		return notApplicable("No control-plane node runs etcd.")
+	}
 	port := m.param("port", "client")
 	_, to := m.quiet()
 	last := map[[2]string]record.Op{} // by node and kind of client
 	for _, o := range m.run.Ops {
 		op := o.V
+		if op.Purpose == purposeUnknownEtcdClient && op.Key == "no access" {
+			closed++
+		}
 		kind, ok := strings.CutPrefix(op.Key, port+"/")
 		if op.Purpose != purposeUnknownEtcdClient || !ok || op.Call > to {
 			continue
@@ -37,9 +44,12 @@ func judgeEtcdAuthenticates(m *matter) finding {
 		}
 		last[[2]string{op.Entrance, kind}] = op
 	}
+	if closed > 0 && len(last) == 0 {
+		return notApplicable("The cluster gives no access to its etcd members: no node reports where etcd serves.")
+	}
 	var names, missing, unread []string
 	tried := 0
-	for _, n := range m.nodesWith("etcd") {
+	for _, n := range nodes {
 		names = append(names, n.Name)
 		for _, kind := range []string{"plaintext", "no certificate", "foreign authority"} {
 			op, made := last[[2]string{n.Name, kind}]

@@ -11,9 +11,8 @@ func TestEtcdAuthenticates(t *testing.T) {
 	// or leave it out, before it is added.
 	tried := func(change func(*record.Op) bool) func() *story {
 		return func() *story {
-			s := newStory().at(1)
+			s := newStory()
 			for _, n := range threeNodes {
-				s.etcd(n, "m1", 2)
 				for _, key := range []string{"client/plaintext", "client/no certificate", "client/foreign authority", "client/own",
 					"peer/plaintext", "peer/no certificate", "peer/foreign authority", "peer/own"} {
 					op := record.Op{Client: "unknown-etcd-clients", Entrance: n, API: "etcd", Type: record.OpGet, Key: key, Purpose: "unknown-etcd-client",
@@ -57,6 +56,24 @@ func TestEtcdAuthenticates(t *testing.T) {
 		{name: "served once a fault was injected", want: Pass, story: func() *story {
 			s := tried(nil)().fault("cert", "authority-rotated", "node-2", "etcd", 10, 20)
 			return s.op(record.Op{Entrance: "node-1", API: "etcd", Type: record.OpGet, Key: "client/plaintext", Purpose: "unknown-etcd-client", Found: true, Call: sec(12), Return: sec(12.01)})
+		}},
+		{name: "no access to etcd", want: NotApplicable, says: "no node reports where etcd serves", story: tried(func(op *record.Op) bool {
+			op.Outcome, op.Found = record.Unknown, false
+			op.Key = "no access"
+			return true
+		})},
+		{name: "no access to one member", want: Inconclusive, says: "a client without TLS on node-2", story: tried(func(op *record.Op) bool {
+			if op.Entrance == "node-2" {
+				op.Outcome, op.Found, op.Key = record.Unknown, false, "no access"
+			}
+			return true
+		})},
+		{name: "etcd elsewhere", want: NotApplicable, says: "No control-plane node runs etcd", story: func() *story {
+			return tried(nil)().change(func(r *record.Run) {
+				for i := range r.Meta.Nodes {
+					r.Meta.Nodes[i].Components = []string{"kube-apiserver"}
+				}
+			})
 		}},
 	})
 	rule(t, check("peer"), []ruling{

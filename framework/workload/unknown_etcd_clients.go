@@ -45,7 +45,8 @@ func etcdReads(endpoint string) []etcdRead {
 // have the purpose "unknown-etcd-client", the port and the kind of client as their key,
 // such as "peer/plaintext", and Found where data was served. Those with the kind "own"
 // have the harness's own certificate and show that the port answers: their value is the
-// serial number of the member's certificate, if that verified.
+// serial number of the member's certificate, if that verified. A node that does not report
+// where etcd serves has one operation, with the key "no access".
 func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	// The name of etcd's superuser, where etcd authorizes clients by their certificate's.
 	certificate, key, err := foreignCertificate(pkix.Name{CommonName: "root"})
@@ -64,7 +65,10 @@ func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writ
 		}
 		lister, ok := n.(framework.EndpointLister)
 		if !ok {
-			return fmt.Errorf("unknown etcd clients: node %s does not report where etcd serves", n.Name())
+			now := w.Now()
+			_ = w.Append(record.KindOp, record.Op{Client: "unknown-etcd-clients", Entrance: n.Name(), API: apiEtcd, Type: record.OpGet, Key: "no access",
+				Purpose: "unknown-etcd-client", Call: now, Return: now, Outcome: record.Unknown, Error: "the node does not report where etcd serves"})
+			continue
 		}
 		endpoints, err := lister.ServingEndpoints(framework.Etcd)
 		if err != nil {

@@ -112,6 +112,24 @@ func TestUnknownEtcdClients(t *testing.T) {
 	}
 }
 
+// shut is a node that does not report where etcd serves; it is its cluster's only one.
+type shut struct{ framework.Cluster }
+
+func (n shut) Nodes() []framework.Node           { return []framework.Node{n} }
+func (n shut) Name() string                      { return "node-1" }
+func (n shut) Address() netip.Addr               { return netip.Addr{} }
+func (n shut) Components() []framework.Component { return []framework.Component{framework.Etcd} }
+
+func TestUnknownEtcdClientsWithoutAccess(t *testing.T) {
+	w, read := recording(t)
+	if err := UnknownEtcdClients(t.Context(), shut{}, w); err != nil {
+		t.Fatal(err)
+	}
+	if ops := read().Ops; len(ops) != 1 || ops[0].V.Key != "no access" || ops[0].V.Outcome != record.Unknown {
+		t.Errorf("%+v", ops)
+	}
+}
+
 // What does not show that a port refuses clients is unknown.
 func TestUnknownEtcdClientsWithoutAnAnswer(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
