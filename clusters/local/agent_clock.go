@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/clock"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -28,6 +29,7 @@ type clocks struct {
 	path string
 
 	mu     sync.Mutex
+	timers expiry.Timers[string] // guarded by mu; by handle
 	shifts map[string]savedShift // guarded by mu; by handle
 	// used says that a component may have another clock than the machine.
 	used bool // guarded by mu
@@ -48,20 +50,12 @@ func newClocks(a *agent) (*clocks, error) {
 			return nil, fmt.Errorf("reading the shifts of clocks from %s: %w", c.path, err)
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for handle, s := range c.shifts {
-		c.expire(handle, s.Until)
+		c.timers.Start(&c.mu, handle, time.Until(s.Until), func() error { return c.end(handle) })
 	}
 	return c, nil
-}
-
-// expire ends a shift at a time, and tries again until it can.
-func (c *clocks) expire(handle string, at time.Time) {
-	time.AfterFunc(time.Until(at), func() {
-		if err := c.unshift(handle); err != nil {
-			fmt.Fprintf(os.Stderr, "node agent: ending the shift of clocks %s: %v; trying again\n", handle, err)
-			c.expire(handle, time.Now().Add(time.Second))
-		}
-	})
 }
 
 // save writes down what is in force. The caller holds the lock.
@@ -112,7 +106,7 @@ func (c *clocks) shift(req clockRequest) (handle string, err error) {
 		delete(c.shifts, handle)
 		return "", errors.Join(err, c.settleAll(s.Components), c.save())
 	}
-	c.expire(handle, s.Until)
+	c.timers.Start(&c.mu, handle, req.For, func() error { return c.end(handle) })
 	return handle, nil
 }
 
@@ -120,6 +114,11 @@ func (c *clocks) shift(req clockRequest) (handle string, err error) {
 func (c *clocks) unshift(handle string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.end(handle)
+}
+
+// end is unshift with mu held.
+func (c *clocks) end(handle string) error {
 	s, ok := c.shifts[handle]
 	if !ok {
 		return nil
@@ -127,8 +126,9 @@ func (c *clocks) unshift(handle string) error {
 	delete(c.shifts, handle)
 	if err := c.settleAll(s.Components); err != nil {
 		c.shifts[handle] = s
-		return err
+		return fmt.Errorf("ending the shift of clocks %s: %w", handle, err)
 	}
+	c.timers.Stop(handle)
 	return c.save()
 }
 

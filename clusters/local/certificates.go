@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -18,13 +19,9 @@ import (
 // are in their place. The files are on the machine's disk and the timers in the
 // process of the cluster, so both outlive a power cut.
 type spoilt struct {
-	mu         sync.Mutex
-	components map[framework.Component]*spoiltFiles // guarded by mu
-}
-
-type spoiltFiles struct {
-	own   map[string][]byte // by path
-	timer *time.Timer
+	mu     sync.Mutex
+	own    map[framework.Component]map[string][]byte // of each by path; guarded by mu
+	timers expiry.Timers[framework.Component]        // guarded by mu
 }
 
 // servingCertificates are the files that a component serves with.
@@ -49,10 +46,10 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 	}
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
-	if n.spoilt.components[c] != nil {
+	if n.spoilt.own[c] != nil {
 		return agenthttp.NothingDone(fmt.Sprintf("the certificates of %s on %s are spoilt already", c, n.Name()))
 	}
-	files, bad := &spoiltFiles{own: map[string][]byte{}}, map[string][]byte{}
+	good, bad := map[string][]byte{}, map[string][]byte{}
 	for _, name := range names {
 		path := filepath.Join(n.machine.dir, pkiDir, name)
 		own, err := os.ReadFile(path)
@@ -62,16 +59,16 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 		if bad[path], err = n.cluster.pki.Defective(name, own, d); err != nil {
 			return err
 		}
-		files.own[path] = own
+		good[path] = own
 	}
 	if err := replaceAll(bad); err != nil {
-		return errors.Join(fmt.Errorf("spoiling the certificates of %s on %s: %w", c, n.Name(), err), replaceAll(files.own))
+		return errors.Join(fmt.Errorf("spoiling the certificates of %s on %s: %w", c, n.Name(), err), replaceAll(good))
 	}
-	files.timer = time.AfterFunc(ttl, func() { n.restoreInTime(c, files) })
-	if n.spoilt.components == nil {
-		n.spoilt.components = map[framework.Component]*spoiltFiles{}
+	if n.spoilt.own == nil {
+		n.spoilt.own = map[framework.Component]map[string][]byte{}
 	}
-	n.spoilt.components[c] = files
+	n.spoilt.own[c] = good
+	n.spoilt.timers.Start(&n.spoilt.mu, c, ttl, func() error { return n.restore(c) })
 	return nil
 }
 
@@ -79,20 +76,17 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 func (n *node) RestoreCertificates(_ context.Context, c framework.Component) error {
 	n.spoilt.mu.Lock()
 	defer n.spoilt.mu.Unlock()
-	return n.restore(c, n.spoilt.components[c])
+	return n.restore(c)
 }
 
-// restore puts the files back if they are still the ones to put back. The
-// caller holds the lock.
-func (n *node) restore(c framework.Component, files *spoiltFiles) error {
-	if files == nil || n.spoilt.components[c] != files {
-		return nil
-	}
-	if err := replaceAll(files.own); err != nil {
+// restore puts the component's own files back, if others are in their place. The caller
+// holds the lock.
+func (n *node) restore(c framework.Component) error {
+	if err := replaceAll(n.spoilt.own[c]); err != nil {
 		return fmt.Errorf("restoring the certificates of %s on %s: %w", c, n.Name(), err)
 	}
-	files.timer.Stop()
-	delete(n.spoilt.components, c)
+	n.spoilt.timers.Stop(c)
+	delete(n.spoilt.own, c)
 	return nil
 }
 
@@ -101,23 +95,8 @@ func (n *node) restore(c framework.Component, files *spoiltFiles) error {
 func (s *spoilt) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, files := range s.components {
-		files.timer.Stop()
-	}
-	s.components = nil
-}
-
-// restoreInTime restores when the time to live is over, and again until it
-// works, as on a disk that is full for the moment.
-func (n *node) restoreInTime(c framework.Component, files *spoiltFiles) {
-	n.spoilt.mu.Lock()
-	defer n.spoilt.mu.Unlock()
-	err := n.restore(c, files)
-	if err == nil {
-		return
-	}
-	fmt.Fprintf(os.Stderr, "holdfast: %v; trying again\n", err)
-	files.timer.Reset(time.Second)
+	s.timers.StopAll()
+	clear(s.own)
 }
 
 // replaceAll writes files so that whoever reads one finds the old or the new.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/cgroup"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -25,12 +26,12 @@ type limits struct {
 	mu      sync.Mutex
 	inForce map[string]*limitInForce // by handle; guarded by mu
 	trees   []*cgroup.Tree           // none while nothing is in force; guarded by mu
+	timers  expiry.Timers[string]    // by handle; guarded by mu
 }
 
 type limitInForce struct {
 	components []framework.Component // none for the whole node
 	limit      framework.Limit
-	timer      *time.Timer
 }
 
 // otherProcesses is the group of those that have no limit of their own.
@@ -88,20 +89,18 @@ func (l *limits) begin(components []framework.Component, want framework.Limit, t
 		delete(l.inForce, handle)
 		return "", errors.Join(err, l.settle())
 	}
-	f.timer = time.AfterFunc(ttl, func() { l.expire(handle) })
+	l.timers.Start(&l.mu, handle, ttl, func() error { return l.drop(handle) })
 	return handle, nil
-}
-
-// expire ends a limit whose time is over, and tries again until it can.
-func (l *limits) expire(handle string) {
-	for l.end(handle) != nil {
-		time.Sleep(time.Second)
-	}
 }
 
 func (l *limits) end(handle string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.drop(handle)
+}
+
+// drop ends a limit, if it is in force. The caller holds the lock.
+func (l *limits) drop(handle string) error {
 	f := l.inForce[handle]
 	if f == nil {
 		return nil
@@ -111,7 +110,7 @@ func (l *limits) end(handle string) error {
 		l.inForce[handle] = f
 		return err
 	}
-	f.timer.Stop()
+	l.timers.Stop(handle)
 	return nil
 }
 
@@ -119,9 +118,7 @@ func (l *limits) end(handle string) error {
 func (l *limits) forget() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, f := range l.inForce {
-		f.timer.Stop()
-	}
+	l.timers.StopAll()
 	clear(l.inForce)
 	return l.settle()
 }

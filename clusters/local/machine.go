@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 )
@@ -58,6 +59,8 @@ type life struct {
 	ended chan struct{}              // closed when it has ended
 	up    atomic.Bool                // the agent has answered
 	still atomic.Pointer[standstill] // nil while its processes run
+	// pause ends the standstill; guarded by the machine's mu.
+	pause expiry.Timers[*standstill]
 }
 
 // machineDevice is a machine's network device.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -40,6 +41,7 @@ type nameServer struct {
 	// asks names the hosts that are asked for some names: their own servers know.
 	asks   map[string]netip.Addr // guarded by mu
 	faults []*nameFault          // guarded by mu
+	timers expiry.Timers[string] // of faults, by handle; guarded by mu
 	next   int                   // guarded by mu
 }
 
@@ -47,7 +49,6 @@ type nameFault struct {
 	framework.NameDisturbance
 	handle string
 	hosts  []netip.Addr
-	timer  *time.Timer
 }
 
 func startNameServer(on netip.Addr) (*nameServer, error) {
@@ -74,9 +75,7 @@ func (s *nameServer) close() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.faults {
-		f.timer.Stop()
-	}
+	s.timers.StopAll()
 }
 
 func (s *nameServer) add(name string, addr netip.Addr) {
@@ -184,7 +183,7 @@ func (s *nameServer) disturb(hosts []netip.Addr, d framework.NameDisturbance, tt
 	defer s.mu.Unlock()
 	s.next++
 	f := &nameFault{NameDisturbance: d, handle: strconv.Itoa(s.next), hosts: hosts}
-	f.timer = time.AfterFunc(ttl, func() { s.restore(f.handle) })
+	s.timers.Start(&s.mu, f.handle, ttl, func() error { s.drop(f.handle); return nil })
 	s.faults = append(s.faults, f)
 	return f.handle
 }
@@ -192,12 +191,13 @@ func (s *nameServer) disturb(hosts []netip.Addr, d framework.NameDisturbance, tt
 func (s *nameServer) restore(handle string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = slices.DeleteFunc(s.faults, func(f *nameFault) bool {
-		if f.handle == handle {
-			f.timer.Stop()
-		}
-		return f.handle == handle
-	})
+	s.drop(handle)
+}
+
+// drop is restore with mu held.
+func (s *nameServer) drop(handle string) {
+	s.timers.Stop(handle)
+	s.faults = slices.DeleteFunc(s.faults, func(f *nameFault) bool { return f.handle == handle })
 }
 
 var _ framework.NameServiceFaulter = (*Cluster)(nil)

@@ -10,52 +10,28 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// impairments are the timers that take impairments back when their time to
-// live has passed.
+// impairments take impairments of the network back when their time to live has passed.
 type impairments struct {
 	mu     sync.Mutex
-	timers map[vnet.RuleID]*time.Timer // guarded by mu
-}
-
-func (i *impairments) add(id vnet.RuleID, ttl time.Duration, remove func()) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.timers == nil {
-		i.timers = map[vnet.RuleID]*time.Timer{}
-	}
-	i.timers[id] = time.AfterFunc(ttl, func() {
-		i.drop(id)
-		remove()
-	})
-}
-
-func (i *impairments) drop(id vnet.RuleID) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if t := i.timers[id]; t != nil {
-		t.Stop()
-		delete(i.timers, id)
-	}
+	timers expiry.Timers[vnet.RuleID] // guarded by mu
 }
 
 func (i *impairments) inForce() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return len(i.timers)
+	return i.timers.Len()
 }
 
 func (i *impairments) close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, t := range i.timers {
-		t.Stop()
-	}
-	i.timers = nil
+	i.timers.StopAll()
 }
 
 // Parties implements framework.NetworkFaulter.
@@ -88,7 +64,9 @@ func (c *Cluster) Impair(_ context.Context, links []framework.Link, imp framewor
 	if err != nil {
 		return "", fmt.Errorf("impairing the network of cluster %s: %w", c.Name(), err)
 	}
-	c.impair.add(id, ttl, func() { c.sw.Remove(id) })
+	c.impair.mu.Lock()
+	defer c.impair.mu.Unlock()
+	c.impair.timers.Start(&c.impair.mu, id, ttl, func() error { c.sw.Remove(id); return nil })
 	return handleOf(id), nil
 }
 
@@ -98,7 +76,9 @@ func (c *Cluster) Restore(_ context.Context, handle string) error {
 	if err != nil {
 		return err
 	}
-	c.impair.drop(id)
+	c.impair.mu.Lock()
+	defer c.impair.mu.Unlock()
+	c.impair.timers.Stop(id)
 	c.sw.Remove(id)
 	return nil
 }

@@ -33,8 +33,8 @@ func wholeLinks(t *testing.T, c *Cluster) {
 	}
 	c.impair.mu.Lock()
 	defer c.impair.mu.Unlock()
-	if len(c.impair.timers) != 0 {
-		t.Errorf("%d timers are left", len(c.impair.timers))
+	if n := c.impair.timers.Len(); n != 0 {
+		t.Errorf("%d timers are left", n)
 	}
 }
 

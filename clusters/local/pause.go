@@ -31,11 +31,8 @@ func (n *node) Paused(context.Context) (bool, error) {
 	return l != nil && l.still.Load() != nil, nil
 }
 
-// standstill is a machine that is paused.
-type standstill struct {
-	stopped []procfs.Process
-	end     *time.Timer
-}
+// standstill is a machine that is paused: the processes that were stopped.
+type standstill struct{ stopped []procfs.Process }
 
 // pause stops the machine's processes, for ttl at most.
 func (m *machine) pause(ttl time.Duration) error {
@@ -55,17 +52,8 @@ func (m *machine) pause(ttl time.Duration) error {
 		return fmt.Errorf("pausing machine %s: %w", m.name, errors.Join(err, continueAll(stopped)))
 	}
 	s := &standstill{stopped: stopped}
-	s.end = time.AfterFunc(ttl, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if l.still.Load() != s {
-			return
-		}
-		if err := l.goOn(); err != nil {
-			fmt.Fprintf(os.Stderr, "holdfast: the pause of machine %s is over: %v\n", m.name, err)
-		}
-	})
 	l.still.Store(s)
+	l.pause.Start(&m.mu, s, ttl, l.goOn)
 	return nil
 }
 
@@ -86,10 +74,10 @@ func (m *machine) resume() error {
 // goOn ends a standstill, with the machine's mu held.
 func (l *life) goOn() error {
 	s := l.still.Load()
-	s.end.Stop()
 	if err := continueAll(s.stopped); err != nil {
 		return err
 	}
+	l.pause.Stop(s)
 	l.still.Store(nil)
 	return nil
 }

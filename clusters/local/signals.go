@@ -114,32 +114,30 @@ func (s *supervisor) freeze(ttl time.Duration) error {
 		return errFrozen
 	}
 	s.a.update(s.spec.Name, func(st *savedState) { st.ThawAt = time.Now().Add(ttl) })
-	s.thawIn(ttl)
+	s.thawing.Start(&s.mu, s.spec.Name, ttl, s.goOn)
 	if err := s.proc.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("SIGSTOP to process %d: %w", s.proc.Pid, err)
 	}
 	return nil
 }
 
-// thawIn thaws the component later, with mu held.
-func (s *supervisor) thawIn(d time.Duration) {
-	if s.thawing != nil {
-		s.thawing.Stop()
-	}
-	s.thawing = time.AfterFunc(d, func() { _ = s.thaw() })
-}
-
 func (s *supervisor) resumeFreeze(saved savedState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !saved.ThawAt.IsZero() {
-		s.thawIn(max(0, time.Until(saved.ThawAt)))
+		s.thawing.Start(&s.mu, s.spec.Name, time.Until(saved.ThawAt), s.goOn)
 	}
 }
 
 func (s *supervisor) thaw() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.thawing.Stop(s.spec.Name)
+	return s.goOn()
+}
+
+// goOn continues the component's process; with mu held.
+func (s *supervisor) goOn() error {
 	s.a.update(s.spec.Name, func(st *savedState) { st.ThawAt = time.Time{} })
 	if s.proc == nil {
 		return nil

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -44,7 +45,7 @@ type supervisor struct {
 	mu       sync.Mutex
 	proc     *os.Process   // nil where nothing runs
 	gone     chan struct{} // closed when proc has ended
-	thawing  *time.Timer
+	thawing  expiry.Timers[framework.Component]
 	crashing *time.Timer
 	expiring *time.Timer
 }

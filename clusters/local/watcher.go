@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -27,9 +28,9 @@ type watcher struct {
 	m *machine
 
 	mu      sync.Mutex
-	thawing *time.Timer        // thaws the agent
-	loop    context.Context    // of its crash loop; nil without one
-	crash   context.CancelFunc // ends it
+	thawing expiry.Timers[string] // by the machine's name
+	loop    context.Context       // of its crash loop; nil without one
+	crash   context.CancelFunc    // ends it
 }
 
 // agentHold is the file that keeps the machine's agent down; see held.
@@ -194,27 +195,23 @@ func (w *watcher) freeze(ttl time.Duration) error {
 	case a.State == "T":
 		return errFrozen
 	}
-	if w.thawing != nil {
-		w.thawing.Stop()
-	}
-	w.thawing = time.AfterFunc(ttl, func() {
-		w.mu.Lock() // not before it is frozen
-		defer w.mu.Unlock()
-		_ = a.Signal(syscall.SIGCONT)
-	})
+	w.thawing.Start(&w.mu, w.m.name, ttl, a.goOn)
 	return a.Signal(syscall.SIGSTOP)
 }
 
 func (w *watcher) thaw() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.thawing != nil {
-		w.thawing.Stop()
-	}
+	w.thawing.Stop(w.m.name)
 	a, err := w.find()
 	if err != nil || a.PID == 0 {
 		return nil // without power, or without a process, nothing is frozen
 	}
+	return a.goOn()
+}
+
+// goOn continues the process, unless it has ended.
+func (a machineProcess) goOn() error {
 	if err := a.Signal(syscall.SIGCONT); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
@@ -279,7 +276,5 @@ func (w *watcher) stop() {
 	_ = w.endCrashLoop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.thawing != nil {
-		w.thawing.Stop()
-	}
+	w.thawing.StopAll()
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -22,7 +23,7 @@ type certificates struct {
 	store *store
 
 	mu     sync.Mutex
-	timers map[framework.Component]*time.Timer
+	timers expiry.Timers[framework.Component]
 }
 
 // spoiltState are certificates that are to be put back.
@@ -50,7 +51,6 @@ const etcdCAKey = "etcd/ca.key"
 func (s *certificates) resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timers = map[framework.Component]*time.Timer{}
 	for c, spoilt := range s.saved() {
 		left := time.Until(spoilt.Until)
 		if left <= 0 && s.putBack(c) == nil {
@@ -139,29 +139,14 @@ func (s *certificates) putBack(c framework.Component) error {
 	if err := replaceAll(spoilt.Own); err != nil {
 		return fmt.Errorf("restoring the certificates of %s: %w", c, err)
 	}
-	if t := s.timers[c]; t != nil {
-		t.Stop()
-		delete(s.timers, c)
-	}
+	s.timers.Stop(c)
 	s.store.note(func(st *state) { delete(st.Spoilt, c) })
 	return nil
 }
 
 // restoreIn restores later, and again until it works; with mu held.
 func (s *certificates) restoreIn(c framework.Component, d time.Duration) {
-	var timer *time.Timer
-	timer = time.AfterFunc(d, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.timers[c] != timer {
-			return
-		}
-		if err := s.putBack(c); err != nil {
-			complain(fmt.Errorf("%w; trying again", err))
-			timer.Reset(retryPause)
-		}
-	})
-	s.timers[c] = timer
+	s.timers.Start(&s.mu, c, d, func() error { return s.putBack(c) })
 }
 
 // replaceAll writes files, each of which keeps its mode.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/etcddata"
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -27,8 +28,8 @@ type etcd struct {
 	store   *store
 	dir     string // of the agent
 
-	mu    sync.Mutex // held through every change of the data
-	timer *time.Timer
+	mu     sync.Mutex            // held through every change of the data
+	timers expiry.Timers[string] // by handle
 }
 
 const (
@@ -256,9 +257,6 @@ func (e *etcd) unwipe(ctx context.Context, handle string) error {
 	if w := e.wiped(); w == nil || w.Handle != handle {
 		return nil
 	}
-	if e.timer != nil {
-		e.timer.Stop()
-	}
 	err := e.whileDown(ctx, false, e.putBack)
 	if err != nil {
 		e.unwipeIn(retryPause)
@@ -279,19 +277,19 @@ func (e *etcd) putBack() error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	e.store.note(func(st *state) { st.Wiped = nil })
+	if w := e.wiped(); w != nil {
+		e.timers.Stop(w.Handle)
+		e.store.note(func(st *state) { st.Wiped = nil })
+	}
 	return nil
 }
 
 // unwipeIn puts the data back later, and again until it works; with mu held.
 func (e *etcd) unwipeIn(d time.Duration) {
-	handle := e.wiped().Handle
-	e.timer = time.AfterFunc(d, func() {
+	e.timers.Start(&e.mu, e.wiped().Handle, d, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), changeLimit)
 		defer cancel()
-		if err := e.unwipe(ctx, handle); err != nil {
-			complain(fmt.Errorf("%w; trying again", err))
-		}
+		return e.whileDown(ctx, false, e.putBack)
 	})
 }
 
@@ -305,7 +303,7 @@ func (e *etcd) resume(restarted bool) {
 		return
 	}
 	if left := time.Until(w.Until); left > 0 || !restarted {
-		e.unwipeIn(max(0, left))
+		e.unwipeIn(left)
 	} else if err := e.putBack(); err != nil {
 		complain(err)
 		e.unwipeIn(retryPause)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -66,14 +67,13 @@ type network struct {
 	mu sync.Mutex
 	// silenced is the index of the device that drops what is condemned.
 	silenced int
-	timers   map[string]*time.Timer // of the next thing to happen to an impairment
-	off      map[string]bool        // those that flap and are out of force for the moment
-	closed   bool
+	timers   expiry.Timers[string] // of the next thing to happen to an impairment, by handle
+	off      map[string]bool       // those that flap and are out of force for the moment
 }
 
 func newNetwork(device string, s *store) *network {
 	return &network{store: s, device: device, detours: detours{device: device, all: map[string]*detour{}}, resetter: newResetter(),
-		timers: map[string]*time.Timer{}, off: map[string]bool{}}
+		off: map[string]bool{}}
 }
 
 func (n *network) saved() (all map[string]*impairedState) {
@@ -262,10 +262,7 @@ func (n *network) end(handle string) error {
 		st.Restored = st.Restored[max(0, len(st.Restored)-restoredLimit):]
 		foldDropped(st, done)
 	})
-	if t := n.timers[handle]; t != nil {
-		t.Stop()
-	}
-	delete(n.timers, handle)
+	n.timers.Stop(handle)
 	delete(n.off, handle)
 	return nil
 }

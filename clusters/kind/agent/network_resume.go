@@ -14,10 +14,7 @@ import (
 func (n *network) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.closed = true
-	for _, t := range n.timers {
-		t.Stop()
-	}
+	n.timers.StopAll()
 	if n.cannot != nil {
 		return
 	}

@@ -25,23 +25,13 @@ func (n *network) schedule(handle string, s *impairedState) {
 			left = min(left, retryPause)
 		}
 	}
-	var timer *time.Timer
-	timer = time.AfterFunc(left, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.timers[handle] != timer || n.closed {
-			return
-		}
-		if time.Now().Before(s.Until) {
+	n.timers.Start(&n.mu, handle, left, func() error {
+		if !expired(s) {
 			n.schedule(handle, s)
-			return
+			return nil
 		}
-		if err := n.end(handle); err != nil {
-			complain(fmt.Errorf("%w; trying again", err))
-			timer.Reset(retryPause)
-		}
+		return n.end(handle)
 	})
-	n.timers[handle] = timer
 }
 
 // flap takes an impairment out of force, or into it. The connections that are

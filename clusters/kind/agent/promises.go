@@ -17,6 +17,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -43,11 +44,8 @@ type promises struct {
 	a *agent
 
 	mu     sync.Mutex
-	timers map[string]*time.Timer
-	closed bool
+	timers expiry.Timers[string] // by handle
 }
-
-func newPromises(a *agent) *promises { return &promises{a: a, timers: map[string]*time.Timer{}} }
 
 func (p *promises) give(r request) error {
 	switch {
@@ -70,38 +68,31 @@ func (p *promises) give(r request) error {
 func (p *promises) withdraw(handle string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t := p.timers[handle]; t != nil {
-		t.Stop()
-	}
-	delete(p.timers, handle)
+	p.timers.Stop(handle)
 	p.a.store.note(func(st *state) { delete(st.Promises, handle) })
 }
 
 // keepIn keeps a promise later, with mu held.
 func (p *promises) keepIn(handle string, d time.Duration) {
-	p.timers[handle] = time.AfterFunc(d, func() { p.keep(handle) })
+	p.timers.Start(&p.mu, handle, d, func() error { return p.keep(handle) })
 }
 
-// keep undoes the fault, and again until that works.
-func (p *promises) keep(handle string) {
+// keep undoes the fault; with mu held, apart from the time that the attempt takes.
+func (p *promises) keep(handle string) error {
 	var s *promiseState
 	p.a.store.read(func(st *state) { s = st.Promises[handle] })
 	if s == nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), undoLimit)
 	defer cancel()
+	p.mu.Unlock()
 	err := fault.Undo(ctx, &ownCluster{a: p.a, own: s.Own, members: s.Members}, s.Undoing)
-	if err == nil {
-		p.withdraw(handle)
-		return
-	}
-	complain(fmt.Errorf("%w; trying again", err))
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timers[handle] != nil && !p.closed {
-		p.keepIn(handle, retryPause)
+	if err == nil {
+		p.a.store.note(func(st *state) { delete(st.Promises, handle) })
 	}
+	return err
 }
 
 // resume takes up the promises of an earlier agent.
@@ -110,7 +101,7 @@ func (p *promises) resume() {
 	defer p.mu.Unlock()
 	p.a.store.read(func(st *state) {
 		for handle, s := range st.Promises {
-			p.keepIn(handle, max(0, time.Until(s.Until)))
+			p.keepIn(handle, time.Until(s.Until))
 		}
 	})
 }
@@ -118,10 +109,7 @@ func (p *promises) resume() {
 func (p *promises) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
-	for _, t := range p.timers {
-		t.Stop()
-	}
+	p.timers.StopAll()
 }
 
 func (p *promises) handle(mux *http.ServeMux) {

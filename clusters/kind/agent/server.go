@@ -52,7 +52,7 @@ func newAgent(config Config) (*agent, error) {
 	}
 	a.network = newNetwork(deviceOf(config.Device), s)
 	a.network.resume()
-	a.promises = newPromises(a)
+	a.promises = &promises{a: a}
 	a.promises.resume()
 	return a, s.update(func(st *state) { st.Boot = now })
 }

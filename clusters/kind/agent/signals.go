@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 	stopGrace = 30 * time.Second
 	// retryPause is how soon healing is tried again that has failed, as on a
 	// disk that is full for the moment.
-	retryPause = time.Second
+	retryPause = expiry.Pause
 	// keepLimit is how long a keeper may take.
 	keepLimit = 10 * time.Second
 )
@@ -165,26 +166,11 @@ func (w *watcher) stopped(p *process, hold time.Duration) error {
 
 // holdFor ends the hold later; with mu held.
 func (w *watcher) holdFor(d time.Duration) {
-	if w.holding != nil {
-		w.holding.Stop()
-	}
-	var timer *time.Timer
-	timer = time.AfterFunc(d, func() {
-		w.changing.Lock()
-		defer w.changing.Unlock()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.holding != timer {
-			return // there is another hold
-		}
+	w.timers.Start(changes{w}, holding, d, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), keepLimit)
 		defer cancel()
-		if err := w.endHold(ctx); err != nil {
-			complain(fmt.Errorf("%w; trying again", err))
-			w.holdFor(retryPause)
-		}
+		return w.endHold(ctx)
 	})
-	w.holding = timer
 }
 
 // endHold ends a hold, if there is one, and has the component started; with mu
@@ -193,10 +179,7 @@ func (w *watcher) endHold(ctx context.Context) error {
 	if err := w.keep.release(ctx); err != nil {
 		return fmt.Errorf("ending the hold of %s: %w", w.spec.Name, err)
 	}
-	if w.holding != nil {
-		w.holding.Stop()
-		w.holding = nil
-	}
+	w.timers.Stop(holding)
 	if w.held() {
 		w.note(func(st *componentState) { st.HoldUntil = time.Time{} })
 	}
@@ -252,22 +235,18 @@ func (w *watcher) freeze(ttl time.Duration) error {
 
 // thawIn thaws the component later; with mu held.
 func (w *watcher) thawIn(d time.Duration) {
-	if w.thawing != nil {
-		w.thawing.Stop()
-	}
-	w.thawing = time.AfterFunc(d, func() {
-		if err := w.thaw(); err != nil {
-			complain(err)
-		}
-	})
+	w.timers.Start(&w.mu, freezing, d, w.endFreeze)
 }
 
 func (w *watcher) thaw() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.thawing != nil {
-		w.thawing.Stop()
-	}
+	w.timers.Stop(freezing)
+	return w.endFreeze()
+}
+
+// endFreeze is thaw with mu held.
+func (w *watcher) endFreeze() error {
 	if !w.saved().ThawAt.IsZero() {
 		w.note(func(st *componentState) { st.ThawAt = time.Time{} })
 	}
@@ -301,15 +280,10 @@ func (w *watcher) crashLoop(after, ttl time.Duration) error {
 
 // endCrashLoopIn ends the crash loop later; with mu held.
 func (w *watcher) endCrashLoopIn(d time.Duration) {
-	if w.looping != nil {
-		w.looping.Stop()
-	}
-	w.looping = time.AfterFunc(d, func() {
+	w.timers.Start(&w.mu, looping, d, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), keepLimit)
 		defer cancel()
-		if err := w.endCrashLoop(ctx); err != nil {
-			complain(err)
-		}
+		return w.endLoop(ctx)
 	})
 }
 
@@ -333,10 +307,14 @@ func (w *watcher) crashLater() {
 func (w *watcher) endCrashLoop(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range []*time.Timer{w.crashing, w.looping} {
-		if t != nil {
-			t.Stop()
-		}
+	w.timers.Stop(looping)
+	return w.endLoop(ctx)
+}
+
+// endLoop is endCrashLoop with mu held.
+func (w *watcher) endLoop(ctx context.Context) error {
+	if w.crashing != nil {
+		w.crashing.Stop()
 	}
 	if w.saved().CrashUntil.IsZero() {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -26,12 +27,23 @@ type watcher struct {
 	changing sync.Mutex
 
 	mu       sync.Mutex
-	proc     *process // nil where nothing runs
-	holding  *time.Timer
-	thawing  *time.Timer
+	proc     *process    // nil where nothing runs
 	crashing *time.Timer // kills the process that runs
-	looping  *time.Timer // ends the crash loop
+	timers   expiry.Timers[string]
 }
+
+// What is done to a component ends by a timer under one of these keys.
+const (
+	holding  = "hold"
+	freezing = "freeze"
+	looping  = "crash loop"
+)
+
+// changes is what a hold takes to end: both locks of a watcher.
+type changes struct{ w *watcher }
+
+func (c changes) Lock()   { c.w.changing.Lock(); c.w.mu.Lock() }
+func (c changes) Unlock() { c.w.mu.Unlock(); c.w.changing.Unlock() }
 
 func newWatcher(s *store, spec Component) *watcher {
 	w := &watcher{store: s, spec: spec}
@@ -69,10 +81,10 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 	}
 	w.look()
 	if saved = w.saved(); !saved.ThawAt.IsZero() {
-		w.thawIn(max(0, time.Until(saved.ThawAt)))
+		w.thawIn(time.Until(saved.ThawAt))
 	}
 	if !saved.CrashUntil.IsZero() {
-		w.endCrashLoopIn(max(0, time.Until(saved.CrashUntil)))
+		w.endCrashLoopIn(time.Until(saved.CrashUntil))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -42,16 +43,16 @@ type Disk struct {
 	mu     sync.Mutex // guards what follows
 	last   uint64
 	faults map[string]*fault // by handle; those that are over keep their counters
+
+	ending sync.Mutex            // held while a fault ends, and taken before mu
+	timers expiry.Timers[string] // by handle; guarded by ending
 }
 
 // fault is a rule, a flip or a wipe, and how it ends.
 type fault struct {
-	rule  *rule // nil for a flip or a wipe
-	end   func() error
-	timer *time.Timer
-
-	mu   sync.Mutex // held while it ends
-	over bool
+	rule *rule // nil for a flip or a wipe
+	end  func() error
+	over bool // guarded by the disk's ending
 }
 
 // Mount mounts a disk and serves it until Close.
@@ -107,14 +108,10 @@ func (fs *fileSystem) newTree(base string) *tree {
 func (d *Disk) Close() error {
 	var err error
 	d.closing.Do(func() {
-		d.mu.Lock()
-		for _, f := range d.faults {
-			if f.timer != nil {
-				f.timer.Stop()
-			}
-		}
-		d.mu.Unlock()
 		close(d.fs.closed)
+		d.ending.Lock()
+		d.timers.StopAll()
+		d.ending.Unlock()
 		if err = unix.Unmount(d.cfg.Mount, unix.MNT_DETACH); err != nil {
 			err = fmt.Errorf("unmounting %s: %w", d.cfg.Mount, err)
 		}
@@ -152,25 +149,19 @@ func (d *Disk) Fault(f framework.DiskFault, ttl time.Duration) (handle string, e
 // errNoTTL refuses what would never heal by itself.
 var errNoTTL = errors.New("a fault needs a time to live above zero")
 
-// endPause is between two attempts to end a fault whose time is over.
-const endPause = time.Second
-
-// add notes a fault that ends after ttl, and goes on being ended until it has.
+// add notes a fault that ends after ttl.
 func (d *Disk) add(f *fault, ttl time.Duration) (handle string, err error) {
 	if ttl <= 0 {
 		return "", errNoTTL
 	}
+	d.ending.Lock()
+	defer d.ending.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last++
 	handle = strconv.FormatUint(d.last, 10)
 	d.faults[handle] = f
-	f.timer = time.AfterFunc(ttl, func() {
-		if err := d.Restore(handle); err != nil {
-			fmt.Fprintf(os.Stderr, "disk on %s: ending fault %s: %v; trying again\n", d.cfg.Mount, handle, err)
-			f.timer.Reset(endPause)
-		}
-	})
+	d.timers.Start(&d.ending, handle, ttl, func() error { return d.finish(handle, f) })
 	return handle, nil
 }
 
@@ -180,16 +171,21 @@ func (d *Disk) Restore(handle string) error {
 	if f == nil {
 		return fmt.Errorf("this disk has had no fault %q", handle)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	d.ending.Lock()
+	defer d.ending.Unlock()
+	return d.finish(handle, f)
+}
+
+// finish ends a fault that is not over, with ending held.
+func (d *Disk) finish(handle string, f *fault) error {
 	if f.over {
 		return nil
 	}
 	if err := f.end(); err != nil {
-		return err
+		return fmt.Errorf("failed to end fault %s of the disk on %s: %w", handle, d.cfg.Mount, err)
 	}
 	f.over = true
-	f.timer.Stop()
+	d.timers.Stop(handle)
 	return nil
 }
 

@@ -1,0 +1,71 @@
+// Package expiry ends faults when their time is over, whether or not the harness that
+// injected them still runs.
+//
+// Each fault that is active has a timer under a key. When its time is over the timer undoes
+// it, and tries again every second until that works: a disk may be full for the moment, or
+// an API server away. What is active is the owner's to write down; a process that takes
+// over, such as a restarted node agent, starts the timers of what it finds with what is
+// left of their time.
+package expiry
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// Pause is the time between two attempts to end a fault.
+const Pause = time.Second
+
+// Timers are those of the faults that one owner has active, by key. The owner's lock, which
+// guards what its faults change, guards them too: callers of every method hold it.
+type Timers[K comparable] struct {
+	active map[K]*time.Timer
+}
+
+// Start ends the fault under key by calling end, with the owner's lock held, once left has
+// passed, and again every Pause until end returns nil. It replaces the timer of the key.
+func (t *Timers[K]) Start(lock sync.Locker, key K, left time.Duration, end func() error) {
+	t.Stop(key)
+	if t.active == nil {
+		t.active = map[K]*time.Timer{}
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(max(0, left), func() {
+		lock.Lock()
+		defer lock.Unlock()
+		if t.active[key] != timer {
+			return // stopped or replaced while it waited for the lock
+		}
+		err := end()
+		switch {
+		case t.active[key] != timer: // end stopped it, or gave up the lock for a while
+		case err == nil:
+			delete(t.active, key)
+		default:
+			fmt.Fprintf(os.Stderr, "holdfast: failed to end a fault whose time is over: %v; trying again\n", err)
+			timer.Reset(Pause)
+		}
+	})
+	t.active[key] = timer
+}
+
+// Stop stops the timer of a fault that was ended another way.
+func (t *Timers[K]) Stop(key K) {
+	if timer := t.active[key]; timer != nil {
+		timer.Stop()
+		delete(t.active, key)
+	}
+}
+
+// StopAll stops all timers and leaves the faults as they are: what they changed is gone, or
+// another process ends them.
+func (t *Timers[K]) StopAll() {
+	for key := range t.active {
+		t.Stop(key)
+	}
+}
+
+// Len returns the number of faults that have not ended.
+func (t *Timers[K]) Len() int { return len(t.active) }
