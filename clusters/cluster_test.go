@@ -280,7 +280,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(full)
-	for _, seed := range []string{"", header, header + "spec: {nodes: [{}, ~, {name: x}]}", "a: &a [*a]", header + "spec: {nodes: -3}", "? [a]\n: b", header + "spec:\n  extraArgs: {etcd: {x: ~}}"} {
+	for _, seed := range []string{"", header, header + "spec: {nodes: [{}, ~, {name: x}]}", "a: &a [*a]", header + "spec: {nodes: -3}", header + "spec: {nodes: 99999999999999999999, workers: -1}", "? [a]\n: b", header + "spec:\n  extraArgs: {etcd: {x: ~}}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

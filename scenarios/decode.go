@@ -2,9 +2,11 @@ package scenarios
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,7 +16,44 @@ import (
 type file struct {
 	name     string
 	lines    map[string]int // by path, such as "spec.timeline[0].wait"
-	problems []error
+	problems []problem
+}
+
+// problem is what is wrong on a line, 0 if that is not known.
+type problem struct {
+	line int
+	err  error
+}
+
+// err joins all problems in the order of the file.
+func (f *file) err() error {
+	slices.SortStableFunc(f.problems, func(a, b problem) int { return cmp.Compare(a.line, b.line) })
+	var all []error
+	for _, p := range f.problems {
+		all = append(all, p.err)
+	}
+	return errors.Join(all...)
+}
+
+// undecoded notes what the decoder of YAML makes of values that the schema allows, such as
+// a duration of more digits than there are in time.
+func (f *file) undecoded(err error) {
+	var types *yaml.TypeError
+	if !errors.As(err, &types) {
+		f.problem("", err.Error())
+		return
+	}
+	for _, text := range types.Errors {
+		var line int
+		if n, _ := fmt.Sscanf(text, "line %d:", &line); n == 1 {
+			_, text, _ = strings.Cut(text, ": ")
+		}
+		if value, _, ok := strings.Cut(strings.TrimPrefix(text, "cannot unmarshal !!"), " into "); ok {
+			_, value, _ = strings.Cut(value, " ")
+			text = value + ": want a value that is not as large, or of another kind"
+		}
+		f.problems = append(f.problems, problem{line, fmt.Errorf("%s:%d: %s", f.name, line, text)})
+	}
 }
 
 // document reads the only document of a file.
@@ -38,9 +77,10 @@ func document(name string, data []byte) (*yaml.Node, error) {
 // problem notes what is wrong with the part at a path. The nearest part that the file
 // has tells the line.
 func (f *file) problem(path, text string) {
-	at := f.name
+	at, line := f.name, 0
 	for p := path; ; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
-		if line, ok := f.lines[p]; ok {
+		if known, ok := f.lines[p]; ok {
+			line = known
 			at = fmt.Sprintf("%s:%d", f.name, line)
 			break
 		}
@@ -51,7 +91,7 @@ func (f *file) problem(path, text string) {
 	if path == "" {
 		path = "the file"
 	}
-	f.problems = append(f.problems, fmt.Errorf("%s: %s: %s", at, path, text))
+	f.problems = append(f.problems, problem{line, fmt.Errorf("%s: %s: %s", at, path, text)})
 }
 
 // value returns what a node says, as JSON has it, and notes the lines.

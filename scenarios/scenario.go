@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,6 +34,8 @@ type Scenario struct {
 	// Missing is what the machine of a run lacks for it, set when the run is
 	// planned; empty where nothing is missing.
 	Missing string `json:"missing,omitempty"`
+
+	source *file // nil unless it was read from a file
 }
 
 // Metadata names a scenario.
@@ -281,13 +282,16 @@ func collect(options []Option) (o engine.Options) {
 	return o
 }
 
-// Load reads a scenario file. Errors name file, line, field and what is allowed.
+// Load reads a scenario file; - stands for standard input. Errors name file, line, field and what is allowed.
 func Load(path string, options ...Option) (*Scenario, error) {
-	f, err := os.Open(path)
-	if err != nil {
+	f, err := os.Stdin, error(nil)
+	if path == "-" {
+		path = "standard input"
+	} else if f, err = os.Open(path); err != nil {
 		return nil, fmt.Errorf("reading a scenario file: %w", err)
+	} else {
+		defer f.Close()
 	}
-	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading a scenario file: %w", err)
@@ -315,13 +319,13 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 		f.problem(v.path, v.text)
 		told[v.path] = true
 	}
-	var s Scenario
+	s := Scenario{source: f}
 	if err := doc.Decode(&s); err != nil {
 		// Of what types it is not, the schema has told.
 		if len(f.problems) == 0 {
-			f.problem("", err.Error())
+			f.undecoded(err)
 		}
-		return nil, errors.Join(f.problems...)
+		return nil, f.err()
 	}
 	problem := func(path, format string, args ...any) {
 		if !told[path] {
@@ -330,6 +334,9 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 	}
 	if err := s.Spec.Cluster.expand(); err != nil {
 		problem("spec.cluster.topology", "%v", err)
+	}
+	if least, most := s.Spec.MinNodes, s.Spec.MaxNodes; most != 0 && least > most {
+		problem("spec.minNodes", "%d is more than maxNodes, %d: the scenario applies to no cluster", least, most)
 	}
 	for i, r := range s.Spec.Requirements {
 		path := fmt.Sprintf("spec.requirements[%d].id", i)
@@ -348,8 +355,30 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 		}
 		problem(p.Path, "%v", p.Err)
 	}
-	if err := errors.Join(f.problems...); err != nil {
+	if err := f.err(); err != nil {
 		return nil, err
 	}
 	return &s, nil
+}
+
+// Fits refuses what the scenario cannot do to a cluster of these control-plane nodes, such
+// as an injection into a node that it does not have.
+func (s *Scenario) Fits(nodes []fault.Place) error {
+	f := s.source
+	if f == nil {
+		f = &file{name: "scenario " + s.Metadata.Name}
+	}
+	f = &file{name: f.name, lines: f.lines}
+	for _, p := range s.Experiment().Misplaced(nodes) {
+		f.problem("spec."+p.Path, p.Err.Error())
+	}
+	return f.err()
+}
+
+// File returns the name of the file that the scenario was read from; empty for none.
+func (s *Scenario) File() string {
+	if s.source == nil {
+		return ""
+	}
+	return s.source.name
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/observe"
 )
@@ -162,9 +163,22 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(b)
 	}
+	for _, tt := range nonsense {
+		f.Add([]byte(tt.file))
+	}
+	for _, text := range []string{"apiVersion: holdfast.dev/v1alpha1\nkind: Scenario\nspec: &a [*a]", "{}\n---\n{}", "#", "? [a]\n: b"} {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if s, err := Parse("fuzz", data); err == nil && s.Metadata.Name == "" {
-			t.Error("a scenario without a name was accepted")
+		s, err := Parse("fuzz", data)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), "fuzz"):
+			t.Errorf("an error that names no file: %v", err)
+		case err != nil:
+			return
+		case s.Metadata.Name == "", len(s.Spec.Timeline) == 0, len(s.Spec.Requirements) == 0, s.Spec.MinNodes > 7, s.Spec.Traffic.Timeout < 0:
+			t.Error("a scenario without a name, a step or a requirement, or with numbers that are none, was accepted")
 		}
+		_ = s.Fits([]fault.Place{{Name: "node-1", Zone: "a"}, {Name: "node-2", Zone: "b"}, {Name: "node-3", Zone: "c"}})
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
@@ -28,6 +29,9 @@ type object = map[string]any
 
 // duration is a duration as time.ParseDuration reads it.
 const duration = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+
+// aboveZero is in every duration that is longer than none.
+const aboveZero = "[1-9]"
 
 // Schema returns the JSON schema (draft 2020-12) of scenario files that are loaded with
 // these options. The loader validates files against it, and editors may.
@@ -44,7 +48,7 @@ func schemaOf(t reflect.Type, path string, details map[string]object) object {
 	s := object{}
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
-		s["type"], s["pattern"] = "string", duration
+		s["type"], s["pattern"], s["allOf"] = "string", duration, []object{{"pattern": aboveZero}}
 	case t.Kind() == reflect.Pointer:
 		return schemaOf(t.Elem(), path, details)
 	case t.Kind() == reflect.Struct:
@@ -62,8 +66,10 @@ func schemaOf(t reflect.Type, path string, details map[string]object) object {
 		s["type"], s["additionalProperties"] = "object", object{"type": []string{"string", "number", "boolean"}}
 	case t.Kind() == reflect.Map:
 		s["type"], s["additionalProperties"] = "object", schemaOf(t.Elem(), path+"{}", details)
+	case t.Kind() == reflect.Int:
+		s["type"], s["minimum"], s["maximum"] = "integer", 0, 1<<20
 	default:
-		s["type"] = map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer"}[t.Kind()]
+		s["type"] = map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean"}[t.Kind()]
 	}
 	for key, value := range details[path] {
 		s[key] = value
@@ -202,17 +208,22 @@ func (f *format) explain(e *jsonschema.ValidationError) []violation {
 	case *kind.AdditionalProperties:
 		var all []violation
 		for _, p := range k.Properties {
-			all = append(all, violation{strings.TrimPrefix(path+"."+p, "."), "unknown field; allowed here: " + listed(part["properties"])})
+			allowed := names(part["properties"])
+			all = append(all, violation{strings.TrimPrefix(path+"."+p, "."), "unknown field; allowed here: " + strings.Join(allowed, ", ") + nearest.Meant(allowed, p)})
 		}
 		return all
 	case *kind.Enum:
-		return []violation{{path, fmt.Sprintf("%q is not one of %s", fmt.Sprint(k.Got), listed(part["enum"]))}}
+		got := fmt.Sprint(k.Got)
+		return []violation{{path, fmt.Sprintf("%q is not one of %s%s", got, strings.Join(names(part["enum"]), ", "), nearest.Meant(names(part["enum"]), got))}}
 	case *kind.Const:
 		return []violation{{path, fmt.Sprintf("%q: want %v", fmt.Sprint(k.Got), k.Want)}}
 	case *kind.Type:
 		return []violation{{path, "want " + wanted(k.Want)}}
 	case *kind.Pattern:
-		if k.Want == duration {
+		switch k.Want {
+		case aboveZero:
+			return []violation{{path, fmt.Sprintf("%q is no time at all: want more than zero, or leave it out for the default", k.Got)}}
+		case duration:
 			return []violation{{path, fmt.Sprintf("%q: want a duration such as 500ms or 5s", k.Got)}}
 		}
 	case *kind.Required:
@@ -222,7 +233,7 @@ func (f *format) explain(e *jsonschema.ValidationError) []violation {
 		}
 		return all
 	case *kind.MinProperties, *kind.MaxProperties:
-		return []violation{{path, "a step is exactly one of " + listed(part["properties"])}}
+		return []violation{{path, "a step is exactly one of " + strings.Join(names(part["properties"]), ", ")}}
 	}
 	return []violation{{path, e.ErrorKind.LocalizedString(message.NewPrinter(language.English))}}
 }
@@ -240,9 +251,8 @@ func (f *format) part(address string) object {
 	return part
 }
 
-// listed names values, or fields.
-func listed(values any) string {
-	var names []string
+// names are values, or fields.
+func names(values any) (names []string) {
 	switch v := values.(type) {
 	case []any:
 		for _, value := range v {
@@ -254,7 +264,7 @@ func listed(values any) string {
 		}
 		slices.Sort(names)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // wanted says in words of YAML what types are wanted.

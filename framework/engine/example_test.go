@@ -34,6 +34,6 @@ func ExampleExperiment_Validate() {
 		fmt.Println(problem)
 	}
 	// Output:
-	// requirements[0].bound: judge unshaken needs one, such as 2E + M
 	// timeline[0].inject.params.depth: fault quake has no such parameter: it takes magnitude
+	// requirements[0].bound: judge unshaken needs one, such as 2E + M
 }

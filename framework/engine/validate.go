@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -27,9 +28,14 @@ func (p Problem) Error() string { return p.Path + ": " + p.Err.Error() }
 
 var (
 	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	// anySettings gives every symbol that a formula may use.
-	anySettings = framework.Settings{}.Symbols()
+	// usual gives every symbol that a formula may use the value that it has by default.
+	usual = framework.Settings{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second,
+		BalancerDetection: 3 * time.Second, Margin: 2 * time.Second, NodeGrace: 50 * time.Second, NodePeriod: 5 * time.Second}.Symbols()
 )
+
+// longest is the longest time that a formula of a file may stand for by default.
+const longest = 24 * time.Hour
 
 // Validate returns all that can be known to be wrong without a cluster. Of the options it
 // takes the faults and judges that the experiment may name.
@@ -63,7 +69,7 @@ func (e Experiment) Validate(o Options) []Problem {
 		seen[key] = i
 		v.check(path, c)
 	}
-	slices.SortStableFunc(v.problems, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
+	v.problems = append(v.problems, e.Misplaced(nil)...)
 	return v.problems
 }
 
@@ -107,10 +113,10 @@ func (v *validator) step(path string, s Step) {
 			}
 		}
 	case s.Wait != "":
-		v.formula(path+".wait", s.Wait, true)
+		v.formula(path+".wait", s.Wait)
 	case s.Until != nil:
 		v.named(path+".until", s.Until.Condition, s.Until.Fault, "condition", conditions())
-		v.formula(path+".until.atMost", s.Until.AtMost, true)
+		v.formula(path+".until.atMost", s.Until.AtMost)
 	case s.Action != nil:
 		v.named(path+".action", s.Action.Name, s.Action.Fault, "name", actions())
 		v.nodes(path+".action", s.Action)
@@ -133,7 +139,7 @@ func (v *validator) inject(path string, in *Inject) {
 		v.add(path+".target", "%w", err)
 	}
 	if in.TTL != "" {
-		v.formula(path+".ttl", in.TTL, true)
+		v.formula(path+".ttl", in.TTL)
 	}
 	switch _, dup := v.injected[in.ID]; {
 	case !validName.MatchString(in.ID):
@@ -149,7 +155,7 @@ func (v *validator) inject(path string, in *Inject) {
 func (v *validator) named(path, name, id, field string, all map[string]bool) {
 	needs, ok := all[name]
 	if !ok {
-		v.add(path+"."+field, "%q is unknown: want one of %s", name, listed(sortedKeys(all)))
+		v.add(path+"."+field, "%q is unknown%s: want one of %s", name, nearest.Meant(sortedKeys(all), name), listed(sortedKeys(all)))
 		return
 	}
 	_, known := v.injected[id]
@@ -170,16 +176,19 @@ func (v *validator) known() string {
 	return "; there is " + listed(sortedKeys(v.injected))
 }
 
-func (v *validator) formula(path, formula string, positive bool) {
+func (v *validator) formula(path, formula string) {
 	if formula == "" {
 		v.add(path, "is missing: want a formula such as 2E + M, or a duration such as 8s")
 		return
 	}
-	b, err := judge.ParseBound(formula, anySettings)
-	if err != nil {
+	b, err := judge.ParseBound(formula, usual)
+	switch {
+	case err != nil:
 		v.add(path, "%w", err)
-	} else if positive && b.Limit == 0 && len(b.Inputs) == 0 {
-		v.add(path, "%q is no time at all", formula)
+	case b.Limit == 0:
+		v.add(path, "%q is no time at all: want more than zero", formula)
+	case b.Limit > longest:
+		v.add(path, "%q is %s with default settings: want %s at most", formula, b.Limit, longest)
 	}
 }
 
@@ -191,7 +200,7 @@ func (v *validator) check(path string, c record.Check) {
 	}
 	switch {
 	case c.Bound != "":
-		v.formula(path+".bound", c.Bound, false)
+		v.formula(path+".bound", c.Bound)
 	case doc.NeedsBound:
 		v.add(path+".bound", "judge %s needs one, such as 2E + M", c.Judge)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
 // All returns every built-in fault, sorted by name.
@@ -72,7 +74,7 @@ func Find(name string, own ...Fault) (Fault, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("%q is no fault: want one of %s", name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%q is no fault%s: want one of %s", name, nearest.Meant(names, name), strings.Join(names, ", "))
 	case 1:
 		return found[0], nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
 // role is what a target may be known by instead of its number or name.
@@ -129,7 +130,7 @@ func parseOnNode(s string) (reference, error) {
 	k, known := kindOf(first)
 	switch {
 	case !known:
-		return reference{}, fmt.Errorf("%q is no kind of target", first)
+		return reference{}, fmt.Errorf("%q is no kind of target%s", first, nearest.Meant(firstWords(), first))
 	case !ok || which == "":
 		return reference{}, fmt.Errorf("it does not say which %s", first)
 	}
@@ -166,6 +167,18 @@ func parseOnNode(s string) (reference, error) {
 	return r, nil
 }
 
+// firstWords are what a target may begin with.
+func firstWords() []string {
+	all := []string{strings.TrimSuffix(zonePrefix, "/"), everyNode}
+	for _, k := range kinds() {
+		all = append(all, k.names...)
+	}
+	for _, h := range hosts() {
+		all = append(all, h.names...)
+	}
+	return all
+}
+
 func kindOf(name string) (kind, bool) {
 	all := kinds()
 	i := slices.IndexFunc(all, func(k kind) bool { return slices.Contains(k.names, name) })
@@ -198,6 +211,21 @@ func (k kind) example() string {
 		return k.names[0] + "/etcd/leader"
 	}
 	return k.names[0] + "/kcm/active"
+}
+
+// Examples returns targets of every form that names no node, for completion.
+func Examples() []string {
+	var all []string
+	for _, k := range kinds() {
+		for _, r := range k.roles {
+			all = append(all, k.names[0]+"/"+string(r))
+		}
+		all = append(all, k.names[0]+"/1")
+	}
+	for _, h := range hosts() {
+		all = append(all, h.names[0])
+	}
+	return append(all, everyNode, "node/kcm/active", "apiserver/kcm/active")
 }
 
 // forms lists all forms of targets for people.

@@ -64,7 +64,7 @@ func TestParseTarget(t *testing.T) {
 }
 
 func FuzzParseTarget(f *testing.F) {
-	for _, s := range []string{"etcd/leader", "node/kcm/active", "balancer", "apiserver/2", "kcm//", "node/kcm/etcd/leader", "etcd/00"} {
+	for _, s := range []string{"etcd/leader", "node/kcm/active", "balancer", "apiserver/2", "kcm//", "node/kcm/etcd/leader", "etcd/00", "etcd/king", "etcd/9", "zone/b", "nodes", "etcd/99999999999999999999", "/", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

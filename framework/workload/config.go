@@ -141,6 +141,13 @@ type ApplicationSettings struct {
 // MaxIntensity is the highest Config.Intensity: the intervals are a few milliseconds then.
 const MaxIntensity = 50
 
+// maxCount is the largest number of clients, keys, watches or pods: a cluster of tests and
+// the judges of its record bear no more. maxTime is the longest interval.
+const (
+	maxCount = 1000
+	maxTime  = time.Hour
+)
+
 // maxValueSize is what etcd takes in one request by default, less the rest of
 // an object.
 const maxValueSize = 1 << 20
@@ -179,6 +186,28 @@ func (c Config) Validate() []Problem {
 	} {
 		if set && !slices.Contains(chosen, name) {
 			add(name, "these settings are without effect: the profiles are %s", strings.Join(chosen, ", "))
+		}
+	}
+	for path, n := range map[string]int{
+		"registers.clientsPerEntrance": c.Registers.ClientsPerEntrance, "lists.clientsPerEntrance": c.Lists.ClientsPerEntrance,
+		"watches.clientsPerEntrance": c.Watches.ClientsPerEntrance, "set.clientsPerEntrance": c.Set.ClientsPerEntrance,
+		"kubernetes.clientsPerEntrance": c.Kubernetes.ClientsPerEntrance, "work.clientsPerEntrance": c.Work.ClientsPerEntrance,
+		"etcd.clientsPerMember": c.Etcd.ClientsPerMember, "etcd.watches": c.Etcd.Watches, "application.replicas": c.Application.Replicas,
+		"registers.keys": c.Registers.Keys, "etcd.keys": c.Etcd.Keys, "lists.limit": c.Lists.Limit,
+	} {
+		if n > maxCount {
+			add(path, "%d: want %d at most", n, maxCount)
+		}
+	}
+	for path, d := range map[string]time.Duration{
+		"timeout": c.Timeout, "registers.interval": c.Registers.Interval, "lists.interval": c.Lists.Interval, "watches.lifetime": c.Watches.Lifetime,
+		"set.interval": c.Set.Interval, "contests.interval": c.Contests.Interval, "kubernetes.interval": c.Kubernetes.Interval,
+		"etcd.interval": c.Etcd.Interval, "etcd.lifetime": c.Etcd.Lifetime, "work.interval": c.Work.Interval,
+		"application.interval": c.Application.Interval, "application.batchInterval": c.Application.BatchInterval,
+		"application.podInterval": c.Application.PodInterval, "application.startLimit": c.Application.StartLimit,
+	} {
+		if d > maxTime || d > 0 && d < time.Millisecond {
+			add(path, "%s: want 1ms to %s", d, maxTime)
 		}
 	}
 	for path, n := range map[string]int64{

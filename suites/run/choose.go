@@ -2,10 +2,12 @@ package run
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -55,6 +57,47 @@ func Choose(profile string, globs, files []string, options ...scenarios.Option) 
 	return append(chosen, selected...), nil
 }
 
+// Skip leaves out the scenarios whose names match one of the globs.
+func Skip(chosen []*scenarios.Scenario, globs []string) ([]*scenarios.Scenario, error) {
+	if len(globs) == 0 {
+		return chosen, nil
+	}
+	skipped, err := Select(chosen, "", globs)
+	if err != nil {
+		return nil, fmt.Errorf("--skip: %w", err)
+	}
+	var left []*scenarios.Scenario
+	for _, s := range chosen {
+		if !slices.Contains(skipped, s) {
+			left = append(left, s)
+		}
+	}
+	if len(left) == 0 {
+		return nil, fmt.Errorf("--skip leaves no scenario")
+	}
+	return left, nil
+}
+
+// Merged says which requirements of the user's own several files settle: there is one
+// verdict on them, the worst.
+func Merged(chosen []*scenarios.Scenario) (notes []string) {
+	files := map[string][]string{}
+	for _, s := range chosen {
+		for _, r := range s.Spec.Requirements {
+			_, known := scenarios.RequirementByID(r.ID)
+			if s.File() != "" && !known && !slices.Contains(files[r.ID], s.File()) {
+				files[r.ID] = append(files[r.ID], s.File())
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(files)) {
+		if named := files[id]; len(named) > 1 {
+			notes = append(notes, fmt.Sprintf("%s all settle %s: there is one verdict on it, the worst of theirs; give it another ID where another requirement is meant", strings.Join(named, " and "), id))
+		}
+	}
+	return notes
+}
+
 // Select returns the scenarios of a profile whose name matches one of the
 // globs; no glob matches all.
 func Select(all []*scenarios.Scenario, profile string, globs []string) ([]*scenarios.Scenario, error) {
@@ -82,7 +125,11 @@ func Select(all []*scenarios.Scenario, profile string, globs []string) ([]*scena
 		if i := slices.Index(matched, false); i >= 0 {
 			what = fmt.Sprintf("%q", globs[i])
 		}
-		return nil, fmt.Errorf("no scenario matches %s; there are: %s", what, strings.Join(names, ", "))
+		meant := ""
+		if i := slices.Index(matched, false); i >= 0 {
+			meant = nearest.Meant(names, globs[i])
+		}
+		return nil, fmt.Errorf("no scenario matches %s%s; there are: %s", what, meant, strings.Join(names, ", "))
 	}
 	return chosen, nil
 }

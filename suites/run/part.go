@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -91,6 +92,13 @@ func groupsOf(run *clusters.Cluster, all []*scenarios.Scenario) ([]group, error)
 		}
 		if s.NotFor(len(c.Spec.Nodes)) != "" {
 			continue
+		}
+		var nodes []fault.Place
+		for _, n := range c.Nodes() {
+			nodes = append(nodes, fault.Place{Name: n.Name, Zone: n.Zone})
+		}
+		if err := s.Fits(nodes); err != nil {
+			return nil, err
 		}
 		like, err := json.Marshal(c.Spec)
 		if err != nil {

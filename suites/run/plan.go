@@ -62,6 +62,7 @@ func (p *Plan) Divide(provider clusters.Provider, parallel int) (err error) {
 	if p.Attach {
 		creation = 0
 	}
+	parallel = min(parallel, max(len(p.Scenarios), 1)) // more have nothing to run
 	p.Parts, err = Divide(p.Cluster, p.Scenarios, parallel, creation)
 	p.Parallel = max(min(parallel, len(p.Parts)), 1)
 	p.Expected = slices.Max(append(Ends(p.Parts, p.Parallel), 0))

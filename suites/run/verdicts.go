@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/release"
@@ -42,9 +43,9 @@ func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 		run, err := record.Read(record.Dir(dir, s.Metadata.Name))
 		switch {
 		case err == nil && run.Meta.Run != p.Run:
-			v.without(s, judge.Inconclusive, fmt.Sprintf("its record is of another run (%s)", run.Meta.Run))
+			v.without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another run (%s)", s.Metadata.Name, run.Meta.Run))
 		case err == nil && run.Meta.Scenario != s.Metadata.Name:
-			v.without(s, judge.Inconclusive, fmt.Sprintf("its record is of another scenario (%s)", run.Meta.Scenario))
+			v.without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another scenario (%s)", s.Metadata.Name, run.Meta.Scenario))
 		case err == nil:
 			v.records[s.Metadata.Name] = run
 			for _, r := range judge.Evaluate(run, own...) {
@@ -56,9 +57,9 @@ func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 		case notFor != "":
 			v.without(s, judge.NotApplicable, notFor)
 		case errors.Is(err, fs.ErrNotExist):
-			v.without(s, judge.Inconclusive, "the scenario was not run: "+cmp.Or(on.Problem, p.Problem, "the run ended before it"))
+			v.without(s, judge.Inconclusive, "scenario "+s.Metadata.Name+" was not run: "+cmp.Or(on.Problem, p.Problem, "the run ended before it"))
 		default:
-			v.without(s, judge.Inconclusive, "its record cannot be read: "+err.Error())
+			v.without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s cannot be read: %v", s.Metadata.Name, err))
 		}
 	}
 	return v, nil
@@ -76,8 +77,11 @@ func (v *Verdicts) without(s *scenarios.Scenario, verdict judge.Verdict, why str
 // Report describes the run of which the verdicts are.
 func (v *Verdicts) Report() reports.Run {
 	p := v.Plan
-	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started, Ended: p.Ended,
+	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started.Round(0), Ended: p.Ended.Round(0),
 		Versions: versions(p, p.Cluster), Machine: p.Machine, Command: p.Command, Problem: p.Problem}
+	if p.Ended.IsZero() {
+		run.Ended, run.Problem = v.cutShort()
+	}
 	for _, one := range p.Parts {
 		settings, _ := clusters.Settings(one.Cluster) // the plan would not have been made
 		c := reports.Cluster{Name: one.Name, Scenarios: one.Scenarios, Versions: versions(p, one.Cluster),
@@ -104,6 +108,23 @@ func (v *Verdicts) Report() reports.Run {
 		}
 	}
 	return run
+}
+
+// cutShort returns when the last record of a run ends that did not write its own end, and
+// says so.
+func (v *Verdicts) cutShort() (time.Time, string) {
+	last, of := v.Plan.Started, ""
+	for _, name := range slices.Sorted(maps.Keys(v.records)) {
+		seen := v.records[name]
+		if end := seen.Meta.Started.Add(time.Duration(seen.EndAt)); end.After(last) {
+			last, of = end, name
+		}
+	}
+	what := "there is no record of it"
+	if of != "" {
+		what = fmt.Sprintf("its last record, of %s, ends at %s", of, last.UTC().Format(time.RFC3339))
+	}
+	return last.Round(0), "holdfast was killed, or still runs: " + what
 }
 
 func nodesOf(run *record.Run) []reports.Node {

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/fault"
+)
+
+// mostNodes is how many control-plane nodes a cluster has at most.
+const mostNodes = 7
+
+// Misplaced returns what the timeline cannot do to a cluster of these nodes: injections
+// into nodes that are not there, or with parameters that do not fit. Without nodes it is
+// what no cluster can have.
+func (e Experiment) Misplaced(nodes []fault.Place) []Problem {
+	p := &placement{nodes: nodes, most: len(nodes)}
+	if nodes == nil {
+		p.most = mostNodes
+	}
+	for i, s := range e.Timeline {
+		path := fmt.Sprintf("timeline[%d]", i)
+		switch {
+		case s.Inject != nil:
+			p.inject(path+".inject", s.Inject)
+		case s.Action != nil:
+			p.action(path+".action", s.Action)
+		}
+	}
+	return p.problems
+}
+
+type placement struct {
+	nodes    []fault.Place // of the cluster at the start; nil for any
+	most     int           // how many nodes there can be by now
+	added    []string      // what the timeline calls nodes that it added
+	changed  bool          // nodes were added or removed
+	problems []Problem
+}
+
+func (p *placement) add(path string, err error) {
+	p.problems = append(p.problems, Problem{path, err})
+}
+
+func (p *placement) inject(path string, in *Inject) {
+	f, err := fault.Find(in.Fault)
+	if err != nil {
+		return // another one's problem, or a fault of a user's own
+	}
+	if !p.there(path+".target", in.Target) {
+		return
+	}
+	nodes := p.nodes
+	if p.changed {
+		nodes = nil // which ones there are is known only when the step is reached
+	}
+	for name := range in.Params {
+		if _, known := f.Doc().Params[name]; !known {
+			return // which has been said
+		}
+	}
+	if err := fault.CheckWritten(f, in.Target, in.Params, nodes); err != nil {
+		p.add(path, err)
+	}
+}
+
+func (p *placement) action(path string, a *Action) {
+	if !ChangesNodes(a.Name) {
+		return
+	}
+	for node := range strings.SplitSeq(a.Node, ",") {
+		if node = strings.TrimSpace(node); node != "" {
+			p.there(path+".node", "node/"+strings.TrimPrefix(node, "node/"))
+		}
+	}
+	p.changed = p.changed || !changesInPlace(a.Name)
+	if a.Name == actionAddNode {
+		p.most++
+		p.added = append(p.added, a.ID)
+	}
+}
+
+// there reports whether the node that a target names may be there. Names that nothing is
+// known of are taken for good without a cluster.
+func (p *placement) there(path, target string) bool {
+	named, err := fault.Names(target)
+	if err != nil {
+		return false // which has been said
+	}
+	var names, zones []string
+	for _, n := range p.nodes {
+		names = append(names, n.Name)
+		if !slices.Contains(zones, n.Zone) {
+			zones = append(zones, n.Zone)
+		}
+	}
+	switch {
+	case named.Number > p.most && p.nodes == nil:
+		p.add(path, fmt.Errorf("target %s: a cluster has %d control-plane nodes at most", target, p.most))
+	case named.Number > p.most:
+		p.add(path, fmt.Errorf("target %s: the cluster has %d control-plane nodes; say minNodes where the scenario takes more", target, p.most))
+	case p.nodes == nil, named.Node != "" && slices.Contains(p.added, named.Node):
+		return true
+	case named.Node != "" && !p.changed && !slices.Contains(names, named.Node):
+		p.add(path, fmt.Errorf("target %s: no control-plane node is called %q: want one of %s, or a role or number", target, named.Node, listed(names)))
+	case named.Zone != "" && !slices.Contains(zones, named.Zone):
+		p.add(path, fmt.Errorf("target %s: no control-plane node is in zone %q: want one of %s", target, named.Zone, listed(zones)))
+	default:
+		return true
+	}
+	return false
+}

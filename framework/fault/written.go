@@ -1,0 +1,198 @@
+package fault
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Naming is what a target names outright; all is empty for a role, a host and all nodes.
+type Naming struct {
+	// Number is that of a node, from 1, in the order of joining.
+	Number int
+	// Node and Zone are names.
+	Node, Zone string
+}
+
+// Names returns what a target names outright. An error says what is wrong with its words.
+func Names(target string) (Naming, error) {
+	r, err := parseTarget(target)
+	if err != nil {
+		return Naming{}, err
+	}
+	for r.of != nil {
+		r = *r.of
+	}
+	return Naming{Number: r.number, Node: r.node, Zone: r.zone}, nil
+}
+
+// Place is a control-plane node that a cluster will have.
+type Place struct{ Name, Zone string }
+
+// CheckWritten refuses what is written of an injection of a built-in fault and cannot be
+// injected into a cluster of these nodes: parameters that are out of range, and a target of
+// another kind than the fault takes. Without nodes it refuses what fits no cluster. What
+// depends on the state of a cluster is left to Check.
+func CheckWritten(f Fault, target string, values map[string]string, nodes []Place) error {
+	r, err := parseTarget(target)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(All(), func(known Fault) bool { return known.Name() == f.Name() }) {
+		return nil // one of a user's own, which may ask a cluster for anything
+	}
+	if len(nodes) == 0 {
+		nodes = []Place{{"node-1", "a"}, {"node-2", "b"}, {"node-3", "c"}}
+		values = withoutParties(f, values)
+	}
+	c := newPaperCluster(nodes)
+	t := r.onPaper(target, c.nodes)
+	// The time to live is a formula, which is compared on a cluster with its settings.
+	err = f.Check(c, t, Params{TTL: paperTTL, Values: values})
+	if errors.As(err, new(*MissingAbility)) {
+		return nil
+	}
+	return err
+}
+
+// paperTTL is longer than any parameter may be.
+const paperTTL = 365 * 24 * time.Hour
+
+// withoutParties returns parameters without those whose values name or count the parties
+// of a cluster.
+func withoutParties(f Fault, values map[string]string) map[string]string {
+	kept := maps.Clone(values)
+	for _, name := range []string{"peer", "groups", "shape", "hosts"} {
+		delete(kept, name)
+	}
+	if f.Name() == Isolate.Name() {
+		delete(kept, "keep")
+	}
+	return kept
+}
+
+// onPaper returns the target with the first node for each role.
+func (r reference) onPaper(asked string, nodes []framework.Node) Target {
+	t := Target{Asked: asked, Component: r.kind.component, Node: nodes[0].Name()}
+	switch {
+	case r.host != nil:
+		return Target{Asked: asked, Host: r.host.host, Component: r.host.component}
+	case r.zone != "":
+		return Target{Asked: asked, Nodes: []string{t.Node}}
+	case r.nodes:
+		return Target{Asked: asked, Nodes: nodeNames(nodes)}
+	case r.number > 0 && r.number <= len(nodes):
+		t.Node = nodes[r.number-1].Name()
+	case r.node != "" && slices.Contains(nodeNames(nodes), r.node):
+		t.Node = r.node
+	}
+	return t
+}
+
+// paperCluster is a cluster that faults are checked against before there is one. It has
+// every ability and can do nothing.
+type paperCluster struct {
+	nodes []framework.Node
+	framework.EtcdAccess
+	framework.BackendReporter
+	framework.NameServiceFaulter
+	framework.HostPresser
+	framework.NetworkFaulter
+	framework.ProcessReporter
+	framework.Killer
+	framework.Stopper
+	framework.Starter
+	framework.Freezer
+}
+
+// paperNode is one of its nodes.
+type paperNode struct {
+	Place
+	framework.CertificateFaulter
+	framework.ClockShifter
+	framework.CrashLooper
+	framework.DiskDamager
+	framework.DiskFaulter
+	framework.DiskWiper
+	framework.EtcdOperator
+	framework.Freezer
+	framework.Killer
+	framework.Pauser
+	framework.PowerLoser
+	framework.PowerSwitch
+	framework.Presser
+	framework.ProcessReporter
+	framework.Starter
+	framework.Stopper
+}
+
+func newPaperCluster(nodes []Place) *paperCluster {
+	c := &paperCluster{}
+	for _, n := range nodes {
+		c.nodes = append(c.nodes, &paperNode{Place: n})
+	}
+	return c
+}
+
+// Name implements framework.Cluster.
+func (c *paperCluster) Name() string { return "on paper" }
+
+// Nodes implements framework.Cluster.
+func (c *paperCluster) Nodes() []framework.Node { return c.nodes }
+
+// Entrances implements framework.Cluster.
+func (c *paperCluster) Entrances() []framework.Entrance {
+	all := []framework.Entrance{{Name: framework.BalancerHost, Kind: framework.EntranceBalancer}}
+	for _, n := range c.nodes {
+		all = append(all, framework.Entrance{Name: n.Name(), Kind: framework.EntranceAPIServer, Node: n.Name()})
+	}
+	return all
+}
+
+// Settings implements framework.Cluster.
+func (c *paperCluster) Settings() framework.Settings { return framework.Settings{} }
+
+// Versions implements framework.Cluster.
+func (c *paperCluster) Versions() map[string]map[framework.Component]string { return nil }
+
+// Parties implements framework.NetworkFaulter.
+func (c *paperCluster) Parties() []string {
+	return append(nodeNames(c.nodes), framework.BalancerHost, framework.WorkersHost, framework.HarnessHost)
+}
+
+// Names implements framework.NameServiceFaulter: which names there are is not known yet.
+func (c *paperCluster) Names() []string { return nil }
+
+// EndsWithProcess implements framework.Mortal.
+func (c *paperCluster) EndsWithProcess() {}
+
+// PresserOf implements framework.HostPresser.
+func (c *paperCluster) PresserOf(string) (framework.Presser, error) {
+	return c.nodes[0].(*paperNode), nil
+}
+
+// Name implements framework.Node.
+func (n *paperNode) Name() string { return n.Place.Name }
+
+// Address implements framework.Node.
+func (n *paperNode) Address() netip.Addr { return netip.IPv4Unspecified() }
+
+// Components implements framework.Node.
+func (n *paperNode) Components() []framework.Component {
+	return []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}
+}
+
+// Zone implements framework.Zoner.
+func (n *paperNode) Zone() string { return n.Place.Zone }
+
+// ClockSupport implements framework.ClockShifter.
+func (n *paperNode) ClockSupport() error { return nil }
+
+// ServingEndpoints implements framework.EndpointLister.
+func (n *paperNode) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
+	return []framework.ServingEndpoint{{Name: string(c), Names: []string{n.Name()}, Path: "/"}}, nil
+}
