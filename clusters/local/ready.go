@@ -29,6 +29,25 @@ const readyLimit = 3 * time.Minute
 func (c *Cluster) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not ready after %s", readyLimit))
 	defer cancel()
+	ctx, crashed := context.WithCancelCause(ctx)
+	defer crashed(nil)
+	var crash error
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if crash = c.awaitCrash(ctx); crash != nil {
+			crashed(crash)
+		}
+	}()
+	err := c.ready(ctx)
+	crashed(nil)
+	if <-watched; err != nil && crash != nil {
+		return crash
+	}
+	return err
+}
+
+func (c *Cluster) ready(ctx context.Context) error {
 	began := time.Now()
 	since := func() string { return time.Since(began).Round(10 * time.Millisecond).String() }
 
