@@ -15,13 +15,16 @@ import (
 // maxFileSize keeps a file that is no cluster file from filling the memory.
 const maxFileSize = 1 << 20
 
-// Load reads a cluster file. Errors name file and line, and what is allowed.
+// Load reads a cluster file; - stands for standard input. Errors name file and line, and what is allowed.
 func Load(path string) (*Cluster, error) {
-	file, err := os.Open(path)
-	if err != nil {
+	file, err := os.Stdin, error(nil)
+	if path == "-" {
+		path = "standard input"
+	} else if file, err = os.Open(path); err != nil {
 		return nil, fmt.Errorf("failed to read the cluster file: %w", err)
+	} else {
+		defer file.Close()
 	}
-	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the cluster file: %w", err)

@@ -159,12 +159,18 @@ func (v *validator) version(path, version string, optional bool) {
 	}
 }
 
-// BalancerKinds names every way to spread clients, for people: "builtin, ... or none".
-func BalancerKinds() string {
+// Balancers returns every way to spread clients.
+func Balancers() []string {
 	var names []string
 	for _, k := range balancerKinds {
 		names = append(names, string(k))
 	}
+	return names
+}
+
+// BalancerKinds names every way to spread clients, for people: "builtin, ... or none".
+func BalancerKinds() string {
+	names := Balancers()
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

@@ -132,6 +132,9 @@ func Open(providers []clusters.Provider, name string) (*Handle, error) {
 	return handle(providers, name)
 }
 
+// Provider returns the name of the provider that made the cluster.
+func (h *Handle) Provider() string { return h.provider.Name() }
+
 // Dir returns the directory of the cluster's state. Its logs are in
 // logs/HOST/COMPONENT.log.
 func (h *Handle) Dir() string { return h.dir }

@@ -153,7 +153,7 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 }
 
 // statusLimit is how long one answer of Status may take to gather.
-const statusLimit = 3 * time.Second
+const statusLimit = 1500 * time.Millisecond
 
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()

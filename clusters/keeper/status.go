@@ -3,11 +3,19 @@ package keeper
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -16,14 +24,16 @@ import (
 
 // Status is the state of a cluster now.
 type Status struct {
-	Name       string           `json:"name"`
-	Started    time.Time        `json:"started"`
-	Server     string           `json:"server"` // for clients on this machine
-	Kubeconfig string           `json:"kubeconfig"`
-	Ready      bool             `json:"ready"`
-	Entrances  []EntranceStatus `json:"entrances"`
-	Hosts      []HostStatus     `json:"hosts"`
-	Leases     []LeaseStatus    `json:"leases"`
+	Name       string    `json:"name"`
+	Started    time.Time `json:"started"`
+	Server     string    `json:"server"` // for clients on this machine
+	Kubeconfig string    `json:"kubeconfig"`
+	Ready      bool      `json:"ready"`
+	// Problems say what is wrong, in words; empty if nothing is.
+	Problems  []string         `json:"problems"`
+	Entrances []EntranceStatus `json:"entrances"`
+	Hosts     []HostStatus     `json:"hosts"`
+	Leases    []LeaseStatus    `json:"leases"`
 	// Network says which kind of device joins the machines.
 	Network string `json:"network"`
 	// Impairments are how many impairments of the network are in force.
@@ -88,8 +98,8 @@ func Look(ctx context.Context, c framework.Cluster, k Kept) Status {
 	for i, e := range entrances {
 		wg.Go(func() {
 			st := EntranceStatus{Name: e.Name, URL: e.Config.Host}
-			if _, err := await.API(ctx, e, "/readyz", await.Anything); err != nil {
-				st.Error = err.Error()
+			if err := askOnce(ctx, e, "/readyz"); err != nil {
+				st.Error = words(err)
 			}
 			st.Ready = st.Error == ""
 			status.Entrances[i] = st
@@ -125,11 +135,79 @@ func Look(ctx context.Context, c framework.Cluster, k Kept) Status {
 			status.Leases[i] = LeaseStatus{Component: name, Holder: activeOf(name, status.Hosts)}
 		}
 	}
-	status.Ready = true
-	for _, e := range status.Entrances {
-		status.Ready = status.Ready && e.Ready
-	}
+	status.judge()
 	return status
+}
+
+// judge says what is wrong. A cluster is ready if each API server and the balancer says so,
+// and a majority of the etcd members answers: an API server that has just lost them still
+// calls itself ready.
+func (s *Status) judge() {
+	s.Ready, s.Problems = true, []string{}
+	members, answer := 0, 0
+	for _, h := range s.Hosts {
+		if !h.Powered {
+			s.Problems = append(s.Problems, h.Name+" is powered off")
+		}
+		for _, p := range h.Components {
+			if p.PID == 0 && h.Powered && !p.Standby {
+				s.Problems = append(s.Problems, fmt.Sprintf("%s on %s is down", p.Component, h.Name))
+			}
+		}
+		if h.Etcd != nil {
+			members++
+			if h.Etcd.Error == "" {
+				answer++
+			}
+		}
+	}
+	if members > 0 && answer < members/2+1 {
+		s.Ready = false
+		s.Problems = append(s.Problems, fmt.Sprintf("etcd has no quorum: %d of %d members answer", answer, members))
+	}
+	for _, e := range s.Entrances {
+		if !e.Ready {
+			s.Ready = false
+			s.Problems = append(s.Problems, fmt.Sprintf("%s is not ready: it %s", e.Name, e.Error))
+		}
+	}
+}
+
+// askOnce makes one request, without repeating it until it succeeds.
+func askOnce(ctx context.Context, e framework.Entrance, path string) error {
+	client, err := await.Client(e.Config)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	_, err = await.Request(ctx, client, http.MethodGet, e.Config.Host+path, "")
+	return err
+}
+
+// words says what an error of a request means to somebody who runs the cluster.
+func words(err error) string {
+	var status await.StatusError
+	var network net.Error
+	switch {
+	case errors.As(err, &status):
+		var failed []string
+		for line := range strings.Lines(status.Body) {
+			if check, _, ok := strings.Cut(strings.TrimPrefix(line, "[-]"), " "); ok && strings.HasPrefix(line, "[-]") {
+				failed = append(failed, check)
+			}
+		}
+		if len(failed) > 0 {
+			return "fails the checks " + strings.Join(failed, ", ")
+		}
+		return fmt.Sprintf("answers with status %d", status.Code)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refuses connections: no process listens there"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "cannot be reached: there is no route to its machine"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout(), grpcstatus.Code(err) == codes.DeadlineExceeded, grpcstatus.Code(err) == codes.Unavailable:
+		return "does not answer"
+	}
+	return err.Error()
 }
 
 // activeOf returns the node on which a component runs that a supervisor elects, as the
@@ -170,7 +248,7 @@ func etcdStatus(ctx context.Context, access framework.EtcdAccess, node string) *
 		return nil
 	}()
 	if err != nil {
-		st.Error = err.Error()
+		st.Error = words(err)
 	}
 	return st
 }
@@ -179,7 +257,7 @@ func leaseStatus(ctx context.Context, e framework.Entrance, component framework.
 	st := LeaseStatus{Component: component}
 	body, err := await.API(ctx, e, await.LeasePath(component), await.Holder)
 	if err != nil {
-		st.Error = err.Error()
+		st.Error = words(err)
 		return st
 	}
 	var lease struct {

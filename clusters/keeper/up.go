@@ -80,15 +80,39 @@ func Up(ctx context.Context, p clusters.Provider, spec *clusters.Cluster, o UpOp
 
 // lockStart lets one at a time make a cluster of a name, or clear what is left of one:
 // what is left must not be what another command is just making.
-func lockStart(ctx context.Context, name string) (*flock.Flock, error) {
+func lockStart(ctx context.Context, name string) (startLock, error) {
 	if err := system.MakeStateRoot(); err != nil {
-		return nil, err
+		return startLock{}, err
 	}
-	starting := flock.New(filepath.Join(system.StateRoot(), "."+name+".lock"))
-	if _, err := starting.TryLockContext(ctx, 50*time.Millisecond); err != nil {
-		return nil, fmt.Errorf("waiting for another start of cluster %s: %w", name, err)
+	for {
+		l := startLock{flock.New(filepath.Join(system.StateRoot(), "."+name+".lock"))}
+		if _, err := l.lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+			return startLock{}, fmt.Errorf("waiting for another start of cluster %s: %w", name, err)
+		}
+		if l.current() {
+			return l, nil
+		}
+		_ = l.lock.Unlock() // of a file that its last owner removed
 	}
-	return starting, nil
+}
+
+// startLock is a lock whose file goes with it.
+type startLock struct{ lock *flock.Flock }
+
+// current reports whether the file that is locked is the one that others would lock.
+func (l startLock) current() bool {
+	mine, err := l.lock.Stat()
+	if err != nil {
+		return false
+	}
+	theirs, err := os.Stat(l.lock.Path())
+	return err == nil && os.SameFile(mine, theirs)
+}
+
+// Unlock removes the file before anybody else can have the lock.
+func (l startLock) Unlock() {
+	_ = os.Remove(l.lock.Path())
+	_ = l.lock.Unlock()
 }
 
 // dataDir returns where a cluster keeps what is to be on disk: beside the
@@ -138,6 +162,10 @@ func (h *Handle) startKeeper(ctx context.Context, spec *clusters.Cluster, cfg co
 	go func() { _ = keeper.Wait(); close(gone) }()
 	ok, err := h.follow(ctx, r, o)
 	_ = r.Close()
+	if errors.Is(err, errKeeperExited) {
+		<-gone
+		err = fmt.Errorf("%w (%s): %s", err, keeper.ProcessState, h.lastOfKeeper())
+	}
 	if !ok {
 		if ctx.Err() != nil {
 			o.Progress("interrupted: what was made of it is taken away")
@@ -198,8 +226,20 @@ func (h *Handle) follow(ctx context.Context, r *os.File, o UpOptions) (stay bool
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+	return false, errKeeperExited
+}
+
+// errKeeperExited says that a keeper exited before its cluster was ready.
+var errKeeperExited = errors.New("its keeper exited")
+
+// lastOfKeeper returns what the keeper and the server of the cluster said last.
+func (h *Handle) lastOfKeeper() string {
 	words, _ := os.ReadFile(filepath.Join(h.dir, keeperLog))
-	return false, fmt.Errorf("its keeper ended: %s", strings.TrimSpace(string(words)))
+	text := strings.TrimSpace(string(words))
+	if text == "" {
+		return "it left no word in its log: another process may have killed it, such as the kernel when memory ran out"
+	}
+	return text
 }
 
 // takenError is an error of another process that is clusters.ErrTaken.
