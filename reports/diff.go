@@ -34,6 +34,25 @@ type Change struct {
 	Worse bool `json:"worse"`
 	// Sentence is the finding of the second run, where the verdict changed.
 	Sentence string `json:"sentence,omitempty"`
+	// Fails says that the requirement fails the second run, and did not fail the first.
+	Fails bool `json:"fails,omitempty"`
+}
+
+// DiffExitCode gives a program's exit code for the changes between two runs: 1 if a
+// requirement fails that did not, else 3 if one that passed has no verdict any more,
+// else 0. Measured times are no reason: they vary.
+func DiffExitCode(changes []Change) int {
+	code := ExitPass
+	for _, c := range changes {
+		switch {
+		case c.Fails:
+			return ExitFail
+		case c.Kind == Removed && c.Worse,
+			c.Kind == ChangedVerdict && c.Before == string(judge.Pass) && c.After != string(judge.Fail):
+			code = ExitInconclusive
+		}
+	}
+	return code
 }
 
 // A measured duration has changed only where it did by a quarter and by half a
@@ -46,7 +65,7 @@ const (
 // Diff tells what changed from a to b: the worse first, then by ID. Seed, times
 // and scenarios are expected to differ and are left out.
 func Diff(a, b *Results) []Change {
-	changes := diffRuns(a.Run, b.Run)
+	changes := append([]Change{}, diffRuns(a.Run, b.Run)...) // never nil, which JSON would call null
 	before, after := byID(a.All()), byID(b.All())
 	for id, x := range before {
 		if y, ok := after[id]; ok {
@@ -59,7 +78,7 @@ func Diff(a, b *Results) []Change {
 	}
 	for id, y := range after {
 		if _, ok := before[id]; !ok {
-			changes = append(changes, Change{Kind: Added, ID: id, After: string(y.Verdict), Worse: broken(y.Level, y.Verdict), Sentence: y.Sentence})
+			changes = append(changes, Change{Kind: Added, ID: id, After: string(y.Verdict), Worse: broken(y.Level, y.Verdict), Fails: broken(y.Level, y.Verdict), Sentence: y.Sentence})
 		}
 	}
 	slices.SortFunc(changes, func(x, y Change) int {
@@ -137,6 +156,7 @@ func diffRequirement(x, y Requirement) []Change {
 		changes = append(changes, Change{
 			Kind: ChangedVerdict, ID: x.ID, Before: string(x.Verdict), After: string(y.Verdict),
 			Worse: rank(y.Verdict) > rank(judge.Pass) && rank(y.Verdict) > rank(x.Verdict), Sentence: y.Sentence,
+			Fails: broken(y.Level, y.Verdict) && !broken(x.Level, x.Verdict),
 		})
 	}
 	if before, after := boundText(x.Bound), boundText(y.Bound); before != after {

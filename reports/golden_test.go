@@ -24,7 +24,7 @@ func TestGoldenFiles(t *testing.T) {
 	}
 	var out bytes.Buffer
 	r := New(fixtureRun(), fixtureResults(), fixtureTitles())
-	if err := Print(&out, "/results", r.All(), false); err != nil {
+	if err := Print(&out, "Report: /results/report.html", r.All(), false); err != nil {
 		t.Fatal(err)
 	}
 	compareGolden(t, "print.txt", out.Bytes())

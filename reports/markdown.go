@@ -48,7 +48,7 @@ func mdTable(b *bytes.Buffer, reqs []Requirement) {
 func mdDetails(b *bytes.Buffer, in input) {
 	first := true
 	for _, r := range in.Results.Results {
-		if r.Verdict == judge.Pass || len(r.Evidence) == 0 {
+		if r.Verdict == judge.Pass || r.Verdict == judge.NotApplicable || len(r.Evidence) == 0 {
 			continue
 		}
 		if first {

@@ -3,7 +3,6 @@ package reports
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -17,17 +16,18 @@ func Line(r Requirement) string {
 	return line(r, 0, 0, false)
 }
 
-// Print announces the verdicts at the end of a run and where the report is. It
-// takes requirements and checks of the harness (see Results.All) and shows of the
-// checks those that did not pass. Colour is ANSI's, for a terminal.
-func Print(w io.Writer, dir string, reqs []Requirement, color bool) error {
+// Print announces the verdicts at the end of a run, and a line about its report. It takes
+// requirements and checks of the harness (see Results.All) and shows of the checks those
+// that were in the way. Requirements that lack a verdict for the same reason share a line.
+// Colour is ANSI's, for a terminal.
+func Print(w io.Writer, report string, reqs []Requirement, color bool) error {
 	var shown, checks []Requirement
 	labels, ids := 0, 0
 	for _, r := range reqs {
 		switch {
 		case !r.Check():
 			shown = append(shown, r)
-		case r.Verdict != judge.Pass:
+		case r.Verdict != judge.Pass && r.Verdict != judge.NotApplicable:
 			checks = append(checks, r)
 		default:
 			continue
@@ -36,8 +36,18 @@ func Print(w io.Writer, dir string, reqs []Requirement, color bool) error {
 		ids = max(ids, utf8.RuneCountInString(r.ID))
 	}
 	var b strings.Builder
+	told := map[string]bool{}
 	for _, r := range shown {
-		b.WriteString(line(r, labels, ids, color) + "\n")
+		alike := alike(shown, r)
+		switch reason := label(r) + r.Sentence; {
+		case len(alike) < sharedLine:
+			b.WriteString(line(r, labels, ids, color) + "\n")
+		case !told[reason]:
+			told[reason] = true
+			one := r
+			one.ID, one.Bound = plural(len(alike), "requirement"), nil
+			fmt.Fprintf(&b, "%s\n%s  %s\n", line(one, labels, ids, color), strings.Repeat(" ", labels), strings.Join(alike, ", "))
+		}
 	}
 	if len(checks) > 0 {
 		b.WriteString("\nThe harness itself:\n")
@@ -46,15 +56,30 @@ func Print(w io.Writer, dir string, reqs []Requirement, color bool) error {
 		}
 	}
 	fmt.Fprintf(&b, "\n%s: %s\n", plural(len(shown), "requirement"), tally(shown))
-	path := filepath.Join(dir, "report.html")
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
+	if report != "" {
+		b.WriteString(report + "\n")
 	}
-	fmt.Fprintf(&b, "Report: %s\n", path)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("print the verdicts: %w", err)
 	}
 	return nil
+}
+
+// sharedLine is how many requirements share a line rather than repeat it.
+const sharedLine = 4
+
+// alike returns the IDs of the requirements that lack a verdict for the same reason as r;
+// none if it has one.
+func alike(all []Requirement, r Requirement) (ids []string) {
+	if r.Verdict == judge.Pass || r.Verdict == judge.Fail || r.Sentence == "" {
+		return nil
+	}
+	for _, other := range all {
+		if other.Verdict == r.Verdict && other.Sentence == r.Sentence {
+			ids = append(ids, other.ID)
+		}
+	}
+	return ids
 }
 
 func line(r Requirement, labelWidth, idWidth int, color bool) string {

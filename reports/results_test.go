@@ -3,6 +3,7 @@ package reports
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -185,7 +186,7 @@ func TestLine(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := Print(&out, ".", []Requirement{{ID: "HA-EP-003", Level: "MUST", Verdict: judge.Fail}}, true); err != nil {
+	if err := Print(&out, "", []Requirement{{ID: "HA-EP-003", Level: "MUST", Verdict: judge.Fail}}, true); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "\x1b[1;31mFAIL\x1b[0m") {
@@ -202,6 +203,54 @@ func TestHuman(t *testing.T) {
 		if got := human(d); got != want {
 			t.Errorf("human(%d) = %q, want %q", d, got, want)
 		}
+	}
+}
+
+func TestDiffExitCode(t *testing.T) {
+	one := func(level string, v judge.Verdict) *Results {
+		return New(Run{ID: "r"}, []judge.Result{{Requirement: "HA-EP-001", Level: level, Scenario: "s", Verdict: v}}, nil)
+	}
+	none := New(Run{ID: "r"}, nil, nil)
+	for _, test := range []struct {
+		name string
+		a, b *Results
+		want int
+	}{
+		{"the same", one("MUST", judge.Pass), one("MUST", judge.Pass), 0},
+		{"pass to fail", one("MUST", judge.Pass), one("MUST", judge.Fail), 1},
+		{"inconclusive to fail", one("SHOULD", judge.Inconclusive), one("SHOULD", judge.Fail), 1},
+		{"still fails", one("MUST", judge.Fail), one("MUST", judge.Fail), 0},
+		{"fail to pass", one("MUST", judge.Fail), one("MUST", judge.Pass), 0},
+		{"fail to inconclusive", one("MUST", judge.Fail), one("MUST", judge.Inconclusive), 0},
+		{"pass to inconclusive", one("MUST", judge.Pass), one("MUST", judge.Inconclusive), 3},
+		{"pass to not applicable", one("MUST", judge.Pass), one("MUST", judge.NotApplicable), 3},
+		{"a hazard that shows", one("INFO", judge.Pass), one("INFO", judge.Fail), 0},
+		{"new and failed", none, one("MUST", judge.Fail), 1},
+		{"new and passed", none, one("MUST", judge.Pass), 0},
+		{"no longer judged", one("MUST", judge.Pass), none, 3},
+		{"failed and no longer judged", one("MUST", judge.Fail), none, 0},
+	} {
+		if got := DiffExitCode(Diff(test.a, test.b)); got != test.want {
+			t.Errorf("%s: exit code %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// Requirements without a verdict for one reason share a line.
+func TestPrintShares(t *testing.T) {
+	var reqs []Requirement
+	for i := range 5 {
+		reqs = append(reqs, Requirement{ID: fmt.Sprint("HA-EP-00", i), Level: "MUST", Verdict: judge.Inconclusive, Sentence: "scenario x was not run"})
+	}
+	reqs = append(reqs, Requirement{ID: "HA-QR-001", Level: "MUST", Verdict: judge.Pass}, Requirement{ID: checkPrefix + "harness", Verdict: judge.NotApplicable})
+	var out bytes.Buffer
+	if err := Print(&out, "Report: r", reqs, false); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if strings.Count(text, "scenario x was not run") != 1 || !strings.Contains(text, "HA-EP-000, HA-EP-001, HA-EP-002, HA-EP-003, HA-EP-004") ||
+		!strings.Contains(text, "5 requirements") || strings.Contains(text, "harness") || !strings.HasSuffix(text, "Report: r\n") {
+		t.Errorf("printed:\n%s", text)
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
+// HTMLFile is the name of the report for people in a results directory.
+const HTMLFile = "report.html"
+
 // input is what every renderer reads.
 type input struct {
 	*Results
@@ -52,7 +55,7 @@ func render(in input) ([]file, error) {
 		name   string
 		render func(input) ([]byte, error)
 	}{
-		{"report.html", renderHTML},
+		{HTMLFile, renderHTML},
 		{"summary.md", renderMarkdown},
 		{"junit.xml", renderJUnit},
 		{"metrics.prom", renderMetrics},
