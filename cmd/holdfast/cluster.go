@@ -38,7 +38,7 @@ func nameFlag(cmd *cobra.Command) *string {
 func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what runs in a cluster and how it is",
+		Short: "Show what runs in a cluster and how it is, or list several",
 		Example: `  holdfast status
   holdfast status --name five -o json`,
 		Args: cobra.NoArgs,
@@ -46,6 +46,9 @@ func newStatusCommand() *cobra.Command {
 	open := addNameFlag(cmd)
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if all, err := listClusters(cmd.Context()); err == nil && len(all) > 1 && !cmd.Flags().Changed("name") && *output == outputTable {
+			return printList(cmd.OutOrStdout(), all)
+		}
 		h, err := open()
 		if err != nil {
 			return err
@@ -68,6 +71,9 @@ func printStatus(out io.Writer, s *keeper.Status) error {
 		ready = "not ready"
 	}
 	fmt.Fprintf(out, "cluster %s: %s, up for %s, network %s\n", s.Name, ready, time.Since(s.Started).Round(time.Second), s.Network)
+	for _, problem := range s.Problems {
+		fmt.Fprintf(out, "  %s\n", problem)
+	}
 	fmt.Fprintf(out, "from this machine: %s, kubeconfig %s\n\n", s.Server, s.Kubeconfig)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ENTRANCE\tURL\tSTATE")
@@ -164,7 +170,7 @@ unless it is to be deleted.`,
 		ended, err := keeper.Down(ctx, providers, *name, o)
 		p.Done()
 		if errors.Is(err, keeper.ErrNoCluster) {
-			return exitWith(exitUsage, err)
+			return nothingToDelete(cmd, *name, err)
 		}
 		if err != nil {
 			return err
@@ -177,6 +183,22 @@ unless it is to be deleted.`,
 		return err
 	}
 	return cmd
+}
+
+// nothingToDelete is the end of a command that deletes a cluster which does not run: what
+// was to be is so already. Which of several was meant must be said.
+func nothingToDelete(cmd *cobra.Command, name string, err error) error {
+	running, listing := keeper.List()
+	switch {
+	case listing != nil:
+		return listing
+	case name == "" && len(running) > 0:
+		return exitWith(exitUsage, err)
+	case name != "":
+		name = " " + name
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "no cluster%s runs: nothing to delete\n", name)
+	return err
 }
 
 func newKubeconfigCommand() *cobra.Command {
@@ -201,11 +223,14 @@ func newKubeconfigCommand() *cobra.Command {
 
 func newKubectlCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "kubectl -- ARGS",
+		Use:   "kubectl [--name CLUSTER] ARGS",
 		Short: "Run kubectl of the cluster's version against it",
-		Example: `  holdfast kubectl -- get nodes
-  holdfast kubectl --name five -- get leases -n kube-system`,
+		Long: `Run kubectl of the cluster's version against it. Flags of holdfast stand before the
+first argument of kubectl, of which all that follows is.`,
+		Example: `  holdfast kubectl get nodes
+  holdfast kubectl --name five get leases -n kube-system`,
 	}
+	cmd.Flags().SetInterspersed(false)
 	open := addNameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		h, err := open()
@@ -291,7 +316,7 @@ func newLogsCommand() *cobra.Command {
   holdfast logs --name demo demo-control-plane kubelet`,
 		Args: cobra.ExactArgs(2),
 	}
-	cmd.Flags().BoolVar(&follow, "follow", false, "go on printing what is added")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing what is added")
 	open := addNameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		h, err := open()

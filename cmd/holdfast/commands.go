@@ -8,6 +8,7 @@ func commands() []*cobra.Command {
 		newDoctorCommand(),
 		newFetchCommand(),
 		newUpCommand(),
+		newListCommand(),
 		newStatusCommand(),
 		newKubectlCommand(),
 		newKubeconfigCommand(),

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 )
@@ -33,11 +34,19 @@ func checkEngine(ctx context.Context) []check {
 	}
 	for _, p := range problems {
 		if !p.Blocks {
-			c := check{Name: engine.Missing([]engine.Problem{p})}
-			checks = append(checks, c.fallback("not found", "only the kind provider needs it, to build the node image where no image registry can be reached; "+p.Advice))
+			checks = append(checks, lacking(p))
 		}
 	}
 	return checks
+}
+
+// lacking is the check of something that the kind provider can do without at times.
+func lacking(p engine.Problem) check {
+	name, about, _ := strings.Cut(engine.Missing([]engine.Problem{p}), " of at least ")
+	if about != "" { // a limit of the kernel
+		return check{Name: name}.fallback("lower than "+about, "only the kind provider needs it; "+p.Advice)
+	}
+	return check{Name: name}.fallback("not found", "only the kind provider needs it, to build the node image where no image registry can be reached; "+p.Advice)
 }
 
 // checkPrivileged has an engine run a privileged container.

@@ -41,7 +41,8 @@ func newFaultsCommand() *cobra.Command {
 		Example: `  holdfast faults
   holdfast faults latency
   holdfast faults -o json`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completed(faultNames),
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table, json or md")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

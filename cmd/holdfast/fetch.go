@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func newFetchCommand() *cobra.Command {
 		source string
 	)
 	cmd := &cobra.Command{
-		Use:   "fetch PRODUCT VERSION [PRODUCT VERSION]...",
+		Use:   "fetch PRODUCT [VERSION] [PRODUCT [VERSION]]...",
 		Short: "Get the binaries of a control plane into the cache",
 		Long: `Get the binaries of a control plane into the cache, where clusters find them.
 Other commands fetch what they need themselves; this one does it beforehand.
@@ -38,10 +39,10 @@ A mirror serves MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, and
 kubernetes-node-linux-ARCH.tar.gz for the product of that name, with the SHA-512
 in a file beside each whose name ends in .sha512.
 
-VERSION is written 1.37.1 or v1.37.1; "default" stands for the version that
-holdfast uses where none is named.`,
+VERSION is written 1.37.1 or v1.37.1. Without one, or as "default", it is the version
+that holdfast uses where none is named.`,
 		Example: `  # the versions that a cluster has by default
-  holdfast fetch kubernetes default kwok default
+  holdfast fetch kubernetes kwok
 
   # two versions, for an upgrade
   holdfast fetch kubernetes 1.36.3 kubernetes 1.37.1
@@ -52,8 +53,8 @@ holdfast uses where none is named.`,
   # hash everything in the cache entry again
   holdfast fetch kubernetes 1.37.1 --verify -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args)%2 != 0 {
-				return errors.New("give pairs of a product and a version, such as: kubernetes " + release.DefaultKubernetes)
+			if len(args) == 0 {
+				return errors.New("give a product, and a version if it is not the default, such as: kubernetes " + release.DefaultKubernetes)
 			}
 			return nil
 		},
@@ -98,14 +99,16 @@ type want struct {
 // parseWants checks all pairs before the first fetch begins.
 func parseWants(args []string) ([]want, error) {
 	var wants []want
-	for i := 0; i+1 < len(args); i += 2 {
+	for i := 0; i < len(args); i++ {
 		product, err := release.ParseProduct(args[i])
 		if err != nil {
 			return nil, exitWith(exitUsage, err)
 		}
-		version := args[i+1]
-		if version == "default" {
-			version = product.Default()
+		version := product.Default()
+		if i+1 < len(args) && !isProduct(args[i+1]) {
+			if i++; args[i] != "default" {
+				version = args[i]
+			}
 		}
 		if version, err = release.ParseVersion(product, version); err != nil {
 			return nil, exitWith(exitUsage, err)
@@ -114,6 +117,8 @@ func parseWants(args []string) ([]want, error) {
 	}
 	return wants, nil
 }
+
+func isProduct(name string) bool { return slices.Contains(release.Products(), release.Product(name)) }
 
 func fetchAll(cmd *cobra.Command, wants []want, opts release.Options) ([]release.Entry, error) {
 	p := newProgress(cmd.ErrOrStderr())
@@ -158,10 +163,10 @@ func writeEntries(w io.Writer, entries []release.Entry) error {
 }
 
 func completeFetch(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args)%2 == 1 {
-		return []string{"default"}, cobra.ShellCompDirectiveNoFileComp
-	}
 	var names []string
+	if len(args) > 0 && isProduct(args[len(args)-1]) {
+		names = append(names, "default", release.Product(args[len(args)-1]).Default())
+	}
 	for _, p := range release.Products() {
 		names = append(names, string(p))
 	}

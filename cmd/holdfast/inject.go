@@ -33,7 +33,8 @@ touched), 3 no proof (what was touched is undone).`,
 		Example: `  holdfast inject kill --on etcd/leader --for 20s
   holdfast inject isolate --on node/kcm/active keep=harness
   holdfast inject freeze --on apiserver/2 --for 1m -o json`,
-		Args: cobra.MinimumNArgs(1),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeFault,
 	}
 	cmd.Flags().StringVar(&r.On, "on", "", "target, such as etcd/leader (required)")
 	cmd.Flags().DurationVar(&r.For, "for", 30*time.Second, "time to live: the fault heals by itself when it is over")

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
@@ -24,14 +27,39 @@ func judged(dir string) (*run.Verdicts, error) {
 	return v, err
 }
 
-// announce prints the verdicts and ends the command with their exit code.
-func announce(cmd *cobra.Command, v *run.Verdicts, dir string, output outputFormat) error {
+// reportOn says where the report on verdicts is, or how to have one.
+func reportOn(v *run.Verdicts, dir string) string {
+	stored, err := reports.Load(dir)
+	if _, missing := os.Stat(filepath.Join(dir, reports.HTMLFile)); err != nil || missing != nil {
+		return "There is no report on it; render one with: holdfast report " + dir
+	}
+	now := reports.New(v.Report(), v.Results, nil)
+	if !slices.EqualFunc(stored.Results, now.Results, func(a, b judge.Result) bool {
+		return a.Requirement == b.Requirement && a.Scenario == b.Scenario && a.Judge == b.Judge && a.Verdict == b.Verdict && a.Sentence == b.Sentence
+	}) {
+		return "The report in " + dir + " has other verdicts; render it again with: holdfast report " + dir
+	}
+	return reportIn(dir)
+}
+
+// reportIn says where the report in a results directory is.
+func reportIn(dir string) string {
+	path := filepath.Join(dir, reports.HTMLFile)
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return "Report: " + path
+}
+
+// announce prints the verdicts and notes on them, and ends the command with their
+// exit code.
+func announce(cmd *cobra.Command, v *run.Verdicts, output outputFormat, notes ...string) error {
 	results := reports.New(v.Report(), v.Results, scenarios.Titles())
 	var err error
 	if output == outputJSON {
 		err = writeJSON(cmd.OutOrStdout(), results)
 	} else {
-		err = reports.Print(cmd.OutOrStdout(), dir, results.All(), isTerminal(cmd.OutOrStdout()))
+		err = reports.Print(cmd.OutOrStdout(), strings.Join(notes, "\n"), results.All(), isTerminal(cmd.OutOrStdout()))
 	}
 	if err != nil {
 		return err
@@ -40,6 +68,29 @@ func announce(cmd *cobra.Command, v *run.Verdicts, dir string, output outputForm
 		return exitWith(code, nil)
 	}
 	return nil
+}
+
+// notJudged says how many requirements of the catalogue a run does not judge, and why.
+func notJudged(v *run.Verdicts) []string {
+	judged := map[string]bool{}
+	for _, r := range v.Results {
+		judged[r.Requirement] = true
+	}
+	other, none := 0, 0
+	for _, r := range scenarios.Requirements() {
+		switch {
+		case judged[r.ID]:
+		case len(scenarios.SettledBy(r)) == 0:
+			none++
+		default:
+			other++
+		}
+	}
+	if other+none == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Of the catalogue's %d requirements %d were not judged: %d belong to scenarios that this run does not have (see --profile), and %d have no scenario yet.",
+		len(scenarios.Requirements()), other+none, other, none)}
 }
 
 // only leaves of the verdicts those on the requirements of these IDs; without any, all.
@@ -58,9 +109,9 @@ func only(v *run.Verdicts, ids []string) error {
 		switch {
 		case slices.Contains(settled, id):
 		case slices.Contains(known, id):
-			return usageError("this run does not settle %s; of what it settles, %s come nearest", id, strings.Join(nearest(settled, id, 3), ", "))
+			return usageError("this run does not settle %s; of what it settles, %s come nearest", id, strings.Join(nearest.Names(settled, id, 3), ", "))
 		default:
-			return usageError("there is no requirement %s; near ones are %s", id, strings.Join(nearest(append(known, settled...), id, 3), ", "))
+			return usageError("there is no requirement %s; near ones are %s", id, strings.Join(nearest.Names(append(known, settled...), id, 3), ", "))
 		}
 	}
 	v.Results = slices.DeleteFunc(v.Results, func(r judge.Result) bool { return !slices.Contains(ids, r.Requirement) })
@@ -85,49 +136,79 @@ started and nothing is written; the same record gives the same verdicts.`,
 		if err != nil {
 			return err
 		}
+		notes := []string{reportOn(v, args[0])}
+		if len(ids) == 0 {
+			notes = append(notJudged(v), notes...)
+		}
 		if err := only(v, ids); err != nil {
 			return err
 		}
-		return announce(cmd, v, args[0], *output)
+		return announce(cmd, v, *output, notes...)
 	}
 	return cmd
 }
 
 func newReportCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "report DIR",
-		Short:   "Render the report of a run again from its record",
-		Example: `  holdfast report results/20261121-080000`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := judged(args[0])
-			if err != nil {
-				return err
-			}
-			if err := v.Write(args[0]); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(args[0], "report.html"))
-			return err
-		},
+	var out string
+	cmd := &cobra.Command{
+		Use:   "report DIR",
+		Short: "Render the report of a run again from its record",
+		Example: `  holdfast report results/20261121-080000
+  holdfast report /mnt/archive/results --out report`,
+		Args: cobra.ExactArgs(1),
 	}
+	cmd.Flags().StringVar(&out, "out", "", "directory to write the report to (default DIR itself)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		v, err := judged(args[0])
+		if err != nil {
+			return err
+		}
+		to := cmp.Or(out, args[0])
+		if err := v.Write(to); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(to, reports.HTMLFile))
+		return err
+	}
+	return cmd
 }
 
 func newDiffCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "diff OLD NEW",
-		Short:   "Tell what changed between two runs",
-		Example: `  holdfast diff results/last-night results/tonight`,
-		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var both [2]*reports.Results
-			for i, dir := range args {
-				var err error
-				if both[i], err = reports.Load(dir); err != nil {
-					return exitWith(exitUsage, err)
-				}
-			}
-			return reports.PrintDiff(cmd.OutOrStdout(), reports.Diff(both[0], both[1]))
-		},
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Show what changed between two runs",
+		Long: `Show what changed between two runs, the worse first.
+
+Exit codes: 0 no requirement is worse, 1 a requirement fails that did not fail before,
+2 bad input, 3 a requirement lost its verdict: it passed, and is inconclusive, not
+applicable or no longer judged now. Measured times change no exit code.`,
+		Example: `  holdfast diff results/last-night results/tonight
+  holdfast diff results/last-night results/tonight -o json`,
+		Args: cobra.ExactArgs(2),
 	}
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var both [2]*reports.Results
+		for i, dir := range args {
+			var err error
+			if both[i], err = reports.Load(dir); err != nil {
+				return exitWith(exitUsage, err)
+			}
+		}
+		changes := reports.Diff(both[0], both[1])
+		var err error
+		if *output == outputJSON {
+			err = writeJSON(cmd.OutOrStdout(), changes)
+		} else {
+			err = reports.PrintDiff(cmd.OutOrStdout(), changes)
+		}
+		if err != nil {
+			return err
+		}
+		if code := reports.DiffExitCode(changes); code != exitPass {
+			return exitWith(code, nil)
+		}
+		return nil
+	}
+	return cmd
 }

@@ -67,10 +67,20 @@ func exitCode(err error) int {
 	}
 }
 
-// execute runs the command line and returns the exit code. Interrupt and
-// SIGTERM cancel the command's context; a second one ends the program at once.
+// endingSignals are those that end a command in order. SIGHUP, of a terminal that closes,
+// is one of them unless the program was started to ignore it, as nohup does.
+func endingSignals() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
+}
+
+// execute runs the command line and returns the exit code. Interrupt, SIGTERM and
+// SIGHUP cancel the command's context; a second one ends the program at once.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endingSignals()...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
@@ -139,6 +149,9 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 wrong usage or bad input,
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.AddCommand(commands()...)
+	completeFlags(root)
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
 	return root
 }
 

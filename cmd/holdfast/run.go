@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -30,6 +31,8 @@ func newRunCommand() *cobra.Command {
 		intensity int
 		out       string
 		dryRun    bool
+		skip      []string
+		timeout   time.Duration
 		parallel  int
 		attach    string
 	)
@@ -67,7 +70,9 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags := cmd.Flags()
 	flags.StringVar(&profile, "profile", "core", "which scenarios: "+strings.Join(scenarios.Profiles, ", "))
 	flags.StringSliceVar(&globs, "scenario", nil, "scenarios by name, instead of a profile; * and ? are wild")
-	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own, instead of a profile")
+	flags.StringSliceVar(&skip, "skip", nil, "scenarios to leave out, by name; * and ? are wild")
+	flags.DurationVar(&timeout, "timeout", 0, "interrupt the run after this time, with what is settled until then (default none)")
+	flags.StringSliceVarP(&files, "file", "f", nil, "scenario files of your own, instead of a profile; - is standard input")
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is printed)")
 	flags.IntVar(&intensity, "intensity", 0, "how many times as much traffic as scenarios have by default (default 1, 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
@@ -77,6 +82,15 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	output := addOutputFlag(cmd)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if flags.Changed("timeout") {
+			if timeout <= 0 {
+				return usageError("--timeout %s: want a time above zero, such as 30m", timeout)
+			}
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
 		provider, err := providerNamed(f.provider)
 		if err != nil {
 			return err
@@ -85,8 +99,14 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if err != nil {
 			return err
 		}
+		if why := provider.Lacks(spec); why != "" && attach == "" {
+			return usageError("--provider %s: %s", f.provider, why)
+		}
 		chosen, err := run.Choose(profile, globs, files)
 		if err != nil {
+			return exitWith(exitUsage, err)
+		}
+		if chosen, err = run.Skip(chosen, skip); err != nil {
 			return exitWith(exitUsage, err)
 		}
 		chosen = run.Here(provider, spec, chosen)
@@ -120,6 +140,9 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		case parallel < 1:
 			return usageError("--parallel %d: at least 1", parallel)
 		}
+		for _, note := range run.Merged(chosen) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
+		}
 		if err := p.Divide(provider, parallel); err != nil {
 			return exitWith(exitUsage, err)
 		}
@@ -138,27 +161,40 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			all = append(all, one.Cluster)
 		}
 		if !p.Attach {
-			if err := prepare(cmd.Context(), provider, shown, all...); err != nil {
+			if err := prepare(ctx, provider, shown, all...); err != nil {
 				return err
 			}
 		}
 		shown.Line("run %s: %s on %s of %d nodes, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, plural(len(chosen), "scenario"),
 			plural(len(p.Parts), "cluster"), len(spec.Spec.Nodes), p.Parallel, spec.Spec.KubernetesVersion, seed, p.Expected.Round(time.Second))
-		v, err := p.CarryOut(cmd.Context(), provider, out, run.Show{Line: shown.Line,
+		v, err := p.CarryOut(ctx, provider, out, run.Show{Line: shown.Line,
 			Board: func(p *run.Plan) (run.Board, error) { return newBoard(p, shown) }})
 		if shown.Done(); err != nil {
 			return err
 		}
-		if p.Problem != "" {
-			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the run ended early: %s\n", p.Problem)
+		if note := early(p, v, ctx.Err()); note != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
 		}
-		if names := run.Starved(v.Results); len(names) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the machine was overloaded during %s, so that what took too long there counts for nothing: run that again, with nothing beside it\n",
-				strings.Join(names, ", "))
-		}
-		return announce(cmd, v, out, *output)
+		return announce(cmd, v, *output, append(notJudged(v), reportIn(out))...)
 	}
 	return cmd
+}
+
+// early says why verdicts are missing, if so: a run that was interrupted settles less, and
+// says nothing of the machine.
+func early(p *run.Plan, v *run.Verdicts, interrupted error) string {
+	starved := run.Starved(v.Results)
+	switch {
+	case errors.Is(interrupted, context.DeadlineExceeded):
+		return "the time of --timeout is over: faults were healed and clusters deleted; what was settled until then is in the report"
+	case interrupted != nil:
+		return "interrupted: faults were healed and clusters deleted; what was settled until then is in the report"
+	case p.Problem != "":
+		return "the run ended early: " + p.Problem
+	case len(starved) > 0:
+		return fmt.Sprintf("the machine was overloaded during %s, so that what took too long there counts for nothing: run that again, with nothing beside it", strings.Join(starved, ", "))
+	}
+	return ""
 }
 
 // randomSeed returns a seed that a person can type again.

@@ -23,7 +23,7 @@ type clusterFlags struct {
 func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags := cmd.Flags()
 	f.fileFlag = fileFlag
-	flags.StringVarP(&f.file, fileFlag, shorthand, "", "cluster file (YAML); the flags below override it")
+	flags.StringVarP(&f.file, fileFlag, shorthand, "", "cluster file (YAML), - for standard input; the flags below override it")
 	flags.StringVar(&f.provider, "provider", "local", "where the cluster is made: "+providerNames())
 	flags.StringVar(&f.name, "name", "", "name of the cluster")
 	flags.IntVar(&f.nodes, "nodes", 0, "number of control-plane nodes: 1, 3, 5 or 7")
@@ -52,8 +52,12 @@ func (f *clusterFlags) cluster() (*clusters.Cluster, error) {
 	if f.name != "" {
 		spec.Metadata.Name = f.name
 	}
-	if f.nodes != 0 {
+	switch f.nodes {
+	case 0:
+	case 1, 3, 5, 7:
 		spec.SetNodes(f.nodes)
+	default:
+		return nil, usageError("--nodes %d: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one less", f.nodes)
 	}
 	for _, v := range []struct {
 		flag    string

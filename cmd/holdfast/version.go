@@ -24,6 +24,11 @@ func holdfastVersion() string {
 	return "devel"
 }
 
+// versionLine is the version for people.
+func versionLine() string {
+	return fmt.Sprintf("holdfast %s (%s, %s/%s)", holdfastVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -40,7 +45,7 @@ func newVersionCommand() *cobra.Command {
 		if *output == outputJSON {
 			return writeJSON(cmd.OutOrStdout(), v)
 		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "holdfast %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 		return err
 	}
 	return cmd

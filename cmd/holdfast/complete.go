@@ -1,0 +1,142 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// values are what a shell may complete a word to.
+type values func() []string
+
+// completed returns a function for cobra that completes to values, and to no file.
+func completed(all values) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return all(), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFlags makes shells complete the values of the flags that a command and its
+// subcommands share with others.
+func completeFlags(cmd *cobra.Command) {
+	known := map[string]values{
+		"scenario":    scenarioNames,
+		"skip":        scenarioNames,
+		"profile":     func() []string { return scenarios.Profiles },
+		"provider":    func() []string { return strings.Split(providerNames(), ", ") },
+		"lb":          clusters.Balancers,
+		"requirement": requirementIDs,
+		"on":          fault.Examples,
+		"judge":       func() []string { return judge.Names() },
+		"kubernetes":  func() []string { return versions(release.Kubernetes) },
+		"etcd":        func() []string { return versions(release.Etcd) },
+		"data":        func() []string { return []string{string(clusters.DataMemory), string(clusters.DataDisk)} },
+		"disk":        func() []string { return []string{string(clusters.DiskNone), string(clusters.DiskFUSE)} },
+		"nodes":       func() []string { return []string{"1", "3", "5", "7"} },
+		"source":      func() []string { return []string{"auto", "release", "build"} },
+		"kind":        kindNames,
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		all := known[f.Name]
+		switch {
+		case f.Name == "name" && cmd.Name() != "up" && cmd.Name() != "run":
+			all = clusterNames
+		case f.Name == "output":
+			all = func() []string { return outputs(f) }
+		case f.Name == "source" && cmd.Name() != "fetch":
+			all = nil
+		}
+		if all != nil {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, completed(all)) // fails for an unknown flag only
+		}
+	})
+	for _, sub := range cmd.Commands() {
+		completeFlags(sub)
+	}
+}
+
+// outputs are the values of a flag -o, as its type or its help names them.
+func outputs(f *pflag.Flag) []string {
+	if strings.Contains(f.Value.Type(), "|") {
+		return strings.Split(f.Value.Type(), "|")
+	}
+	var all []string
+	for _, word := range []string{"table", "text", "json", "md"} {
+		if strings.Contains(f.Usage, word) {
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+func scenarioNames() []string {
+	var names []string
+	for _, s := range scenarios.All() {
+		names = append(names, s.Metadata.Name)
+	}
+	return names
+}
+
+func requirementIDs() []string {
+	var ids []string
+	for _, r := range scenarios.Requirements() {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func faultNames() []string {
+	var names []string
+	for _, f := range fault.All() {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+func clusterNames() []string {
+	names, _ := keeper.List()
+	return names
+}
+
+// versions are those of a product that this machine has, and the default.
+func versions(p release.Product) []string {
+	all := []string{p.Default()}
+	if dir, err := release.DefaultCacheDir(); err == nil {
+		entries, _ := release.List(dir, false)
+		for _, e := range entries {
+			if e.Product == p {
+				all = append(all, e.Version)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// completeFault completes the name of a fault, and then its parameters.
+func completeFault(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return faultNames(), cobra.ShellCompDirectiveNoFileComp
+	}
+	f, err := fault.Find(args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var params []string
+	for name := range f.Doc().Params {
+		if !slices.ContainsFunc(args[1:], func(given string) bool { return strings.HasPrefix(given, name+"=") }) {
+			params = append(params, name+"=")
+		}
+	}
+	slices.Sort(params)
+	return params, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

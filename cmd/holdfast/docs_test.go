@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Every command line of holdfast that README and docs show in a block is one that it takes:
+// the command is there, and so are its flags and as many arguments. hack/tour runs those of
+// the README.
+func TestCommandsOfDocs(t *testing.T) {
+	root := filepath.Join("..", "..")
+	pages := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			pages = append(pages, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, page := range pages {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range commandsIn(string(data)) {
+			seen++
+			if err := takes(line); err != nil {
+				t.Errorf("%s: %s: %v", page, strings.Join(line, " "), err)
+			}
+		}
+	}
+	if seen < 60 {
+		t.Errorf("%d command lines in %d pages: where are the others?", seen, len(pages))
+	}
+}
+
+// commandsIn returns the command lines of holdfast in the blocks of a page of Markdown.
+func commandsIn(page string) (all [][]string) {
+	fenced := false
+	joined := strings.ReplaceAll(page, "\\\n", " ")
+	for lines := bufio.NewScanner(strings.NewReader(joined)); lines.Scan(); {
+		line := lines.Text()
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+			continue
+		}
+		if !fenced && !strings.HasPrefix(line, "    ") {
+			continue
+		}
+		for _, command := range shellCommands(line) {
+			command = slices.DeleteFunc(command, func(word string) bool { return word == "$" || strings.Contains(word, "=") && command[0] == word })
+			if len(command) > 0 && command[0] == "holdfast" {
+				all = append(all, command[1:])
+			}
+		}
+	}
+	return all
+}
+
+// shellCommands takes a line apart as a shell does, as far as the pages need it: quotes,
+// comments, and what stands between commands.
+func shellCommands(line string) (all [][]string) {
+	var command []string
+	var word strings.Builder
+	quote, in := rune(0), false
+	end := func() {
+		if in {
+			command = append(command, word.String())
+		}
+		word.Reset()
+		in = false
+	}
+	next := func() {
+		end()
+		if len(command) > 0 {
+			all = append(all, command)
+		}
+		command = nil
+	}
+	for _, c := range line {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(c)
+		case c == '\'' || c == '"':
+			quote, in = c, true
+		case c == '#' && !in:
+			next()
+			return all
+		case c == ' ' || c == '\t':
+			end()
+		case strings.ContainsRune("|;&()<>", c):
+			next()
+		default:
+			in = true
+			word.WriteRune(c)
+		}
+	}
+	next()
+	return all
+}
+
+// takes refuses a command line that holdfast would refuse before it looks at values.
+func takes(args []string) error {
+	cmd, rest, err := newRootCommand().Find(args)
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err
+	}
+	if cmd.RunE == nil && cmd.HasSubCommands() {
+		return nil
+	}
+	validate := cmd.Args
+	if validate == nil {
+		validate = cobra.ArbitraryArgs
+	}
+	return validate(cmd, cmd.Flags().Args())
+}
+
+func TestShellCommands(t *testing.T) {
+	got := shellCommands(`A=1 holdfast run -f "my file.yaml" && echo 'a b' | holdfast diff x y # and so on`)
+	want := [][]string{{"A=1", "holdfast", "run", "-f", "my file.yaml"}, {"echo", "a b"}, {"holdfast", "diff", "x", "y"}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
+)
+
+// listed is a cluster as `holdfast list` shows it.
+type listed struct {
+	Name       string    `json:"name"`
+	Provider   string    `json:"provider"`
+	Nodes      int       `json:"nodes"`
+	Kubernetes string    `json:"kubernetes"`
+	Started    time.Time `json:"started,omitzero"`
+	State      string    `json:"state"`
+}
+
+func newListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the clusters that run",
+		Example: `  holdfast list
+  holdfast list -o json`,
+		Args: cobra.NoArgs,
+	}
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		all, err := listClusters(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), all)
+		}
+		return printList(cmd.OutOrStdout(), all)
+	}
+	return cmd
+}
+
+// listClusters asks all clusters for their state, at the same time.
+func listClusters(ctx context.Context) ([]listed, error) {
+	names, err := keeper.List()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]listed, len(names))
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() { all[i] = describeCluster(ctx, name) })
+	}
+	asked.Wait()
+	return all, nil
+}
+
+func describeCluster(ctx context.Context, name string) listed {
+	l := listed{Name: name}
+	h, err := keeper.Open(providers, name)
+	if err != nil {
+		l.State = firstLine(err.Error())
+		return l
+	}
+	l.Provider = h.Provider()
+	if spec, err := h.Spec(); err == nil {
+		l.Nodes, l.Kubernetes = len(spec.Spec.Nodes), spec.Spec.KubernetesVersion
+	}
+	status, err := h.Status(ctx)
+	switch {
+	case err != nil:
+		l.State = firstLine(err.Error())
+		return l
+	case status.Ready:
+		l.State = "ready"
+	default:
+		l.State = "not ready"
+	}
+	l.Started = status.Started
+	return l
+}
+
+func printList(out io.Writer, all []listed) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "no cluster runs; create one with `holdfast up`")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tPROVIDER\tNODES\tKUBERNETES\tAGE\tSTATE")
+	for _, l := range all {
+		age := "-"
+		if !l.Started.IsZero() {
+			age = time.Since(l.Started).Round(time.Second).String()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", l.Name, l.Provider, l.Nodes, l.Kubernetes, age, l.State)
+	}
+	return w.Flush()
+}
