@@ -26,7 +26,7 @@ func TestDefault(t *testing.T) {
 	// The figures of the catalogue.
 	want := framework.Settings{
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second, NodeGrace: 50 * time.Second, NodePeriod: 5 * time.Second,
+		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second, NodeGrace: 50 * time.Second, NodePeriod: 5 * time.Second, AddonInterval: time.Minute,
 		BalancerDetection: 3 * time.Second, Margin: 2 * time.Second,
 	}
 	election := framework.Election{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
@@ -212,7 +212,7 @@ func TestRefused(t *testing.T) {
 		{"data", spec + "  data: tape", []string{`f.yaml:4: spec.data is "tape": want memory or disk`}},
 		{"disk", spec + "  disk: floppy", []string{`f.yaml:4: spec.disk is "floppy": want none or fuse`}},
 		{"disk of a node", spec + "  nodes:\n  - disk: true", []string{`f.yaml:5: spec.nodes[0].disk is "true": want none or fuse`}},
-		{"component", spec + "  extraArgs:\n    kubelet: {v: 5}", []string{"f.yaml:5: spec.extraArgs.kubelet", "allowed are etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok"}},
+		{"component", spec + "  extraArgs:\n    kubelet: {v: 5}", []string{"f.yaml:5: spec.extraArgs.kubelet", "allowed are etcd, kube-apiserver, kube-controller-manager, kube-scheduler, addon-manager, kwok"}},
 		{"component of a node", spec + "  nodes:\n  - extraArgs:\n      kwok: {v: 5}", []string{"f.yaml:6: spec.nodes[0].extraArgs.kwok", "allowed are etcd, kube-apiserver, kube-controller-manager, kube-scheduler"}},
 		{"dashes", spec + "  extraArgs:\n    etcd:\n      --name: x", []string{"f.yaml:6: spec.extraArgs.etcd.--name is no name of a flag"}},
 		{"setting of the whole kernel", spec + "  sysctls:\n    vm.swappiness: 1", []string{"f.yaml:5: spec.sysctls.vm.swappiness is no setting of a machine's network"}},

@@ -29,6 +29,8 @@
 //	  extraArgs:                  # component -> flag -> value
 //	    kube-apiserver:
 //	      max-requests-inflight: 800
+//	    addon-manager:            # one on each node if it is named, none otherwise
+//	      interval: 60s
 //	  sysctls:                    # of the machines' network, where the kernel has them
 //	    net.ipv4.tcp_rto_max_ms: 3000
 //

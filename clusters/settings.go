@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,7 +34,32 @@ const (
 	defaultNodeGrace = 50 * time.Second
 	// defaultNodePeriod is in the same place.
 	defaultNodePeriod = 5 * time.Second
+	// defaultAddonInterval is that of Kubernetes' own add-on manager: see
+	// ADDON_CHECK_INTERVAL_SEC in cluster/addons/addon-manager/kube-addons-main.sh.
+	defaultAddonInterval = time.Minute
 )
+
+// AddonManager returns the arguments of a node's add-on manager: the interval between two
+// passes, and the release whose add-ons it applies, which is the node's own unless the
+// cluster file says otherwise. There is none unless the cluster file has arguments for it.
+func (n Node) AddonManager() (interval time.Duration, release string, ok bool, err error) {
+	args, ok := n.ExtraArgs[framework.AddonManager]
+	interval, release = defaultAddonInterval, n.KubernetesVersion
+	for flag, text := range args {
+		switch flag {
+		case "interval":
+			interval, err = parseDuration(text)
+		case "release":
+			release = text
+		default:
+			err = errors.New("want interval or release")
+		}
+		if err != nil {
+			return 0, "", ok, &badArgument{node: n.Index, component: framework.AddonManager, flag: flag, value: text, err: err}
+		}
+	}
+	return interval, release, ok, nil
+}
 
 // Margin covers what measuring itself takes.
 const Margin = 2 * time.Second
@@ -59,6 +85,11 @@ func Settings(c *Cluster) (framework.Settings, error) {
 		if i == 0 || chance < s.GoawayChance {
 			s.GoawayChance = chance
 		}
+		interval, _, _, err := node.AddonManager()
+		if err != nil {
+			return framework.Settings{}, err
+		}
+		s.AddonInterval = max(s.AddonInterval, interval)
 		s.RemoteEtcd = s.RemoteEtcd || strings.Contains(node.ExtraArgs[framework.APIServer]["etcd-servers"], ",")
 		for _, component := range electable {
 			lease, renew, retry, err := node.ElectionTimes(component)

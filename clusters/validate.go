@@ -26,7 +26,7 @@ var (
 	nodeCounts = []int{1, 3, 5, 7}
 	// perNode are the components that take extra arguments for one node,
 	// perCluster those that take them for all.
-	perNode    = []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}
+	perNode    = []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler, framework.AddonManager}
 	perCluster = append(slices.Clone(perNode), framework.Kwok)
 	// reserved are names of other parties on a cluster's network.
 	reserved      = []string{"balancer", "harness", "workers", "localhost", "kubernetes"}

@@ -32,6 +32,8 @@ const (
 	ContainerRuntime Component = "containerd"
 	// Podmaster is what elects components of its node from outside; see LockReporter.
 	Podmaster Component = "podmaster"
+	// AddonManager applies the add-ons on its node's disk, whatever those of other nodes do.
+	AddonManager Component = "addon-manager"
 )
 
 // Names of the hosts on the network that are no control-plane nodes.
@@ -102,6 +104,8 @@ type Settings struct {
 	NodePeriod time.Duration `json:"nodePeriod"` // N
 	// NodeGrace is how long a node may be silent before it counts as lost.
 	NodeGrace time.Duration `json:"nodeGrace"` // G
+	// AddonInterval is the time between two passes of an add-on manager, where there are any.
+	AddonInterval time.Duration `json:"addonInterval"` // A
 	// RemoteEtcd is set if an API server knows several etcd members, so that it asks those
 	// of other nodes as well.
 	RemoteEtcd bool `json:"remoteEtcd,omitempty"`
@@ -131,7 +135,7 @@ func (s Settings) Symbols() map[string]time.Duration {
 	return map[string]time.Duration{
 		"L": s.LeaseDuration, "R": s.RenewDeadline, "P": s.RetryPeriod,
 		"T": s.EndpointTTL, "I": s.EndpointInterval, "E": s.ElectionTimeout,
-		"H": s.BalancerDetection, "M": s.Margin, "G": s.NodeGrace, "N": s.NodePeriod,
+		"H": s.BalancerDetection, "M": s.Margin, "G": s.NodeGrace, "N": s.NodePeriod, "A": s.AddonInterval,
 	}
 }
 

@@ -266,7 +266,9 @@ func cannot(spec *clusters.Cluster) error {
 		}
 	}
 	for _, n := range spec.Nodes() {
-		switch {
+		switch _, managed := n.ExtraArgs[framework.AddonManager]; {
+		case managed:
+			return fmt.Errorf("add-on managers cannot be had on kind: kubeadm installs its add-ons once, and no component applies them again")
 		case n.EtcdVersion != "":
 			return fmt.Errorf("the version of etcd cannot be chosen on kind: kubeadm does, by that of Kubernetes")
 		case n.Disk == clusters.DiskFUSE:

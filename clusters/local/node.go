@@ -113,6 +113,9 @@ func (c *Cluster) equip(n *node) (err error) {
 			return err
 		}
 	}
+	if err := c.addAddonManager(n); err != nil {
+		return err
+	}
 	return c.addPodmaster(m, spec)
 }
 

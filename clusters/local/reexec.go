@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 
+	"github.com/holdfast-ha/holdfast/clusters/local/addons"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/podmaster"
@@ -38,6 +39,7 @@ const (
 
 	rolePodmaster = "holdfast-podmaster"
 	roleVIP       = "holdfast-vip"
+	roleAddons    = "holdfast-addons"
 )
 
 // sandbox is the sandbox that this process is the first process of, nil
@@ -72,6 +74,8 @@ func Main() {
 		exitOn(role, podmaster.Main(os.Args[1:]))
 	case roleVIP:
 		exitOn(role, vip.Main(os.Args[1:]))
+	case roleAddons:
+		exitOn(role, addons.Main(os.Args[1:]))
 	}
 	if lifeline := os.Getenv(sandboxEnv); lifeline != "" && os.Getpid() == 1 {
 		_ = os.Unsetenv(sandboxEnv)

@@ -87,6 +87,9 @@ func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 			return upgradeError(name, "Kubernetes "+version, err, false)
 		}
 	}
+	if err := n.upgradeAddons(ctx, version); err != nil {
+		return upgradeError(name, "Kubernetes "+version, err, false)
+	}
 	if !slices.ContainsFunc(c.controlPlane(), func(n *node) bool { return !n.runs(version) }) {
 		c.spec.Spec.KubernetesVersion = version // of nodes that join from now on
 	}

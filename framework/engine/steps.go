@@ -333,6 +333,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = r.startFailover()
 	case actionUserReads:
 		err = r.startProbes(observe.StartUser)
+	case actionAddons:
+		err = workload.Addons(ctx, r.cluster, r.w)
 	case actionExpiry:
 		err = workload.Expiry(ctx, r.cluster, r.w)
 	case actionInformers:
@@ -405,6 +407,7 @@ const (
 	actionListWatch          = "list-watch"
 	actionSpreadWatch        = "spread-watch"
 	actionMixedObjects       = "mixed-objects"
+	actionAddons             = "addons"
 	actionAddMember          = "add-member"
 	actionSnapshot           = "snapshot"
 	actionInformers          = "informers"
@@ -419,7 +422,7 @@ func actions() map[string]bool {
 		actionUnknownEtcdClients: false, actionUnknownReaders: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionInformers: false, actionExpiry: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
-		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false,
+		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false, actionAddons: false,
 		actionMovingReads: true, actionAddMember: true, actionSnapshot: true,
 		actionOldWatch: false, actionListWatch: true, actionSpreadWatch: false,
 	}

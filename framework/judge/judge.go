@@ -51,7 +51,7 @@ func definitions() []definition {
 		membersFollow(),
 		unsafeMemberRefused(),
 		ownAPIServer(),
-		objectsBetweenVersions(),
+		objectsBetweenVersions(), addonsConverge(),
 		timeSettings(),
 		certificates(),
 		tokensAccepted(),

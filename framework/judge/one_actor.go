@@ -112,7 +112,9 @@ func judgeOneActor(m *matter) finding {
 func electedComponents(run *record.Run) []string {
 	var names []string
 	for _, a := range run.Actions {
-		names = append(names, a.V.Component)
+		if a.V.Component != addonManager {
+			names = append(names, a.V.Component)
+		}
 	}
 	if len(names) > 0 {
 		for _, l := range run.Leases {

@@ -20,16 +20,21 @@ const auditRetry = time.Second
 const auditHeard = time.Second
 
 // actions follows the audit log of each API server, where its node hands it out,
-// and records what elected components change, and when they read their leases.
+// and records what elected components and add-on managers change, and when elected ones read
+// their leases.
 func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 	nodes := o.cfg.Cluster.Nodes()
+	components := o.cfg.Leases
+	if slices.ContainsFunc(nodes, func(n framework.Node) bool { return slices.Contains(n.Components(), framework.AddonManager) }) {
+		components = append(slices.Clone(components), string(framework.AddonManager))
+	}
 	var loops []func(context.Context)
 	for _, n := range nodes {
 		reader, ok := n.(framework.AuditReader)
 		if !ok {
 			continue
 		}
-		f := newAuditFilter(n.Name(), nodes, o.cfg.Leases)
+		f := newAuditFilter(n.Name(), nodes, components)
 		loops = append(loops, o.while(n.Name(), func(ctx context.Context) {
 			// Where the log cannot be read there are no actions in the record, of
 			// which judges make what they must.

@@ -23,6 +23,9 @@ const (
 	previousEtcd = "previous-release-and-etcd"
 	// previousAstray is the same, with a scheduler that talks to another node's API server.
 	previousAstray = "previous-release-astray"
+	// previousAddons has add-on managers, previousStale one whose files are not upgraded.
+	previousAddons = "previous-release-with-addons"
+	previousStale  = "previous-release-with-stale-addons"
 )
 
 func upgradeKinds() map[string]kind {
@@ -30,6 +33,8 @@ func upgradeKinds() map[string]kind {
 		previous:       {topology(previous), false},
 		previousEtcd:   {topology(previousEtcd), false},
 		previousAstray: {astray(), false},
+		previousAddons: {topology(previousAddons), false},
+		previousStale:  {staleAddons(), false},
 	}
 }
 
@@ -45,6 +50,12 @@ func topology(name string) *clusters.Cluster {
 func astray() *clusters.Cluster {
 	c := topology(previous)
 	c.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.Scheduler: {"master": "https://10.77.0.11:6443"}}
+	return c
+}
+
+func staleAddons() *clusters.Cluster {
+	c := topology(previousAddons)
+	c.Spec.Nodes[1].ExtraArgs = clusters.ExtraArgs{framework.AddonManager: {"release": c.Spec.KubernetesVersion}}
 	return c
 }
 
@@ -82,6 +93,12 @@ func upgradePlants() []Plant {
 				{Requirement: "HA-UP-006", Says: "kube-scheduler on node-2 asked the API server on node-1"},
 				{Judge: "own-apiserver", Says: "kube-scheduler on node-2 asked the API server on node-1"},
 			}, May: []string{"restarts", "one-actor"}},
+		{Name: "stale-addons", Violation: "an add-on manager whose files are left out of the upgrade",
+			Cluster: previousStale, Twin: previousAddons, Scenario: "catalogue/addons-upgraded",
+			Catches: []Catch{
+				{Requirement: "HA-UP-007", Says: "the add-on managers must agree: that on node-"},
+				{Judge: "addons-converge", Says: "the add-on managers must agree: that on node-"},
+			}},
 	}
 }
 

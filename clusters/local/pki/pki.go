@@ -60,6 +60,13 @@ func ControllerManager() Identity { return Identity{User: "system:kube-controlle
 // Scheduler returns the identity of the schedulers.
 func Scheduler() Identity { return Identity{User: "system:kube-scheduler"} }
 
+// AddonManager returns the identity of the add-on managers. An add-on may be anything, so
+// Kubernetes binds their account to cluster-admin; see
+// cluster/addons/addon-manager in kubernetes/kubernetes.
+func AddonManager() Identity {
+	return Identity{User: "system:addon-manager", Groups: []string{"system:masters"}}
+}
+
 // Kwok returns the identity of kwok. It stands for many kubelets at once, for
 // which Kubernetes has no role, so it may do anything.
 func Kwok() Identity {
