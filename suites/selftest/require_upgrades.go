@@ -96,8 +96,8 @@ func upgradePlants() []Plant {
 		{Name: "stale-addons", Violation: "an add-on manager whose files are left out of the upgrade",
 			Cluster: previousStale, Twin: previousAddons, Scenario: "catalogue/addons-upgraded",
 			Catches: []Catch{
-				{Requirement: "HA-UP-007", Says: "the add-on managers must agree: that on node-"},
-				{Judge: "addons-converge", Says: "the add-on managers must agree: that on node-"},
+				{Requirement: "HA-UP-007", Says: "Once all nodes are upgraded"},
+				{Judge: "addons-converge", Says: "Once all nodes are upgraded"},
 			}},
 	}
 }
