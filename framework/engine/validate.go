@@ -31,7 +31,7 @@ var (
 	// usual gives every symbol that a formula may use the value that it has by default.
 	usual = framework.Settings{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second,
-		BalancerDetection: 3 * time.Second, Margin: 2 * time.Second, NodeGrace: 50 * time.Second, NodePeriod: 5 * time.Second}.Symbols()
+		BalancerDetection: 3 * time.Second, Margin: 2 * time.Second, NodeGrace: 50 * time.Second, NodePeriod: 5 * time.Second, AddonInterval: time.Minute}.Symbols()
 )
 
 // longest is the longest time that a formula of a file may stand for by default.
