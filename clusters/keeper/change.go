@@ -2,17 +2,21 @@ package keeper
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/backup"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
@@ -25,7 +29,8 @@ type UpgradePreparer interface {
 }
 
 // ChangeRequest asks for a change of a cluster's nodes: for another version of Kubernetes
-// or of etcd, or for another number of control-plane nodes.
+// or of etcd, for another number of control-plane nodes, or for a snapshot of etcd to be
+// saved or restored.
 type ChangeRequest struct {
 	// Version is the one to upgrade to; empty for a change of the number of nodes.
 	Version string `json:"version,omitempty"`
@@ -36,6 +41,10 @@ type ChangeRequest struct {
 	Node string `json:"node,omitempty"`
 	// Nodes is how many control-plane nodes there are to be.
 	Nodes int `json:"nodes,omitempty"`
+	// Save and Restore are absolute paths of a snapshot: of a file that does not exist, to
+	// which that of Node's member is saved (of the first one if empty), or of one to restore.
+	Save    string `json:"save,omitempty"`
+	Restore string `json:"restore,omitempty"`
 	// Check asks only whether the first step would be refused.
 	Check bool `json:"check,omitempty"`
 }
@@ -108,10 +117,50 @@ func (s *server) handleChange(mux *http.ServeMux) {
 
 // change makes a change; refused reports that nothing was touched.
 func (s *server) change(ctx context.Context, r ChangeRequest) (refused bool, err error) {
-	if r.Version != "" {
+	switch {
+	case r.Version != "":
 		return s.upgrade(ctx, r)
+	case r.Save != "":
+		return s.save(ctx, r)
+	case r.Restore != "":
+		if r.Check {
+			return true, nil
+		}
+		err := backup.Restore(ctx, s.cluster, r.Restore, backup.Bump)
+		return errors.Is(err, framework.ErrNothingDone), err
 	}
 	return s.scale(ctx, r)
+}
+
+// save saves a snapshot of etcd, and verifies it.
+func (s *server) save(ctx context.Context, r ChangeRequest) (refused bool, err error) {
+	access, ok := s.cluster.(framework.EtcdAccess)
+	if !ok {
+		return true, fmt.Errorf("cluster %s gives no access to its etcd members", s.cluster.Name())
+	}
+	var names []string
+	for _, n := range s.cluster.Nodes() {
+		if slices.Contains(n.Components(), framework.Etcd) {
+			names = append(names, n.Name())
+		}
+	}
+	node := cmp.Or(r.Node, names[0])
+	if !slices.Contains(names, node) {
+		return true, fmt.Errorf("cluster %s has no etcd member on %s; it has some on %s", s.cluster.Name(), node, strings.Join(names, ", "))
+	}
+	if r.Check {
+		return true, nil
+	}
+	return false, framework.DoStep(ctx, node, "save snapshot", func(ctx context.Context) (string, error) {
+		if _, err := backup.Save(ctx, access, node, r.Save); err != nil {
+			return "", err
+		}
+		status, err := backup.Verify(r.Save)
+		if err != nil {
+			return "", fmt.Errorf("the snapshot in %s cannot be used: %w", r.Save, err)
+		}
+		return status.String() + ", its checksum verified", nil
+	})
 }
 
 // upgrade upgrades one node or all of them.

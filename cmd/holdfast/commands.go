@@ -16,6 +16,7 @@ func commands() []*cobra.Command {
 		newLogsCommand(),
 		newUpgradeCommand(),
 		newScaleCommand(),
+		newSnapshotCommand(),
 		newDownCommand(),
 		newInjectCommand(),
 		newHealCommand(),

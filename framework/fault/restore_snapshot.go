@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/backup"
 )
 
 // RestoreSnapshot takes etcd back in time.
@@ -47,18 +48,10 @@ type rewind struct {
 	writes  int
 	bump    uint64
 	ttl     time.Duration
-	nodes   []rewound
+	nodes   []backup.Member
 	// restarted are the processes that knew of what was lost and know it no
 	// more, by component and node.
 	restarted map[string]bool
-}
-
-// rewound is a node with etcd.
-type rewound struct {
-	framework.EtcdOperator
-	framework.Killer
-	framework.Starter
-	name string
 }
 
 func (f restoreSnapshot) Check(c framework.Cluster, t Target, p Params) error {
@@ -88,7 +81,7 @@ func (f restoreSnapshot) rewind(c framework.Cluster, t Target, p Params) (*rewin
 	r.bump = uint64(bump)
 	for _, n := range nodesWith(c, framework.Etcd) {
 		of, what := "node "+n.Name(), "fault restore-snapshot"
-		x := rewound{name: n.Name()}
+		x := backup.Member{Name: n.Name()}
 		if x.EtcdOperator, err = ability[framework.EtcdOperator](n, of, what); err != nil {
 			return nil, err
 		}
@@ -151,7 +144,7 @@ func (f restoreSnapshot) Inject(ctx context.Context, c framework.Cluster, t Targ
 		what:   fmt.Sprintf("restoring a snapshot of etcd at revision %d", revision),
 		ask: func(ctx context.Context) error {
 			// Halfway there is no cluster at all.
-			return r.restore(context.WithoutCancel(ctx), file, peers)
+			return backup.RestoreMembers(context.WithoutCancel(ctx), r.nodes, file, peers, r.bump, r.ttl)
 		},
 		effect:   func(ctx context.Context) (bool, string) { return r.back(ctx, last) },
 		patience: healLimit, // the members start and elect a leader
@@ -216,30 +209,6 @@ func (m member) snapshot(ctx context.Context, file string) (revision int64, err 
 		err = fmt.Errorf("saving the snapshot: %w", err)
 	}
 	return s.Header.Revision, errors.Join(err, f.Close())
-}
-
-// restore ends every member before the first one is restored, since members
-// with and without the snapshot must not meet. Whatever fails, all are started.
-func (r *rewind) restore(ctx context.Context, file string, peers []framework.EtcdPeer) error {
-	each := func(what string, do func(context.Context, rewound) error) error {
-		var all []func(context.Context) error
-		for _, n := range r.nodes {
-			all = append(all, func(ctx context.Context) error {
-				ctx, cancel := context.WithTimeout(ctx, compactLimit)
-				defer cancel()
-				if err := do(ctx, n); err != nil {
-					return fmt.Errorf("%s etcd on %s: %w", what, n.name, err)
-				}
-				return nil
-			})
-		}
-		return atOnce(all)(ctx)
-	}
-	err := each("stopping", func(ctx context.Context, n rewound) error { return n.Kill(ctx, framework.Etcd, r.ttl) })
-	if err == nil {
-		err = each("restoring", func(ctx context.Context, n rewound) error { return n.RestoreEtcd(ctx, file, peers, r.bump) })
-	}
-	return errors.Join(err, each("starting", func(ctx context.Context, n rewound) error { return n.Start(ctx, framework.Etcd) }))
 }
 
 // back looks whether every member serves and has lost what was written after
@@ -308,7 +277,7 @@ func (r *rewind) restartOne(ctx context.Context, n framework.Node, t Target) err
 func (r *rewind) serves(ctx context.Context) (bool, string) {
 	var looks []look
 	for _, n := range r.nodes {
-		looks = append(looks, func(ctx context.Context) (bool, string) { return etcdReads(ctx, r.cluster, n.name) })
+		looks = append(looks, func(ctx context.Context) (bool, string) { return etcdReads(ctx, r.cluster, n.Name) })
 	}
 	for _, n := range nodesWith(r.cluster, framework.APIServer) {
 		if e, ok := entranceOf(r.cluster, n.Name(), framework.APIServer); ok {

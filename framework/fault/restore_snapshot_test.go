@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/backup"
 )
 
 func TestRestoreSnapshot(t *testing.T) {
@@ -74,12 +75,12 @@ func TestRestoreStartsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var started int
-		r := &rewind{ttl: ttl}
+		var nodes []backup.Member
 		for _, fails := range []error{nil, errors.New("no power"), nil} {
 			m := startedEtcd{fails: fails, mu: &mu, started: &started}
-			r.nodes = append(r.nodes, rewound{EtcdOperator: m, Killer: m, Starter: m})
+			nodes = append(nodes, backup.Member{EtcdOperator: m, Killer: m, Starter: m})
 		}
-		if err := r.restore(t.Context(), "", nil); err == nil || started != 2 {
+		if err := backup.RestoreMembers(t.Context(), nodes, "", nil, 0, ttl); err == nil || started != 2 {
 			t.Errorf("%d of 2 members were started: %v", started, err)
 		}
 	})

@@ -1,21 +1,15 @@
 package workload
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
-	"go.etcd.io/etcd/etcdutl/v3/snapshot"
-	"go.uber.org/zap"
-
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/backup"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -40,13 +34,13 @@ func Snapshot(ctx context.Context, c framework.Cluster, node string, w *record.W
 		}
 		op := record.Op{Client: "snapshot", Entrance: n.Name(), API: "etcd", Type: record.OpGet, Key: "snapshot", Purpose: "snapshot", Call: w.Now(), Outcome: record.OK}
 		file := filepath.Join(dir, n.Name())
-		if op.Header, err = saveSnapshot(ctx, access, n.Name(), file); err != nil {
+		if op.Header, err = backup.Save(ctx, access, n.Name(), file); err != nil {
 			op.Outcome, op.Error = record.Unknown, client.Shorten(err.Error())
-		} else if status, err := verifySnapshot(file); err != nil {
+		} else if status, err := backup.Verify(file); err != nil {
 			op.Error = client.Shorten(err.Error())
 		} else {
 			op.Found, op.Revision = true, strconv.FormatInt(status.Revision, 10)
-			op.Value = fmt.Sprintf("%d keys, %d bytes", status.TotalKey, status.TotalSize)
+			op.Value = fmt.Sprintf("%d keys, %d bytes", status.Keys, status.Size)
 		}
 		op.Return = w.Now()
 		if err := w.Append(record.KindOp, op); err != nil {
@@ -54,49 +48,4 @@ func Snapshot(ctx context.Context, c framework.Cluster, node string, w *record.W
 		}
 	}
 	return w.Err()
-}
-
-// saveSnapshot writes a snapshot of a member to a file, and returns the member's revision
-// before.
-func saveSnapshot(ctx context.Context, access framework.EtcdAccess, node, file string) (revision string, err error) {
-	etcd, err := client.NewEtcd(access, node)
-	if err != nil {
-		return "", err
-	}
-	defer etcd.Close()
-	ctx, cancel := context.WithTimeout(ctx, setupLimit)
-	defer cancel()
-	// Of a quorum: what was acknowledged before must be in it.
-	answer, err := etcd.Get(ctx, "holdfast/none")
-	if err != nil {
-		return "", err
-	}
-	r, err := etcd.Snapshot(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer r.Close()
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return "", err
-	}
-	_, err = io.Copy(f, r)
-	return strconv.FormatInt(answer.Header.Revision, 10), errors.Join(err, f.Close())
-}
-
-// verifySnapshot checks the sum at the end of a snapshot, and reads it.
-func verifySnapshot(file string) (snapshot.Status, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return snapshot.Status{}, err
-	}
-	// etcd appends the sum to a database, whose size is one of whole sectors.
-	if len(b)%512 != sha256.Size {
-		return snapshot.Status{}, fmt.Errorf("the snapshot of %d bytes has no checksum at its end: it is cut short", len(b))
-	}
-	data, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
-	if is := sha256.Sum256(data); !bytes.Equal(is[:], sum) {
-		return snapshot.Status{}, errors.New("the checksum of the snapshot is not that of its data")
-	}
-	return snapshot.NewV3(zap.NewNop()).Status(file)
 }

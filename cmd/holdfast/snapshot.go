@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/framework/backup"
+)
+
+func newSnapshotCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "snapshot",
+		Short: "Save a snapshot of a running cluster's etcd, or restore one",
+		Example: `  holdfast snapshot save before.db
+  holdfast snapshot restore before.db`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSnapshotSaveCommand(), newSnapshotRestoreCommand())
+	return cmd
+}
+
+func newSnapshotSaveCommand() *cobra.Command {
+	node := ""
+	cmd := &cobra.Command{
+		Use:   "save FILE",
+		Short: "Save a snapshot of etcd to a file that does not exist",
+		Long: `Save a snapshot of one etcd member of a running cluster to a file that does not exist,
+and verify its checksum. Every write acknowledged before the command was called is in
+it: it is taken after a read with a quorum. One member may be down.
+
+Exit codes: 0 done, 2 refused (no file was written), 3 it failed.`,
+		Example: `  holdfast snapshot save before.db
+  holdfast snapshot save before.db --node node-2 -o json`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&node, "node", "", "`name` of the node whose member is asked (default: the first one)")
+	open := addNameFlag(cmd)
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		file, err := filepath.Abs(args[0])
+		if err == nil {
+			if _, err = os.Lstat(file); err == nil {
+				return usageError("%s exists: name a file that does not", args[0])
+			}
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return exitWith(exitUsage, err)
+		}
+		if _, err := os.Stat(filepath.Dir(file)); err != nil {
+			return exitWith(exitUsage, fmt.Errorf("failed to save a snapshot to %s: %w", args[0], err))
+		}
+		return change(cmd, open, output, keeper.ChangeRequest{Save: file, Node: node}, "a snapshot of cluster %s is in "+strings.ReplaceAll(args[0], "%", "%%"))
+	}
+	return cmd
+}
+
+func newSnapshotRestoreCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Take a running cluster back to a snapshot of etcd",
+		Long: fmt.Sprintf(`Take a running cluster back to a snapshot of etcd: every member is stopped and starts as
+one of a new cluster with the snapshot's data, then API servers, controller managers and
+schedulers are restarted. What was written since the snapshot is lost. It also works if
+etcd has lost its quorum for good, as long as one member answers who the members are.
+
+The revision is raised by %d and all before it compacted, so that clients do not see
+it go back: their watches end with 410 Gone, and they list again.
+
+The snapshot is verified before anything is touched. From then on the restore is not
+interrupted; if it fails, run the same command again.
+
+Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump),
+		Example: `  holdfast snapshot restore before.db
+  holdfast snapshot restore before.db --name demo -o json`,
+		Args: cobra.ExactArgs(1),
+	}
+	open := addNameFlag(cmd)
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		file, err := filepath.Abs(args[0])
+		if err == nil {
+			_, err = backup.Verify(file)
+		}
+		if err != nil {
+			return exitWith(exitUsage, fmt.Errorf("failed to restore %s: %w", args[0], err))
+		}
+		return change(cmd, open, output, keeper.ChangeRequest{Restore: file}, "cluster %s is restored from "+strings.ReplaceAll(args[0], "%", "%%"))
+	}
+	return cmd
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/backup"
+)
+
+// TestClusterSnapshot saves a snapshot of a cluster and takes it back to that, also when etcd
+// has lost its quorum: what was there then is there again, what came later is gone, and the
+// revision only rises.
+func TestClusterSnapshot(t *testing.T) {
+	c := newCommandLine(t)
+	c.up("--nodes", "3", "--name", "back", "--wait")
+	file := filepath.Join(t.TempDir(), "before.db")
+	kubectl := func(code int, args ...string) string {
+		t.Helper()
+		out, _ := c.do(code, append([]string{"kubectl", "--"}, args...)...)
+		return out
+	}
+	revision := func(name string) int {
+		t.Helper()
+		n, err := strconv.Atoi(kubectl(exitPass, "get", "configmap", name, "-o", "jsonpath={.metadata.resourceVersion}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	steps := func(out string) (result changed) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(out), &result); err != nil || !result.Done {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return result
+	}
+	kubectl(exitPass, "create", "configmap", "kept", "--from-literal=a=1")
+	_, errOut := c.do(exitUsage, "snapshot", "save", file, "--node", "node-9")
+	c.contains(errOut, "no etcd member on node-9")
+	out, _ := c.do(exitPass, "snapshot", "save", file, "--node", "node-2", "-o", "json")
+	c.contains(steps(out).Steps[0].Proof, "revision ", "keys", "checksum verified")
+	kubectl(exitPass, "create", "configmap", "lost", "--from-literal=a=1")
+	last := revision("lost")
+
+	back := func() {
+		t.Helper()
+		out, _ := c.do(exitPass, "snapshot", "restore", file, "-o", "json")
+		if got := steps(out); len(got.Steps) != 3*3+3+3*3 {
+			t.Errorf("%d steps: %s", len(got.Steps), out)
+		}
+		if out := kubectl(exitPass, "get", "configmap", "kept", "-o", "jsonpath={.data.a}"); strings.TrimSpace(out) != "1" {
+			t.Errorf("what was in the snapshot is %q", out)
+		}
+		if _, _, code := c.execute("kubectl", "--", "get", "configmap", "lost"); code == exitPass {
+			t.Error("what came after the snapshot is still there")
+		}
+	}
+	back()
+	kubectl(exitPass, "create", "configmap", "later", "--from-literal=a=1")
+	if now := revision("later"); now < last+backup.Bump/2 {
+		t.Errorf("the revision was %d, and is %d", last, now)
+	}
+
+	// Two of three members are down, and would be for long.
+	c.do(exitPass, "inject", "kill", "--on", "etcd/2", "--for", "5m")
+	c.do(exitPass, "inject", "kill", "--on", "etcd/3", "--for", "5m")
+	back()
+
+	if err := os.WriteFile(file, []byte("no snapshot"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.do(exitUsage, "snapshot", "restore", file)
+	kubectl(exitPass, "get", "configmap", "kept")
+	c.do(exitPass, "down")
+}

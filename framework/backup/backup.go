@@ -1,0 +1,277 @@
+// Package backup saves snapshots of etcd, verifies them, and restores a cluster from one.
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+const (
+	// saveLimit is how long a snapshot may take to be saved.
+	saveLimit = time.Minute
+	// memberLimit is how long each step of a restore may take on one member.
+	memberLimit = time.Minute
+	// serveLimit is how long members and API servers may take until they serve again.
+	serveLimit = 2 * time.Minute
+	pause      = 100 * time.Millisecond
+)
+
+// Bump is by how much a restore raises the revision above the snapshot's, so that no client
+// sees it go back: what etcd's guide to recovery suggests
+// (https://etcd.io/docs/v3.7/op-guide/recovery).
+const Bump = 1_000_000_000
+
+// Status is what is in a snapshot.
+type Status struct {
+	Revision int64 `json:"revision"`
+	Keys     int   `json:"keys"`
+	// Size is that of the database, in bytes.
+	Size int64 `json:"size"`
+}
+
+// String describes the snapshot: "revision 812, 304 keys, 1982496 bytes".
+func (s Status) String() string {
+	return fmt.Sprintf("revision %d, %d keys, %d bytes", s.Revision, s.Keys, s.Size)
+}
+
+// Save writes a snapshot of the etcd member on a node to a file that does not exist, and
+// returns the revision that a quorum had before: every write acknowledged by then is in it.
+func Save(ctx context.Context, access framework.EtcdAccess, node, file string) (revision string, err error) {
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return "", err
+	}
+	defer etcd.Close()
+	ctx, cancel := context.WithTimeout(ctx, saveLimit)
+	defer cancel()
+	answer, err := etcd.Get(ctx, "holdfast/none")
+	if err != nil {
+		return "", err
+	}
+	r, err := etcd.Snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	if _, err = io.Copy(f, r); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file))
+	}
+	return strconv.FormatInt(answer.Header.Revision, 10), nil
+}
+
+// Verify reads a snapshot and checks the checksum at its end.
+func Verify(file string) (Status, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return Status{}, err
+	}
+	// etcd appends the checksum to a database, whose size is a number of whole sectors.
+	if len(b)%512 != sha256.Size {
+		return Status{}, fmt.Errorf("the snapshot of %d bytes has no checksum at its end: it is cut short, or not a snapshot of etcd", len(b))
+	}
+	data, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
+	if is := sha256.Sum256(data); !bytes.Equal(is[:], sum) {
+		return Status{}, errors.New("the checksum of the snapshot is not that of its data")
+	}
+	s, err := snapshot.NewV3(zap.NewNop()).Status(file)
+	return Status{Revision: s.Revision, Keys: s.TotalKey, Size: s.TotalSize}, err
+}
+
+// Member is a node with an etcd member whose data can be replaced.
+type Member struct {
+	Name string
+	framework.EtcdOperator
+	framework.Killer
+	framework.Starter
+}
+
+// RestoreMembers stops every member, gives each the data of a snapshot, and starts all. None
+// is restored before all have stopped, since members with and without the snapshot must not
+// meet; whatever fails, all are started. hold is after what time a member is started if this
+// process does not get that far.
+func RestoreMembers(ctx context.Context, all []Member, file string, peers []framework.EtcdPeer, bump uint64, hold time.Duration) error {
+	each := func(step string, do func(context.Context, Member) (proof string, err error)) error {
+		errs := make([]error, len(all))
+		var running sync.WaitGroup
+		for i, m := range all {
+			running.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, memberLimit)
+				defer cancel()
+				errs[i] = framework.DoStep(ctx, m.Name, step, func(ctx context.Context) (string, error) { return do(ctx, m) })
+			})
+		}
+		running.Wait()
+		return errors.Join(errs...)
+	}
+	err := each("stop etcd", func(ctx context.Context, m Member) (string, error) {
+		return "its process has ended", m.Kill(ctx, framework.Etcd, hold)
+	})
+	if err == nil {
+		err = each("restore etcd", func(ctx context.Context, m Member) (string, error) {
+			return "its data are those of the snapshot", m.RestoreEtcd(ctx, file, peers, bump)
+		})
+	}
+	return errors.Join(err, each("start etcd", func(ctx context.Context, m Member) (string, error) {
+		return "it was started", m.Start(ctx, framework.Etcd)
+	}))
+}
+
+// Restore takes a whole cluster back to a snapshot: every etcd member, and then every process
+// that may know of what is lost by it. The revision rises by bump, and all before that counts
+// as compacted. A bad snapshot, or a cluster that cannot be restored, is an error in the sense
+// of framework.ErrNothingDone. From the first member on a restore is not interrupted; one that
+// failed leaves a cluster that can be restored again.
+func Restore(ctx context.Context, c framework.Cluster, file string, bump uint64) error {
+	access, all, err := restorable(c)
+	var status Status
+	if err == nil {
+		status, err = Verify(file)
+	}
+	var peers []framework.EtcdPeer
+	if err == nil {
+		peers, err = peersOf(ctx, access, all)
+	}
+	if err != nil {
+		return untouched{fmt.Errorf("failed to restore %s: %w", file, err)}
+	}
+	ctx = framework.Uninterrupted(ctx)
+	if err := RestoreMembers(ctx, all, file, peers, bump, 3*memberLimit); err != nil {
+		return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
+	}
+	for _, m := range all {
+		err := framework.DoStep(ctx, m.Name, "await etcd", func(ctx context.Context) (string, error) {
+			return awaitRevision(ctx, access, m.Name, status.Revision+int64(bump))
+		})
+		if err != nil {
+			return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
+		}
+	}
+	for _, component := range []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler} {
+		for _, n := range c.Nodes() {
+			if !slices.Contains(n.Components(), component) {
+				continue
+			}
+			err := framework.DoStep(ctx, n.Name(), "restart "+string(component), func(ctx context.Context) (string, error) {
+				return restart(ctx, c, n, component)
+			})
+			if err != nil {
+				return fmt.Errorf("etcd is restored from %s, but the control plane is not: %w; run the same command again", file, err)
+			}
+		}
+	}
+	return nil
+}
+
+// untouched is an error after which everything is as before.
+type untouched struct{ error }
+
+func (u untouched) Unwrap() error { return u.error }
+
+// Is makes it a framework.ErrNothingDone.
+func (u untouched) Is(target error) bool { return target == framework.ErrNothingDone }
+
+// restorable returns the members of a cluster, if all of them can be restored.
+func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
+	access, ok := c.(framework.EtcdAccess)
+	if !ok {
+		return nil, nil, fmt.Errorf("cluster %s gives no access to its etcd members", c.Name())
+	}
+	var all []Member
+	for _, n := range c.Nodes() {
+		if !slices.Contains(n.Components(), framework.Etcd) {
+			continue
+		}
+		operator, operates := n.(framework.EtcdOperator)
+		killer, kills := n.(framework.Killer)
+		starter, starts := n.(framework.Starter)
+		if !operates || !kills || !starts {
+			return nil, nil, fmt.Errorf("the data of etcd on %s cannot be replaced", n.Name())
+		}
+		all = append(all, Member{n.Name(), operator, killer, starter})
+	}
+	return access, all, nil
+}
+
+// peersOf returns how the members reach each other, as the first one that answers knows it;
+// without a quorum, too.
+func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, err error) {
+	var errs []error
+	for _, m := range all {
+		list, err := memberList(ctx, access, m.Name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("etcd on %s: %w", m.Name, err))
+			continue
+		}
+		if len(list) != len(all) {
+			return nil, fmt.Errorf("etcd has %d members, and there are %d nodes with etcd: bring these together first", len(list), len(all))
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(errs...))
+}
+
+// restart has a component started again that knows of a state that is no more, and returns
+// when it runs as another process and, if it is an API server, is ready.
+func restart(ctx context.Context, c framework.Cluster, n framework.Node, component framework.Component) (proof string, err error) {
+	killer, ok := n.(framework.Killer)
+	if !ok {
+		return "", fmt.Errorf("%s cannot be restarted", component)
+	}
+	if err := killer.Kill(ctx, component, 0); err != nil && !errors.Is(err, framework.ErrNothingDone) {
+		return "", err
+	}
+	i := slices.IndexFunc(c.Entrances(), func(e framework.Entrance) bool { return e.Node == n.Name() })
+	if component != framework.APIServer || i < 0 {
+		return "its process was killed", nil
+	}
+	err = until(ctx, func(ctx context.Context) error {
+		api, err := client.NewAPI(c.Entrances()[i].Config, client.Options{NewConnections: true})
+		if err != nil {
+			return err
+		}
+		defer api.Close()
+		if a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"}); a.Outcome() != record.OK {
+			return errors.New(a.Problem())
+		}
+		return nil
+	})
+	return "it answers /readyz", err
+}
+
+// until repeats an attempt until it succeeds, for serveLimit at most.
+func until(ctx context.Context, attempt func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, serveLimit)
+	defer cancel()
+	for {
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := attempt(limited)
+		cancel()
+		if err == nil || !client.Pause(ctx, pause) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// askLimit is how long a member may take to answer one request.
+const askLimit = 5 * time.Second
+
+// memberList asks the member on a node, without a quorum, who the members are.
+func memberList(ctx context.Context, access framework.EtcdAccess, node string) (peers []framework.EtcdPeer, err error) {
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return nil, err
+	}
+	defer etcd.Close()
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	answer, err := etcd.MemberList(ctx, clientv3.WithSerializable())
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range answer.Members {
+		peers = append(peers, framework.EtcdPeer{Name: m.Name, URLs: m.PeerURLs})
+	}
+	return peers, nil
+}
+
+// awaitRevision returns when the member on a node reads with a quorum, at a revision or a
+// higher one.
+func awaitRevision(ctx context.Context, access framework.EtcdAccess, node string, revision int64) (proof string, err error) {
+	etcd, err := client.NewEtcd(access, node)
+	if err != nil {
+		return "", err
+	}
+	defer etcd.Close()
+	err = until(ctx, func(ctx context.Context) error {
+		answer, err := etcd.Get(ctx, "holdfast/none")
+		if err != nil {
+			return err
+		}
+		if answer.Header.Revision < revision {
+			return fmt.Errorf("it is at revision %d, and the snapshot at %d", answer.Header.Revision, revision)
+		}
+		proof = fmt.Sprintf("it reads with a quorum, at revision %d", answer.Header.Revision)
+		return nil
+	})
+	return proof, err
+}
