@@ -57,7 +57,7 @@ func TestFilter(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
 			for _, e := range entries {
-				kind, _ := kindOf(e.v)
+				kind := kindOf(t, e.v)
 				if tt.filter.Takes(Entry{At: e.at, Kind: kind}, e.v) {
 					got = append(got, e.name)
 				}

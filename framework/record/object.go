@@ -1,6 +1,9 @@
 package record
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // ObjectKind is what an Object is a state of.
 type ObjectKind string
@@ -38,8 +41,15 @@ type Object struct {
 	Heartbeat  *HeartbeatState  `json:"heartbeat,omitempty"`
 }
 
-// hasState tells whether the state that belongs to the object's kind is set; judges
+// check returns an error if the state that belongs to the object's kind is not set: judges
 // rely on it.
+func (o Object) check() error {
+	if !o.hasState() {
+		return fmt.Errorf("the %s %q has no state", o.Kind, o.Name)
+	}
+	return nil
+}
+
 func (o Object) hasState() bool {
 	switch o.Kind {
 	case ObjectDeployment:

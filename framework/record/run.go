@@ -103,69 +103,9 @@ func gather(r *Reader, limit int64) (*Run, error) {
 }
 
 func (run *Run) add(e Entry) error {
-	v, err := e.Value()
-	if err != nil {
-		return err
+	r := rowOf(e.Kind)
+	if r == nil || r.gather == nil {
+		return fmt.Errorf("entries of kind %q are not observations", e.Kind)
 	}
-	switch v := v.(type) {
-	case Op:
-		run.Ops = append(run.Ops, Timed[Op]{e.At, v})
-	case Probe:
-		list := &run.Probes
-		switch {
-		case v.User != "":
-			list = &run.UserProbes
-		case v.Client != "":
-			list = &run.ClientProbes
-		}
-		*list = append(*list, Timed[Probe]{e.At, v})
-	case Endpoints:
-		run.Endpoints = append(run.Endpoints, Timed[Endpoints]{e.At, v})
-	case Lease:
-		run.Leases = append(run.Leases, Timed[Lease]{e.At, v})
-	case EtcdStatus:
-		run.Etcd = append(run.Etcd, Timed[EtcdStatus]{e.At, v})
-	case ProcessState:
-		run.Processes = append(run.Processes, Timed[ProcessState]{e.At, v})
-	case Fault:
-		run.Faults = append(run.Faults, Timed[Fault]{e.At, v})
-	case Steady:
-		run.Steadies = append(run.Steadies, Timed[Steady]{e.At, v})
-	case Phase:
-		run.Phases = append(run.Phases, Timed[Phase]{e.At, v})
-	case Harness:
-		run.Harness = append(run.Harness, Timed[Harness]{e.At, v})
-	case List:
-		run.Lists = append(run.Lists, Timed[List]{e.At, v})
-	case Watch:
-		run.Watches = append(run.Watches, Timed[Watch]{e.At, v})
-	case Event:
-		run.Events = append(run.Events, Timed[Event]{e.At, v})
-	case Action:
-		if v.Verb == "" || v.Verb == "get" {
-			run.Asked = append(run.Asked, Timed[Action]{e.At, v})
-			return nil
-		}
-		run.Actions = append(run.Actions, Timed[Action]{e.At, v})
-	case Backend:
-		run.Backends = append(run.Backends, Timed[Backend]{e.At, v})
-	case NodeChange:
-		if v.Action != "" {
-			run.Changes = append(run.Changes, Timed[NodeChange]{e.At, v})
-			return nil
-		}
-		run.Nodes = append(run.Nodes, Timed[NodeChange]{e.At, v})
-	case Step:
-		run.Steps = append(run.Steps, Timed[Step]{e.At, v})
-	case Object:
-		if !v.hasState() {
-			return fmt.Errorf("the %s %q has no state", v.Kind, v.Name)
-		}
-		run.Objects = append(run.Objects, Timed[Object]{e.At, v})
-	case Session:
-		run.Sessions = append(run.Sessions, Timed[Session]{e.At, v})
-	case End:
-		run.End = v
-	}
-	return nil
+	return r.gather(run, e)
 }

@@ -8,33 +8,6 @@ import (
 // Version is the version of the record's format. A reader refuses others.
 const Version = 2
 
-// Kind tells what an entry holds.
-type Kind string
-
-const (
-	KindMeta      Kind = "meta"      // Meta; the first entry
-	KindOp        Kind = "op"        // Op
-	KindProbe     Kind = "probe"     // Probe
-	KindEndpoints Kind = "endpoints" // Endpoints
-	KindLease     Kind = "lease"     // Lease
-	KindEtcd      Kind = "etcd"      // EtcdStatus
-	KindProcess   Kind = "process"   // ProcessState
-	KindFault     Kind = "fault"     // Fault
-	KindSteady    Kind = "steady"    // Steady
-	KindPhase     Kind = "phase"     // Phase
-	KindHarness   Kind = "harness"   // Harness
-	KindList      Kind = "list"      // List
-	KindWatch     Kind = "watch"     // Watch
-	KindEvent     Kind = "event"     // Event
-	KindAction    Kind = "action"    // Action
-	KindBackend   Kind = "backend"   // Backend
-	KindNode      Kind = "node"      // NodeChange
-	KindStep      Kind = "step"      // Step
-	KindObject    Kind = "object"    // Object
-	KindSession   Kind = "session"   // Session
-	KindEnd       Kind = "end"       // End; the last entry of a complete record
-)
-
 // Nanos is a point on the harness's monotonic clock: nanoseconds since the
 // start of the record.
 type Nanos int64

@@ -155,7 +155,7 @@ func (w *Writer) Err() error {
 }
 
 func encode(kind Kind, v any) ([]byte, error) {
-	if of, ok := kindOf(v); !ok || of != kind {
+	if r := rowOf(kind); r == nil || !r.holds(v) {
 		return nil, fmt.Errorf("an entry of kind %q cannot hold a %T", kind, v)
 	}
 	data, err := json.Marshal(v)
