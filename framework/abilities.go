@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -84,87 +85,224 @@ type Zoner interface {
 	Zone() string
 }
 
-// NetworkFaulter is the ability of a cluster to impair its network.
-type NetworkFaulter interface {
-	// Parties returns the names of all hosts on the network: the
-	// control-plane nodes, "balancer", "workers" and "harness".
-	Parties() []string
-	// Impair puts imp on every given link until Restore or until ttl has
-	// passed, and returns a handle for it.
-	Impair(ctx context.Context, links []Link, imp Impairment, ttl time.Duration) (handle string, err error)
-	// Restore removes an impairment; it does nothing where it is gone.
-	Restore(ctx context.Context, handle string) error
-	// ImpairmentCounters returns what the impairment has done so far to each of its
-	// links, in the order in which Impair was given them. They can still be read
-	// after Restore, at least until 64 others were restored.
-	ImpairmentCounters(ctx context.Context, handle string) ([]LinkCounters, error)
+// CrashLooper is the ability of a node to make a component fail again and
+// again. Like Killer, it belongs to the Cluster for what is on no node.
+type CrashLooper interface {
+	// CrashLoop sends SIGKILL now, and again when after has passed since each
+	// start that the process watcher makes, until ttl has passed. A component
+	// has one crash loop at most: see Process.CrashLooped.
+	CrashLoop(ctx context.Context, c Component, after, ttl time.Duration) error
+	// EndCrashLoop ends it and starts the component without further delay;
+	// it does nothing where there is no crash loop.
+	EndCrashLoop(ctx context.Context, c Component) error
 }
 
-// Link is one direction between two parties.
-type Link struct {
-	From string `json:"from"`
-	To   string `json:"to"`
-	// Ports narrows the link to TCP and UDP packets whose source or
-	// destination port is one of these. Empty means every packet.
-	Ports []uint16 `json:"ports,omitempty"`
+// Limiter is the ability of a node to have its kernel limit what its processes get,
+// such as by a control group.
+type Limiter interface {
+	// LimitSupport says why the kernel cannot keep a limit here; nil where it
+	// can.
+	LimitSupport(l Limit) error
+	// Limit puts components, or with none named all processes of the node,
+	// under l until Unlimit or until ttl has passed, and returns a handle for it.
+	// A component that starts meanwhile is under it too. Of several limits the
+	// strictest counts.
+	Limit(ctx context.Context, components []Component, l Limit, ttl time.Duration) (handle string, err error)
+	// Unlimit ends a limit; it does nothing where it is gone.
+	Unlimit(ctx context.Context, handle string) error
+	// ReadLimit tells what the kernel makes of a limit.
+	ReadLimit(ctx context.Context, handle string) (LimitReading, error)
 }
 
-// Impairment is what happens to the packets of a link.
-type Impairment struct {
-	// Cut drops every packet, without a word to the sender.
-	Cut bool `json:"cut,omitempty"`
-	// Reset drops TCP segments and answers both ends with RST.
-	Reset bool `json:"reset,omitempty"`
-	// Established narrows the impairment to the TCP connections that were
-	// there when it began.
-	Established bool `json:"established,omitempty"`
-	// Delay is added to each packet, varied by Jitter: Distribution is
-	// "uniform" (± Jitter; the same as empty), "normal" or "pareto" (standard
-	// deviation Jitter).
-	Delay        time.Duration `json:"delay,omitempty"`
-	Jitter       time.Duration `json:"jitter,omitempty"`
-	Distribution string        `json:"distribution,omitempty"`
-	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1.
-	Loss      float64 `json:"loss,omitempty"`
-	Duplicate float64 `json:"duplicate,omitempty"`
-	Reorder   float64 `json:"reorder,omitempty"`
-	Corrupt   float64 `json:"corrupt,omitempty"`
-	// Rate limits the link, in bits per second; 0 means no limit.
-	Rate int64 `json:"rate,omitempty"`
-	// FlapOn and FlapOff make the impairment come and go for as long as it
-	// lasts: in force for FlapOn, then out of force for FlapOff. Both are 0
-	// (always in force) or at least 1 ms.
-	FlapOn  time.Duration `json:"flapOn,omitempty"`
-	FlapOff time.Duration `json:"flapOff,omitempty"`
+// Limit is what processes get at most, all together. One of CPU and Memory is set.
+type Limit struct {
+	// CPU is the processor time, in percent of one processor.
+	CPU float64 `json:"cpu,omitempty"`
+	// Memory is the memory that they may take from then on, in bytes, the page
+	// cache of what they read and write included. What they had before counts
+	// only for processes that start later. Beyond it the kernel slows them down
+	// or, where it is Hard, ends one.
+	Memory int64 `json:"memory,omitempty"`
+	Hard   bool  `json:"hard,omitempty"`
 }
 
-// LinkCounters counts the packets of a link for one impairment.
-type LinkCounters struct {
-	// Matched packets came, and the impairment is about them.
-	Matched uint64 `json:"matched"`
-	// Passed are those that left the link again, counted behind the impairment and
-	// not by what it made of them. Of one that flaps they are not counted.
-	Passed     uint64 `json:"passed,omitempty"`
-	Dropped    uint64 `json:"dropped"`
-	Delayed    uint64 `json:"delayed,omitempty"`
-	Duplicated uint64 `json:"duplicated,omitempty"`
-	Reordered  uint64 `json:"reordered,omitempty"`
-	Corrupted  uint64 `json:"corrupted,omitempty"`
-	// Resets are the segments with RST that were sent.
-	Resets uint64 `json:"resets,omitempty"`
-	// Held of the delayed packets have gone on, and HeldFor is how long all of
-	// them together were held, as measured. HeldBytes is their size on the wire.
-	Held      uint64        `json:"held,omitempty"`
-	HeldFor   time.Duration `json:"heldFor,omitempty"`
-	HeldBytes uint64        `json:"heldBytes,omitempty"`
+// LimitReading is what the kernel says about a limit.
+type LimitReading struct {
+	// InForce says that the limit has neither been ended nor has run out.
+	InForce bool `json:"inForce"`
+	// Left names what is there of limits that are in force no more.
+	Left []string `json:"left,omitempty"`
+	// Group is where the kernel keeps the limit. Inside are how many of the
+	// processes that are to be under it are; Outside are the others, as the
+	// provider numbers them.
+	Group   string `json:"group,omitempty"`
+	Inside  int    `json:"inside,omitempty"`
+	Outside []int  `json:"outside,omitempty"`
+
+	// CPU is the processor time that the kernel grants, in percent of one
+	// processor. Of so many Periods in which the processes ran, they were
+	// Throttled in some, for ThrottledFor.
+	CPU          float64       `json:"cpu,omitempty"`
+	Periods      uint64        `json:"periods,omitempty"`
+	Throttled    uint64        `json:"throttled,omitempty"`
+	ThrottledFor time.Duration `json:"throttledFor,omitempty"`
+
+	// Memory is the limit in bytes, MemoryUsed what counts towards it now,
+	// MemoryHits how often it was hit, and OOMKills how many processes the
+	// kernel has ended for it.
+	Memory     int64  `json:"memory,omitempty"`
+	MemoryUsed int64  `json:"memoryUsed,omitempty"`
+	MemoryHits uint64 `json:"memoryHits,omitempty"`
+	OOMKills   uint64 `json:"oomKills,omitempty"`
 }
 
-// Add returns the sums of the counters.
-func (c LinkCounters) Add(o LinkCounters) LinkCounters {
-	return LinkCounters{
-		Matched: c.Matched + o.Matched, Passed: c.Passed + o.Passed, Dropped: c.Dropped + o.Dropped,
-		Delayed: c.Delayed + o.Delayed, Duplicated: c.Duplicated + o.Duplicated, Reordered: c.Reordered + o.Reordered,
-		Corrupted: c.Corrupted + o.Corrupted, Resets: c.Resets + o.Resets,
-		Held: c.Held + o.Held, HeldFor: c.HeldFor + o.HeldFor, HeldBytes: c.HeldBytes + o.HeldBytes,
-	}
+// Presser is the ability of a node to run short of processor time or memory.
+type Presser interface {
+	// Press starts a process on the node that takes what p says until it is
+	// relieved or until ttl has passed, and returns a handle for it. Several
+	// add up.
+	Press(ctx context.Context, p Pressure, ttl time.Duration) (handle string, err error)
+	// Relieve ends a load process; it does nothing where it is gone.
+	Relieve(ctx context.Context, handle string) error
+	// Load tells what a load process has taken so far, as the kernel counts
+	// it; its PID is 0 where there is no such process.
+	Load(ctx context.Context, handle string) (Load, error)
+}
+
+// HostPresser is the ability of a cluster to do the same to hosts that are no
+// control-plane nodes.
+type HostPresser interface {
+	// PresserOf returns the ability of a host: BalancerHost or WorkersHost.
+	PresserOf(host string) (Presser, error)
+}
+
+// Pressure is what a load process takes.
+type Pressure struct {
+	// Loops is the number of busy loops, each of which would keep one
+	// processor busy. EveryProcessor stands for as many as there are.
+	Loops int `json:"loops,omitempty"`
+	// Memory is the number of bytes that it keeps resident.
+	Memory int64 `json:"memory,omitempty"`
+	// Within is the handle of a limit that the process is to be under, as
+	// those are that it was put on; see Limiter. Empty for none.
+	Within string `json:"within,omitempty"`
+}
+
+// EveryProcessor is one busy loop for each of the node's processors.
+const EveryProcessor = -1
+
+// Load is what a load process takes.
+type Load struct {
+	// PID and StartTicks name the process, as those of Process do.
+	PID        int    `json:"pid"`
+	StartTicks uint64 `json:"startTicks,omitempty"`
+	// CPUTime is the processor time that it has consumed.
+	CPUTime time.Duration `json:"cpuTime"`
+	// Anonymous is how many bytes of memory that no file backs are resident.
+	Anonymous int64 `json:"anonymous"`
+	// OOMScoreAdj says how gladly the kernel ends it when memory runs out:
+	// 1000 is before all others.
+	OOMScoreAdj int `json:"oomScoreAdj"`
+}
+
+// ClockShifter is the ability of a node to move the wall clock of its
+// components. Their monotonic clocks go on as they were.
+type ClockShifter interface {
+	// ClockSupport returns nil where clocks can be moved, and otherwise why
+	// not: it can be for reasons of the machine rather than of the provider.
+	ClockSupport() error
+	// ShiftClock moves the clocks of components, whether they run now or
+	// start later, until UnshiftClock or until ttl has passed, and returns a
+	// handle for it. Shifts of one component add up. None survives a loss of
+	// power.
+	ShiftClock(ctx context.Context, components []Component, s ClockShift, ttl time.Duration) (handle string, err error)
+	// UnshiftClock takes a shift back; it does nothing where it is gone.
+	UnshiftClock(ctx context.Context, handle string) error
+	// ReadClock tells how the clock of a component that runs is moved now,
+	// from the memory of its process.
+	ReadClock(ctx context.Context, c Component) (ClockReading, error)
+}
+
+// ClockShift is how a clock is moved.
+type ClockShift struct {
+	// Offset is added at once.
+	Offset time.Duration `json:"offset,omitempty"`
+	// Drift is what the clock gains from then on, in seconds each second;
+	// 0.001 is 1000 ppm, and a negative one loses.
+	Drift float64 `json:"drift,omitempty"`
+}
+
+// ClockReading is how a component's clock is moved.
+type ClockReading struct {
+	// Offset is how far it is from the machine's clock now.
+	Offset time.Duration `json:"offset"`
+	// Drift is what it gains, in seconds each second.
+	Drift float64 `json:"drift"`
+	// Shifts are the handles of what is in force for the component.
+	Shifts []string `json:"shifts"`
+	// Untouched says that its code for reading clocks is the kernel's own.
+	Untouched bool `json:"untouched"`
+}
+
+// CertificateFaulter is the ability of a node to serve with certificates that
+// clients must refuse.
+type CertificateFaulter interface {
+	// SpoilCertificates puts defective certificates in place of those that a
+	// component serves with, until RestoreCertificates or until ttl has
+	// passed, also across a loss of power. The component takes them up by
+	// itself; connections that are open stay. It refuses a component whose
+	// certificates are spoilt already.
+	SpoilCertificates(ctx context.Context, c Component, d CertificateDefect, ttl time.Duration) error
+	// RestoreCertificates puts the component's own certificates back; it does
+	// nothing where they are in place.
+	RestoreCertificates(ctx context.Context, c Component) error
+}
+
+// CertificateDefect is what is wrong with a certificate. In everything else it
+// is like the one whose place it takes.
+type CertificateDefect string
+
+const (
+	// CertificateExpired is one whose time has passed.
+	CertificateExpired CertificateDefect = "expired"
+	// CertificateWrongNames is one that names neither the node, nor the
+	// balancer, nor any of their addresses.
+	CertificateWrongNames CertificateDefect = "wrong-names"
+	// CertificateNoBalancerName is one that does not carry the balancer's name. It
+	// carries its address: only clients that come by the name must refuse it.
+	CertificateNoBalancerName CertificateDefect = "no-balancer-name"
+	// CertificateUntrusted is one of a new authority that nobody trusts.
+	CertificateUntrusted CertificateDefect = "untrusted"
+)
+
+// Promiser is the ability of a cluster to undo, on its own side, a fault that none of its
+// nodes was asked for: one that is done through etcd or the API. It does so even if the
+// process that injected the fault was killed.
+type Promiser interface {
+	// Promise has the cluster's nodes carry out u when ttl has passed, unless Withdraw
+	// comes before, and returns a handle. It is called before the fault begins.
+	Promise(ctx context.Context, u Undoing, ttl time.Duration) (handle string, err error)
+	// CheckPromise returns why the cluster would not promise it, whatever its data; nil
+	// where it would.
+	CheckPromise(u Undoing) error
+	// Withdraw withdraws a promise; it does nothing if no promise has that handle.
+	Withdraw(ctx context.Context, handle string) error
+}
+
+// Undoing is what undoes a fault. It can be repeated, by several nodes at once.
+type Undoing struct {
+	// Fault is the name of the fault, which carries it out (fault.Undo) with Data.
+	Fault string          `json:"fault"`
+	Data  json.RawMessage `json:"data"`
+	// Node is the one node that can do it; empty for any.
+	Node string `json:"node,omitempty"`
+	// Lossy tells that data are lost for good, whatever is undone.
+	Lossy bool `json:"lossy,omitempty"`
+}
+
+// Mortal is the ability of a cluster to end with the process that made it, however that
+// ends: the kernel sees to it. Faults of that process end with it.
+type Mortal interface {
+	// EndsWithProcess does nothing.
+	EndsWithProcess()
 }

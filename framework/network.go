@@ -1,0 +1,174 @@
+package framework
+
+import (
+	"context"
+	"net/netip"
+	"time"
+)
+
+// NetworkFaulter is the ability of a cluster to impair its network.
+type NetworkFaulter interface {
+	// Parties returns the names of all hosts on the network: the
+	// control-plane nodes, "balancer", "workers" and "harness".
+	Parties() []string
+	// Impair puts imp on every given link until Restore or until ttl has
+	// passed, and returns a handle for it.
+	Impair(ctx context.Context, links []Link, imp Impairment, ttl time.Duration) (handle string, err error)
+	// Restore removes an impairment; it does nothing where it is gone.
+	Restore(ctx context.Context, handle string) error
+	// ImpairmentCounters returns what the impairment has done so far to each of its
+	// links, in the order in which Impair was given them. They can still be read
+	// after Restore, at least until 64 others were restored.
+	ImpairmentCounters(ctx context.Context, handle string) ([]LinkCounters, error)
+}
+
+// Link is one direction between two parties.
+type Link struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Ports narrows the link to TCP and UDP packets whose source or
+	// destination port is one of these. Empty means every packet.
+	Ports []uint16 `json:"ports,omitempty"`
+}
+
+// Impairment is what happens to the packets of a link.
+type Impairment struct {
+	// Cut drops every packet, without a word to the sender.
+	Cut bool `json:"cut,omitempty"`
+	// Reset drops TCP segments and answers both ends with RST.
+	Reset bool `json:"reset,omitempty"`
+	// Established narrows the impairment to the TCP connections that were
+	// there when it began.
+	Established bool `json:"established,omitempty"`
+	// Delay is added to each packet, varied by Jitter: Distribution is
+	// "uniform" (± Jitter; the same as empty), "normal" or "pareto" (standard
+	// deviation Jitter).
+	Delay        time.Duration `json:"delay,omitempty"`
+	Jitter       time.Duration `json:"jitter,omitempty"`
+	Distribution string        `json:"distribution,omitempty"`
+	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1.
+	Loss      float64 `json:"loss,omitempty"`
+	Duplicate float64 `json:"duplicate,omitempty"`
+	Reorder   float64 `json:"reorder,omitempty"`
+	Corrupt   float64 `json:"corrupt,omitempty"`
+	// Rate limits the link, in bits per second; 0 means no limit.
+	Rate int64 `json:"rate,omitempty"`
+	// FlapOn and FlapOff make the impairment come and go for as long as it
+	// lasts: in force for FlapOn, then out of force for FlapOff. Both are 0
+	// (always in force) or at least 1 ms.
+	FlapOn  time.Duration `json:"flapOn,omitempty"`
+	FlapOff time.Duration `json:"flapOff,omitempty"`
+}
+
+// LinkCounters counts the packets of a link for one impairment.
+type LinkCounters struct {
+	// Matched packets came, and the impairment is about them.
+	Matched uint64 `json:"matched"`
+	// Passed are those that left the link again, counted behind the impairment and
+	// not by what it made of them. Of one that flaps they are not counted.
+	Passed     uint64 `json:"passed,omitempty"`
+	Dropped    uint64 `json:"dropped"`
+	Delayed    uint64 `json:"delayed,omitempty"`
+	Duplicated uint64 `json:"duplicated,omitempty"`
+	Reordered  uint64 `json:"reordered,omitempty"`
+	Corrupted  uint64 `json:"corrupted,omitempty"`
+	// Resets are the segments with RST that were sent.
+	Resets uint64 `json:"resets,omitempty"`
+	// Held of the delayed packets have gone on, and HeldFor is how long all of
+	// them together were held, as measured. HeldBytes is their size on the wire.
+	Held      uint64        `json:"held,omitempty"`
+	HeldFor   time.Duration `json:"heldFor,omitempty"`
+	HeldBytes uint64        `json:"heldBytes,omitempty"`
+}
+
+// Add returns the sums of the counters.
+func (c LinkCounters) Add(o LinkCounters) LinkCounters {
+	return LinkCounters{
+		Matched: c.Matched + o.Matched, Passed: c.Passed + o.Passed, Dropped: c.Dropped + o.Dropped,
+		Delayed: c.Delayed + o.Delayed, Duplicated: c.Duplicated + o.Duplicated, Reordered: c.Reordered + o.Reordered,
+		Corrupted: c.Corrupted + o.Corrupted, Resets: c.Resets + o.Resets,
+		Held: c.Held + o.Held, HeldFor: c.HeldFor + o.HeldFor, HeldBytes: c.HeldBytes + o.HeldBytes,
+	}
+}
+
+// LinkReporter is the ability of a cluster to tell what passes on a link, and
+// what is in its way.
+type LinkReporter interface {
+	// LinkState returns the state of the link between two parties now.
+	LinkState(ctx context.Context, from, to string) (LinkState, error)
+}
+
+// LinkState is the state of one direction between two parties.
+type LinkState struct {
+	// Delivered packets were handed to the receiver, Dropped ones went lost for
+	// whatever reason, since the cluster was made.
+	Delivered uint64 `json:"delivered"`
+	Dropped   uint64 `json:"dropped"`
+	// Impairments are the handles of those that are on the link, on however
+	// few of its ports.
+	Impairments []string `json:"impairments,omitempty"`
+}
+
+// ImpairmentChecker is the ability of a cluster to tell beforehand what Impair would
+// refuse, where that depends on more than the provider: on the kernel, or the host.
+type ImpairmentChecker interface {
+	// CheckImpairment returns nil where imp can be put on the links. The error is
+	// errors.ErrUnsupported where it never can.
+	CheckImpairment(ctx context.Context, links []Link, imp Impairment) error
+}
+
+// LinkProber is the ability of a cluster to send packets along a link. What is proven of
+// a link by its counters is proven then of one that carries nothing by itself, too.
+type LinkProber interface {
+	// ProbeLink has the sender's own network stack send this many packets (UDP, to one
+	// of the link's ports) to the receiver. It waits for no answer. An error means that
+	// it is not known whether they were sent.
+	ProbeLink(ctx context.Context, l Link, packets int) error
+}
+
+// ConnectionReporter is the ability of a node to tell of its TCP connections.
+type ConnectionReporter interface {
+	// Stalled returns the peers of connections on which the node's kernel sent
+	// something again, in vain so far, and waits for the next time. After a network cut
+	// of some duration that lasts about as long again, since each wait is twice the one
+	// before (RFC 6298, 5.5).
+	Stalled(ctx context.Context) ([]netip.Addr, error)
+}
+
+// NameServiceFaulter is the ability of a cluster to have its name service lead
+// hosts astray.
+type NameServiceFaulter interface {
+	// Names returns the names that the service answers for.
+	Names() []string
+	// DisturbNames changes what these hosts are answered until RestoreNames
+	// or until ttl has passed, and returns a handle for it. Hosts are named as
+	// by NetworkFaulter.Parties.
+	DisturbNames(ctx context.Context, hosts []string, d NameDisturbance, ttl time.Duration) (handle string, err error)
+	// RestoreNames ends a disturbance; it does nothing where it has ended.
+	RestoreNames(ctx context.Context, handle string) error
+	// LookUp looks a name up on a host, as a program there would. A name that
+	// cannot be looked up is no error but part of the outcome.
+	LookUp(ctx context.Context, host, name string) (Lookup, error)
+}
+
+// NameDisturbance is what happens to a host's questions.
+type NameDisturbance struct {
+	// Names narrows it to questions for these names. Empty means any.
+	Names []string `json:"names,omitempty"`
+	// Silent leaves questions without an answer.
+	Silent bool `json:"silent,omitempty"`
+	// Delay holds answers back.
+	Delay time.Duration `json:"delay,omitempty"`
+	// NotFound denies that there is such a name.
+	NotFound bool `json:"notFound,omitempty"`
+	// Address is given instead of the right one, where it is valid.
+	Address netip.Addr `json:"address,omitzero"`
+}
+
+// Lookup is how looking up a name went.
+type Lookup struct {
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// Problem says why there are no addresses.
+	Problem string        `json:"problem,omitempty"`
+	Took    time.Duration `json:"took"`
+}
