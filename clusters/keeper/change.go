@@ -127,7 +127,7 @@ func (s *server) change(ctx context.Context, r ChangeRequest) (refused bool, err
 			return true, nil
 		}
 		err := backup.Restore(ctx, s.cluster, r.Restore, backup.Bump)
-		return errors.Is(err, framework.ErrNothingDone), err
+		return errors.As(err, new(backup.Untouched)), err
 	}
 	return s.scale(ctx, r)
 }

@@ -128,7 +128,14 @@ func RestoreMembers(ctx context.Context, all []Member, file string, peers []fram
 		return errors.Join(errs...)
 	}
 	err := each("stop etcd", func(ctx context.Context, m Member) (string, error) {
-		return "its process has ended", m.Kill(ctx, framework.Etcd, hold)
+		err := m.Kill(ctx, framework.Etcd, hold)
+		if errors.Is(err, framework.ErrNothingDone) {
+			// It is held down already, by something that may let go of it too early.
+			if err = m.Start(ctx, framework.Etcd); err == nil {
+				err = m.Kill(ctx, framework.Etcd, hold)
+			}
+		}
+		return "its process has ended", err
 	})
 	if err == nil {
 		err = each("restore etcd", func(ctx context.Context, m Member) (string, error) {
@@ -142,9 +149,9 @@ func RestoreMembers(ctx context.Context, all []Member, file string, peers []fram
 
 // Restore takes a whole cluster back to a snapshot: every etcd member, and then every process
 // that may know of what is lost by it. The revision rises by bump, and all before that counts
-// as compacted. A bad snapshot, or a cluster that cannot be restored, is an error in the sense
-// of framework.ErrNothingDone. From the first member on a restore is not interrupted; one that
-// failed leaves a cluster that can be restored again.
+// as compacted. A bad snapshot, or a cluster that cannot be restored, is an Untouched error.
+// From the first member on a restore is not interrupted; one that failed leaves a cluster that
+// can be restored again.
 func Restore(ctx context.Context, c framework.Cluster, file string, bump uint64) error {
 	access, all, err := restorable(c)
 	var status Status
@@ -156,7 +163,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string, bump uint64)
 		peers, err = peersOf(ctx, access, all)
 	}
 	if err != nil {
-		return untouched{fmt.Errorf("failed to restore %s: %w", file, err)}
+		return Untouched{fmt.Errorf("failed to restore %s: %w", file, err)}
 	}
 	ctx = framework.Uninterrupted(ctx)
 	if err := RestoreMembers(ctx, all, file, peers, bump, 3*memberLimit); err != nil {
@@ -186,13 +193,13 @@ func Restore(ctx context.Context, c framework.Cluster, file string, bump uint64)
 	return nil
 }
 
-// untouched is an error after which everything is as before.
-type untouched struct{ error }
+// Untouched is an error after which everything is as it was before.
+type Untouched struct{ Err error }
 
-func (u untouched) Unwrap() error { return u.error }
+func (u Untouched) Error() string { return u.Err.Error() }
 
-// Is makes it a framework.ErrNothingDone.
-func (u untouched) Is(target error) bool { return target == framework.ErrNothingDone }
+// Unwrap returns the reason.
+func (u Untouched) Unwrap() error { return u.Err }
 
 // restorable returns the members of a cluster, if all of them can be restored.
 func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
