@@ -24,9 +24,11 @@ type audited struct {
 	framework.Node
 }
 
-func (a audited) Name() string                      { return a.name }
-func (a audited) Address() netip.Addr               { return netip.MustParseAddr(a.address) }
-func (a audited) Components() []framework.Component { return []framework.Component{framework.AddonManager} }
+func (a audited) Name() string        { return a.name }
+func (a audited) Address() netip.Addr { return netip.MustParseAddr(a.address) }
+func (a audited) Components() []framework.Component {
+	return []framework.Component{framework.AddonManager}
+}
 
 func (a audited) FollowAudit(ctx context.Context, entry func([]byte)) error {
 	for line := range bytes.Lines(a.log) {
