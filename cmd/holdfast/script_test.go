@@ -1,10 +1,13 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/goproxytest"
@@ -19,6 +22,8 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script. The scripts have no network: modules come
 // from a proxy in this test, release archives from nowhere.
 func TestScript(t *testing.T) {
+	// Under nohup SIGHUP is ignored, and commands inherit that, unless this process catches it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	proxy := goproxytest.NewTestServer(t, filepath.Join("..", "..", "clusters", "release", "testdata", "mod"), "127.0.0.1:0")
 	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
