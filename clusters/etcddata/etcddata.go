@@ -47,7 +47,7 @@ func (r Restore) Into(dir string) error {
 		InitialCluster:      InitialCluster(r.Members),
 		RevisionBump:        r.Bump,
 		MarkCompacted:       r.Bump > 0,
-		InitialClusterToken: fmt.Sprintf("%s-%x", r.Token, sum),
+		InitialClusterToken: fmt.Sprintf("%s-%x-%d", r.Token, sum, r.Bump),
 	})
 	if err != nil {
 		return fmt.Errorf("restoring a snapshot: %w", err)

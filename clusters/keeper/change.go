@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -126,7 +125,7 @@ func (s *server) change(ctx context.Context, r ChangeRequest) (refused bool, err
 		if r.Check {
 			return true, nil
 		}
-		err := backup.Restore(ctx, s.cluster, r.Restore, backup.Bump)
+		err := backup.Restore(ctx, s.cluster, r.Restore)
 		return errors.As(err, new(backup.Untouched)), err
 	}
 	return s.scale(ctx, r)
@@ -144,7 +143,10 @@ func (s *server) save(ctx context.Context, r ChangeRequest) (refused bool, err e
 			names = append(names, n.Name())
 		}
 	}
-	node := cmp.Or(r.Node, names[0])
+	node := r.Node
+	if node == "" && len(names) > 0 {
+		node = names[0]
+	}
 	if !slices.Contains(names, node) {
 		return true, fmt.Errorf("cluster %s has no etcd member on %s; it has some on %s", s.cluster.Name(), node, strings.Join(names, ", "))
 	}

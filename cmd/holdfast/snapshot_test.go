@@ -61,14 +61,19 @@ func TestClusterSnapshot(t *testing.T) {
 	}
 	back()
 	kubectl(exitPass, "create", "configmap", "later", "--from-literal=a=1")
-	if now := revision("later"); now < last+backup.Bump/2 {
-		t.Errorf("the revision was %d, and is %d", last, now)
+	later := revision("later")
+	if later < last+backup.Bump/2 {
+		t.Errorf("the revision was %d, and is %d", last, later)
 	}
 
 	// Two of three members are down, and would be for long.
 	c.do(exitPass, "inject", "kill", "--on", "etcd/2", "--for", "5m")
 	c.do(exitPass, "inject", "kill", "--on", "etcd/3", "--for", "5m")
 	back()
+	kubectl(exitPass, "create", "configmap", "again", "--from-literal=a=1")
+	if now := revision("again"); now < later+backup.Bump/2 {
+		t.Errorf("the same snapshot was restored again: the revision was %d, and is %d", later, now)
+	}
 
 	if err := os.WriteFile(file, []byte("no snapshot"), 0o600); err != nil {
 		t.Fatal(err)

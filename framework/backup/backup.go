@@ -33,9 +33,10 @@ const (
 	pause      = 100 * time.Millisecond
 )
 
-// Bump is by how much a restore raises the revision above the snapshot's, so that no client
-// sees it go back: what etcd's guide to recovery suggests
-// (https://etcd.io/docs/v3.7/op-guide/recovery).
+// Bump is by how much a restore raises the revision above the highest one known, so that no
+// client sees it go back: what etcd's guide to recovery suggests for a snapshot's
+// (https://etcd.io/docs/v3.7/op-guide/recovery). Members that do not answer may have seen
+// that many more.
 const Bump = 1_000_000_000
 
 // Status is what is in a snapshot.
@@ -148,30 +149,33 @@ func RestoreMembers(ctx context.Context, all []Member, file string, peers []fram
 }
 
 // Restore takes a whole cluster back to a snapshot: every etcd member, and then every process
-// that may know of what is lost by it. The revision rises by bump, and all before that counts
-// as compacted. A bad snapshot, or a cluster that cannot be restored, is an Untouched error.
+// that may know of what is lost by it. The revision rises by Bump above that of the snapshot
+// and of every member that answers, and all before that counts as compacted. A bad snapshot, or a cluster that cannot be restored, is an Untouched error.
 // From the first member on a restore is not interrupted; one that failed leaves a cluster that
 // can be restored again.
-func Restore(ctx context.Context, c framework.Cluster, file string, bump uint64) error {
+func Restore(ctx context.Context, c framework.Cluster, file string) error {
 	access, all, err := restorable(c)
 	var status Status
 	if err == nil {
 		status, err = Verify(file)
 	}
 	var peers []framework.EtcdPeer
+	bump := int64(Bump)
 	if err == nil {
-		peers, err = peersOf(ctx, access, all)
+		var highest int64
+		peers, highest, err = peersOf(ctx, access, all)
+		bump += max(0, highest-status.Revision)
 	}
 	if err != nil {
 		return Untouched{fmt.Errorf("failed to restore %s: %w", file, err)}
 	}
 	ctx = framework.Uninterrupted(ctx)
-	if err := RestoreMembers(ctx, all, file, peers, bump, 3*memberLimit); err != nil {
+	if err := RestoreMembers(ctx, all, file, peers, uint64(bump), 3*memberLimit); err != nil {
 		return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
 	}
 	for _, m := range all {
 		err := framework.DoStep(ctx, m.Name, "await etcd", func(ctx context.Context) (string, error) {
-			return awaitRevision(ctx, access, m.Name, status.Revision+int64(bump))
+			return awaitRevision(ctx, access, m.Name, status.Revision+bump)
 		})
 		if err != nil {
 			return fmt.Errorf("failed to restore %s: %w; run the same command again", file, err)
@@ -223,22 +227,25 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 	return access, all, nil
 }
 
-// peersOf returns how the members reach each other, as the first one that answers knows it;
-// without a quorum, too.
-func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, err error) {
+// peersOf returns how the members reach each other, and the highest revision that one of them
+// has, as those know it that answer; without a quorum, too.
+func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
 	var errs []error
 	for _, m := range all {
-		list, err := memberList(ctx, access, m.Name)
+		list, revision, err := ask(ctx, access, m.Name)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("etcd on %s: %w", m.Name, err))
 			continue
 		}
 		if len(list) != len(all) {
-			return nil, fmt.Errorf("etcd has %d members, and there are %d nodes with etcd: bring these together first", len(list), len(all))
+			return nil, 0, fmt.Errorf("etcd has %d members, and there are %d nodes with etcd: bring these together first", len(list), len(all))
 		}
-		return list, nil
+		peers, highest = list, max(highest, revision)
 	}
-	return nil, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(errs...))
+	if peers != nil {
+		return peers, highest, nil
+	}
+	return nil, 0, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(errs...))
 }
 
 // restart has a component started again that knows of a state that is no more, and returns

@@ -14,23 +14,28 @@ import (
 // askLimit is how long a member may take to answer one request.
 const askLimit = 5 * time.Second
 
-// memberList asks the member on a node, without a quorum, who the members are.
-func memberList(ctx context.Context, access framework.EtcdAccess, node string) (peers []framework.EtcdPeer, err error) {
+// ask asks the member on a node, without a quorum, who the members are and at which revision
+// it is.
+func ask(ctx context.Context, access framework.EtcdAccess, node string) (peers []framework.EtcdPeer, revision int64, err error) {
 	etcd, err := client.NewEtcd(access, node)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer etcd.Close()
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
+	read, err := etcd.Get(ctx, "holdfast/none", clientv3.WithSerializable())
+	if err != nil {
+		return nil, 0, err
+	}
 	answer, err := etcd.MemberList(ctx, clientv3.WithSerializable())
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for _, m := range answer.Members {
 		peers = append(peers, framework.EtcdPeer{Name: m.Name, URLs: m.PeerURLs})
 	}
-	return peers, nil
+	return peers, read.Header.Revision, nil
 }
 
 // awaitRevision returns when the member on a node reads with a quorum, at a revision or a
