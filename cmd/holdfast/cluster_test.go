@@ -112,8 +112,8 @@ func (c commandLine) contains(text string, words ...string) {
 
 func TestClusterCommands(t *testing.T) {
 	c := newCommandLine(t)
-	_, errOut := c.do(exitUsage, "down")
-	c.contains(errOut, "none runs", "holdfast up")
+	out, errOut := c.do(exitPass, "down")
+	c.contains(out+errOut, "no cluster runs: nothing to delete")
 
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -136,7 +136,7 @@ func TestClusterCommands(t *testing.T) {
 	}
 	_, errOut = c.do(exitUsage, "up", "--nodes", "1", "--name", "one")
 	c.contains(errOut, "runs already", "holdfast down --name one")
-	out, _ := c.do(exitPass, "kubectl", "--", "get", "nodes")
+	out, _ = c.do(exitPass, "kubectl", "--", "get", "nodes")
 	c.contains(out, "worker-1", "Ready")
 	out, _ = c.do(exitPass, "logs", "node-1", "etcd")
 	c.contains(out, "became leader")
