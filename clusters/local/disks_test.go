@@ -263,7 +263,7 @@ func TestDiskOfOneNode(t *testing.T) {
 		}
 	}
 	if err := fault.DiskSlow.Check(c, fault.Target{Asked: "etcd/1", Node: "node-1", Component: framework.Etcd}, fault.Params{TTL: time.Minute}); err == nil ||
-		!strings.Contains(err.Error(), "DiskFaulter") {
+		!strings.Contains(err.Error(), "holdfast up --disk fuse") {
 		t.Errorf("a node without such a disk: %v", err)
 	}
 	injectFor(t, c, fault.DiskSlow, "etcd/2", time.Hour, strings.Fields("op=all delay=1m")...)
