@@ -13,8 +13,7 @@ import (
 )
 
 // Every command line of holdfast that README and docs show in a block is one that it takes:
-// the command is there, and so are its flags and as many arguments. hack/tour runs those of
-// the README.
+// the command is there, and so are its flags and as many arguments.
 func TestCommandsOfDocs(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
