@@ -85,18 +85,23 @@ func TestClustersSideBySide(t *testing.T) {
 	}
 }
 
-// TestClusterThatCannotBeMade costs the verdicts on its scenarios and leaves a report
-// that says why.
+// TestClusterThatCannotBeMade costs the verdicts on its scenarios, within seconds, and
+// leaves a report that says why.
 func TestClusterThatCannotBeMade(t *testing.T) {
 	c := newCommandLine(t)
-	t.Setenv("PATH", t.TempDir()) // no HAProxy is found
-	file := filepath.Join(t.TempDir(), "plain.yaml")
-	if err := os.WriteFile(file, []byte(strings.NewReplacer("NAME", "plain", "CLUSTER", "{}").Replace(tinyScenario)), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "refused.yaml")
+	text := strings.NewReplacer("NAME", "refused", "CLUSTER", `{extraArgs: {kube-apiserver: {no-such-flag: x}}}`).Replace(tinyScenario)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	stdout, stderr := c.do(exitInconclusive, "run", "--lb", "haproxy", "--out", out, "-f", file)
-	c.contains(stdout, "the scenario was not run: creating cluster holdfast: failed to find HAProxy")
+	began := time.Now()
+	stdout, stderr := c.do(exitInconclusive, "run", "--nodes", "1", "--out", out, "-f", file)
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it took %v to see that the API server does not start", took)
+	}
+	c.contains(stdout, "scenario refused was not run: creating cluster holdfast: kube-apiserver on node-1 has exited")
+	c.contains(stdout, "unknown flag: --no-such-flag")
 	c.contains(stderr, "the run ended early: cluster-1: creating cluster holdfast")
 	if _, err := reports.Load(out); err != nil {
 		t.Error(err)
