@@ -24,11 +24,11 @@ func activeAgain() definition {
 // A holder that is on no node is none.
 func judgeActiveAgain(m *matter) finding {
 	kept := m.param("kept", "") == "true"
-	find := m.holderBefore
+	find := (*matter).holderBefore
 	if kept {
-		find = m.anyHolderBefore
+		find = (*matter).anyHolderBefore
 	}
-	old, problem := find()
+	old, problem := find(m)
 	if problem != nil {
 		return *problem
 	}
@@ -92,16 +92,4 @@ func judgeActiveAgain(m *matter) finding {
 	}
 	return passed("%s, active on %s before the %s, %s; its lease was without a renewal for %s at most, within %s; no version of it had two holders.",
 		component, holderNode(old), m.fault.what(), how, short(worst), m.bound).took(worst)
-}
-
-// nextHit is when another fault hit the component, its lease, a node or the network
-// after this one, or the end of the record.
-func (m *matter) nextHit(component string) record.Nanos {
-	end := m.run.EndAt
-	for _, other := range m.faults {
-		if in := other.injected; other != m.fault && in != nil && in.Called > m.fault.effect() && (in.Component == component || in.Component == "") {
-			end = min(end, in.Called)
-		}
-	}
-	return end
 }

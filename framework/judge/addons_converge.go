@@ -19,9 +19,6 @@ func addonsConverge() definition {
 	}, judgeAddonsConverge}
 }
 
-// addonManager is the component that applies add-ons. Every instance acts; none is elected.
-const addonManager = "addon-manager"
-
 func judgeAddonsConverge(m *matter) finding {
 	managers := m.nodesWith(addonManager)
 	if len(managers) < 2 {

@@ -153,3 +153,7 @@ func settle(changes []change, zero, to record.Nanos, limit time.Duration) settle
 	}
 	return s
 }
+
+// blind is for how long a source may go unread for its states to count as all that
+// there were: it is read once a second through each API server.
+const blind = 3 * time.Second

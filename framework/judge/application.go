@@ -170,8 +170,8 @@ func (m *matter) silence() []interval {
 }
 
 // says puts such a lack in words.
-func (l *lack) says(from record.Nanos) finding {
-	return inconclusive("%s was not as it is wanted for %s, but the control plane had something to do for %s of that: for the rest all pods were bound, and what was missing was up to their nodes: %s",
+func (l *lack) says(from record.Nanos) string {
+	return fmt.Sprintf("%s was not as it is wanted for %s, but the control plane had something to do for %s of that: for the rest all pods were bound, and what was missing was up to their nodes: %s",
 		l.part, short(since(from, l.to)), short(l.own(from)), l.why)
 }
 

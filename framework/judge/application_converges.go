@@ -69,7 +69,7 @@ func judgeApplicationConverges(m *matter) finding {
 		return failed("The application must be as it is wanted within %s of the %s and of each change: %s was not for %s (%s to %s): %s.",
 			m.bound, m.fault.what(), worst.part, short(took), when(worst.from), when(worst.to), worst.why).took(took).rests(worst.from, worst.to)
 	case held != nil:
-		return held.says(held.from)
+		return inconclusive("%s", held.says(held.from))
 	case unfinished != nil:
 		return inconclusive("%s was not yet as it is wanted when it was last looked at, %s after the %s or the change, which is less than the bound of %s: %s",
 			unfinished.part, short(since(unfinished.from, unfinished.to)), m.fault.what(), m.bound, unfinished.why)

@@ -70,7 +70,7 @@ func judgeApplicationFollows(m *matter) finding {
 		return failed("As long as nothing is broken, an application must come up and follow each change within %s: %s was not as it is wanted for %s (%s to %s): %s.",
 			m.bound, worst.part, short(took), when(worst.from), when(worst.to), worst.why).took(took).rests(worst.from, worst.to)
 	case held != nil:
-		return held.says(held.from)
+		return inconclusive("%s", held.says(held.from))
 	case followed < least:
 		return inconclusive("%s of the application were seen to be carried out before anything was broken, fewer than the %d that it takes to say anything", plural(followed, "change"), least)
 	}

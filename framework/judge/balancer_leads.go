@@ -78,3 +78,31 @@ func hostOfBackend(b record.Backend) string {
 	host, _, _ := strings.Cut(b.Address, ":")
 	return host
 }
+
+// names tells whether the addresses on a certificate are those of one node.
+func (m *matter) names(server []string) bool {
+	n := 0
+	for _, node := range m.run.Meta.Nodes {
+		if slices.Contains(server, node.Address) {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// standsBy reports whether the balancer last said of a node, from a time on, that another
+// one has the address that moves.
+func (m *matter) standsBy(node string, from, to record.Nanos) bool {
+	standby := false
+	for i := range m.run.Backends {
+		if b := &m.run.Backends[i]; b.V.Name == node && b.At >= from && b.At <= to {
+			standby = b.V.Standby
+		}
+	}
+	return standby
+}
+
+// balanced reports whether there is a load balancer.
+func (m *matter) balanced() bool {
+	return slices.ContainsFunc(m.run.Meta.Entrances, func(e string) bool { return !m.isNode(e) })
+}

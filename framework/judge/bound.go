@@ -80,18 +80,3 @@ func (b Bound) plus(name string, d time.Duration) Bound {
 	inputs[name] = d
 	return Bound{Formula: b.Formula + " + " + name, Inputs: inputs, Limit: b.Limit + d}
 }
-
-// short rounds a duration to what a person wants to read.
-func short(d time.Duration) string {
-	switch {
-	case d >= time.Minute || d <= -time.Minute:
-		d = d.Round(100 * time.Millisecond)
-	case d >= time.Second || d <= -time.Second:
-		d = d.Round(10 * time.Millisecond)
-	case d >= time.Millisecond || d <= -time.Millisecond:
-		d = d.Round(time.Millisecond)
-	default:
-		d = d.Round(time.Microsecond)
-	}
-	return d.String()
-}

@@ -10,8 +10,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-const purposeExpiry = "expiry"
-
 // certificatesLeast is for how long certificates must still be valid: kubeadm warns from
 // then on (kubeadm certs check-expiration).
 const certificatesLeast = 30 * 24 * time.Hour

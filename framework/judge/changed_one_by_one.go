@@ -65,15 +65,6 @@ func judgeChangedOneByOne(m *matter) finding {
 		len(changes), short(longest), steps).counted("%d changes", len(changes)).shows(evidence...)
 }
 
-// inPlaceWords describe a change: "upgrade of node-2 from v1.36.3 to v1.37.1".
-func inPlaceWords(c record.NodeChange) string {
-	words := c.Action + " of " + c.Node.Name
-	if c.To != "" {
-		words += " from " + c.From + " to " + c.To
-	}
-	return words
-}
-
 // skewSteps returns how many steps the changes took, and which of them broke the policy.
 func (m *matter) skewSteps(changes []record.NodeChange) (n int, broken *finding) {
 	now := fleet{}

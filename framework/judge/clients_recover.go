@@ -62,8 +62,6 @@ func (m *matter) clientLives(entrance string, from, effect, heal record.Nanos) [
 	return lives
 }
 
-func byStart(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) }
-
 func judgeClientsRecover(m *matter) finding {
 	entrance := m.param("entrance", "balancer")
 	if !slices.Contains(m.run.Meta.Entrances, entrance) {

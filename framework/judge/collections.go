@@ -22,21 +22,6 @@ type collections struct {
 
 type collectionOf struct{ api, name string }
 
-// listing is a list with the timeline of its collection.
-type listing struct {
-	*record.List
-	timeline *timeline
-}
-
-// collections returns what the record shows of collections. The judges of one record
-// share it.
-func (m *matter) collections() *collections {
-	if m.shared != nil {
-		return m.shared()
-	}
-	return newCollections(m.run)
-}
-
 func newCollections(run *record.Run) *collections {
 	c := &collections{timelines: map[collectionOf]*timeline{}}
 	if len(run.Lists) == 0 && len(run.Watches) == 0 {
@@ -146,4 +131,25 @@ func (c *collections) goneBefore(at record.Nanos, version uint64) bool {
 		}
 	}
 	return false
+}
+
+// compactions returns when faults were seen to have made etcd forget, and which
+// versions at least were no longer readable from then on: those before what any
+// client had acknowledged when it was asked to, but for those that were to be kept.
+func (c *collections) compactions(run *record.Run) (all []bound) {
+	for i := range run.Faults {
+		f := &run.Faults[i].V
+		if f.Name != "compact" || f.Phase != record.FaultInjected || !f.Proven {
+			continue
+		}
+		newest := uint64(0)
+		for _, t := range c.timelines {
+			if w := t.newestBefore(f.Called); w != nil {
+				newest = max(newest, w.revision)
+			}
+		}
+		newest -= min(newest, number(f.Params["keep"]))
+		all = append(all, bound{max(f.Called, f.Effect), newest})
+	}
+	return all
 }

@@ -66,16 +66,6 @@ func (m *matter) latencyWithin(bound Bound, quietFrom, quietTo, from, to record.
 		m.fault.what(), short(worst), through, bound).took(worst).shows(seen...)
 }
 
-// inForce is the time in which the check's fault and all that its parameter faults
-// names were in force.
-func (m *matter) inForce() (from, to record.Nanos) {
-	from, to = m.fault.effect(), m.fault.healed.Called
-	for _, id := range splitList(m.check.Params["faults"]) {
-		from, to = max(from, m.faults[id].effect()), min(to, m.faults[id].healed.Called)
-	}
-	return from, to
-}
-
 // medianWrite returns the median time of the writes of clients through an entrance that
 // were called between two moments, and how many there were. One whose client gave up
 // took at least as long as that.

@@ -44,3 +44,25 @@ func (m *matter) hitBetween(from, to record.Nanos) (nodes []string) {
 	slices.Sort(nodes)
 	return slices.Compact(nodes)
 }
+
+// nextHit is when another fault hit the component, its lease, a node or the network
+// after this one, or the end of the record.
+func (m *matter) nextHit(component string) record.Nanos {
+	end := m.run.EndAt
+	for _, other := range m.faults {
+		if in := other.injected; other != m.fault && in != nil && in.Called > m.fault.effect() && (in.Component == component || in.Component == "") {
+			end = min(end, in.Called)
+		}
+	}
+	return end
+}
+
+// inForce is the time in which the check's fault and all that its parameter faults
+// names were in force.
+func (m *matter) inForce() (from, to record.Nanos) {
+	from, to = m.fault.effect(), m.fault.healed.Called
+	for _, id := range splitList(m.check.Params["faults"]) {
+		from, to = max(from, m.faults[id].effect()), min(to, m.faults[id].healed.Called)
+	}
+	return from, to
+}

@@ -5,7 +5,15 @@
 // exception is a limit on the computing time of the linearizability check,
 // which is an NP-hard problem; running into it is inconclusive.)
 //
-// One guarantee is one file and one Judge. What holds for all of them (a
-// damaged record, a fault without proof, an unhealthy baseline, a starved
-// harness, a history that is not linearizable) is in evaluate.go.
+// It has three layers, and each imports those below it only:
+//
+//   - this package evaluates. What holds for all judges (a damaged record, a
+//     fault without proof, an unhealthy baseline, a starved harness) is in
+//     evaluate.go;
+//   - internal/judges has the judges. One guarantee is one file and one
+//     definition in registry.go, and no judge uses another;
+//   - internal/facts has what the record shows, as several judges need it:
+//     histories of keys, watches, leases, endpoint sets, outages, faults.
+//
+// The words of a verdict, below all of them, are in verdict.
 package judge

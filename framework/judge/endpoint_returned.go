@@ -1,11 +1,5 @@
 package judge
 
-import (
-	"time"
-
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
-
 func endpointReturned() definition {
 	return definition{Doc{
 		Name:       "endpoint-returned",
@@ -71,5 +65,3 @@ func judgeEndpointReturned(m *matter) finding {
 	return passed("The address of %s (%s) was back in Endpoints and EndpointSlice %s after the API server was, within %s, and did not leave again.",
 		node, address, short(s.worst), m.bound).took(s.worst)
 }
-
-func span(from, to record.Nanos) time.Duration { return time.Duration(to - from) }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -79,10 +78,6 @@ func judgeEndpointsNeverEmpty(m *matter) finding {
 	f.sentence = f.sentence[:len(f.sentence)-1] + ", and no API server that was up left it."
 	return f
 }
-
-// blind is for how long a source may go unread for its states to count as all that
-// there were: it is read once a second through each API server.
-const blind = 3 * time.Second
 
 // unwatched says of which source nothing was read through any of the entrances for
 // too long between two moments; empty where each was read often enough.

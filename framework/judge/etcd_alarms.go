@@ -1,11 +1,6 @@
 package judge
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
+import "github.com/holdfast-ha/holdfast/framework/record"
 
 func etcdAlarms() definition {
 	return definition{Doc{
@@ -41,10 +36,4 @@ func judgeEtcdAlarms(m *matter) finding {
 		f.sentence = f.sentence[:len(f.sentence)-1] + ", though some did while a fault was in force."
 	}
 	return f
-}
-
-// hasAlarm tells whether a member told of an alarm of a kind, such as NOSPACE, in etcd's
-// words: "memberID:1 alarm:NOSPACE".
-func hasAlarm(s record.EtcdStatus, kind string) bool {
-	return slices.ContainsFunc(s.Alarms, func(alarm string) bool { return strings.HasSuffix(strings.TrimSpace(alarm), "alarm:"+kind) })
 }

@@ -7,11 +7,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-const (
-	purposeUnknownEtcdClient = "unknown-etcd-client"
-	purposeUnknownReader     = "unknown-reader"
-)
-
 func etcdAuthenticates() definition {
 	return definition{Doc{
 		Name:      "etcd-authenticates",

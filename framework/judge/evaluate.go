@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -184,26 +183,6 @@ func (c *court) baseline(judge string) string {
 	return brokenFromTheStart(c.run)
 }
 
-// notUp returns the entry that says that the application of the traffic did not come up, nil
-// if it did or there is none.
-func notUp(run *record.Run) *record.Timed[record.Steady] {
-	for i, s := range run.Steadies {
-		if s.V.Phase == record.SteadyApplication && !s.V.OK {
-			return &run.Steadies[i]
-		}
-	}
-	return nil
-}
-
-// brokenFromTheStart says what the cluster could not do before any fault, so that none was
-// injected; empty if it could.
-func brokenFromTheStart(run *record.Run) string {
-	if s := notUp(run); s != nil {
-		return "the cluster was broken before any fault: " + problems(s.V)
-	}
-	return ""
-}
-
 // impossible says why a fault was not injected into a cluster that lacks an ability for
 // it, or for something else in the same experiment, which ended there; empty where that
 // is not why.
@@ -230,42 +209,6 @@ func (c *court) impossible(id string) string {
 		}
 	}
 	return ""
-}
-
-// unproven says what is missing in the life of a fault, or is empty.
-func unproven(id string, inj *injection) string {
-	failure := ""
-	if inj != nil && inj.failed != nil {
-		failure = "; " + inj.failed.Error
-	}
-	switch {
-	case inj == nil || inj.injected == nil:
-		return fmt.Sprintf("the fault %q was not injected%s", id, failure)
-	case !inj.injected.Proven:
-		return fmt.Sprintf("the fault %q (%s) had no proof of effect: %s", id, inj.what(), reason(inj.injected))
-	case inj.healed == nil:
-		return fmt.Sprintf("the fault %q (%s) was not healed%s", id, inj.what(), failure)
-	case !inj.healed.Proven:
-		return fmt.Sprintf("the healing of fault %q (%s) had no proof: %s", id, inj.what(), reason(inj.healed))
-	}
-	return ""
-}
-
-func reason(f *record.Fault) string {
-	switch {
-	case f.Error != "":
-		return f.Error
-	case f.Proof != "":
-		return f.Proof
-	}
-	return "no reason was recorded"
-}
-
-func problems(s record.Steady) string {
-	if len(s.Problems) == 0 {
-		return "no reason was recorded"
-	}
-	return strings.Join(s.Problems, "; ")
 }
 
 // excuse turns a failure that a starved harness may have caused into
@@ -379,14 +322,4 @@ func (c *court) result(check record.Check, bound *Bound, f finding) Result {
 		Verdict: f.verdict, Bound: bound, Measured: f.measured, MeasuredNanos: f.value,
 		Sentence: f.sentence, Evidence: f.evidence, Exhibit: f.exhibit,
 	}
-}
-
-func splitList(s string) []string {
-	var list []string
-	for part := range strings.SplitSeq(s, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			list = append(list, part)
-		}
-	}
-	return list
 }

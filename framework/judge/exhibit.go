@@ -3,7 +3,6 @@ package judge
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -15,12 +14,6 @@ func exhibit(title string, spans ...Span) *Exhibit {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), strings.Compare(a.Lane, b.Lane))
 	})
 	return &Exhibit{Title: title, Spans: spans}
-}
-
-// exhibits adds what a report draws of it.
-func (f finding) exhibits(e *Exhibit) finding {
-	f.exhibit = e
-	return f
 }
 
 // blamed marks a span as what the rest cannot explain.
@@ -100,11 +93,4 @@ func eventSpan(e record.Event) Span {
 		label += " = " + quoted(e.Value, true)
 	}
 	return Span{Lane: "watch " + e.Watch, Label: label + ", version " + e.Revision, From: e.Seen, To: e.Seen}
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
 }

@@ -143,6 +143,7 @@ func rivalOf(culprit record.Op, ops []record.Op) *record.Op {
 	return rival
 }
 
+// describeShort gives what an operation did for people, without who did it.
 func describeShort(op record.Op) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s through %s", verb(op), op.Entrance)

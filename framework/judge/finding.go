@@ -2,7 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -70,43 +69,8 @@ func (f finding) shows(evidence ...string) finding {
 	return f
 }
 
-// when gives a point in time for people: "12.345s".
-func when(t record.Nanos) string { return fmt.Sprintf("%.3fs", time.Duration(t).Seconds()) }
-
-// at gives a point in time for people: "at 12.345s".
-func at(t record.Nanos) string { return "at " + when(t) }
-
-func and(names []string) string {
-	switch len(names) {
-	case 0:
-		return "none"
-	case 1:
-		return names[0]
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
-}
-
-// quoted gives a value that may be empty.
-func quoted(value string, found bool) string {
-	if !found && value == "" {
-		return "nothing"
-	}
-	return fmt.Sprintf("%q", value)
-}
-
-// describe gives an operation for people.
-func describe(op record.Op) string {
-	what := fmt.Sprintf("%s of %s through %s by %s", verb(op), op.Key, op.Entrance, op.Client)
-	if op.Client == "" {
-		what = fmt.Sprintf("%s of %s through %s", verb(op), op.Key, op.Entrance)
-	}
-	switch {
-	case op.Outcome != record.OK:
-		what += fmt.Sprintf(" (%s: %s)", op.Outcome, op.Error)
-	case op.Type == record.OpGet:
-		what += " = " + quoted(op.Value, op.Found)
-	case op.Type != record.OpDelete:
-		what += fmt.Sprintf(" to %q", op.Value)
-	}
-	return fmt.Sprintf("%s, %s to %s", what, when(op.Call), when(op.Return))
+// exhibits adds what a report draws of it.
+func (f finding) exhibits(e *Exhibit) finding {
+	f.exhibit = e
+	return f
 }

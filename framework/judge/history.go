@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -176,4 +177,16 @@ func (c crossReads) missing(pairs []pair) (list []string) {
 		}
 	}
 	return list
+}
+
+// lockReads returns the reads of locks by component, in the record's order.
+func lockReads(run *record.Run) map[string][]record.Op {
+	reads := map[string][]record.Op{}
+	for _, o := range run.Ops {
+		if op := o.V; op.Purpose == "lock" {
+			component := op.Key[strings.LastIndexByte(op.Key, '/')+1:]
+			reads[component] = append(reads[component], op)
+		}
+	}
+	return reads
 }

@@ -1,9 +1,5 @@
 package judge
 
-import (
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
-
 func isolatedMember() definition {
 	return definition{Doc{
 		Name:       "isolated-member",
@@ -45,19 +41,4 @@ func judgeIsolatedMember(m *matter) finding {
 	}
 	return passed("While %s was isolated, no write was acknowledged and no read was stale of %s; through %s the longest time without an acknowledged write was %s, within %s.",
 		node, counts, and(others), short(worst.length()), m.bound).took(worst.length())
-}
-
-// failStale is the finding for a quorum read that was older than a write
-// acknowledged before it was called.
-func failStale(m *matter, read, newer *record.Op) finding {
-	return failed("No quorum read may be stale: through %s, %s was read as %s %s, although %s had been written through %s and acknowledged %s, before the read was called (during the %s).",
-		read.Entrance, read.Key, quoted(read.Value, read.Found), at(read.Call), writtenAs(newer), newer.Entrance, at(newer.Return), m.fault.what()).
-		shows(describe(*newer), describe(*read))
-}
-
-func writtenAs(w *record.Op) string {
-	if w.Type == record.OpDelete {
-		return "its deletion"
-	}
-	return quoted(w.Value, true)
 }

@@ -7,9 +7,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// purposeFailover marks the requests of a client that knows several addresses.
-const purposeFailover = "failover"
-
 // enoughRequests is how many requests of such a client must have been made in vain
 // to say that it cannot get on.
 const enoughRequests = 3

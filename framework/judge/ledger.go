@@ -101,3 +101,10 @@ func (l ledger) before(read record.Op, t record.Nanos) bool {
 func (l ledger) mayBeDeleted(read record.Op, since record.Nanos) bool {
 	return l.of(read).deletes.within(int64(since), int64(read.Return))
 }
+
+func writtenAs(w *record.Op) string {
+	if w.Type == record.OpDelete {
+		return "its deletion"
+	}
+	return quoted(w.Value, true)
+}

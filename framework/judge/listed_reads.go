@@ -1,22 +1,6 @@
 package judge
 
-import (
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
-
-// The purposes of a read that is one key of a list.
-const (
-	purposeListed   = "list"
-	purposeStreamed = "streaming list"
-)
-
-// verb names what an operation does, for people.
-func verb(op record.Op) string {
-	if op.Purpose == purposeListed || op.Purpose == purposeStreamed {
-		return op.Purpose
-	}
-	return string(op.Type)
-}
+import "github.com/holdfast-ha/holdfast/framework/record"
 
 // quorumList is a list that promises the newest state of a collection, or of a part of it.
 type quorumList struct {
@@ -69,23 +53,4 @@ func (m *matter) quorumLists(api string) (all []quorumList) {
 		all = append(all, quorumList{op, s.state(s.begin), s.scope(), false})
 	}
 	return all
-}
-
-// addLists adds what quorum lists say of the keys that are written or read.
-func (h *keyHistories) addLists(m *matter, api string) {
-	keys := map[string][]string{} // by collection
-	for key, ops := range h.ops {
-		if c := ops[0].Collection; c != "" {
-			keys[c] = append(keys[c], key)
-		}
-	}
-	for _, l := range m.quorumLists(api) {
-		if len(keys[l.Collection]) == 0 || l.Return < l.Call {
-			continue
-		}
-		h.lists++
-		for _, read := range l.reads(keys[l.Collection]) {
-			h.ops[read.Key] = append(h.ops[read.Key], read)
-		}
-	}
 }

@@ -1,8 +1,6 @@
 package judge
 
-import (
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
+import "github.com/holdfast-ha/holdfast/framework/record"
 
 // monotonicReads adds to linearizability that it holds against each other what one
 // client saw in two reads, whoever wrote it, and counts the objects of quorum lists too.
@@ -78,12 +76,6 @@ func itemsRead(run *record.Run) (reads []record.Op) {
 		}
 	}
 	return reads
-}
-
-func newerRead(a, b record.Op) bool {
-	x, xok := revision(a)
-	y, yok := revision(b)
-	return xok && (!yok || x > y)
 }
 
 // goesBack returns the earlier read that a read is older than, nil for none: it has

@@ -25,10 +25,6 @@ func noFailedRequest() definition {
 // eachAPIServer stands for the entrances of all API servers that are not hit.
 const eachAPIServer = "apiservers"
 
-// longestSilence is for how long no probe of one kind need be under way: the rarest
-// kinds are made every 1.5 s.
-const longestSilence = 5 * time.Second
-
 func judgeNoFailedRequest(m *matter) finding {
 	called, healed := m.fault.injected.Called, m.fault.healed.Called
 	entrances := []string{m.param("entrance", "balancer")}
@@ -181,17 +177,4 @@ func (m *matter) repetition(op record.Op) *record.Op {
 // clients repeat reads then, but no writes.
 func brokeOff(problem string) bool {
 	return strings.Contains(problem, "EOF") || strings.Contains(problem, "connection reset") || strings.Contains(problem, "server closed idle connection")
-}
-
-// probeKinds returns the kinds of probes that the check is about.
-func (m *matter) probeKinds() (kinds []record.ProbeKind, problem *finding) {
-	for _, name := range splitList(m.param("kinds", defaultKinds)) {
-		kind := record.ProbeKind(name)
-		if !slices.Contains(record.ProbeKinds(), kind) {
-			f := inconclusive("the check cannot be judged: parameter kinds = %q, and no probe is of kind %q", m.param("kinds", ""), name)
-			return nil, &f
-		}
-		kinds = append(kinds, kind)
-	}
-	return kinds, nil
 }

@@ -1,14 +1,6 @@
 package judge
 
-import (
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
-
-// The purposes of the reads and of the write of every register after the traffic has ended.
-const (
-	purposeFinalRead  = "final-read"
-	purposeFinalWrite = "final-write"
-)
+import "github.com/holdfast-ha/holdfast/framework/record"
 
 // noLostWrite adds to linearizability that it names the loss: it looks at the end of
 // the run alone, where every write is over, and says which acknowledged write is gone.

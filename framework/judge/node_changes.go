@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -79,40 +78,6 @@ func (m *matter) apiServersAt(t record.Nanos) []string {
 	return all
 }
 
-// changesOf returns the changes of nodes that a check is about, in their order, or why
-// nothing can be said of them.
-func (m *matter) changesOf(names []string) ([]record.NodeChange, *finding) {
-	return m.changesIn(m.run.Nodes, names)
-}
-
-func (m *matter) changesIn(changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *finding) {
-	var all []record.NodeChange
-	for _, c := range changes {
-		if c.V.Phase == record.NodeFailed {
-			f := inconclusive("the nodes could not be changed: %s", c.V.Error)
-			if c.V.Missing != "" {
-				f.verdict = NotApplicable
-			}
-			return nil, &f
-		}
-		if len(names) == 0 || slices.Contains(names, c.V.Name) {
-			all = append(all, c.V)
-		}
-	}
-	for _, name := range names {
-		if !slices.ContainsFunc(all, func(c record.NodeChange) bool { return c.Name == name }) {
-			f := inconclusive("the record has no change of nodes %q", name)
-			return nil, &f
-		}
-	}
-	if len(all) == 0 {
-		f := inconclusive("the record has no change of nodes")
-		return nil, &f
-	}
-	slices.SortStableFunc(all, func(a, b record.NodeChange) int { return cmp.Compare(a.Called, b.Called) })
-	return all, nil
-}
-
 // changing describes a change while it is made: "upgrade of node-2 from v1.36.3 to v1.37.1".
 func changing(c record.NodeChange) string {
 	switch c.Phase {
@@ -131,4 +96,13 @@ func changing(c record.NodeChange) string {
 // changeWords say what happened: "node-4 (10.77.0.14) was added".
 func changeWords(c record.NodeChange) string {
 	return fmt.Sprintf("%s (%s) was %s", c.Node.Name, c.Node.Address, c.Phase)
+}
+
+// inPlaceWords describe a change: "upgrade of node-2 from v1.36.3 to v1.37.1".
+func inPlaceWords(c record.NodeChange) string {
+	words := c.Action + " of " + c.Node.Name
+	if c.To != "" {
+		words += " from " + c.From + " to " + c.To
+	}
+	return words
 }

@@ -81,10 +81,3 @@ func judgeObjectsBetweenVersions(m *matter) finding {
 	return passed("Objects of %d kinds were read as they were written by an API server of the other version: %s.", len(kinds), and(directions)).
 		counted("%d reads", total)
 }
-
-func orUnknown(version string) string {
-	if version == "" {
-		return "an unknown version"
-	}
-	return version
-}

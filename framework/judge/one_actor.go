@@ -1,11 +1,9 @@
 package judge
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -17,25 +15,6 @@ func oneActor() definition {
 		Guarantee: "Never two instances of an elected component act at the same time for longer than its election allows: once another has taken over, the one before changes nothing more. How often and for how long two acted is said.",
 		Source:    "Automated HA master deployment; the checks of every run of the catalogue",
 	}, judgeOneActor}
-}
-
-// stampAhead is how far ahead of the harness's clock an audit stamp may be.
-const stampAhead = 10 * time.Millisecond
-
-// deed is an action that can be held against others: its instance is known, it took
-// effect, and the clock of its API server agrees with the harness's.
-type deed struct {
-	record.Action
-	at record.Nanos
-}
-
-// deeds are those of one component, in the order in which they were received.
-type deeds struct {
-	component string
-	acts      []deed // what only the active instance may do
-	elections []deed // acquisitions and renewals of the lease
-	// doubtful are actions left out because of the clock of their API server.
-	doubtful []deed
 }
 
 // judgeOneActor rests on how long an instance may act by client-go's election: it
@@ -125,66 +104,6 @@ func electedComponents(run *record.Run) []string {
 	return slices.Compact(names)
 }
 
-// deedsOf sorts out the actions of a component. An audit entry is in the log right
-// after it is completed, so that a stamp from before the time it takes to be seen,
-// margin at most, or from afterwards is that of another clock.
-func deedsOf(run *record.Run, component string, margin time.Duration) deeds {
-	d := deeds{component: component}
-	for _, t := range run.Actions {
-		a := t.V
-		if a.Component != component || a.Node == "" || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
-			continue
-		}
-		if doubtfulStamps(t, margin) {
-			d.doubtful = append(d.doubtful, deed{a, t.At})
-			continue
-		}
-		if a.Election {
-			d.elections = append(d.elections, deed{a, t.At})
-		} else {
-			d.acts = append(d.acts, deed{a, t.At})
-		}
-	}
-	for _, list := range [][]deed{d.acts, d.elections} {
-		slices.SortStableFunc(list, func(a, b deed) int { return cmp.Compare(a.Received, b.Received) })
-	}
-	return d
-}
-
-// doubtfulStamps reports whether the stamps of an entry are those of another clock.
-func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
-	lag := time.Duration(a.At - a.V.Completed)
-	return lag < -stampAhead || lag > margin || a.V.Received > a.V.Completed
-}
-
-// isCandidacy reports whether an instance only says that it may be elected, as those that
-// stand by do in coordinated leader election; records of before hold that.
-func isCandidacy(a record.Action) bool { return a.Resource == "coordination.k8s.io/leasecandidates" }
-
-func isEvent(a record.Action) bool {
-	return a.Resource == "events" || a.Resource == "events.k8s.io/events"
-}
-
-// unrecorded returns the node of an instance that was seen to renew its lease for longer
-// than it may miss to, while no audit log has any write of the lease by it: then none
-// has what else it did.
-func (d deeds) unrecorded(m *matter) string {
-	first := map[string]time.Time{}
-	for _, l := range m.run.Leases {
-		node := holderNode(l.V)
-		if l.V.Name != d.component || !m.isNode(node) || m.clockMoved(node) ||
-			slices.ContainsFunc(d.elections, func(e deed) bool { return e.Node == node }) {
-			continue
-		}
-		if since, seen := first[node]; !seen {
-			first[node] = l.V.Renew
-		} else if l.V.Renew.Sub(since) > 2*m.settings(d.component)["P"] {
-			return node
-		}
-	}
-	return ""
-}
-
 // afterTakeover returns how instances acted beside others that had taken over from them,
 // in the order of the first such actions. A finding is of one that did for longer than
 // the election allows.
@@ -246,23 +165,6 @@ func (m *matter) thawed(component, node string, to record.Nanos) (last record.Na
 	return last
 }
 
-// lease returns the last lease write of the action's instance before it, and the
-// first one of another after that; nil where there is none.
-func (d deeds) lease(act deed) (own, rival *deed) {
-	for i := range d.elections {
-		e := &d.elections[i]
-		switch {
-		case e.Received > act.Received:
-			return own, rival
-		case e.Node == act.Node:
-			own, rival = e, nil
-		case rival == nil:
-			rival = e
-		}
-	}
-	return own, rival
-}
-
 // withoutElection finds two instances that act by turns though nobody was elected.
 // One may have followed the other where the one that acts again was started anew.
 func (d deeds) withoutElection(m *matter) *finding {
@@ -307,41 +209,6 @@ func leaseHolders(run *record.Run, component string) (holders []string) {
 	return holders
 }
 
-// reachable tells whether an API server was seen to take a request in after from
-// and to answer it before to: then none that it received at to had waited in front
-// of it since from.
-func reachable(run *record.Run, node string, from, to record.Nanos) bool {
-	for _, p := range run.Probes {
-		if p.V.Entrance == node && p.V.OK && p.V.Start > from && p.V.End < to {
-			return true
-		}
-	}
-	return false
-}
-
-// sameProcess tells whether a component was seen to run between two moments, and to
-// be the same process throughout.
-func sameProcess(run *record.Run, node, component string, from, to record.Nanos) bool {
-	var at *record.ProcessState
-	for i := range run.Processes {
-		p := &run.Processes[i].V
-		if p.Node != node || p.Component != component {
-			continue
-		}
-		if run.Processes[i].At <= from {
-			at = p
-			continue
-		}
-		if run.Processes[i].At > to {
-			break
-		}
-		if at == nil || p.PID != at.PID || p.StartTicks != at.StartTicks || p.Restarts != at.Restarts {
-			return false
-		}
-	}
-	return at != nil && at.PID > 0
-}
-
 // turns names the instances that acted, in the order of their first actions.
 func (d deeds) turns() string {
 	var nodes []string
@@ -355,14 +222,4 @@ func (d deeds) turns() string {
 		nodes[i] = fmt.Sprintf("%s (%d actions)", n, count[n])
 	}
 	return strings.Join(nodes, ", then on ")
-}
-
-func describeAction(a record.Action) string {
-	what := a.Resource
-	if a.Subresource != "" {
-		what += "/" + a.Subresource
-	}
-	name := strings.Trim(a.Namespace+"/"+a.Name, "/")
-	return fmt.Sprintf("%s of %s %s by %s on %s (status %d, received %s, completed %s)",
-		a.Verb, what, name, a.Component, a.Node, a.Code, when(a.Received), when(a.Completed))
 }

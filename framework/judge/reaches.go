@@ -80,3 +80,9 @@ func (m *matter) quorumInDoubt(by []*injection) bool {
 	}
 	return 2*left <= members
 }
+
+// defaultElected are the elected components of every cluster.
+const defaultElected = "kube-controller-manager,kube-scheduler"
+
+// addonManager is the component that applies add-ons. Every instance acts; none is elected.
+const addonManager = "addon-manager"

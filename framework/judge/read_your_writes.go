@@ -1,11 +1,6 @@
 package judge
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
+import "github.com/holdfast-ha/holdfast/framework/record"
 
 // readYourWrites adds to linearizability that it concerns one client and two of its
 // own operations: nobody else's clock or outcome is needed to see it.
@@ -17,33 +12,6 @@ func readYourWrites() definition {
 		Guarantee: "A quorum read returns what the same client was acknowledged to have written before, or something newer.",
 		Source:    "Kubernetes API concepts (consistent reads); session guarantees (Terry et al., 1994)",
 	}, judgeReadYourWrites}
-}
-
-// session is what one client did with one key.
-type session struct {
-	client, key string
-	ops         []record.Op // answered, by their calls
-}
-
-// sessions returns the answered operations that keep accepts, by client and key.
-func sessions(ops []record.Op, keep func(record.Op) bool) []*session {
-	byKey := map[[2]string]*session{}
-	var list []*session
-	for _, op := range ops {
-		if op.Client == "" || aside(op) || op.Outcome != record.OK || !keep(op) {
-			continue
-		}
-		id := [2]string{op.Client, ledgerKey(op)}
-		if byKey[id] == nil {
-			byKey[id] = &session{client: op.Client, key: op.Key}
-			list = append(list, byKey[id])
-		}
-		byKey[id].ops = append(byKey[id].ops, op)
-	}
-	for _, s := range list {
-		slices.SortStableFunc(s.ops, func(a, b record.Op) int { return cmp.Compare(a.Call, b.Call) })
-	}
-	return list
 }
 
 func judgeReadYourWrites(m *matter) finding {

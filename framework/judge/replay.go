@@ -2,7 +2,6 @@ package judge
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strconv"
 
@@ -10,8 +9,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-const never = math.MaxInt64 // when an operation of unknown outcome returns
 
 // move is an operation on a register with the time in which it took effect.
 type move struct {

@@ -91,20 +91,3 @@ func judgeRestarted(m *matter) finding {
 	return passed("%s on %s was started again %s after the %s, within %s, and stayed up.", f.Component, host, short(took), m.fault.what(), m.bound).
 		took(took)
 }
-
-// sameLife tells whether two states are of one process.
-func sameLife(a, b record.ProcessState) bool {
-	return a.PID == b.PID && a.StartTicks == b.StartTicks && a.Restarts == b.Restarts
-}
-
-// fate says what became of the process before a state.
-func fate(p record.ProcessState) string {
-	how := ""
-	if p.LastExit != "" {
-		how = " (" + p.LastExit + ")"
-	}
-	if p.PID == 0 {
-		return "had ended" + how
-	}
-	return "had ended and been started again" + how
-}

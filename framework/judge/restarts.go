@@ -3,7 +3,6 @@ package judge
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
@@ -16,10 +15,6 @@ func restarts() definition {
 		Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
 	}, judgeRestarts}
 }
-
-// lookedAt is the longest time between two looks at a process on a node that tells:
-// the record holds changes only.
-const lookedAt = 5 * time.Second
 
 // judgeRestarts looks at the time in which nothing that reaches a component is broken. A
 // fault may end others than it acts on, by design: an instance of an elected component

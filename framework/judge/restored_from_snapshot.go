@@ -7,14 +7,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// The purposes of what the workload's informers and their writer record.
-const (
-	purposeInformedWrite   = "informed-write"
-	purposeInformedVersion = "informed-version"
-	purposeInformedStore   = "informed-store"
-	purposeInformedList    = "informed-list"
-)
-
 func restoredFromSnapshot() definition {
 	return definition{Doc{
 		Name:       "restored-from-snapshot",

@@ -98,15 +98,3 @@ func judgeReturnsReady(m *matter) finding {
 	return passed("None of %d requests through the balancer was answered with 401, 403 or 404 as the API server on %s returned from the %s; %d of them, on new connections by an account whose rights come from a role, reached it, the first one %s after it was started.",
 		asked, node, m.fault.what(), reached, short(span(back, first))).counted("0 of %d", asked)
 }
-
-// standsBy reports whether the balancer last said of a node, from a time on, that another
-// one has the address that moves.
-func (m *matter) standsBy(node string, from, to record.Nanos) bool {
-	standby := false
-	for i := range m.run.Backends {
-		if b := &m.run.Backends[i]; b.V.Name == node && b.At >= from && b.At <= to {
-			standby = b.V.Standby
-		}
-	}
-	return standby
-}

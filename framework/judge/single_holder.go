@@ -20,9 +20,6 @@ func singleHolder() definition {
 	}, judgeSingleHolder}
 }
 
-// defaultElected are the elected components of every cluster.
-const defaultElected = "kube-controller-manager,kube-scheduler"
-
 func judgeSingleHolder(m *matter) finding {
 	components := splitList(m.param("components", defaultElected))
 	locks := lockReads(m.run)

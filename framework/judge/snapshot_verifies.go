@@ -1,11 +1,6 @@
 package judge
 
-import (
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
-
-// purposeSnapshot marks snapshots of etcd.
-const purposeSnapshot = "snapshot"
+import "github.com/holdfast-ha/holdfast/framework/record"
 
 func snapshotVerifies() definition {
 	return definition{Doc{

@@ -76,18 +76,6 @@ func judgeSupervised(m *matter) finding {
 		m.fault.what(), and(told), bound, witnesses).took(longest)
 }
 
-// lockReads returns the reads of locks by component, in the record's order.
-func lockReads(run *record.Run) map[string][]record.Op {
-	reads := map[string][]record.Op{}
-	for _, o := range run.Ops {
-		if op := o.V; op.Purpose == "lock" {
-			component := op.Key[strings.LastIndexByte(op.Key, '/')+1:]
-			reads[component] = append(reads[component], op)
-		}
-	}
-	return reads
-}
-
 // locked returns the components whose locks were read, sorted.
 func locked(reads map[string][]record.Op) []string {
 	var names []string

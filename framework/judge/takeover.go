@@ -174,12 +174,3 @@ func firstAction(m *matter, component, node string, from record.Nanos) []string 
 	}
 	return nil
 }
-
-// newer tells whether a lease's state a comes after b.
-func newer(a, b record.Lease) bool {
-	va, vb := leaseVersion(a), leaseVersion(b)
-	if va > 0 && vb > 0 {
-		return va > vb
-	}
-	return true
-}

@@ -74,11 +74,6 @@ func judgeTimeSettings(m *matter) finding {
 		counted("%d of %d settings", len(within), len(settings))
 }
 
-// balanced reports whether there is a load balancer.
-func (m *matter) balanced() bool {
-	return slices.ContainsFunc(m.run.Meta.Entrances, func(e string) bool { return !m.isNode(e) })
-}
-
 // leaseDurations returns the lease duration of each elected component: the longest of its
 // setting and of what a holder on a node wrote before the first fault.
 func (m *matter) leaseDurations() (all []timeSetting) {

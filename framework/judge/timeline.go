@@ -294,3 +294,9 @@ func number(revision string) uint64 {
 	}
 	return n
 }
+
+// newestBefore returns the write of the highest version that was acknowledged before a
+// time.
+func (t *timeline) newestBefore(at record.Nanos) *write {
+	return t.made[t.lowest(at)]
+}

@@ -23,28 +23,6 @@ type Bound struct {
 	Limit   time.Duration            `json:"limit"`  // nanoseconds
 }
 
-// Result is the verdict on one requirement from one record.
-type Result struct {
-	Requirement string  `json:"requirement"`
-	Level       string  `json:"level"`
-	Scenario    string  `json:"scenario"`
-	Judge       string  `json:"judge"`
-	Verdict     Verdict `json:"verdict"`
-	Bound       *Bound  `json:"bound,omitempty"`
-	// Measured is the value that was held against the bound, for people:
-	// "1.19s", "3 of 3".
-	Measured string `json:"measured,omitempty"`
-	// MeasuredNanos is the same as a duration where it is one.
-	MeasuredNanos *time.Duration `json:"measuredNanos,omitempty"`
-	// Sentence says in one sentence what was found: guarantee, who or where,
-	// bound and value.
-	Sentence string `json:"sentence"`
-	// Evidence are the lines of the record or facts that show it, few and short.
-	Evidence []string `json:"evidence,omitempty"`
-	// Exhibit is what a report draws of it, where there is anything to draw.
-	Exhibit *Exhibit `json:"exhibit,omitempty"`
-}
-
 // Exhibit is the smallest part of the history that shows what a judge says of it.
 type Exhibit struct {
 	// Title says what is to be seen.
@@ -65,4 +43,28 @@ type Span struct {
 	Open bool         `json:"open,omitempty"`
 	// Culprit marks what cannot be explained by the rest.
 	Culprit bool `json:"culprit,omitempty"`
+}
+
+// Doc describes a judge.
+type Doc struct {
+	// Name is the judge's name in scenario files.
+	Name string
+	// Guarantee is what it holds a cluster to, in one sentence.
+	Guarantee string
+	// Source is where the guarantee comes from.
+	Source string
+	// Invariant is the requirement that a judge of every run settles in every scenario,
+	// whether a check names the judge or not; empty for other judges.
+	Invariant string
+	// NeedsFault and NeedsBound tell what a check must name.
+	NeedsFault, NeedsBound bool
+	// BeforeFaults marks a judge of what comes before any fault. It also judges a cluster
+	// on which the application of the traffic did not come up, of which no other judge can
+	// say anything.
+	BeforeFaults bool
+	// Lasting says that a violation stays one whatever comes later, so that it is one also
+	// where the run was interrupted.
+	Lasting bool
+	// Params describes each parameter by name, with its default.
+	Params map[string]string
 }

@@ -1,11 +1,6 @@
 package judge
 
-import (
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
-
-// purposeAddMember marks requests to etcd to take a further member.
-const purposeAddMember = "add-member"
+import "github.com/holdfast-ha/holdfast/framework/record"
 
 func unsafeMemberRefused() definition {
 	return definition{Doc{

@@ -3,14 +3,9 @@ package judge
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// silenceLimit is how long an open watch may take to show a change that was acknowledged
-// when nothing is broken any more: far longer than it takes on a busy machine.
-const silenceLimit = 5 * time.Second
 
 func watchAlive() definition {
 	const must = "A watch must not fall silent"

@@ -1,10 +1,6 @@
 package judge
 
-import (
-	"fmt"
-
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
+import "fmt"
 
 func watchAtomic() definition {
 	const must = "etcd must send the changes of one revision together"
@@ -49,16 +45,3 @@ func (s *stream) torn() []breach {
 
 // asksFor tells whether a version is one that the watch was to show.
 func (s *stream) asksFor(version uint64) bool { return version > s.from() }
-
-// showsPrevious tells whether a watch of etcd asked for what was there before.
-func showsPrevious(s *stream) bool {
-	if !s.watch.Previous || s.watch.API != apiEtcd {
-		return false
-	}
-	for _, m := range s.messages {
-		if m.PreviousRevision != "" || m.Type == record.EventAdded {
-			return true
-		}
-	}
-	return false
-}

@@ -1,10 +1,6 @@
 package judge
 
-import (
-	"fmt"
-
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
+import "fmt"
 
 func watchBookmark() definition {
 	const must = "A bookmark must come after all changes up to its version"
@@ -71,42 +67,4 @@ func (s *stream) notCovered(i int, after uint64) []breach {
 		}
 	}
 	return nil
-}
-
-// staleBegin finds a streaming list that is older than what was asked for: the newest
-// state where no version was.
-func (s *stream) staleBegin() []breach {
-	if s.base == 0 || s.begin == 0 {
-		return nil // etcd has no streaming lists
-	}
-	i := s.begin - 1
-	if from := number(s.watch.From); s.base < from {
-		return []breach{s.breachAt(i, fmt.Sprintf("%s, from version %s, began with the state of version %d", s.name(), s.watch.From, s.base))}
-	}
-	if s.watch.From != "" {
-		return nil
-	}
-	for _, item := range s.state(s.begin) {
-		if d := s.timeline.removed(item, s.watch.Called); d != nil {
-			b := s.breachAt(i, fmt.Sprintf("%s, called %s, began with %s = %q, the deletion of which had been acknowledged to %s %s",
-				s.name(), at(s.watch.Called), item.Key, item.Value, d.Client, at(d.Return)))
-			b.evidence = append(b.evidence, describe(*d))
-			b.spans = append(append(b.spans, spanOfWrite(&write{op: d})...), s.opening())
-			return []breach{b}
-		}
-	}
-	if w := s.timeline.newestBefore(s.watch.Called); w != nil && w.revision > s.base {
-		b := s.breachAt(i, fmt.Sprintf("%s, called %s, began with the state of version %d, although version %d had been acknowledged to %s %s",
-			s.name(), at(s.watch.Called), s.base, w.revision, w.op.Client, at(w.op.Return)))
-		b.evidence = append(b.evidence, describe(*w.op))
-		b.spans = append(append(b.spans, spanOfWrite(w)...), s.opening())
-		return []breach{b}
-	}
-	return nil
-}
-
-// newestBefore returns the write of the highest version that was acknowledged before a
-// time.
-func (t *timeline) newestBefore(at record.Nanos) *write {
-	return t.made[t.lowest(at)]
 }

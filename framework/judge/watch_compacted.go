@@ -1,10 +1,6 @@
 package judge
 
-import (
-	"fmt"
-
-	"github.com/holdfast-ha/holdfast/framework/record"
-)
+import "fmt"
 
 func watchCompacted() definition {
 	return definition{Doc{
@@ -66,25 +62,4 @@ func (c *collections) lost(s *stream) bool {
 		}
 	}
 	return false
-}
-
-// compactions returns when faults were seen to have made etcd forget, and which
-// versions at least were no longer readable from then on: those before what any
-// client had acknowledged when it was asked to, but for those that were to be kept.
-func (c *collections) compactions(run *record.Run) (all []bound) {
-	for i := range run.Faults {
-		f := &run.Faults[i].V
-		if f.Name != "compact" || f.Phase != record.FaultInjected || !f.Proven {
-			continue
-		}
-		newest := uint64(0)
-		for _, t := range c.timelines {
-			if w := t.newestBefore(f.Called); w != nil {
-				newest = max(newest, w.revision)
-			}
-		}
-		newest -= min(newest, number(f.Params["keep"]))
-		all = append(all, bound{max(f.Called, f.Effect), newest})
-	}
-	return all
 }

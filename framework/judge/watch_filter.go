@@ -52,12 +52,3 @@ func (s *stream) unasked() []breach {
 	}
 	return breaches
 }
-
-// beforeOf returns what the key was before a change, nil for absent.
-func (s *stream) beforeOf(e expectation) *keyChange {
-	i, ok := e.line.find(e.revision)
-	if !ok {
-		return nil
-	}
-	return e.line.before(i)
-}

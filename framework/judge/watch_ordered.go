@@ -36,12 +36,3 @@ func (s *stream) disorder() []breach {
 	}
 	return breaches
 }
-
-// changeOf returns the change that a message tells of, nil where it is not known.
-func (s *stream) changeOf(m message) *keyChange {
-	e, _, known := s.shown(m)
-	if !known {
-		return nil
-	}
-	return e.keyChange
-}

@@ -1,7 +1,5 @@
 package judge
 
-import "fmt"
-
 func watchReliable() definition {
 	const must = "A watch must leave no change out"
 	return definition{Doc{
@@ -22,18 +20,4 @@ func watchReliable() definition {
 			return breaches
 		})
 	}}
-}
-
-// gapBreach says what a watch left out; why is added to the name of the watch.
-func (s *stream) gapBreach(g *omission, why string) breach {
-	first, proof := g.missing[0], s.messages[g.proof]
-	others := ""
-	if n := len(g.missing) - 1; n > 0 {
-		others = fmt.Sprintf(" and %d other changes", n)
-	}
-	b := s.breachAt(g.proof, fmt.Sprintf("%s%s left out %s%s, and was past it %s with %q", s.name(), why, first.describe(), others, at(proof.Seen), proof), first.keyChange)
-	if g.proof == 0 {
-		b.spans = append(b.spans, s.opening())
-	}
-	return b
 }

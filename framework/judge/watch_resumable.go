@@ -3,9 +3,6 @@ package judge
 import (
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func watchResumable() definition {
@@ -61,19 +58,4 @@ func (m *matter) resumedElsewhere() bool {
 		w := s.watch
 		return s.opened && w.Resumes != "" && dropped[w.Resumes] && w.Called >= from && w.Entrance != node && !slices.Contains(w.Server, address) && len(s.messages) > 0
 	})
-}
-
-// brokeDown tells whether a watch ended otherwise than by its client's will or in due
-// time.
-func brokeDown(ended *record.Watch) bool {
-	return ended.Error != "" && !strings.HasPrefix(ended.Error, clientsOwn)
-}
-
-// goesOn says from where a watch goes on.
-func (s *stream) goesOn() string {
-	where := ", from version " + s.watch.From
-	if s.previous != nil {
-		where += fmt.Sprintf(" of watch %s through %s", s.previous.watch.ID, s.previous.watch.Entrance)
-	}
-	return where + ","
 }

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -18,18 +17,6 @@ func watchesReturn() definition {
 		NeedsFault: true, NeedsBound: true,
 	}, judgeWatchesReturn}
 }
-
-const (
-	// unfair is how unlikely a share of new watches must be, for a balancer that chooses
-	// among API servers at random, to say that it does not spread them; doubtful is what
-	// leaves that open. Of 30 watches over three servers none at all is unfair, up to two
-	// are doubtful.
-	unfair   = 1e-5
-	doubtful = 1e-3
-)
-
-// clientsOwn is what the client says of a watch that it ended itself.
-const clientsOwn = "closed by the client"
 
 func judgeWatchesReturn(m *matter) finding {
 	node := m.fault.node()
@@ -78,31 +65,6 @@ func judgeWatchesReturn(m *matter) finding {
 		return inconclusive("%s. Whether watches are spread again is not known: %s, which is too few to tell", again, share)
 	}
 	return passed("%s; %s, the first one %s after it was.", again, share, short(first)).took(broken.worst)
-}
-
-// atMost is how likely it is that at most k of n choices fall on what each falls on with
-// probability p.
-func atMost(k, n int, p float64) float64 {
-	if p >= 1 {
-		return 1 // there is nothing to choose from
-	}
-	sum, term := 0.0, math.Pow(1-p, float64(n))
-	for i := 0; i <= min(k, n); i++ {
-		sum += term
-		term *= float64(n-i) / float64(i+1) * p / (1 - p)
-	}
-	return sum
-}
-
-// names tells whether the addresses on a certificate are those of one node.
-func (m *matter) names(server []string) bool {
-	n := 0
-	for _, node := range m.run.Meta.Nodes {
-		if slices.Contains(server, node.Address) {
-			n++
-		}
-	}
-	return n == 1
 }
 
 // breakage is what became of the watches that a fault broke.

@@ -59,7 +59,7 @@ func judgeWorkGoesOn(m *matter) finding {
 		}
 	}
 	if held != nil && took <= m.bound.Limit {
-		return held.says(from)
+		return inconclusive("%s", held.says(from))
 	}
 	if made == 0 || longest == nil {
 		return inconclusive("no Deployment was created between the %s and %s, when another instance had taken over or the fault was healed", m.fault.what(), when(gap))

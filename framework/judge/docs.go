@@ -1,0 +1,27 @@
+package judge
+
+import "slices"
+
+// Names returns the names of the judges that a check may name, sorted: the built-in ones
+// and the caller's own.
+func Names(own ...Judge) []string {
+	var names []string
+	for _, d := range nameable() {
+		names = append(names, d.Name)
+	}
+	for _, j := range own {
+		names = append(names, j.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Docs describes every judge: those that a check may name, then those that
+// apply to every record.
+func Docs() []Doc {
+	var docs []Doc
+	for _, d := range append(nameable(), harnessHealth()) {
+		docs = append(docs, d.Doc)
+	}
+	return docs
+}

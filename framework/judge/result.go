@@ -1,0 +1,25 @@
+package judge
+
+import "time"
+
+// Result is the verdict on one requirement from one record.
+type Result struct {
+	Requirement string  `json:"requirement"`
+	Level       string  `json:"level"`
+	Scenario    string  `json:"scenario"`
+	Judge       string  `json:"judge"`
+	Verdict     Verdict `json:"verdict"`
+	Bound       *Bound  `json:"bound,omitempty"`
+	// Measured is the value that was held against the bound, for people:
+	// "1.19s", "3 of 3".
+	Measured string `json:"measured,omitempty"`
+	// MeasuredNanos is the same as a duration where it is one.
+	MeasuredNanos *time.Duration `json:"measuredNanos,omitempty"`
+	// Sentence says in one sentence what was found: guarantee, who or where,
+	// bound and value.
+	Sentence string `json:"sentence"`
+	// Evidence are the lines of the record or facts that show it, few and short.
+	Evidence []string `json:"evidence,omitempty"`
+	// Exhibit is what a report draws of it, where there is anything to draw.
+	Exhibit *Exhibit `json:"exhibit,omitempty"`
+}
