@@ -24,10 +24,16 @@ var mayImport = map[string][]string{
 	"suites":       {"scenarios", "framework", "clusters", "reports", "suites"},
 	"scenarios":    {"framework", "scenarios"},
 	"framework":    {"framework"},
-	"clusters":     {"framework", "clusters"},
-	"reports":      {"framework/record", "framework/judge", "reports"},
-	"hack":         {},
-	".":            {},
+	// The layers of a judgement, from the evaluation down to the words.
+	"framework/judge":                 {"framework/record", "framework/judge"},
+	"framework/judge/internal/judges": {"framework/record", "framework/judge/verdict", "framework/judge/internal/facts", "framework/judge/internal/text"},
+	"framework/judge/internal/facts":  {"framework/record", "framework/judge/verdict", "framework/judge/internal/text"},
+	"framework/judge/internal/text":   {"framework/record"},
+	"framework/judge/verdict":         {"framework/record", "framework/judge/internal/text"},
+	"clusters":                        {"framework", "clusters"},
+	"reports":                         {"framework/record", "framework/judge", "reports"},
+	"hack":                            {},
+	".":                               {},
 }
 
 // checkImport says what is wrong with a package in folder importing another
@@ -125,7 +131,7 @@ func TestImportsGoOneWay(t *testing.T) {
 					t.Errorf("%s: %v", rel, err)
 				}
 			}
-			if folder == "framework/judge" {
+			if folder == "framework/judge" || strings.HasPrefix(folder, "framework/judge/") {
 				if err := checkJudge(name, imported); err != nil {
 					t.Errorf("%s: %v", rel, err)
 				}
@@ -159,6 +165,13 @@ func TestCheckImport(t *testing.T) {
 		{"clusters/local", "clusters/vnet", true},
 		{"clusters/local", "framework/fault", true},
 		{"clusters/local", "reports", false},
+		{"framework/judge", "framework/judge/internal/judges", true},
+		{"framework/judge", "framework/engine", false},
+		{"framework/judge/internal/judges", "framework/judge/internal/facts", true},
+		{"framework/judge/internal/judges", "framework/judge", false},
+		{"framework/judge/internal/facts", "framework/judge/verdict", true},
+		{"framework/judge/internal/facts", "framework/judge/internal/judges", false},
+		{"framework/judge/verdict", "framework/judge/internal/facts", false},
 		{"reports", "framework/record", true},
 		{"reports", "framework/judge", true},
 		{"reports", "framework", false},

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -12,7 +14,7 @@ import (
 func managed() *story {
 	s := upgradedAll()
 	for i := range s.run.Meta.Nodes {
-		s.run.Meta.Nodes[i].Components = append(s.run.Meta.Nodes[i].Components, addonManager)
+		s.run.Meta.Nodes[i].Components = append(s.run.Meta.Nodes[i].Components, facts.AddonManager)
 	}
 	s.run.Meta.Settings["A"] = 2 * time.Second
 	return s
@@ -20,7 +22,7 @@ func managed() *story {
 
 // applies records that the manager on a node applied an add-on.
 func (s *story) applies(node, name string, at float64) *story {
-	return add(s, &s.run.Actions, record.Action{Component: addonManager, Node: node, Via: node, Verb: "patch", Resource: "apps/deployments", Name: name,
+	return add(s, &s.run.Actions, record.Action{Component: facts.AddonManager, Node: node, Via: node, Verb: "patch", Resource: "apps/deployments", Name: name,
 		Namespace: "kube-system", Code: 200, User: "system:addon-manager", Received: sec(at), Completed: sec(at + 0.01)})
 }
 
@@ -98,8 +100,8 @@ func TestAddonsConverge(t *testing.T) {
 // Managers of add-ons act on every node: none of them is elected.
 func TestAddonManagersAreNotElected(t *testing.T) {
 	s := managed().fight()
-	for _, name := range electedComponents(s.run) {
-		if name == addonManager {
+	for _, name := range judges.ElectedComponents(s.run) {
+		if name == facts.AddonManager {
 			t.Errorf("%s counts as elected", name)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -25,8 +27,8 @@ func judged(b *testing.B, run *record.Run, want Verdict) {
 	b.Helper()
 	b.ReportAllocs()
 	for b.Loop() {
-		if f := judgeLinearizable(&matter{run: run}, linearizeLimit); f.verdict != want {
-			b.Fatal(f.sentence)
+		if f := judges.JudgeLinearizable(&facts.Matter{Run: run}, judges.LinearizeLimit); f.Verdict != want {
+			b.Fatal(f.Sentence)
 		}
 	}
 	unknown := 0
@@ -65,14 +67,14 @@ func BenchmarkClientJudges(b *testing.B) {
 		run := closedLoop(16, keys, 100_000, 300)
 		for i := range run.Ops[len(run.Ops)-1000:] {
 			if op := &run.Ops[len(run.Ops)-1000+i].V; op.Type == record.OpGet && op.Outcome == record.OK {
-				op.Purpose = purposeFinalRead
+				op.Purpose = facts.PurposeFinalRead
 			}
 		}
-		for _, d := range []definition{noLostWrite(), oneWinner(), readYourWrites(), monotonicReads(), revisionOrder()} {
+		for _, d := range []judges.Definition{named("no-lost-write"), named("one-winner"), named("read-your-writes"), named("monotonic-reads"), named("revision-order")} {
 			b.Run(fmt.Sprintf("%s/keys=%d", d.Name, keys), func(b *testing.B) {
 				for b.Loop() {
-					if f := d.judge(&matter{run: run}); f.verdict != Pass {
-						b.Fatal(f.sentence)
+					if f := d.Judge(&facts.Matter{Run: run}); f.Verdict != Pass {
+						b.Fatal(f.Sentence)
 					}
 				}
 			})
@@ -117,8 +119,8 @@ func BenchmarkAgainstPlainChecker(b *testing.B) {
 			undecided := 0.0
 			for b.Loop() {
 				begin := time.Now()
-				if f := judgeLinearizable(&matter{run: run}, linearizeLimit); f.verdict != want {
-					b.Fatal(f.sentence)
+				if f := judges.JudgeLinearizable(&facts.Matter{Run: run}, judges.LinearizeLimit); f.Verdict != want {
+					b.Fatal(f.Sentence)
 				}
 				ours += time.Since(begin)
 				begin = time.Now()
@@ -140,14 +142,14 @@ func BenchmarkAgainstPlainChecker(b *testing.B) {
 func plainRun(run *record.Run) porcupine.CheckResult {
 	byKey := map[string][]record.Op{}
 	for _, o := range run.Ops {
-		if op := o.V; op.Outcome != record.Refused && (op.Outcome == record.OK || isWrite(op.Type)) {
+		if op := o.V; op.Outcome != record.Refused && (op.Outcome == record.OK || facts.IsWrite(op.Type)) {
 			byKey[op.Key] = append(byKey[op.Key], op)
 		}
 	}
 	result := porcupine.Ok
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
-		s := search{time: newAllowance(10 * time.Second), room: searchRoom}
-		if r := s.check(registerModel(), actions(byKey[key], byKey[key])); r != porcupine.Ok {
+		s := judges.Search{Time: judges.NewAllowance(10 * time.Second), Room: judges.SearchRoom}
+		if r := s.Check(judges.RegisterModel(), judges.Actions(byKey[key], byKey[key])); r != porcupine.Ok {
 			result = r
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -90,7 +92,7 @@ func (l chronicleLine) add(run *record.Run, api string) bool {
 	case "create", "update", "put", "patch", "delete", "get":
 		op := record.Op{Client: "writer", Entrance: "node-1", API: api, Type: record.OpType(what), Collection: "things", Key: l.word(1), Value: value, Group: group,
 			Revision: l.word(3), Expect: l.fields["over"], Transaction: l.fields["txn"], Call: l.now, Return: l.now + sec(.5), Outcome: record.OK, Found: what == "get" && value != "", Header: l.fields["header"]}
-		if what == "get" && api == apiEtcd {
+		if what == "get" && api == facts.APIEtcd {
 			op.Consistency = cmp.Or(l.fields["serializable"], "linearizable")
 		}
 		if what == "delete" {
@@ -110,7 +112,7 @@ func (l chronicleLine) add(run *record.Run, api string) bool {
 			w.Phase = record.WatchOpened
 		}
 		if l.fields["awaited"] != "" {
-			w.Purpose = purposeFinalRead
+			w.Purpose = facts.PurposeFinalRead
 		}
 		if l.fields["through"] != "" {
 			w.Entrance = l.fields["through"]
@@ -180,21 +182,21 @@ type telling struct {
 }
 
 // tell runs a judge's table.
-func tell(t *testing.T, d definition, cases []telling) {
+func tell(t *testing.T, d judges.Definition, cases []telling) {
 	t.Helper()
 	legal, illegal := 0, 0
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
 			api := tt.api
 			if api == "" {
-				api = apiKubernetes
+				api = facts.APIKubernetes
 			}
-			f := d.judge(&matter{run: chronicle(t, api, tt.history)})
-			if f.verdict != tt.want || !strings.Contains(f.sentence, tt.says) {
-				t.Errorf("verdict %q (want %q)\nsentence: %s\nwant:     %s", f.verdict, tt.want, f.sentence, tt.says)
+			f := d.Judge(&facts.Matter{Run: chronicle(t, api, tt.history)})
+			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
+				t.Errorf("verdict %q (want %q)\nsentence: %s\nwant:     %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}
-			if f.verdict == Fail && (f.exhibit == nil || !slices.ContainsFunc(f.exhibit.Spans, func(s Span) bool { return s.Culprit })) {
-				t.Errorf("no culprit is shown: %+v", f.exhibit)
+			if f.Verdict == Fail && (f.Exhibit == nil || !slices.ContainsFunc(f.Exhibit.Spans, func(s Span) bool { return s.Culprit })) {
+				t.Errorf("no culprit is shown: %+v", f.Exhibit)
 			}
 		})
 		switch tt.want {

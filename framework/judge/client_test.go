@@ -5,24 +5,26 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // ruled runs the table of a judge of every run. A failure must come with a picture
 // that marks what is wrong.
-func ruled(t *testing.T, d definition, cases []ruling) {
+func ruled(t *testing.T, d judges.Definition, cases []ruling) {
 	t.Helper()
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
-			f := d.judge(&matter{run: tt.story().run})
-			if f.verdict != tt.want || !strings.Contains(f.sentence, tt.says) || tt.took != "" && f.measured != tt.took {
+			f := d.Judge(&facts.Matter{Run: tt.story().run})
+			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) || tt.took != "" && f.Measured != tt.took {
 				t.Errorf("verdict %q (want %q), measured %q (want %q)\nsentence: %s\nwant:     %s",
-					f.verdict, tt.want, f.measured, tt.took, f.sentence, tt.says)
+					f.Verdict, tt.want, f.Measured, tt.took, f.Sentence, tt.says)
 			}
-			if f.verdict == Fail && (f.exhibit == nil || len(f.exhibit.Spans) < 2 || len(f.evidence) < 2 || f.measured == "") {
+			if f.Verdict == Fail && (f.Exhibit == nil || len(f.Exhibit.Spans) < 2 || len(f.Evidence) < 2 || f.Measured == "") {
 				t.Errorf("a failure without a picture, evidence or value: %+v", f)
 			}
-			t.Log(f.verdict, "-", f.sentence)
+			t.Log(f.Verdict, "-", f.Sentence)
 		})
 	}
 }
@@ -32,7 +34,7 @@ func (s *story) by(client string) *story { s.last().Client = client; return s }
 
 // list is an answered quorum list of collection c; items are key, value, revision.
 func (s *story) list(client string, rev string, from, to float64, items ...[3]string) *story {
-	l := record.List{Client: client, Entrance: "node-1", API: apiKubernetes, Collection: "c", Match: record.MatchUnset, Outcome: record.OK,
+	l := record.List{Client: client, Entrance: "node-1", API: facts.APIKubernetes, Collection: "c", Match: record.MatchUnset, Outcome: record.OK,
 		Call: sec(from), Return: sec(to), Pages: []record.Page{{Call: sec(from), Return: sec(to), Revision: rev, Items: len(items)}}}
 	for _, i := range items {
 		l.Items = append(l.Items, record.Item{Key: i[0], Value: i[1], Revision: i[2]})
@@ -47,7 +49,7 @@ func two() *story { return one().write(update, "a", "k", "v2", 2, 3, 4).over(1) 
 func final(s *story) *story { return s.purpose("final-read").by("final") }
 
 func TestNoLostWrite(t *testing.T) {
-	ruled(t, noLostWrite(), []ruling{
+	ruled(t, named("no-lost-write"), []ruling{
 		{name: "there", want: Pass, says: "every key had its last acknowledged write, or what may have come after it (1 key, 1 read, 2 acknowledged writes in all)", took: "2 writes, 1 reads",
 			story: func() *story { return final(two().read("b", "k", "v2", 2, 50, 51)) }},
 		{name: "gone", want: Fail, says: `c-a's update through a of "v2" over version 1 of k, acknowledged at 4.000s, is not in the final read through b (at 50.000s), which returned nothing`, took: "1 of 1 final reads",
@@ -93,7 +95,7 @@ func TestNoLostWrite(t *testing.T) {
 
 func TestOneWinner(t *testing.T) {
 	rival := func() *story { return two().write(update, "b", "k", "v3", 3, 3.5, 5).over(1) }
-	ruled(t, oneWinner(), []ruling{
+	ruled(t, named("one-winner"), []ruling{
 		{name: "one", want: Pass, says: "over each of 1 version, 0 of them contended for at the same time", story: two},
 		{name: "two", want: Fail, says: `over version 1 of k, 2 writes succeeded: c-a's update through a of "v2" over version 1 (3.000s to 4.000s) and c-b's update`, took: "2 winners", story: rival},
 		{name: "long after each other", want: Fail, story: func() *story { return two().write(update, "b", "k", "v3", 3, 30, 31).over(1) }},
@@ -110,7 +112,7 @@ func TestOneWinner(t *testing.T) {
 		{name: "one version on two keys", want: Pass, story: func() *story { return two().write(update, "b", "j", "v3", 3, 3, 4).over(1) }},
 		{name: "etcd's version 0 stands for none", want: NotApplicable, story: func() *story {
 			s := newStory().write(record.OpPut, "a", "k", "v1", 1, 1, 2).over(0).write(record.OpPut, "a", "k", "v2", 3, 5, 6).over(0)
-			s.run.Ops[0].V.API, s.run.Ops[1].V.API = apiEtcd, apiEtcd
+			s.run.Ops[0].V.API, s.run.Ops[1].V.API = facts.APIEtcd, facts.APIEtcd
 			return s
 		}},
 		{name: "none compares", want: NotApplicable, story: one},
@@ -148,7 +150,7 @@ func TestOneWinner(t *testing.T) {
 }
 
 func TestReadYourWrites(t *testing.T) {
-	ruled(t, readYourWrites(), []ruling{
+	ruled(t, named("read-your-writes"), []ruling{
 		{name: "its own", want: Pass, says: "In 1 quorum read, each of 1 client", story: func() *story { return two().read("a", "k", "v2", 2, 5, 6) }},
 		{name: "older", want: Fail, says: `c-a's get through a returning "v1" of k, called at 5.000s, is older than its own update through a of "v2" over version 1, acknowledged at 4.000s`, took: "1 of 1 reads",
 			story: func() *story { return two().read("a", "k", "v1", 1, 5, 6) }},
@@ -173,7 +175,7 @@ func TestReadYourWrites(t *testing.T) {
 		{name: "another's write", want: NotApplicable, story: func() *story { return one().read("b", "k", "", 0, 3, 4) }},
 		{name: "a key that others change too", want: NotApplicable, story: func() *story {
 			s := one().read("a", "k", "", 0, 3, 4)
-			add(s, &s.run.Ops, record.Op{API: apiKubernetes, Type: create, Collection: "c", Key: "x", Outcome: record.Refused})
+			add(s, &s.run.Ops, record.Op{API: facts.APIKubernetes, Type: create, Collection: "c", Key: "x", Outcome: record.Refused})
 			return s
 		}},
 	})
@@ -181,7 +183,7 @@ func TestReadYourWrites(t *testing.T) {
 
 func TestMonotonicReads(t *testing.T) {
 	seen := func() *story { return two().read("b", "k", "v2", 2, 5, 6) }
-	ruled(t, monotonicReads(), []ruling{
+	ruled(t, named("monotonic-reads"), []ruling{
 		{name: "the same again", want: Pass, says: "In 1 repeated quorum read, each of 1 client", story: func() *story { return seen().read("b", "k", "v2", 2, 7, 8) }},
 		{name: "back", want: Fail, says: `c-b's get through b returning "v1" at version 1 of k, called at 7.000s, is older than what its get through b returning "v2" at version 2 showed, which had ended at 6.000s`, took: "1 of 1 reads",
 			story: func() *story { return seen().read("b", "k", "v1", 1, 7, 8) }},
@@ -217,7 +219,7 @@ func TestMonotonicReads(t *testing.T) {
 }
 
 func TestRevisionOrder(t *testing.T) {
-	ruled(t, revisionOrder(), []ruling{
+	ruled(t, named("revision-order"), []ruling{
 		{name: "in order", want: Pass, says: "are in the order of time over all keys (1 version)", story: two},
 		{name: "two keys", want: Fail, says: `c-b's create of j through b, called at 5.000s, has version 2, although version 2 had been shown at 4.000s by c-a's update of k through a`, took: "1 of 2 versions",
 			story: func() *story { return two().write(create, "b", "j", "w", 2, 5, 6) }},
@@ -237,7 +239,7 @@ func TestRevisionOrder(t *testing.T) {
 		{name: "after a read", want: Fail, says: "by c-b's get of k", story: func() *story { return newStory().read("b", "k", "v1", 7, 1, 2).write(create, "a", "j", "w", 7, 3, 4) }},
 		{name: "after a bookmark", want: Fail, says: "by the bookmark event of watch w", story: func() *story {
 			s := newStory()
-			add(s, &s.run.Watches, record.Watch{ID: "w", API: apiKubernetes})
+			add(s, &s.run.Watches, record.Watch{ID: "w", API: facts.APIKubernetes})
 			add(s, &s.run.Events, record.Event{Watch: "w", Type: record.EventBookmark, Revision: "7", Seen: sec(2)})
 			return s.write(create, "a", "j", "w", 6, 3, 4)
 		}},
@@ -251,12 +253,12 @@ func TestRevisionOrder(t *testing.T) {
 		{name: "a write after a list", want: Fail, story: func() *story { return newStory().list("l", "5", 1, 2).write(create, "a", "k", "v", 5, 3, 4) }},
 		{name: "etcd's versions are apart", want: NotApplicable, story: func() *story {
 			s := one().write(record.OpPut, "a", "/k", "v", 1, 3, 4)
-			s.last().API = apiEtcd
+			s.last().API = facts.APIEtcd
 			return s
 		}},
 		{name: "etcd's delete of nothing", want: Pass, story: func() *story {
 			s := newStory().write(record.OpPut, "a", "/k", "v", 7, 1, 2).write(remove, "a", "/j", "", 7, 3, 4)
-			s.run.Ops[0].V.API, s.run.Ops[1].V.API = apiEtcd, apiEtcd
+			s.run.Ops[0].V.API, s.run.Ops[1].V.API = facts.APIEtcd, facts.APIEtcd
 			return s
 		}},
 		{name: "not answered", want: NotApplicable, story: func() *story { return two().outcome(record.Unknown) }},
@@ -278,16 +280,16 @@ func TestClientsOfALegalStore(t *testing.T) {
 			run := w.run(true)
 			for i := range run.Ops[len(run.Ops)*9/10:] {
 				if op := &run.Ops[len(run.Ops)*9/10+i].V; op.Type == record.OpGet && op.Outcome == record.OK {
-					op.Purpose = purposeFinalRead
+					op.Purpose = facts.PurposeFinalRead
 				}
 			}
-			for _, d := range []definition{linearizable(), noLostWrite(), oneWinner(), readYourWrites(), monotonicReads(), revisionOrder()} {
-				f := d.judge(&matter{run: run})
-				if f.verdict == Fail {
+			for _, d := range []judges.Definition{named("linearizable"), named("no-lost-write"), named("one-winner"), named("read-your-writes"), named("monotonic-reads"), named("revision-order")} {
+				f := d.Judge(&facts.Matter{Run: run})
+				if f.Verdict == Fail {
 					found[d.Name]++
 				}
-				if !spoiled && f.verdict == Fail || f.verdict == Inconclusive {
-					t.Fatalf("seed %d, spoiled %v: %s is %s: %s", seed, spoiled, d.Name, f.verdict, f.sentence)
+				if !spoiled && f.Verdict == Fail || f.Verdict == Inconclusive {
+					t.Fatalf("seed %d, spoiled %v: %s is %s: %s", seed, spoiled, d.Name, f.Verdict, f.Sentence)
 				}
 			}
 		}

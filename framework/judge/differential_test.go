@@ -9,27 +9,30 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // plainly is what the checker says without any preparation.
 func plainly(ops []record.Op) porcupine.CheckResult {
 	kept := slices.DeleteFunc(slices.Clone(ops), func(op record.Op) bool {
-		return op.Outcome == record.Refused && !evidence(op) || op.Outcome == record.Unknown && op.Type == record.OpGet
+		return op.Outcome == record.Refused && !judges.Evidence(op) || op.Outcome == record.Unknown && op.Type == record.OpGet
 	})
-	return porcupine.CheckOperationsTimeout(registerModel(), actions(ops, kept), 0)
+	return porcupine.CheckOperationsTimeout(judges.RegisterModel(), judges.Actions(ops, kept), 0)
 }
 
 // tried is what a trial says, and which step of it said so.
 func tried(run *record.Run, ops []record.Op) (result porcupine.CheckResult, by string) {
-	t := newTrial(search{time: newAllowance(time.Minute), room: searchRoom}, ops[0].Key, ops, sighted(run, ops[0].API))
+	t := judges.NewTrial(judges.Search{Time: judges.NewAllowance(time.Minute), Room: judges.SearchRoom}, ops[0].Key, ops, facts.Sighted(run, ops[0].API))
 	switch {
-	case t.replay():
+	case t.Replay():
 		return porcupine.Ok, "replay"
-	case t.refute():
+	case t.Refute():
 		return porcupine.Illegal, "refutation"
 	}
-	return t.decide(), "search"
+	return t.Decide(), "search"
 }
 
 // The preparation must not change what the checker says: no history may be accused
@@ -42,7 +45,7 @@ func TestTrialAgainstPlainChecker(t *testing.T) {
 	settled := map[string]int{}
 	for seed := range rounds {
 		rng := rand.New(rand.NewPCG(uint64(seed), 7))
-		w := liveOf([]string{apiKubernetes, apiEtcd}[seed%2], rng, 2+rng.IntN(4), 1, 6+rng.IntN(18), float64(rng.IntN(5))*0.15)
+		w := liveOf([]string{facts.APIKubernetes, facts.APIEtcd}[seed%2], rng, 2+rng.IntN(4), 1, 6+rng.IntN(18), float64(rng.IntN(5))*0.15)
 		spoils := rng.IntN(4)
 		for range spoils {
 			w.spoil()
@@ -92,22 +95,22 @@ func TestTrialOnRandomOperations(t *testing.T) {
 func TestPartsOfLegalHistoriesAreLegal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for seed := range 1500 {
-		w := liveOf([]string{apiKubernetes, apiEtcd}[seed%2], rng, 2+rng.IntN(4), 1, 6+rng.IntN(18), float64(rng.IntN(4))*0.1)
+		w := liveOf([]string{facts.APIKubernetes, facts.APIEtcd}[seed%2], rng, 2+rng.IntN(4), 1, 6+rng.IntN(18), float64(rng.IntN(4))*0.1)
 		if rng.IntN(2) == 0 {
 			w.spoil()
 		}
 		if plainly(w.ops) != porcupine.Ok {
 			continue
 		}
-		r := newRefutation(operations(w.ops), search{time: newAllowance(time.Minute), room: searchRoom})
+		r := judges.NewRefutation(judges.Operations(w.ops), judges.Search{Time: judges.NewAllowance(time.Minute), Room: judges.SearchRoom})
 		for range 10 {
 			var part []int
-			for i := range r.ops {
+			for i := range r.Ops {
 				if rng.IntN(3) > 0 {
 					part = append(part, i)
 				}
 			}
-			if part = r.closed(part); r.illegal(part) {
+			if part = r.Closed(part); r.Illegal(part) {
 				t.Fatalf("round %d: operations %v are called illegal\n%s", seed, part, written(w.ops))
 			}
 		}
@@ -121,25 +124,25 @@ func TestExhibitIsSmallest(t *testing.T) {
 	for range 1000 {
 		w := live(rng, 3, 1, 40, 0.1)
 		w.spoil()
-		tr := newTrial(search{time: newAllowance(time.Minute), room: searchRoom}, "k0", w.ops, sightings{})
-		if tr.replay() || !tr.refute() {
+		tr := judges.NewTrial(judges.Search{Time: judges.NewAllowance(time.Minute), Room: judges.SearchRoom}, "k0", w.ops, facts.Sightings{})
+		if tr.Replay() || !tr.Refute() {
 			continue
 		}
-		if !tr.refutation.illegal(tr.core) {
+		if !tr.Refutation.Illegal(tr.Core) {
 			t.Fatalf("the part is legal:\n%s", written(w.ops))
 		}
-		for i := range tr.core {
-			without := tr.refutation.closed(slices.Delete(slices.Clone(tr.core), i, i+1))
-			if tr.refutation.illegal(without) {
-				t.Fatalf("operation %d of %v is not needed:\n%s", i, tr.core, written(w.ops))
+		for i := range tr.Core {
+			without := tr.Refutation.Closed(slices.Delete(slices.Clone(tr.Core), i, i+1))
+			if tr.Refutation.Illegal(without) {
+				t.Fatalf("operation %d of %v is not needed:\n%s", i, tr.Core, written(w.ops))
 			}
 		}
-		f := tr.explain()
-		if f.exhibit == nil || len(f.exhibit.Spans) != len(tr.core) ||
-			!slices.ContainsFunc(f.exhibit.Spans, func(s Span) bool { return s.Culprit }) {
-			t.Fatalf("%s\n%+v", f.sentence, f.exhibit)
+		f := tr.Explain()
+		if f.Exhibit == nil || len(f.Exhibit.Spans) != len(tr.Core) ||
+			!slices.ContainsFunc(f.Exhibit.Spans, func(s Span) bool { return s.Culprit }) {
+			t.Fatalf("%s\n%+v", f.Sentence, f.Exhibit)
 		}
-		sizes[len(tr.core)]++
+		sizes[len(tr.Core)]++
 	}
 	t.Log("operations shown:", sizes)
 	if sizes[2] == 0 || sizes[3] == 0 {
@@ -150,7 +153,7 @@ func TestExhibitIsSmallest(t *testing.T) {
 func written(ops []record.Op) string {
 	var lines []string
 	for _, op := range ops {
-		lines = append(lines, describe(op)+" expect "+op.Expect+" revision "+op.Revision)
+		lines = append(lines, text.Describe(op)+" expect "+op.Expect+" revision "+op.Revision)
 	}
 	return strings.Join(lines, "\n")
 }

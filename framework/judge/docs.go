@@ -1,12 +1,16 @@
 package judge
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
+)
 
 // Names returns the names of the judges that a check may name, sorted: the built-in ones
 // and the caller's own.
 func Names(own ...Judge) []string {
 	var names []string
-	for _, d := range nameable() {
+	for _, d := range judges.Nameable() {
 		names = append(names, d.Name)
 	}
 	for _, j := range own {
@@ -20,7 +24,7 @@ func Names(own ...Judge) []string {
 // apply to every record.
 func Docs() []Doc {
 	var docs []Doc
-	for _, d := range append(nameable(), harnessHealth()) {
+	for _, d := range append(judges.Nameable(), harnessHealth()) {
 		docs = append(docs, d.Doc)
 	}
 	return docs

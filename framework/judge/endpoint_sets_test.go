@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -26,7 +27,7 @@ func steadily() *story {
 func (s *story) set(t float64, version int, addresses ...string) *story {
 	for _, via := range []string{"node-1", "node-3"} {
 		s.at(t).endpoints(via, addresses...)
-		for i := len(s.run.Endpoints) - len(sources); i < len(s.run.Endpoints); i++ {
+		for i := len(s.run.Endpoints) - len(facts.Sources); i < len(s.run.Endpoints); i++ {
 			s.run.Endpoints[i].V.Revision = fmt.Sprint(version)
 		}
 	}
@@ -55,7 +56,7 @@ func TestEndpointsStable(t *testing.T) {
 		{name: "flaps, overtaken by a sample", want: Fail, says: "endpoints through node-3 held", story: func() *story { return flapped(steadily(), 30, without2...) }},
 		{name: "still to be listed", want: Pass, took: "57s", story: func() *story {
 			return steadily().change(func(r *record.Run) {
-				for i := range 2 * 2 * len(sources) {
+				for i := range 2 * 2 * len(facts.Sources) {
 					r.Endpoints[i].V.Addresses = without2
 				}
 			})

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -40,17 +43,17 @@ const busyLimit = 0.9
 // is not applicable where the cluster cannot have the fault; and at level INFO it never
 // fails.
 func Evaluate(run *record.Run, own ...Judge) []Result {
-	c := &court{run: run, own: own, faults: injections(run)}
-	c.shared = sync.OnceValue(func() *collections { return newCollections(run) })
+	c := &court{run: run, own: own, faults: facts.Injections(run)}
+	c.shared = sync.OnceValue(func() *facts.Collections { return facts.NewCollections(run) })
 	var results []Result
 	for _, check := range run.Meta.Checks {
 		bound, f := c.judge(check)
 		results = append(results, c.result(check, bound, f))
 	}
 	invariants := Invariants()
-	for i, d := range runWide() {
+	for i, d := range judges.RunWide() {
 		f := c.always(d, invariants[i])
-		results = append(results, c.result(invariants[i], f.bound, f))
+		results = append(results, c.result(invariants[i], f.Bound, f))
 	}
 	// Last, since it tells how many verdicts the rest cost.
 	harness := record.Check{Requirement: "RUN/harness", Level: "INFO", Judge: "harness"}
@@ -61,7 +64,7 @@ func Evaluate(run *record.Run, own ...Judge) []Result {
 // run, on the requirement that it settles.
 func Invariants() []record.Check {
 	var checks []record.Check
-	for _, d := range runWide() {
+	for _, d := range judges.RunWide() {
 		checks = append(checks, record.Check{Requirement: d.Invariant, Level: "MUST", Judge: d.Name})
 	}
 	return checks
@@ -71,22 +74,22 @@ func Invariants() []record.Check {
 type court struct {
 	run     *record.Run
 	own     []Judge
-	faults  map[string]*injection
-	shared  func() *collections
+	faults  map[string]*facts.Injection
+	shared  func() *facts.Collections
 	excused int // verdicts that a starved harness has cost
 }
 
 // always lets a judge of every run speak, whatever came of baseline and faults.
-func (c *court) always(d definition, check record.Check) finding {
-	f := d.judge(&matter{run: c.run, check: check, faults: c.faults, shared: c.shared})
+func (c *court) always(d judges.Definition, check record.Check) judges.Finding {
+	f := d.Judge(&facts.Matter{Run: c.run, Check: check, Faults: c.faults, Shared: c.shared})
 	if reason := c.distrust(); reason != "" && !c.proven(d, f) {
-		doubted := inconclusive("%s", reason)
-		if f.verdict == Fail {
-			doubted = doubted.shows("as far as the record goes: " + f.sentence)
+		doubted := judges.Inconclusive("%s", reason)
+		if f.Verdict == Fail {
+			doubted = doubted.Shows("as far as the record goes: " + f.Sentence)
 		}
 		f = doubted
 	}
-	return c.excuse(f, f.bound)
+	return c.excuse(f, f.Bound)
 }
 
 // distrust says why nothing can be judged from the record, or is empty.
@@ -103,61 +106,61 @@ func (c *court) distrust() string {
 }
 
 // judge applies to one check the rules that hold for all, and its judge.
-func (c *court) judge(check record.Check) (*Bound, finding) {
+func (c *court) judge(check record.Check) (*Bound, judges.Finding) {
 	var bound *Bound
 	if check.Bound != "" {
-		b, err := ParseBound(check.Bound, settingsOf(c.run, subject(check, c.faults[check.Fault])))
+		b, err := ParseBound(check.Bound, facts.SettingsOf(c.run, facts.Subject(check, c.faults[check.Fault])))
 		if err != nil {
-			return nil, inconclusive("the check cannot be judged: %v", err)
+			return nil, judges.Inconclusive("the check cannot be judged: %v", err)
 		}
 		bound = &b
 	}
 	f := c.hear(check, bound)
-	if f.bound != nil {
-		bound = f.bound
+	if f.Bound != nil {
+		bound = f.Bound
 	}
 	f = c.excuse(f, bound)
-	if check.Level == "INFO" && f.verdict == Fail {
-		f.verdict = Inconclusive
+	if check.Level == "INFO" && f.Verdict == Fail {
+		f.Verdict = Inconclusive
 	}
 	return bound, f
 }
 
 // hear checks what must hold before a judge may speak, and lets it speak.
-func (c *court) hear(check record.Check, bound *Bound) finding {
+func (c *court) hear(check record.Check, bound *Bound) judges.Finding {
 	if reason := c.distrust(); reason != "" {
-		return inconclusive("%s", reason)
+		return judges.Inconclusive("%s", reason)
 	}
 	d, err := find(check.Judge, c.own)
 	if err != nil {
-		return inconclusive("the check cannot be judged: %v", err)
+		return judges.Inconclusive("the check cannot be judged: %v", err)
 	}
 	if problem := c.baseline(check.Judge); problem != "" {
-		return inconclusive("%s", problem)
+		return judges.Inconclusive("%s", problem)
 	}
 	if check.Fault == "" && d.NeedsFault {
-		return inconclusive("the check names no fault, and judge %s needs one", check.Judge)
+		return judges.Inconclusive("the check names no fault, and judge %s needs one", check.Judge)
 	}
 	if bound == nil && d.NeedsBound {
-		return inconclusive("the check names no bound, and judge %s needs one", check.Judge)
+		return judges.Inconclusive("the check names no bound, and judge %s needs one", check.Judge)
 	}
-	m := &matter{run: c.run, check: check, bound: bound, faults: c.faults, fault: c.faults[check.Fault], shared: c.shared}
-	ids := splitList(check.Params["faults"])
+	m := &facts.Matter{Run: c.run, Check: check, Bound: bound, Faults: c.faults, Fault: c.faults[check.Fault], Shared: c.shared}
+	ids := text.SplitList(check.Params["faults"])
 	if check.Fault != "" {
 		ids = append([]string{check.Fault}, ids...)
 	}
 	for _, id := range ids {
 		if reason := c.impossible(id); reason != "" {
-			return finding{verdict: NotApplicable, sentence: reason}
+			return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 		}
-		if problem := unproven(id, c.faults[id]); problem != "" {
-			return inconclusive("%s", problem)
+		if problem := facts.Unproven(id, c.faults[id]); problem != "" {
+			return judges.Inconclusive("%s", problem)
 		}
 	}
-	f := d.judge(m)
-	if f.verdict == NotApplicable && slices.ContainsFunc(runWide(), func(w definition) bool { return w.Name == d.Name }) {
+	f := d.Judge(m)
+	if f.Verdict == NotApplicable && slices.ContainsFunc(judges.RunWide(), func(w judges.Definition) bool { return w.Name == d.Name }) {
 		// A scenario that names such a check means to have something for it.
-		return inconclusive("%s", f.sentence)
+		return judges.Inconclusive("%s", f.Sentence)
 	}
 	return f
 }
@@ -171,7 +174,7 @@ func (c *court) baseline(judge string) string {
 		}
 		seen = true
 		if !s.V.OK {
-			return "the baseline was unhealthy: " + problems(s.V)
+			return "the baseline was unhealthy: " + facts.Problems(s.V)
 		}
 	}
 	if !seen {
@@ -180,27 +183,27 @@ func (c *court) baseline(judge string) string {
 	if slices.ContainsFunc(Docs(), func(d Doc) bool { return d.Name == judge && d.BeforeFaults }) {
 		return ""
 	}
-	return brokenFromTheStart(c.run)
+	return facts.BrokenFromTheStart(c.run)
 }
 
 // impossible says why a fault was not injected into a cluster that lacks an ability for
 // it, or for something else in the same experiment, which ended there; empty where that
 // is not why.
 func (c *court) impossible(id string) string {
-	lacks := func(inj *injection) bool {
-		return inj != nil && inj.injected == nil && inj.failed != nil && inj.failed.Missing != ""
+	lacks := func(inj *facts.Injection) bool {
+		return inj != nil && inj.Injected == nil && inj.Failed != nil && inj.Failed.Missing != ""
 	}
 	inj := c.faults[id]
 	switch {
 	case lacks(inj):
-		return fmt.Sprintf("the fault %q cannot be injected into this cluster: %s", id, inj.failed.Error)
+		return fmt.Sprintf("the fault %q cannot be injected into this cluster: %s", id, inj.Failed.Error)
 	case inj != nil:
 		return ""
 	}
 	const before = "the fault %q was not injected, since this cluster cannot have %s: %s"
 	for _, other := range slices.Sorted(maps.Keys(c.faults)) {
 		if lacks(c.faults[other]) {
-			return fmt.Sprintf(before, id, fmt.Sprintf("the fault %q of the same scenario", other), c.faults[other].failed.Error)
+			return fmt.Sprintf(before, id, fmt.Sprintf("the fault %q of the same scenario", other), c.faults[other].Failed.Error)
 		}
 	}
 	for _, n := range slices.Concat(c.run.Nodes, c.run.Changes) {
@@ -213,26 +216,26 @@ func (c *court) impossible(id string) string {
 
 // excuse turns a failure that a starved harness may have caused into
 // inconclusive.
-func (c *court) excuse(f finding, bound *Bound) finding {
-	if f.verdict != Fail || !f.timed {
+func (c *court) excuse(f judges.Finding, bound *Bound) judges.Finding {
+	if f.Verdict != Fail || !f.Timed {
 		return f
 	}
-	s, limit := c.strain(f.from, f.to), c.lateLimit(bound)
+	s, limit := c.strain(f.From, f.To), c.lateLimit(bound)
 	off := max(s.late, s.jump)
 	starved := s.starves(limit)
 	switch {
-	case starved == "" && f.missedBy(bound) > 0 && f.missedBy(bound) <= off:
-		starved = fmt.Sprintf("the bound was missed by %s, and the harness's timers or its clock were off by up to %s", short(f.missedBy(bound)), short(off))
-	case starved == "" && s.burst >= burstLimit && f.missedBy(bound) > 0 && f.lasted()-s.lost <= bound.Limit:
-		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each processor, and without it the bound may have been kept", short(s.burst), queueLimit)
-	case starved == "" || off <= limit && f.value != nil && s.outweighed(f.lasted(), bound):
+	case starved == "" && f.MissedBy(bound) > 0 && f.MissedBy(bound) <= off:
+		starved = fmt.Sprintf("the bound was missed by %s, and the harness's timers or its clock were off by up to %s", text.Short(f.MissedBy(bound)), text.Short(off))
+	case starved == "" && s.burst >= burstLimit && f.MissedBy(bound) > 0 && f.Lasted()-s.lost <= bound.Limit:
+		starved = fmt.Sprintf("the machine was overloaded for %s: more than %d tasks shared each processor, and without it the bound may have been kept", text.Short(s.burst), queueLimit)
+	case starved == "" || off <= limit && f.Value != nil && s.outweighed(f.Lasted(), bound):
 		return f
 	}
 	held := f
-	f = inconclusive("%s, so a measured time proves nothing", starved)
+	f = judges.Inconclusive("%s, so a measured time proves nothing", starved)
 	c.excused++
-	f.bound = held.bound
-	return f.shows("what was measured all the same: " + held.sentence).shows(held.evidence...)
+	f.Bound = held.Bound
+	return f.Shows("what was measured all the same: " + held.Sentence).Shows(held.Evidence...)
 }
 
 // strain is how much harness and machine had to do in some time.
@@ -258,7 +261,7 @@ func (c *court) strain(from, to record.Nanos) strain {
 		s.known = true
 		s.late = max(s.late, h.V.Late)
 		s.jump = max(s.jump, h.V.Jump.Abs())
-		queue, took := contention(h.V), span(begin, min(h.At, to))
+		queue, took := contention(h.V), text.Span(begin, min(h.At, to))
 		sum += queue
 		n++
 		if burst += took; queue <= queueLimit {
@@ -307,19 +310,19 @@ func (s strain) starves(limit time.Duration) string {
 	case !s.known:
 		return "the harness recorded nothing of its own health in that time"
 	case s.late > limit:
-		return fmt.Sprintf("the harness was starved: its timers fired up to %s late, more than %s", short(s.late), short(limit))
+		return fmt.Sprintf("the harness was starved: its timers fired up to %s late, more than %s", text.Short(s.late), text.Short(limit))
 	case s.jump > limit:
-		return fmt.Sprintf("the harness's clock was set, or its machine slept: wall and monotonic clock went apart by %s, more than %s", short(s.jump), short(limit))
+		return fmt.Sprintf("the harness's clock was set, or its machine slept: wall and monotonic clock went apart by %s, more than %s", text.Short(s.jump), text.Short(limit))
 	case s.queue > queueLimit:
 		return fmt.Sprintf("the machine was overloaded: %.1f tasks shared each processor on average, more than %d", s.queue, queueLimit)
 	}
 	return ""
 }
 
-func (c *court) result(check record.Check, bound *Bound, f finding) Result {
+func (c *court) result(check record.Check, bound *Bound, f judges.Finding) Result {
 	return Result{
 		Requirement: check.Requirement, Level: check.Level, Scenario: c.run.Meta.Scenario, Judge: check.Judge,
-		Verdict: f.verdict, Bound: bound, Measured: f.measured, MeasuredNanos: f.value,
-		Sentence: f.sentence, Evidence: f.evidence, Exhibit: f.exhibit,
+		Verdict: f.Verdict, Bound: bound, Measured: f.Measured, MeasuredNanos: f.Value,
+		Sentence: f.Sentence, Evidence: f.Evidence, Exhibit: f.Exhibit,
 	}
 }

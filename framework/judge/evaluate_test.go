@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -354,13 +357,13 @@ func TestInvariants(t *testing.T) {
 func TestStarvedShowsWhatWasMeasured(t *testing.T) {
 	shown := tooLate().run
 	c := &court{run: shown}
-	f := failed("late").took(40*time.Second).rests(sec(10), sec(40))
+	f := judges.Failed("late").Took(40*time.Second).Rests(sec(10), sec(40))
 	shown.Harness[30].V.Late = time.Minute
-	for i := range evidenceLimit + 2 {
-		f = f.shows(strconv.Itoa(i))
+	for i := range judges.EvidenceLimit + 2 {
+		f = f.Shows(strconv.Itoa(i))
 	}
-	if f = c.excuse(f, nil); f.verdict != Inconclusive || f.evidence[0] != "what was measured all the same: late" {
-		t.Errorf("%s: %q", f.verdict, f.evidence)
+	if f = c.excuse(f, nil); f.Verdict != Inconclusive || f.Evidence[0] != "what was measured all the same: late" {
+		t.Errorf("%s: %q", f.Verdict, f.Evidence)
 	}
 }
 
@@ -406,12 +409,12 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	for _, d := range runWide() {
+	for _, d := range judges.RunWide() {
 		if !strings.HasPrefix(d.Invariant, "HA-INV-") {
 			t.Errorf("%s settles %q in every scenario, want an invariant", d.Name, d.Invariant)
 		}
 	}
-	for _, d := range definitions() {
+	for _, d := range judges.Definitions() {
 		if d.Invariant != "" {
 			t.Errorf("%s settles %s, but is no judge of every run", d.Name, d.Invariant)
 		}
@@ -420,32 +423,39 @@ func TestDocs(t *testing.T) {
 
 // A judge that reads a clock, a file or the network is no judge.
 func TestPure(t *testing.T) {
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
-			continue
+	layers := map[string]bool{}
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
 		}
-		text, err := os.ReadFile(f.Name())
+		layers[filepath.ToSlash(filepath.Dir(file))] = true
+		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for _, call := range []string{"time.Now", "time.Since", "rand."} {
 			if strings.Contains(string(text), call) {
-				t.Errorf("%s uses %s", f.Name(), call)
+				t.Errorf("%s uses %s", file, call)
 			}
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name(), text, parser.ImportsOnly)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for _, imp := range parsed.Imports {
 			path, _ := strconv.Unquote(imp.Path.Value)
 			if path == "os" || path == "net" || strings.HasPrefix(path, "net/") || path == "os/exec" || path == "math/rand/v2" {
-				t.Errorf("%s imports %s", f.Name(), path)
+				t.Errorf("%s imports %s", file, path)
 			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, layer := range []string{".", "internal/judges", "internal/facts"} {
+		if !layers[layer] {
+			t.Errorf("no file of %s was looked at", layer)
 		}
 	}
 }

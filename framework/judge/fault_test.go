@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -75,12 +76,12 @@ func TestIsolatedMember(t *testing.T) {
 		}},
 		{name: "no writes through the isolated one", want: Inconclusive, says: "0 writes and 38 quorum reads through node-2 were tried", story: func() *story {
 			return isolated().change(func(r *record.Run) {
-				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || !isWrite(o.Type) })
+				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || !facts.IsWrite(o.Type) })
 			})
 		}},
 		{name: "no reads through the isolated one", want: Inconclusive, says: "38 writes and 0 quorum reads through node-2 were tried", story: func() *story {
 			return isolated().change(func(r *record.Run) {
-				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || isWrite(o.Type) })
+				keep(r, func(o record.Op) bool { return o.Entrance != "node-2" || facts.IsWrite(o.Type) })
 			})
 		}},
 		{name: "too few through the isolated one", want: Inconclusive, says: "and it takes 10 of each to say anything", story: func() *story {

@@ -1,7 +1,12 @@
 package judge
 
-func harnessHealth() definition {
-	return definition{Doc: Doc{
+import (
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+)
+
+func harnessHealth() judges.Definition {
+	return judges.Definition{Doc: Doc{
 		Name:      "harness",
 		Guarantee: "The harness itself was not starved of computing time where a verdict rests on its measurements.",
 		Source:    "A slow machine is never a failure of the cluster",
@@ -9,22 +14,22 @@ func harnessHealth() definition {
 }
 
 // harness judges the harness itself, once all else is judged.
-func (c *court) harness() finding {
+func (c *court) harness() judges.Finding {
 	s := c.strain(0, c.run.EndAt)
 	reason := c.distrust()
 	if reason != "" {
-		return inconclusive("%s", reason)
+		return judges.Inconclusive("%s", reason)
 	}
 	starved := s.starves(starvedFloor)
 	switch {
 	case !s.known:
-		return inconclusive("%s", starved)
+		return judges.Inconclusive("%s", starved)
 	case c.excused > 0:
-		return inconclusive("harness or machine were overloaded, timers late by up to %s and %.1f tasks for each processor on average, and that cost %d verdicts",
-			short(s.late), s.queue, c.excused).took(s.late)
+		return judges.Inconclusive("harness or machine were overloaded, timers late by up to %s and %.1f tasks for each processor on average, and that cost %d verdicts",
+			text.Short(s.late), s.queue, c.excused).Took(s.late)
 	case starved != "":
-		return passed("No verdict was lost by it, but %s.", starved).took(s.late)
+		return judges.Passed("No verdict was lost by it, but %s.", starved).Took(s.late)
 	}
-	return passed("The harness's timers fired at most %s late (limit %s), and %.1f tasks shared each processor on average.",
-		short(s.late), short(starvedFloor), s.queue).took(s.late)
+	return judges.Passed("The harness's timers fired at most %s late (limit %s), and %.1f tasks shared each processor on average.",
+		text.Short(s.late), text.Short(starvedFloor), s.queue).Took(s.late)
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -60,7 +61,7 @@ const ms = 1_000_000
 
 // live lets the clients make about n operations.
 func live(rng *rand.Rand, clients, keys, n int, unknown float64) *generator {
-	return liveOf(apiKubernetes, rng, clients, keys, n, unknown)
+	return liveOf(facts.APIKubernetes, rng, clients, keys, n, unknown)
 }
 
 // liveOf is live through one API: etcd has puts where Kubernetes has patches, and tells
@@ -107,7 +108,7 @@ func (w *generator) choose(client string, known map[string]int) record.Op {
 		op.Type = record.OpGet
 	case dice < 70 && known[op.Key] > 0:
 		op.Type, op.Expect = record.OpUpdate, fmt.Sprint(known[op.Key])
-	case dice < 78 && w.api == apiEtcd:
+	case dice < 78 && w.api == facts.APIEtcd:
 		op.Type = record.OpPut
 	case dice < 78:
 		op.Type = record.OpPatch
@@ -185,7 +186,7 @@ func (w *generator) apply(op *record.Op, known map[string]int) {
 	}
 	event.Revision = fmt.Sprint(w.rev)
 	w.events = append(w.events, event)
-	if known != nil && op.Type == record.OpDelete && w.api == apiEtcd {
+	if known != nil && op.Type == record.OpDelete && w.api == facts.APIEtcd {
 		op.Revision = event.Revision
 	} else if known != nil && op.Type != record.OpDelete {
 		op.Revision = event.Revision
@@ -237,7 +238,7 @@ func (w *generator) spoil() {
 			}
 		}
 	case 3: // a refusal of what took effect
-		if isWrite(op.Type) {
+		if facts.IsWrite(op.Type) {
 			op.Outcome, op.Revision = record.Refused, ""
 			op.Refusal = []record.Refusal{record.RefusedAbsent, record.RefusedPresent}[w.rng.IntN(2)]
 		}

@@ -3,6 +3,8 @@ package judge
 import (
 	"fmt"
 	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 )
 
 // The lease is deleted at some time: readings of its absence have no version.
@@ -33,13 +35,13 @@ func TestLeaseStates(t *testing.T) {
 					s.run.Leases[i].V.Revision = ""
 				}
 			}
-			states := leaseStates(s.run, "kube-scheduler", 0, sec(60))
+			states := facts.LeaseStates(s.run, "kube-scheduler", 0, sec(60))
 			var order []string
 			for _, l := range states {
 				order = append(order, l.V.Revision)
 			}
-			if fmt.Sprint(order) != tt.order || (twoHolders(states) != nil) != tt.two {
-				t.Errorf("order %v (want %s), two holders %v (want %t)", order, tt.order, twoHolders(states), tt.two)
+			if fmt.Sprint(order) != tt.order || (facts.TwoHolders(states) != nil) != tt.two {
+				t.Errorf("order %v (want %s), two holders %v (want %t)", order, tt.order, facts.TwoHolders(states), tt.two)
 			}
 		})
 	}

@@ -10,6 +10,9 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -90,11 +93,11 @@ func TestLinearizable(t *testing.T) {
 		{"time runs backwards", one().read("b", "k", "v1", 1, 4, 3), Inconclusive, "returns before its call"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := linearizable().judge(&matter{run: tt.story.run})
-			if f.verdict != tt.want || !strings.Contains(f.sentence, tt.says) {
-				t.Errorf("%s (want %s): %s\nwant %s", f.verdict, tt.want, f.sentence, tt.says)
+			f := named("linearizable").Judge(&facts.Matter{Run: tt.story.run})
+			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
+				t.Errorf("%s (want %s): %s\nwant %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}
-			t.Log(f.sentence)
+			t.Log(f.Sentence)
 		})
 	}
 }
@@ -116,9 +119,9 @@ func busy(clients, rounds int) *story {
 func TestCheckerOutOfTime(t *testing.T) {
 	s := busy(20, 5)
 	s.read("b", "k", "v0", 0, 50, 51)
-	f := judgeLinearizable(&matter{run: s.run}, time.Nanosecond)
-	if f.verdict != Inconclusive || !strings.Contains(f.sentence, "ran out of time") {
-		t.Fatalf("%s: %s", f.verdict, f.sentence)
+	f := judges.JudgeLinearizable(&facts.Matter{Run: s.run}, time.Nanosecond)
+	if f.Verdict != Inconclusive || !strings.Contains(f.Sentence, "ran out of time") {
+		t.Fatalf("%s: %s", f.Verdict, f.Sentence)
 	}
 }
 
@@ -135,14 +138,14 @@ func TestManyUnknownWrites(t *testing.T) {
 			s.write(remove, "c", key, "", 0, t, t+3).outcome(record.Unknown)
 		}
 	}
-	f := linearizable().judge(&matter{run: s.run})
-	if f.verdict != Pass {
-		t.Fatalf("%s: %s", f.verdict, f.sentence)
+	f := named("linearizable").Judge(&facts.Matter{Run: s.run})
+	if f.Verdict != Pass {
+		t.Fatalf("%s: %s", f.Verdict, f.Sentence)
 	}
 	s.read("b", "k7", "v3", 4, 30, 31)
-	f = linearizable().judge(&matter{run: s.run})
-	if f.verdict != Fail || !strings.Contains(f.sentence, "that of k7 is not") {
-		t.Fatalf("%s: %s", f.verdict, f.sentence)
+	f = named("linearizable").Judge(&facts.Matter{Run: s.run})
+	if f.Verdict != Fail || !strings.Contains(f.Sentence, "that of k7 is not") {
+		t.Fatalf("%s: %s", f.Verdict, f.Sentence)
 	}
 }
 
@@ -153,14 +156,14 @@ func TestUsefulIsSound(t *testing.T) {
 	for range 20000 {
 		ops := randomHistory(rng)
 		all := slices.DeleteFunc(slices.Clone(ops), func(op record.Op) bool {
-			return op.Outcome == record.Refused && !evidence(op) || op.Outcome == record.Unknown && op.Type == record.OpGet
+			return op.Outcome == record.Refused && !judges.Evidence(op) || op.Outcome == record.Unknown && op.Type == record.OpGet
 		})
-		want := porcupine.CheckOperationsTimeout(registerModel(), actions(ops, all), time.Minute)
-		got := porcupine.CheckOperationsTimeout(registerModel(), operations(ops), time.Minute)
+		want := porcupine.CheckOperationsTimeout(judges.RegisterModel(), judges.Actions(ops, all), time.Minute)
+		got := porcupine.CheckOperationsTimeout(judges.RegisterModel(), judges.Operations(ops), time.Minute)
 		if got != want {
 			var lines []string
 			for _, op := range ops {
-				lines = append(lines, describe(op)+" expect "+op.Expect+" revision "+op.Revision)
+				lines = append(lines, text.Describe(op)+" expect "+op.Expect+" revision "+op.Revision)
 			}
 			t.Fatalf("%s without what is left out, %s with it:\n%s", got, want, strings.Join(lines, "\n"))
 		}
@@ -201,7 +204,7 @@ func randomHistory(rng *rand.Rand) []record.Op {
 		case record.OpPatch, remove:
 			legal = state.present
 		}
-		if isWrite(op.Type) {
+		if facts.IsWrite(op.Type) {
 			if op.Type != remove {
 				op.Value, op.Revision = fmt.Sprint("v", i), fmt.Sprint(i+1)
 			}

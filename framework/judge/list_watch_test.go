@@ -3,6 +3,7 @@ package judge
 import (
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -10,7 +11,7 @@ import (
 // healed with proof at 10 s.
 func told(t *testing.T, fault, component, history string) func() *story {
 	return func() *story {
-		s := &story{run: chronicle(t, apiKubernetes, history)}
+		s := &story{run: chronicle(t, facts.APIKubernetes, history)}
 		return s.fault("fault", fault, "node-2", component, 4, 9)
 	}
 }

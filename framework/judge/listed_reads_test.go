@@ -1,6 +1,10 @@
 package judge
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+)
 
 // What a quorum list shows of a key, or does not show, is a read of it.
 func TestListsAreReads(t *testing.T) {
@@ -8,7 +12,7 @@ func TestListsAreReads(t *testing.T) {
 		create k1 v1@a 101
 		create k2 v2@b 102
 		get k1 v1 101`
-	tell(t, linearizable(), []telling{
+	tell(t, named("linearizable"), []telling{
 		{"both keys", "", written + `
 			list unset = 102 k1:v1@a:101 k2:v2@b:102`, Pass, "2 acknowledged writes, 1 quorum reads and 1 lists on 2 keys"},
 		{"a list after a delete", "", written + `
@@ -62,11 +66,11 @@ func TestListsAreReads(t *testing.T) {
 			watch w initial
 			added w k1 v1@a 101`, Pass, ""},
 	})
-	tell(t, etcdLinearizable(), []telling{
-		{"a range after a delete", apiEtcd, written + `
+	tell(t, named("etcd-linearizable"), []telling{
+		{"a range after a delete", facts.APIEtcd, written + `
 			delete k2 103
 			list unset = 103 k1:v1@a:101 k2:v2@b:102`, Fail, `list through node-2 returning "v2"`},
-		{"a serializable range after a delete", apiEtcd, written + `
+		{"a serializable range after a delete", facts.APIEtcd, written + `
 			delete k2 103
 			list any = 102 k1:v1@a:101 k2:v2@b:102
 			list unset = 103 k1:v1@a:101`, Pass, ""},
@@ -80,7 +84,7 @@ func TestDeletionsBoundLists(t *testing.T) {
 		create k1 v1@a 101
 		create k2 v2@b 102
 		delete k2`
-	tell(t, listSemantics(), []telling{
+	tell(t, named("list-semantics"), []telling{
 		{"a list without it", "", gone + `
 			list unset = 103 k1:v1@a:101`, Pass, ""},
 		{"a list that still has it", "", gone + `
@@ -101,7 +105,7 @@ func TestDeletionsBoundLists(t *testing.T) {
 		{"any state", "", gone + `
 			list any = 102 k1:v1@a:101 k2:v2@b:102`, Pass, ""},
 	})
-	tell(t, watchBookmark(), []telling{
+	tell(t, named("watch-bookmark"), []telling{
 		{"a streaming list that still has it", "", gone + `
 			watch w initial
 			added w k1 v1@a 101

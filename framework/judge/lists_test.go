@@ -1,16 +1,20 @@
 package judge
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+)
 
 func TestListSemantics(t *testing.T) {
-	tell(t, listSemantics(), []telling{
+	tell(t, named("list-semantics"), []telling{
 		{"unset", "", twoKeys + "list unset = 103 k1:v3@b:103 k2:v2@b:102", Pass, ""},
 		{"unset, beside a write", "", twoKeys + "list unset = 103 k1:v3@b:103 k2:v2@b:102\nwith update k1 v4@a 104 over=103", Pass, ""},
 		{"any may be old", "", twoKeys + "list any = 101 k1:v1@a:101", Pass, ""},
 		{"one group", "", twoKeys + "list unset group=b = 110 k1:v3@b:103 k2:v2@b:102", Pass, ""},
 		{"not older than", "", twoKeys + "list not-older-than 102 = 102 k1:v1@a:101 k2:v2@b:102", Pass, ""},
 		{"exact", "", twoKeys + "list exact 102 = 102 k1:v1@a:101 k2:v2@b:102", Pass, ""},
-		{"exact of etcd comes beside its newest revision", apiEtcd, "put k1 v1 101\nput k1 v2 102\nlist exact 101 = 102 k1:v1:101", Pass, ""},
+		{"exact of etcd comes beside its newest revision", facts.APIEtcd, "put k1 v1 101\nput k1 v2 102\nlist exact 101 = 102 k1:v1:101", Pass, ""},
 		{"after a deletion of unknown version", "", twoKeys + "delete k2\nupdate k1 v4@a 105 over=103\nlist unset = 105 k1:v4@a:105", Pass, ""},
 		{"nobody knows whether it was deleted", "", twoKeys + "delete k2 unknown\nlist unset = 110 k1:v3@b:103", Pass, ""},
 		{"nobody knows whether it was written", "", twoKeys + "patch k2 v4@b unknown\nlist unset = 110 k1:v3@b:103 k2:v2@b:102", Pass, ""},
@@ -36,10 +40,10 @@ func TestListSemantics(t *testing.T) {
 }
 
 func TestListSnapshot(t *testing.T) {
-	tell(t, listSnapshot(), []telling{
+	tell(t, named("list-snapshot"), []telling{
 		{"one version", "", twoKeys + "list unset = 103 k1:v3@b:103 / 103 k2:v2@b:102", Pass, ""},
 		{"a write between the pages", "", twoKeys + "with update k2 v4@a 104 over=102\nlist any = 103 k1:v3@b:103 / 103 k2:v2@b:102", Pass, ""},
-		{"etcd gives its newest revision with each page", apiEtcd, "put k1 v1 101\nput k2 v2 102\nlist unset = 102 k1:v1:101 / 109 k2:v2:102", Pass, ""},
+		{"etcd gives its newest revision with each page", facts.APIEtcd, "put k1 v1 101\nput k2 v2 102\nlist unset = 102 k1:v1:101 / 109 k2:v2:102", Pass, ""},
 		{"it broke off", "", twoKeys + "create k3 v4@a 104\nlist unset = 104 k1:v3@b:103 / 104 k2:v2@b:102 / 410", Pass, ""},
 		{"two versions", "", twoKeys + "list unset = 103 k1:v3@b:103 / 104 k2:v2@b:102", Fail, "in 2 pages by lister through node-2 at 4.000s gave version 103 on page 1 and 104 on page 2"},
 		{"an object of a later version", "", twoKeys + "update k2 v4@a 104 over=102\nlist exact 103 = 103 k1:v3@b:103 / 103 k2:v4@a:104", Fail, "which came later"},

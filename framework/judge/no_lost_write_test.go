@@ -3,12 +3,13 @@ package judge
 import (
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // endList is the list of the collection "s" through an entrance once the traffic has stopped.
 func (s *story) endList(entrance string, from, to float64, keys ...string) *story {
-	l := record.List{Client: "final/" + entrance, Entrance: entrance, API: apiKubernetes, Collection: "s", Match: record.MatchUnset, Purpose: purposeFinalRead,
+	l := record.List{Client: "final/" + entrance, Entrance: entrance, API: facts.APIKubernetes, Collection: "s", Match: record.MatchUnset, Purpose: facts.PurposeFinalRead,
 		Call: sec(from), Return: sec(to), Outcome: record.OK, Pages: []record.Page{{Call: sec(from), Return: sec(to), Revision: "99", Items: len(keys), Remaining: -1}}}
 	for _, key := range keys {
 		l.Items = append(l.Items, record.Item{Key: key, Value: "v-" + key, Revision: "1" + key[1:]})
@@ -32,7 +33,7 @@ func TestNoLostElement(t *testing.T) {
 		s.last().Collection = "s"
 		return s
 	}
-	ruled(t, noLostWrite(), []ruling{
+	ruled(t, named("no-lost-write"), []ruling{
 		{name: "all there", want: Pass, says: "3 keys, 6 reads, 3 acknowledged writes", story: func() *story {
 			return set().endList("node-1", 50, 51, "e1", "e2", "e3").endList("node-2", 50, 51, "e1", "e2", "e3")
 		}},
@@ -56,18 +57,18 @@ func TestNoLostElement(t *testing.T) {
 	})
 	s := set().read("node-2", "e1", "v-e1", 11, 45, 46)
 	s.last().Collection = "s"
-	if f := linearizable().judge(&matter{run: s.endList("node-1", 50, 51, "e1", "e3").run}); f.verdict != Fail {
-		t.Errorf("linearizable: %s: %s", f.verdict, f.sentence)
+	if f := named("linearizable").Judge(&facts.Matter{Run: s.endList("node-1", 50, 51, "e1", "e3").run}); f.Verdict != Fail {
+		t.Errorf("linearizable: %s: %s", f.Verdict, f.Sentence)
 	}
 }
 
 // The last write of a key hides what was lost before, so the key is read before, too.
 func TestLostBeforeTheFinalWrite(t *testing.T) {
 	end := func(s *story) *story {
-		s.write(update, "node-1", "k", "end", 30, 52, 53).purpose(purposeFinalWrite)
+		s.write(update, "node-1", "k", "end", 30, 52, 53).purpose(facts.PurposeFinalWrite)
 		return final(s.read("node-2", "k", "end", 30, 54, 55))
 	}
-	ruled(t, noLostWrite(), []ruling{
+	ruled(t, named("no-lost-write"), []ruling{
 		{name: "there", want: Pass, story: func() *story { return end(final(two().read("b", "k", "v2", 2, 50, 51))) }},
 		{name: "lost", want: Fail, says: `is not in the final read through b (at 50.000s), which returned "v1"`, story: func() *story { return end(final(two().read("b", "k", "v1", 1, 50, 51))) }},
 		{name: "not answered before", want: Inconclusive, says: "1 could not be read", story: func() *story {

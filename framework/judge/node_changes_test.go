@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -70,7 +71,7 @@ func TestEndpointsFollow(t *testing.T) {
 		{name: "not watched for long enough", want: Inconclusive, says: "less than 27s", story: func() *story {
 			return grown(100).change(func(r *record.Run) {
 				r.EndAt = sec(30)
-				r.Endpoints = r.Endpoints[:30*2*len(sources)]
+				r.Endpoints = r.Endpoints[:30*2*len(facts.Sources)]
 			})
 		}},
 		{name: "listed, and left again", want: Fail, says: "still held [10.77.0.11 10.77.0.12 10.77.0.13]", story: func() *story {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -65,9 +67,9 @@ func TestOneLeaderPerTerm(t *testing.T) {
 		{"no leader asked", reports("node-2 m1 2 0 9"), Inconclusive, ""},
 		{"never asked", newStory(), NotApplicable, "no status"},
 	} {
-		f := judgeOneLeaderPerTerm(&matter{run: tt.s.run})
-		if f.verdict != tt.want || !strings.Contains(f.sentence, tt.says) {
-			t.Errorf("%s: %s, %s", tt.name, f.verdict, f.sentence)
+		f := judges.JudgeOneLeaderPerTerm(&facts.Matter{Run: tt.s.run})
+		if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
+			t.Errorf("%s: %s, %s", tt.name, f.Verdict, f.Sentence)
 		}
 	}
 }

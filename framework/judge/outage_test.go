@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -11,22 +12,22 @@ func TestOutages(t *testing.T) {
 	p := func(start, end float64, ok bool) record.Probe {
 		return record.Probe{Start: sec(start), End: sec(end), OK: ok}
 	}
-	o := func(after, from, to, before float64, n int) Outage {
-		return Outage{sec(after), sec(before), sec(from), sec(to), n}
+	o := func(after, from, to, before float64, n int) facts.Outage {
+		return facts.Outage{After: sec(after), Before: sec(before), From: sec(from), To: sec(to), Probes: n}
 	}
 	for _, tt := range []struct {
 		name   string
 		probes []record.Probe
-		want   []Outage
+		want   []facts.Outage
 	}{
 		{name: "none", probes: []record.Probe{p(1, 2, true)}},
-		{"refused at once", []record.Probe{p(1, 1.1, true), p(2, 2.1, false), p(3, 3.1, false), p(4, 4.1, true)}, []Outage{o(1, 2, 3, 4.1, 2)}},
+		{"refused at once", []record.Probe{p(1, 1.1, true), p(2, 2.1, false), p(3, 3.1, false), p(4, 4.1, true)}, []facts.Outage{o(1, 2, 3, 4.1, 2)}},
 		// Those that hang say nothing that the ones begun after them do not.
-		{"hanging", []record.Probe{p(1, 1.1, true), p(2, 5, false), p(2.1, 5.1, false), p(2.2, 5.2, false), p(2.3, 2.4, true)}, []Outage{o(1, 2, 2.2, 2.4, 3)}},
-		{"in the order of their ends", []record.Probe{p(1, 1.1, true), p(2.3, 2.4, true), p(2, 5, false)}, []Outage{o(1, 2, 2, 2.4, 1)}},
-		{"two", []record.Probe{p(1, 2, false), p(3, 3.1, true), p(4, 4.1, false)}, []Outage{o(1, 1, 1, 3.1, 1), o(3, 4, 4, 4.1, 1)}},
+		{"hanging", []record.Probe{p(1, 1.1, true), p(2, 5, false), p(2.1, 5.1, false), p(2.2, 5.2, false), p(2.3, 2.4, true)}, []facts.Outage{o(1, 2, 2.2, 2.4, 3)}},
+		{"in the order of their ends", []record.Probe{p(1, 1.1, true), p(2.3, 2.4, true), p(2, 5, false)}, []facts.Outage{o(1, 2, 2, 2.4, 1)}},
+		{"two", []record.Probe{p(1, 2, false), p(3, 3.1, true), p(4, 4.1, false)}, []facts.Outage{o(1, 1, 1, 3.1, 1), o(3, 4, 4, 4.1, 1)}},
 	} {
-		got := Outages(tt.probes)
+		got := facts.Outages(tt.probes)
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}

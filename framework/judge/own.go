@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -35,26 +37,26 @@ type Case struct {
 
 // Param returns a parameter of the check, or byDefault if the check does not give it.
 func (c *Case) Param(name, byDefault string) string {
-	return (&matter{check: c.Check}).param(name, byDefault)
+	return (&facts.Matter{Check: c.Check}).Param(name, byDefault)
 }
 
 // Injection is a fault from its injection to its healing.
 type Injection struct{ Injected, Healed record.Fault }
 
 // From returns when the fault was seen to act.
-func (i *Injection) From() record.Nanos { return i.life().effect() }
+func (i *Injection) From() record.Nanos { return i.life().Effect() }
 
 // To returns when the fault was seen to be gone.
-func (i *Injection) To() record.Nanos { return i.life().healEffect() }
+func (i *Injection) To() record.Nanos { return i.life().HealEffect() }
 
 // Nodes returns the names of all nodes that the fault hits.
-func (i *Injection) Nodes() []string { return i.life().nodes() }
+func (i *Injection) Nodes() []string { return i.life().Nodes() }
 
 // String names the fault for people: "kill of etcd on node-2".
-func (i *Injection) String() string { return i.life().what() }
+func (i *Injection) String() string { return i.life().What() }
 
-func (i *Injection) life() *injection {
-	return &injection{id: i.Injected.ID, injected: &i.Injected, healed: &i.Healed}
+func (i *Injection) life() *facts.Injection {
+	return &facts.Injection{ID: i.Injected.ID, Injected: &i.Injected, Healed: &i.Healed}
 }
 
 // Finding is what a Judge found.
@@ -78,35 +80,35 @@ type Finding struct {
 }
 
 // definition adapts a user's own judge to the built-in ones.
-func (j Judge) definition() definition {
-	return definition{j.Doc, func(m *matter) finding {
+func (j Judge) definition() judges.Definition {
+	return judges.Definition{Doc: j.Doc, Judge: func(m *facts.Matter) judges.Finding {
 		if j.Evaluate == nil {
-			return inconclusive("judge %s has no Evaluate function", j.Name)
+			return judges.Inconclusive("judge %s has no Evaluate function", j.Name)
 		}
-		c := &Case{Run: m.run, Check: m.check, Bound: m.bound}
-		if m.fault != nil {
-			c.Fault = &Injection{Injected: *m.fault.injected, Healed: *m.fault.healed}
+		c := &Case{Run: m.Run, Check: m.Check, Bound: m.Bound}
+		if m.Fault != nil {
+			c.Fault = &Injection{Injected: *m.Fault.Injected, Healed: *m.Fault.Healed}
 		}
-		return j.Evaluate(c).finding(m.run, j.Name)
+		return j.Evaluate(c).finding(m.Run, j.Name)
 	}}
 }
 
-func (f Finding) finding(run *record.Run, judge string) finding {
+func (f Finding) finding(run *record.Run, judge string) judges.Finding {
 	switch {
 	case !slices.Contains([]Verdict{Pass, Fail, Inconclusive, NotApplicable}, f.Verdict):
-		return inconclusive("judge %s returned the verdict %q, which does not exist", judge, f.Verdict)
+		return judges.Inconclusive("judge %s returned the verdict %q, which does not exist", judge, f.Verdict)
 	case f.Sentence == "":
-		return inconclusive("judge %s returned %s without a sentence", judge, f.Verdict)
+		return judges.Inconclusive("judge %s returned %s without a sentence", judge, f.Verdict)
 	}
-	found := finding{verdict: f.Verdict, sentence: f.Sentence, exhibit: f.Exhibit}.shows(f.Evidence...)
+	found := judges.Finding{Verdict: f.Verdict, Sentence: f.Sentence, Exhibit: f.Exhibit}.Shows(f.Evidence...)
 	if f.Took != 0 {
-		found = found.took(f.Took).rests(0, run.EndAt)
+		found = found.Took(f.Took).Rests(0, run.EndAt)
 	}
 	if f.Measured != "" {
-		found.measured = f.Measured
+		found.Measured = f.Measured
 	}
 	if f.To != 0 {
-		found = found.rests(f.From, f.To)
+		found = found.Rests(f.From, f.To)
 	}
 	return found
 }
@@ -118,12 +120,12 @@ func Find(name string, own ...Judge) (Doc, error) {
 	return d.Doc, err
 }
 
-func find(name string, own []Judge) (definition, error) {
-	all := nameable()
+func find(name string, own []Judge) (judges.Definition, error) {
+	all := judges.Nameable()
 	for _, j := range own {
 		all = append(all, j.definition())
 	}
-	var found []definition
+	var found []judges.Definition
 	for _, d := range all {
 		if d.Name == name {
 			found = append(found, d)
@@ -131,9 +133,9 @@ func find(name string, own []Judge) (definition, error) {
 	}
 	switch len(found) {
 	case 0:
-		return definition{}, fmt.Errorf("%q is no judge: want one of %s", name, strings.Join(Names(own...), ", "))
+		return judges.Definition{}, fmt.Errorf("%q is no judge: want one of %s", name, strings.Join(Names(own...), ", "))
 	case 1:
 		return found[0], nil
 	}
-	return definition{}, fmt.Errorf("two judges have the name %q", name)
+	return judges.Definition{}, fmt.Errorf("two judges have the name %q", name)
 }

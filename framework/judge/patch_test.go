@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -31,9 +32,9 @@ func TestLinearizablePatch(t *testing.T) {
 		{"absent, then patched", newStory().read("b", "k", "", 0, 0.1, 0.2).write(patch, "b", "k", "v2", 2, 3, 4), Fail, "patch through b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := linearizable().judge(&matter{run: tt.story.run})
-			if f.verdict != tt.want || !strings.Contains(f.sentence, tt.says) {
-				t.Errorf("%s (want %s): %s\nwant %s", f.verdict, tt.want, f.sentence, tt.says)
+			f := named("linearizable").Judge(&facts.Matter{Run: tt.story.run})
+			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
+				t.Errorf("%s (want %s): %s\nwant %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}
 		})
 	}

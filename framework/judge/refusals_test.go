@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -70,9 +71,9 @@ func TestRefusalsAreReads(t *testing.T) {
 		}(), Fail, "had been refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := linearizable().judge(&matter{run: tt.story.run})
-			if f.verdict != tt.want || !strings.Contains(f.sentence, tt.says) {
-				t.Errorf("%s (want %s): %s\nwant %s", f.verdict, tt.want, f.sentence, tt.says)
+			f := named("linearizable").Judge(&facts.Matter{Run: tt.story.run})
+			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
+				t.Errorf("%s (want %s): %s\nwant %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}
 		})
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -29,15 +31,15 @@ func tangle(n int) *story {
 func TestSearchKeepsItsTime(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	begin := time.Now()
-	f := judgeLinearizable(&matter{run: tangle(40).run}, limit)
+	f := judges.JudgeLinearizable(&facts.Matter{Run: tangle(40).run}, limit)
 	if took := time.Since(begin); took > limit+time.Second {
 		t.Errorf("it took %s, the limit is %s", took, limit)
 	}
-	if f.verdict != Inconclusive || !strings.Contains(f.sentence, "ran out of time (100ms)") {
-		t.Errorf("%s: %s", f.verdict, f.sentence)
+	if f.Verdict != Inconclusive || !strings.Contains(f.Sentence, "ran out of time (100ms)") {
+		t.Errorf("%s: %s", f.Verdict, f.Sentence)
 	}
-	if f.exhibit == nil || len(f.exhibit.Spans) > showLimit || !slices.ContainsFunc(f.exhibit.Spans, func(s Span) bool { return s.Culprit }) {
-		t.Errorf("what is shown of it: %+v", f.exhibit)
+	if f.Exhibit == nil || len(f.Exhibit.Spans) > judges.ShowLimit || !slices.ContainsFunc(f.Exhibit.Spans, func(s Span) bool { return s.Culprit }) {
+		t.Errorf("what is shown of it: %+v", f.Exhibit)
 	}
 }
 
@@ -47,10 +49,10 @@ func TestSearchKeepsItsRoom(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	const room = 16 << 20
-	f := judgeWithin(&matter{run: tangle(40).run}, time.Hour, room)
+	f := judges.JudgeWithin(&facts.Matter{Run: tangle(40).run}, time.Hour, room)
 	runtime.ReadMemStats(&after)
-	if f.verdict != Inconclusive || !strings.Contains(f.sentence, "room (16 MiB)") {
-		t.Errorf("%s: %s", f.verdict, f.sentence)
+	if f.Verdict != Inconclusive || !strings.Contains(f.Sentence, "room (16 MiB)") {
+		t.Errorf("%s: %s", f.Verdict, f.Sentence)
 	}
 	// The garbage collector lets it grow to twice what is in use.
 	took := int64(after.HeapSys) - int64(before.HeapSys)
@@ -61,9 +63,9 @@ func TestSearchKeepsItsRoom(t *testing.T) {
 }
 
 func TestSmallTangleIsDecided(t *testing.T) {
-	f := judgeLinearizable(&matter{run: tangle(4).run}, linearizeLimit)
-	if f.verdict != Fail || f.exhibit == nil || len(f.exhibit.Spans) != 6 {
-		t.Errorf("%s: %s\n%+v", f.verdict, f.sentence, f.exhibit)
+	f := judges.JudgeLinearizable(&facts.Matter{Run: tangle(4).run}, judges.LinearizeLimit)
+	if f.Verdict != Fail || f.Exhibit == nil || len(f.Exhibit.Spans) != 6 {
+		t.Errorf("%s: %s\n%+v", f.Verdict, f.Sentence, f.Exhibit)
 	}
 }
 

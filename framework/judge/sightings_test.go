@@ -6,12 +6,14 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // shown lets a watch and a list show a value of k.
 func (s *story) shown(value string, rev string, at float64) *story {
-	add(s, &s.run.Watches, record.Watch{ID: "w", Phase: record.WatchOpened, API: apiKubernetes, Collection: "c"})
+	add(s, &s.run.Watches, record.Watch{ID: "w", Phase: record.WatchOpened, API: facts.APIKubernetes, Collection: "c"})
 	return add(s, &s.run.Events, record.Event{Watch: "w", Type: record.EventModified, Key: "k", Value: value, Revision: rev, Seen: sec(at)})
 }
 
@@ -53,8 +55,8 @@ func TestSightings(t *testing.T) {
 			if got, by := tried(tt.story.run, ops); got != tt.want || by != tt.by {
 				t.Errorf("%s by %s, want %s by %s", got, by, tt.want, tt.by)
 			}
-			if f := judgeLinearizable(&matter{run: tt.story.run}, time.Minute); (f.verdict == Pass) != (tt.want == porcupine.Ok) {
-				t.Errorf("%s: %s", f.verdict, f.sentence)
+			if f := judges.JudgeLinearizable(&facts.Matter{Run: tt.story.run}, time.Minute); (f.Verdict == Pass) != (tt.want == porcupine.Ok) {
+				t.Errorf("%s: %s", f.Verdict, f.Sentence)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -182,7 +183,7 @@ func (s *story) probes(entrance string, ok bool, from, to float64) *story {
 }
 
 func (s *story) endpoints(via string, addresses ...string) *story {
-	for _, source := range sources {
+	for _, source := range facts.Sources {
 		add(s, &s.run.Endpoints, record.Endpoints{Source: source, Via: via, Addresses: addresses, Sample: true})
 	}
 	return s

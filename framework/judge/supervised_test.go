@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -14,7 +15,7 @@ const lockKey = "/holdfast/podmaster/kube-scheduler"
 func (s *story) lock(via, holder string, from, to float64) *story {
 	for t := range steps(from, to, 0.5) {
 		s.read(via, lockKey, holder, 0, t, t+0.01).purpose("lock")
-		s.last().API = apiEtcd
+		s.last().API = facts.APIEtcd
 	}
 	return s
 }

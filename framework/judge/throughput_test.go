@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -102,10 +103,10 @@ func TestThroughput(t *testing.T) {
 			slices.SortStableFunc(run.Harness, func(a, b record.Timed[record.Harness]) int { return int(a.At - b.At) })
 			slices.SortStableFunc(run.Steadies, func(a, b record.Timed[record.Steady]) int { return int(a.At - b.At) })
 			check := run.Meta.Checks[0]
-			c := &court{run: run, faults: injections(run)}
+			c := &court{run: run, faults: facts.Injections(run)}
 			_, f := c.judge(check)
-			if f.verdict != tt.want || !strings.Contains(f.sentence, tt.says) {
-				t.Errorf("%s (want %s): %s\nwant %s", f.verdict, tt.want, f.sentence, tt.says)
+			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
+				t.Errorf("%s (want %s): %s\nwant %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}
 		})
 	}

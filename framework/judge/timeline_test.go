@@ -3,6 +3,8 @@ package judge
 import (
 	"fmt"
 	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 )
 
 // What a timeline knows of a key in a version, and where it says that it does not.
@@ -34,22 +36,22 @@ func TestTimeline(t *testing.T) {
 		{"and when not", "", "create k1 v1 101\ndelete k1\nwatch w from=101\ndeleted w k1 v1 104\ncreate k2 x 110", 103, "v1"},
 		{"one of two deletions is seen", "", "create k1 v1 101\ndelete k1 unknown\ndelete k1\nwatch w from=101\ndeleted w k1 v1 104\ncreate k1 v2 106", 110, "unknown"},
 		{"what leaves a group need not be deleted", "", "create k1 v1@a 101\npatch k1 v2@b unknown\ndelete k1 unknown\nwatch w from=101 group=a\ndeleted w k1 v1@a 104", 104, "unknown"},
-		{"etcd tells the revision of a deletion", apiEtcd, "create k1 v1 101\ndelete k1 103", 103, "absent"},
-		{"etcd tells one also where there was nothing", apiEtcd, "create k1 v1 101\ndelete k1 103\ncreate k1 v2 104\nput k2 x 106\ndelete k3 106", 106, "v2"},
-		{"a transaction has one revision", apiEtcd, "create k1 v1 101\nput k1 v2 unknown txn=t\nwith put k2 x unknown txn=t\nget k2 x 104", 104, "v2"},
+		{"etcd tells the revision of a deletion", facts.APIEtcd, "create k1 v1 101\ndelete k1 103", 103, "absent"},
+		{"etcd tells one also where there was nothing", facts.APIEtcd, "create k1 v1 101\ndelete k1 103\ncreate k1 v2 104\nput k2 x 106\ndelete k3 106", 106, "v2"},
+		{"a transaction has one revision", facts.APIEtcd, "create k1 v1 101\nput k1 v2 unknown txn=t\nwith put k2 x unknown txn=t\nget k2 x 104", 104, "v2"},
 		{"one value, two versions", "", "create k1 v1 101\npatch k1 v2 unknown\nget k1 v2 104\nget k1 v2 105", 101, "unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			api := tt.api
 			if api == "" {
-				api = apiKubernetes
+				api = facts.APIKubernetes
 			}
 			run := chronicle(t, api, tt.history+"\nlist any = 1")
-			c, known := newCollections(run).timelines[collectionOf{api, "things"}].lines["k1"].at(tt.version)
+			c, known := facts.NewCollections(run).Timelines[facts.CollectionOf{API: api, Name: "things"}].Lines["k1"].At(tt.version)
 			got := "unknown"
 			if known {
 				if got = "absent"; c != nil {
-					got = c.value
+					got = c.Value
 				}
 			}
 			if got != tt.want {
@@ -67,8 +69,8 @@ func BenchmarkWatches(b *testing.B) {
 				run := manyWatches(events, 100, keys)
 				for b.Loop() {
 					for name, f := range verdictsOn(run) {
-						if f.verdict == Fail {
-							b.Fatal(name, f.sentence)
+						if f.Verdict == Fail {
+							b.Fatal(name, f.Sentence)
 						}
 					}
 				}

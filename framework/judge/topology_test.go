@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -166,11 +167,11 @@ func TestCertificates(t *testing.T) {
 func TestLooksAreNoTraffic(t *testing.T) {
 	s := versions("v1.37.1", "node-1 kube-apiserver v1.37.1", "node-1 kube-apiserver v1.36.3")()
 	s.read("node-1", "lock", "node-1", 5, 6, 7).purpose("lock").read("node-1", "service/kubernetes", "", 0, 8, 9).purpose("certificate")
-	if ops := ownOps(s.run); len(ops) > 0 {
+	if ops := facts.OwnOps(s.run); len(ops) > 0 {
 		t.Errorf("taken for traffic: %+v", ops)
 	}
 	for _, e := range s.run.Meta.Entrances {
-		if reads := readsThrough(s.run, e, 0, sec(60)); len(reads) > 0 {
+		if reads := facts.ReadsThrough(s.run, e, 0, sec(60)); len(reads) > 0 {
 			t.Errorf("taken for reads: %+v", reads)
 		}
 	}

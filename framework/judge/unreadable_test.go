@@ -3,6 +3,7 @@ package judge
 import (
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -14,7 +15,7 @@ func TestMessagesWithoutVersion(t *testing.T) {
 		watch w1 from=100
 		added w1 k1 v1@a 101
 		bookmark w1 0`
-	tell(t, watchContent(), []telling{
+	tell(t, named("watch-content"), []telling{
 		{"a bookmark of version 0", "", zero, Fail, `in version "0", which is not a version`},
 		{"a bookmark of a version", "", `
 			create k1 v1@a 101
@@ -22,14 +23,14 @@ func TestMessagesWithoutVersion(t *testing.T) {
 			added w1 k1 v1@a 101
 			bookmark w1 101`, Pass, ""},
 	})
-	tell(t, watchUnique(), []telling{
+	tell(t, named("watch-unique"), []telling{
 		{"twice, beside a bookmark of version 0", "", zero + `
 			modified w1 k1 v2@a 102
 			modified w1 k1 v2@a 102`, Fail, "again at"},
 		{"once, beside a bookmark of version 0", "", zero + `
 			modified w1 k1 v2@a 102`, Pass, ""},
 	})
-	tell(t, listSemantics(), []telling{
+	tell(t, named("list-semantics"), []telling{
 		{"a list of version 0", "", `
 			create k1 v1@a 101
 			list unset = 0 k1:v1@a:101`, Fail, `gave version "0", which is not a version`},
@@ -42,8 +43,8 @@ func TestMessagesWithoutVersion(t *testing.T) {
 // A read that returned another object is no read from before the record.
 func TestAnotherObject(t *testing.T) {
 	s := one().read("b", "k", "v1", 1, 3, 4).read("b", "j", record.OtherObject+"k", 0, 5, 6)
-	if f := linearizable().judge(&matter{run: s.run}); f.verdict != Fail {
-		t.Errorf("%s: %s", f.verdict, f.sentence)
+	if f := named("linearizable").Judge(&facts.Matter{Run: s.run}); f.Verdict != Fail {
+		t.Errorf("%s: %s", f.Verdict, f.Sentence)
 	}
 }
 
@@ -69,8 +70,8 @@ func TestMembersOfTwoClusters(t *testing.T) {
 		{"one after the other, seen in between", []string{"c1", "c1", "c2", "c1", "c2", "c2"}, Fail},
 		{"changing", []string{"c1", "c1", "c2", "c2", "c2"}, Inconclusive},
 	} {
-		if f := etcdHashes().judge(&matter{run: story(tt.clusters...).run}); f.verdict != tt.want {
-			t.Errorf("%s: %s (want %s): %s", tt.name, f.verdict, tt.want, f.sentence)
+		if f := named("etcd-hashes").Judge(&facts.Matter{Run: story(tt.clusters...).run}); f.Verdict != tt.want {
+			t.Errorf("%s: %s (want %s): %s", tt.name, f.Verdict, tt.want, f.Sentence)
 		}
 	}
 }

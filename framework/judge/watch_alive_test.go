@@ -3,11 +3,12 @@ package judge
 import (
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func TestWatchAlive(t *testing.T) {
-	tell(t, watchAlive(), []telling{
+	tell(t, named("watch-alive"), []telling{
 		{"it shows the last change", "", twoKeys + `
 			watch w from=100
 			added w k1 v1@a 101
@@ -63,7 +64,7 @@ func TestWatchAlive(t *testing.T) {
 			bookmark w 102
 			later 8
 			ended w awaited`, Fail, "version 103"},
-		{"in etcd", apiEtcd, `
+		{"in etcd", facts.APIEtcd, `
 			put k1 v1 101
 			watch w from=102
 			put k1 v2 102
@@ -74,19 +75,19 @@ func TestWatchAlive(t *testing.T) {
 			later 8
 			ended w`, NotApplicable, "no watch that was open at the end"},
 	})
-	broken := chronicle(t, apiKubernetes, twoKeys+`
+	broken := chronicle(t, facts.APIKubernetes, twoKeys+`
 		watch w from=100
 		later 8
 		ended w awaited`)
 	broken.Steadies = append(broken.Steadies, record.Timed[record.Steady]{V: record.Steady{Phase: "after", Problems: []string{"no leader"}}})
-	if f := watchAlive().judge(&matter{run: broken}); f.verdict != Inconclusive {
-		t.Errorf("of a cluster that is not steady: %s %s", f.verdict, f.sentence)
+	if f := named("watch-alive").Judge(&facts.Matter{Run: broken}); f.Verdict != Inconclusive {
+		t.Errorf("of a cluster that is not steady: %s %s", f.Verdict, f.Sentence)
 	}
-	starved := chronicle(t, apiKubernetes, twoKeys+`
+	starved := chronicle(t, facts.APIKubernetes, twoKeys+`
 		watch w from=100
 		later 8
 		ended w awaited`)
-	if f := watchAlive().judge(&matter{run: starved}); !f.timed || f.from >= f.to {
+	if f := named("watch-alive").Judge(&facts.Matter{Run: starved}); !f.Timed || f.From >= f.To {
 		t.Errorf("it rests on no time: %+v", f)
 	}
 }

@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -23,7 +24,7 @@ func manyWatches(events, watches, keys int) *record.Run {
 	rev := uint64(100)
 	for n := range writes {
 		k := n % keys
-		op := record.Op{Client: "c", Entrance: "node-1", API: apiKubernetes, Type: record.OpPatch, Collection: "things", Key: fmt.Sprintf("k%03d", k),
+		op := record.Op{Client: "c", Entrance: "node-1", API: facts.APIKubernetes, Type: record.OpPatch, Collection: "things", Key: fmt.Sprintf("k%03d", k),
 			Value: fmt.Sprint("v", n), Call: record.Nanos(n * 1000), Return: record.Nanos(n*1000 + 500), Outcome: record.OK}
 		if current[k] == 0 {
 			op.Type = record.OpCreate
@@ -45,7 +46,7 @@ func manyWatches(events, watches, keys int) *record.Run {
 	for i := range watches {
 		from := i * (len(history) - each) / watches
 		at := record.Nanos(writes*1000 + i)
-		w := record.Watch{ID: fmt.Sprint(i), Phase: record.WatchOpened, API: apiKubernetes, Collection: "things", From: fmt.Sprint(100 + from), Called: at, Seen: at}
+		w := record.Watch{ID: fmt.Sprint(i), Phase: record.WatchOpened, API: facts.APIKubernetes, Collection: "things", From: fmt.Sprint(100 + from), Called: at, Seen: at}
 		if i > 0 {
 			w.Resumes = fmt.Sprint(i - 1)
 		}

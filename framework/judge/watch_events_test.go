@@ -1,12 +1,16 @@
 package judge
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+)
 
 // The tables of what one event of a watch may say. Those of which events a watch shows
 // are in watches_test.go.
 
 func TestWatchFilter(t *testing.T) {
-	tell(t, watchFilter(), []telling{
+	tell(t, named("watch-filter"), []telling{
 		{"leaves and enters", "", twoKeys + `
 			update k1 v4@a 104 over=103
 			watch w from=100 group=a
@@ -35,7 +39,7 @@ func TestWatchFilter(t *testing.T) {
 }
 
 func TestWatchFlags(t *testing.T) {
-	tell(t, watchFlags(), []telling{
+	tell(t, named("watch-flags"), []telling{
 		{"right", "", twoKeys + `
 			delete k2
 			watch w from=100
@@ -53,17 +57,17 @@ func TestWatchFlags(t *testing.T) {
 			patch k2 v4@b 110
 			watch w from=103
 			added w k2 v4@b 110`, Pass, ""},
-		{"etcd contradicts itself", apiEtcd, `
+		{"etcd contradicts itself", facts.APIEtcd, `
 			put k1 v1 101
 			watch w from=101
 			added w k1 v1 101 created=90 version=4`, Fail, "with create revision 90 and version 4 of the key"},
-		{"etcd miscounts", apiEtcd, `
+		{"etcd miscounts", facts.APIEtcd, `
 			create k1 v1 101
 			update k1 v2 102 over=101
 			update k1 v3 103 over=102
 			watch w from=103
 			modified w k1 v3 103 created=102 version=2`, Fail, "instead of 101 and 3"},
-		{"etcd counts", apiEtcd, `
+		{"etcd counts", facts.APIEtcd, `
 			create k1 v1 101
 			update k1 v2 102 over=101
 			delete k1 103
@@ -76,7 +80,7 @@ func TestWatchFlags(t *testing.T) {
 }
 
 func TestWatchContent(t *testing.T) {
-	tell(t, watchContent(), []telling{
+	tell(t, named("watch-content"), []telling{
 		{"as written", "", twoKeys + "delete k2\nwatch w from=102\nmodified w k1 v3@b 103\ndeleted w k2 v2@b 104", Pass, ""},
 		{"from before the record", "", twoKeys + "watch w from=50\nadded w k7 old@a 60\ndeleted w k7 old@a 61", Pass, ""},
 		{"of unknown outcome", "", twoKeys + "update k1 v4@a over=103 unknown\nwatch w from=103\nmodified w k1 v4@a 104", Pass, ""},
@@ -106,11 +110,11 @@ func TestWatchAtomic(t *testing.T) {
 		put k3 v3 102
 		watch w from=101
 	`
-	tell(t, watchAtomic(), []telling{
-		{"together", apiEtcd, transaction + "added w k1 v1 101 batch=1\nadded w k2 v2 101 batch=1\nadded w k3 v3 102 batch=2", Pass, ""},
-		{"in two responses", apiEtcd, transaction + "added w k1 v1 101 batch=1\nadded w k2 v2 101 batch=2", Fail, "showed version 101 of k1 in response 1, and of k2 in response 2"},
-		{"a half", apiEtcd, transaction + "added w k1 v1 101 batch=1\nadded w k3 v3 102 batch=1", Fail, `but not k2 = "v2" in version 101`},
-		{"a half was asked for", apiEtcd, "put k1 v1 101 txn=t\nwith put k2 v2 101 txn=t\nwatch w from=101 key=k2\nadded w k2 v2 101 batch=1", Pass, ""},
+	tell(t, named("watch-atomic"), []telling{
+		{"together", facts.APIEtcd, transaction + "added w k1 v1 101 batch=1\nadded w k2 v2 101 batch=1\nadded w k3 v3 102 batch=2", Pass, ""},
+		{"in two responses", facts.APIEtcd, transaction + "added w k1 v1 101 batch=1\nadded w k2 v2 101 batch=2", Fail, "showed version 101 of k1 in response 1, and of k2 in response 2"},
+		{"a half", facts.APIEtcd, transaction + "added w k1 v1 101 batch=1\nadded w k3 v3 102 batch=1", Fail, `but not k2 = "v2" in version 101`},
+		{"a half was asked for", facts.APIEtcd, "put k1 v1 101 txn=t\nwith put k2 v2 101 txn=t\nwatch w from=101 key=k2\nadded w k2 v2 101 batch=1", Pass, ""},
 		{"no etcd", "", twoKeys + "watch w from=100\nadded w k1 v1@a 101", NotApplicable, ""},
 	})
 }
@@ -122,13 +126,13 @@ func TestWatchPrevious(t *testing.T) {
 		watch w from=101 previous
 		added w k1 v1 101
 	`
-	tell(t, watchPrevious(), []telling{
-		{"right", apiEtcd, writes + "modified w k1 v2 102 was=v1/101", Pass, ""},
-		{"missing proves nothing", apiEtcd, writes + "modified w k1 v2 102", Pass, ""},
-		{"another value", apiEtcd, writes + "modified w k1 v2 102 was=v9/101", Fail, `and before it "v9" of version 101, which nobody wrote`},
-		{"another version", apiEtcd, writes + "modified w k1 v2 102 was=v1/100", Fail, "but the write of that value made version 101"},
-		{"there was nothing", apiEtcd, "create k1 v1 101\ndelete k1 102\ncreate k1 v3 103\nwatch w from=103 previous\nadded w k1 v3 103 was=v1/101", Fail, "but there was nothing"},
-		{"not the one before", apiEtcd, writes + "update k1 v3 103 over=102\nmodified w k1 v3 103 was=v1/101", Fail, `instead of k1 = "v2" in version 102`},
-		{"nobody asked", apiEtcd, "put k1 v1 101\nwatch w from=101\nadded w k1 v1 101", NotApplicable, ""},
+	tell(t, named("watch-previous"), []telling{
+		{"right", facts.APIEtcd, writes + "modified w k1 v2 102 was=v1/101", Pass, ""},
+		{"missing proves nothing", facts.APIEtcd, writes + "modified w k1 v2 102", Pass, ""},
+		{"another value", facts.APIEtcd, writes + "modified w k1 v2 102 was=v9/101", Fail, `and before it "v9" of version 101, which nobody wrote`},
+		{"another version", facts.APIEtcd, writes + "modified w k1 v2 102 was=v1/100", Fail, "but the write of that value made version 101"},
+		{"there was nothing", facts.APIEtcd, "create k1 v1 101\ndelete k1 102\ncreate k1 v3 103\nwatch w from=103 previous\nadded w k1 v3 103 was=v1/101", Fail, "but there was nothing"},
+		{"not the one before", facts.APIEtcd, writes + "update k1 v3 103 over=102\nmodified w k1 v3 103 was=v1/101", Fail, `instead of k1 = "v2" in version 102`},
+		{"nobody asked", facts.APIEtcd, "put k1 v1 101\nwatch w from=101\nadded w k1 v1 101", NotApplicable, ""},
 	})
 }

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // watching adds a step in the life of a client's watch, which its server's
 // certificate names by an address.
 func (s *story) watching(client, id string, phase record.WatchPhase, t float64, entrance, address, problem string) *story {
-	w := record.Watch{ID: id, Phase: phase, Client: client, Entrance: entrance, API: apiKubernetes, Collection: "things",
+	w := record.Watch{ID: id, Phase: phase, Client: client, Entrance: entrance, API: facts.APIKubernetes, Collection: "things",
 		Called: sec(t) - 1000, Seen: sec(t), Error: problem}
 	if phase == record.WatchOpened {
 		w.Server = []string{address, "10.96.0.1", "127.0.0.1"}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -15,7 +16,7 @@ const twoKeys = `
 `
 
 func TestWatchOrdered(t *testing.T) {
-	tell(t, watchOrdered(), []telling{
+	tell(t, named("watch-ordered"), []telling{
 		{"in order", "", twoKeys + `
 			watch w from=100
 			added w k1 v1@a 101
@@ -33,7 +34,7 @@ func TestWatchOrdered(t *testing.T) {
 			added w k1 v3@b 103
 			added w k2 v2@b 102
 			bookmark w 103 end`, Pass, ""},
-		{"a transaction of etcd", apiEtcd, `
+		{"a transaction of etcd", facts.APIEtcd, `
 			put k1 v1 101 txn=t
 			with put k2 v2 101 txn=t
 			watch w from=101
@@ -57,7 +58,7 @@ func TestWatchOrdered(t *testing.T) {
 }
 
 func TestWatchUnique(t *testing.T) {
-	tell(t, watchUnique(), []telling{
+	tell(t, named("watch-unique"), []telling{
 		{"once each, over two entrances", "", twoKeys + `
 			watch w from=100
 			added w k1 v1@a 101
@@ -90,7 +91,7 @@ func TestWatchUnique(t *testing.T) {
 }
 
 func TestWatchReliable(t *testing.T) {
-	tell(t, watchReliable(), []telling{
+	tell(t, named("watch-reliable"), []telling{
 		{"all of it", "", twoKeys + `
 			watch w from=101
 			added w k2 v2@b 102
@@ -149,14 +150,14 @@ func TestWatchReliable(t *testing.T) {
 			create k3 v4@a 104
 			update k1 v5@b 105 over=103
 			modified w k1 v5@b 105`, Fail, "began with something else than the state of version 104: it lacks k2"},
-		{"etcd: the first change after the watch stood", apiEtcd, `
+		{"etcd: the first change after the watch stood", facts.APIEtcd, `
 			watch w
 			put k1 v1 101
 			put k2 v2 102
 			added w k2 v2 102
 			put k3 v3 103
 			added w k3 v3 103`, Fail, `left out k1 = "v1" in version 101`},
-		{"etcd: DELETE at r, COMPACT r, WATCH from r", apiEtcd, `
+		{"etcd: DELETE at r, COMPACT r, WATCH from r", facts.APIEtcd, `
 			put k1 v1 101
 			delete k1 102
 			put k2 v3 103
@@ -167,7 +168,7 @@ func TestWatchReliable(t *testing.T) {
 }
 
 func TestWatchResumable(t *testing.T) {
-	tell(t, watchResumable(), []telling{
+	tell(t, named("watch-resumable"), []telling{
 		{"over two entrances", "", twoKeys + `
 			watch w from=100
 			added w k1 v1@a 101
@@ -187,12 +188,12 @@ func TestWatchResumable(t *testing.T) {
 			watch w from=102
 			added w k2 v2@b 102
 			modified w k1 v3@b 103`, Fail, "from version 102, showed version 102 of k2, which is from before"},
-		{"etcd begins at the version", apiEtcd, `
+		{"etcd begins at the version", facts.APIEtcd, `
 			put k1 v1 101
 			put k2 v2 102
 			watch w from=101
 			added w k1 v1 101`, Pass, ""},
-		{"etcd leaves the version itself out", apiEtcd, `
+		{"etcd leaves the version itself out", facts.APIEtcd, `
 			put k1 v1 101
 			put k2 v2 102
 			put k3 v3 103
@@ -231,7 +232,7 @@ func TestWatchesUnderFault(t *testing.T) {
 				r.Watches = append(r.Watches, refused)
 			})
 		}},
-		{name: "its client ended it", want: Inconclusive, says: "no watch that broke", story: broken("node-1", clientsOwn, 12)},
+		{name: "its client ended it", want: Inconclusive, says: "no watch that broke", story: broken("node-1", facts.ClientsOwn, 12)},
 		{name: "went on where it was", want: Inconclusive, says: "no watch that broke", story: broken("node-2", "unexpected EOF", 12)},
 		{name: "showed nothing then", want: Inconclusive, says: "1 message came after the kill of kube-apiserver on node-2 took effect", story: broken("node-1", "unexpected EOF", 0)},
 		{name: "left something out", want: Fail, says: "left out k2", story: func() *story {
@@ -264,7 +265,7 @@ func TestWatchesUnderFault(t *testing.T) {
 }
 
 func TestWatchBookmark(t *testing.T) {
-	tell(t, watchBookmark(), []telling{
+	tell(t, named("watch-bookmark"), []telling{
 		{"after all", "", twoKeys + `
 			watch w from=100
 			added w k1 v1@a 101
@@ -326,7 +327,7 @@ func TestWatchBookmark(t *testing.T) {
 			added w k2 v2@b 102
 			added w k1 v1@a 101
 			bookmark w 102 end`, Fail, "from version 103, began with the state of version 102"},
-		{"etcd has no streaming lists", apiEtcd, `
+		{"etcd has no streaming lists", facts.APIEtcd, `
 			put k1 v1 101
 			put k2 v2 102
 			watch w initial
@@ -337,12 +338,12 @@ func TestWatchBookmark(t *testing.T) {
 
 func TestWatchCompacted(t *testing.T) {
 	const refused = "refused x from=90 status=410\n"
-	tell(t, watchCompacted(), []telling{
+	tell(t, named("watch-compacted"), []telling{
 		{"refused", "", twoKeys + refused, Pass, "1 were refused with 410, and 0 were accepted"},
 		{"accepted, and all there", "", twoKeys + "refused x from=101 status=410\nwatch w from=100\nadded w k1 v1@a 101\nadded w k2 v2@b 102", Pass, ""},
 		{"accepted with a gap", "", twoKeys + "refused x from=101 status=410\nwatch w from=100 through=node-2\nadded w k2 v2@b 102", Fail,
 			`watch w of things by watcher through node-2, from version 100, left out k1 = "v1" in version 101`},
-		{"etcd: up to which it said", apiEtcd, `
+		{"etcd: up to which it said", facts.APIEtcd, `
 			put k1 v1 101
 			put k2 v2 102
 			put k3 v3 103

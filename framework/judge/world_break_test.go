@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -21,42 +22,44 @@ type damage struct {
 // broken is a world to be broken, with what can be known of it.
 type broken struct {
 	*world
-	c *collections
+	c *facts.Collections
 }
 
 // strong tells whether the write of a version was acknowledged with it.
 func (b *broken) strong(e record.Event) bool {
-	w := b.c.timelines[collectionOf{b.api, "things"}].byValue[pairOf{e.Key, e.Value}]
-	return e.Type != record.EventBookmark && e.Type != record.EventDeleted && w != nil && w.op.Outcome == record.OK
+	w := b.c.Timelines[facts.CollectionOf{API: b.api, Name: "things"}].ByValue[facts.PairOf{Key: e.Key, Value: e.Value}]
+	return e.Type != record.EventBookmark && e.Type != record.EventDeleted && w != nil && w.Op.Outcome == record.OK
 }
 
 // spot is a place in the record: message i of a watch, and its place among all events.
 type spot struct {
-	s     *stream
+	s     *facts.Stream
 	i, at int
 }
 
-func (p spot) event() *record.Event { return p.s.messages[p.i].Event }
+func (p spot) event() *record.Event { return p.s.Messages[p.i].Event }
 
 // spots returns the places that fit, of watches of which it is known where they began
 // to tell of changes.
-func (b *broken) spots(fits func(s *stream, i int) bool) []spot {
+func (b *broken) spots(fits func(s *facts.Stream, i int) bool) []spot {
 	at := map[*record.Event]int{}
 	for i := range b.run.Events {
 		at[&b.run.Events[i].V] = i
 	}
 	var list []spot
-	for _, s := range b.c.streams {
-		for i := range s.messages {
-			if s.opened && s.base > 0 && i >= s.begin && fits(s, i) {
-				list = append(list, spot{s, i, at[s.messages[i].Event]})
+	for _, s := range b.c.Streams {
+		for i := range s.Messages {
+			if s.Opened && s.Base > 0 && i >= s.Begin && fits(s, i) {
+				list = append(list, spot{s, i, at[s.Messages[i].Event]})
 			}
 		}
 	}
 	return list
 }
 
-func (b *broken) spot(fits func(s *stream, i int) bool) (spot, bool) { return pick(b, b.spots(fits)) }
+func (b *broken) spot(fits func(s *facts.Stream, i int) bool) (spot, bool) {
+	return pick(b, b.spots(fits))
+}
 
 func pick[T any](b *broken, list []T) (one T, ok bool) {
 	if len(list) == 0 {
@@ -78,30 +81,30 @@ func (b *broken) insert(p spot, e record.Event) bool {
 }
 
 // firm tells whether where the watch began is known without message i.
-func firm(s *stream, i int) bool { return s.from() > 0 || s.watch.Initial || i > s.begin }
+func firm(s *facts.Stream, i int) bool { return s.From() > 0 || s.Watch.Initial || i > s.Begin }
 
 // past tells whether the watch shows after message i that it is past it.
-func past(s *stream, i int) bool {
-	return firm(s, i) && slices.ContainsFunc(s.messages[i+1:], func(m message) bool { return m.version > s.messages[i].version })
+func past(s *facts.Stream, i int) bool {
+	return firm(s, i) && slices.ContainsFunc(s.Messages[i+1:], func(m facts.Message) bool { return m.Number > s.Messages[i].Number })
 }
 
-func (b *broken) strongSpot(more func(s *stream, i int) bool) (spot, bool) {
-	return b.spot(func(s *stream, i int) bool { return b.strong(*s.messages[i].Event) && more(s, i) })
+func (b *broken) strongSpot(more func(s *facts.Stream, i int) bool) (spot, bool) {
+	return b.spot(func(s *facts.Stream, i int) bool { return b.strong(*s.Messages[i].Event) && more(s, i) })
 }
 
 // sureBefore tells whether it is known what was there before the change of message i.
-func sureBefore(s *stream, i int) (old *keyChange, sure bool) {
-	e, _, known := s.shown(s.messages[i])
+func sureBefore(s *facts.Stream, i int) (old *facts.KeyChange, sure bool) {
+	e, _, known := s.Shown(s.Messages[i])
 	if !known {
 		return nil, false
 	}
-	j, _ := e.line.find(e.revision)
-	return e.line.before(j), e.line.sure(j)
+	j, _ := e.Line.Find(e.Revision)
+	return e.Line.Before(j), e.Line.Sure(j)
 }
 
-func (b *broken) listSpot(fits func(l listing) bool) (*record.List, listing, bool) {
-	var list []listing
-	for _, l := range b.c.lists {
+func (b *broken) listSpot(fits func(l facts.Listing) bool) (*record.List, facts.Listing, bool) {
+	var list []facts.Listing
+	for _, l := range b.c.Lists {
 		if l.Outcome == record.OK && fits(l) {
 			list = append(list, l)
 		}
@@ -111,8 +114,8 @@ func (b *broken) listSpot(fits func(l listing) bool) (*record.List, listing, boo
 }
 
 // changeOf returns what really happened in a version to a key.
-func (b *broken) changeOf(id versionOf) simChange {
-	i := slices.IndexFunc(b.history, func(c simChange) bool { return c.key == id.key && c.rev == id.revision })
+func (b *broken) changeOf(id facts.VersionOf) simChange {
+	i := slices.IndexFunc(b.history, func(c simChange) bool { return c.key == id.Key && c.rev == id.Revision })
 	return b.history[i]
 }
 
@@ -124,7 +127,7 @@ func TestBrokenWorlds(t *testing.T) {
 		times = 5
 	}
 	for _, d := range slices.Concat(watchDamages, listDamages) {
-		for _, api := range []string{apiKubernetes, apiEtcd} {
+		for _, api := range []string{facts.APIKubernetes, facts.APIEtcd} {
 			if d.api != "" && d.api != api {
 				continue
 			}
@@ -133,24 +136,24 @@ func TestBrokenWorlds(t *testing.T) {
 				done := 0
 				for seed := uint64(5000); done < times && seed < 5000+uint64(times)*40; seed++ {
 					b := &broken{world: simulate(api, seed, 600)}
-					if b.c = newCollections(b.run); !d.do(b) {
+					if b.c = facts.NewCollections(b.run); !d.do(b) {
 						continue
 					}
 					done++
 					verdicts := verdictsOn(b.run)
 					for _, name := range slices.Sorted(maps.Keys(verdicts)) {
 						f := verdicts[name]
-						if f.verdict == Fail && name != d.must && !slices.Contains(d.may, name) {
-							t.Fatalf("seed %d: %s accuses: %s\n%q", seed, name, f.sentence, f.evidence)
+						if f.Verdict == Fail && name != d.must && !slices.Contains(d.may, name) {
+							t.Fatalf("seed %d: %s accuses: %s\n%q", seed, name, f.Sentence, f.Evidence)
 						}
-						if f.verdict == Fail && (f.exhibit == nil || len(f.exhibit.Spans) == 0) {
+						if f.Verdict == Fail && (f.Exhibit == nil || len(f.Exhibit.Spans) == 0) {
 							t.Fatalf("seed %d: %s shows nothing", seed, name)
 						}
 					}
-					if f := verdicts[d.must]; f.verdict != Fail {
-						t.Fatalf("seed %d: %s says %s: %s", seed, d.must, f.verdict, f.sentence)
+					if f := verdicts[d.must]; f.Verdict != Fail {
+						t.Fatalf("seed %d: %s says %s: %s", seed, d.must, f.Verdict, f.Sentence)
 					} else if done == 1 {
-						t.Logf("%s: %s\n%+v", d.must, f.sentence, f.exhibit.Spans)
+						t.Logf("%s: %s\n%+v", d.must, f.Sentence, f.Exhibit.Spans)
 					}
 				}
 				if done < times {
@@ -163,22 +166,22 @@ func TestBrokenWorlds(t *testing.T) {
 
 // What the timeline claims to know is what was.
 func TestTimelineKnows(t *testing.T) {
-	for _, api := range []string{apiKubernetes, apiEtcd} {
+	for _, api := range []string{facts.APIKubernetes, facts.APIEtcd} {
 		known, unknown := 0, 0
 		for seed := range uint64(300) {
 			w := simulate(api, seed, 600)
-			tl := newCollections(w.run).timelines[collectionOf{api, "things"}]
+			tl := facts.NewCollections(w.run).Timelines[facts.CollectionOf{API: api, Name: "things"}]
 			for version := uint64(100); version <= w.rev; version++ {
 				state := w.at(version)
-				for _, key := range tl.keys {
-					c, ok := tl.lines[key].at(version)
+				for _, key := range tl.Keys {
+					c, ok := tl.Lines[key].At(version)
 					if !ok {
 						unknown++
 						continue
 					}
 					known++
 					p := state[key]
-					if (p == nil) != (c == nil) || p != nil && (p.value != c.value || p.rev != c.revision || p.group != c.group) {
+					if (p == nil) != (c == nil) || p != nil && (p.value != c.Value || p.rev != c.Revision || p.group != c.Group) {
 						t.Fatalf("%s, seed %d: %s in version %d was %+v, not %+v", api, seed, key, version, p, c)
 					}
 				}

@@ -4,24 +4,26 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // listAndWatchJudges are those of lists and watches.
-func listAndWatchJudges() []definition {
-	return []definition{
-		listSemantics(), listSnapshot(),
-		watchOrdered(), watchUnique(), watchReliable(), watchResumable(), watchBookmark(), watchFilter(), watchCompacted(),
-		watchFlags(), watchContent(), watchAtomic(), watchPrevious(),
+func listAndWatchJudges() []judges.Definition {
+	return []judges.Definition{
+		named("list-semantics"), named("list-snapshot"),
+		named("watch-ordered"), named("watch-unique"), named("watch-reliable"), named("watch-resumable"), named("watch-bookmark"), named("watch-filter"), named("watch-compacted"),
+		named("watch-flags"), named("watch-content"), named("watch-atomic"), named("watch-previous"),
 	}
 }
 
 // verdictsOn runs the judges of lists and watches.
-func verdictsOn(run *record.Run) map[string]finding {
-	shared := newCollections(run)
-	all := map[string]finding{}
+func verdictsOn(run *record.Run) map[string]judges.Finding {
+	shared := facts.NewCollections(run)
+	all := map[string]judges.Finding{}
 	for _, d := range listAndWatchJudges() {
-		all[d.Name] = d.judge(&matter{run: run, shared: func() *collections { return shared }})
+		all[d.Name] = d.Judge(&facts.Matter{Run: run, Shared: func() *facts.Collections { return shared }})
 	}
 	return all
 }
@@ -32,24 +34,24 @@ func TestLegalWorlds(t *testing.T) {
 	if testing.Short() {
 		seeds = 100
 	}
-	for _, api := range []string{apiKubernetes, apiEtcd} {
+	for _, api := range []string{facts.APIKubernetes, facts.APIEtcd} {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
 			passes := map[string]int{}
 			for seed := range seeds {
 				w := simulate(api, seed, 600)
 				for name, f := range verdictsOn(w.run) {
-					if f.verdict == Fail {
-						t.Fatalf("seed %d: %s: %s\n%s", seed, name, f.sentence, fmt.Sprint(f.evidence))
+					if f.Verdict == Fail {
+						t.Fatalf("seed %d: %s: %s\n%s", seed, name, f.Sentence, fmt.Sprint(f.Evidence))
 					}
-					if f.verdict == Pass {
+					if f.Verdict == Pass {
 						passes[name]++
 					}
 				}
 			}
 			for _, d := range listAndWatchJudges() {
 				onlyEtcd := d.Name == "watch-atomic" || d.Name == "watch-previous"
-				if passes[d.Name] < int(seeds)/2 && (api == apiEtcd || !onlyEtcd) {
+				if passes[d.Name] < int(seeds)/2 && (api == facts.APIEtcd || !onlyEtcd) {
 					t.Errorf("%s had something to judge in %d of %d worlds only", d.Name, passes[d.Name], seeds)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -123,7 +124,7 @@ func (w *world) entrance(i int) string { return fmt.Sprintf("node-%d", i+1) }
 func (w *world) key() string { return fmt.Sprintf("%c/k%d", 'a'+w.IntN(2), w.IntN(4)) }
 
 func (w *world) groupOf(key string) string {
-	if w.api == apiEtcd {
+	if w.api == facts.APIEtcd {
 		return key[:1]
 	}
 	return string(rune('a' + w.IntN(2)))
@@ -133,11 +134,11 @@ func (w *world) groupOf(key string) string {
 func (w *world) call() {
 	o := &simOp{}
 	typ := []record.OpType{record.OpGet, record.OpCreate, record.OpUpdate, record.OpUpdate, record.OpPatch, record.OpDelete}[w.IntN(6)]
-	if w.api == apiEtcd && typ == record.OpPatch {
+	if w.api == facts.APIEtcd && typ == record.OpPatch {
 		typ = record.OpPut
 	}
 	o.list = []record.Op{w.operation(typ, w.key())}
-	if w.api == apiEtcd && w.IntN(5) == 0 {
+	if w.api == facts.APIEtcd && w.IntN(5) == 0 {
 		w.n++
 		o.list = nil
 		for _, k := range w.Perm(4)[:2+w.IntN(2)] {
@@ -197,7 +198,7 @@ func (w *world) apply(o *simOp) {
 		return
 	case op.Type == record.OpCreate && p != nil,
 		(op.Type == record.OpUpdate || op.Type == record.OpPatch) && p == nil,
-		op.Type == record.OpDelete && p == nil && w.api == apiKubernetes,
+		op.Type == record.OpDelete && p == nil && w.api == facts.APIKubernetes,
 		op.Expect != "" && (p == nil || op.Expect != fmt.Sprint(p.rev)):
 		o.refused = true
 		return
@@ -242,10 +243,10 @@ func (w *world) finish(o *simOp) {
 			if op.Type == record.OpGet && o.read != nil {
 				op.Found, op.Value, op.Group, op.Revision = true, o.read.value, o.read.group, fmt.Sprint(o.read.rev)
 			}
-			if op.Type == record.OpDelete && w.api == apiKubernetes {
+			if op.Type == record.OpDelete && w.api == facts.APIKubernetes {
 				op.Revision = ""
 			}
-			if v := number(op.Revision); v > 0 {
+			if v := facts.Number(op.Revision); v > 0 {
 				w.known = append(w.known, v)
 			}
 		}
@@ -272,11 +273,11 @@ func (w *world) at(version uint64) map[string]*simPair {
 }
 
 // items returns the state of a scope in a version as a list shows it.
-func (w *world) items(s scope, version uint64) []record.Item {
+func (w *world) items(s facts.Scope, version uint64) []record.Item {
 	var items []record.Item
 	state := w.at(version)
 	for _, key := range slices.Sorted(maps.Keys(state)) {
-		if p := state[key]; (s.key == "" || s.key == key) && (s.group == "" || s.group == p.group) {
+		if p := state[key]; (s.Key == "" || s.Key == key) && (s.Group == "" || s.Group == p.group) {
 			items = append(items, record.Item{Key: key, Value: p.value, Group: p.group, Revision: fmt.Sprint(p.rev)})
 		}
 	}
@@ -320,7 +321,7 @@ func (w *world) page() {
 	l := w.lists[i]
 	e := int(l.Entrance[5] - '1')
 	if l.version == 0 {
-		switch asked := number(l.Asked); l.Match {
+		switch asked := facts.Number(l.Asked); l.Match {
 		case record.MatchUnset:
 			l.version = w.rev
 		case record.MatchAny:
@@ -331,7 +332,7 @@ func (w *world) page() {
 		case record.MatchExact:
 			l.version = asked
 		}
-		l.rest = w.items(scope{group: l.Group}, l.version)
+		l.rest = w.items(facts.Scope{Group: l.Group}, l.version)
 	}
 	p := record.Page{Call: max(l.Call, w.now-1000), Return: w.now, Remaining: -1}
 	l.Outcome = record.OK
@@ -346,7 +347,7 @@ func (w *world) page() {
 			n, p.Continued = l.Limit, true
 		}
 		p.Revision, p.Items = fmt.Sprint(l.version), n
-		if w.api == apiEtcd && (len(l.Pages) > 0 || l.Match == record.MatchExact) {
+		if w.api == facts.APIEtcd && (len(l.Pages) > 0 || l.Match == record.MatchExact) {
 			p.Revision = fmt.Sprint(w.rev) // the newest one, beside the answer
 		}
 		l.Items, l.rest = append(l.Items, l.rest[:n]...), l.rest[n:]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -17,11 +18,11 @@ func (w *world) open() {
 	case 1:
 		n.Group = string(rune('a' + w.IntN(2)))
 	}
-	n.Bookmarks, n.Previous = w.IntN(3) > 0, w.api == apiEtcd && w.IntN(2) == 0
+	n.Bookmarks, n.Previous = w.IntN(3) > 0, w.api == facts.APIEtcd && w.IntN(2) == 0
 	if v := w.version(); v > 0 && w.IntN(3) > 0 {
 		n.From = fmt.Sprint(v)
 	}
-	n.Initial = w.api == apiKubernetes && w.IntN(3) == 0
+	n.Initial = w.api == facts.APIKubernetes && w.IntN(3) == 0
 	w.begin(n)
 }
 
@@ -33,23 +34,23 @@ func (w *world) begin(n *simWatch) {
 	n.entrance = w.IntN(simEntrances)
 	n.Entrance = w.entrance(n.entrance)
 	n.Called = w.now
-	from := number(n.From)
+	from := facts.Number(n.From)
 	atOnce := w.rev // what the newest state is
 	w.now += 1000
 	n.Seen, n.Phase = w.now, record.WatchOpened
 	cache := &w.caches[n.entrance]
 	if from > 0 && !n.Initial && from < w.compacted {
 		n.Phase, n.Status, n.Error = record.WatchRefused, 410, "too old"
-		if w.api == apiEtcd {
+		if w.api == facts.APIEtcd {
 			n.Compacted = fmt.Sprint(w.compacted)
 		}
 		w.phase(n)
 		return
 	}
 	switch {
-	case w.api == apiEtcd && from > 0:
+	case w.api == facts.APIEtcd && from > 0:
 		n.pos = from - 1
-	case w.api == apiEtcd:
+	case w.api == facts.APIEtcd:
 		n.pos = *cache
 	case n.Initial:
 		if *cache = max(*cache, from); n.From == "" {
@@ -68,7 +69,7 @@ func (w *world) begin(n *simWatch) {
 }
 
 func (w *world) queueState(n *simWatch, version uint64) {
-	for _, item := range w.items(scope{n.Key, n.Group}, version) {
+	for _, item := range w.items(facts.Scope{Key: n.Key, Group: n.Group}, version) {
 		n.queue = append(n.queue, record.Event{Type: record.EventAdded, Key: item.Key, Value: item.Value, Group: item.Group, Revision: item.Revision})
 	}
 	w.Shuffle(len(n.queue), func(i, j int) { n.queue[i], n.queue[j] = n.queue[j], n.queue[i] })
@@ -91,7 +92,7 @@ func (w *world) watch() {
 		w.end(n)
 	case len(n.queue) > 0:
 		k := 1 + w.IntN(len(n.queue))
-		if w.api == apiEtcd {
+		if w.api == facts.APIEtcd {
 			k = len(n.queue) // one response
 			n.batch++
 		}
@@ -118,7 +119,7 @@ func (w *world) watch() {
 
 func (w *world) quiet(n *simWatch, to uint64) bool {
 	return !slices.ContainsFunc(w.history, func(c simChange) bool {
-		_, shown := eventOf(c, w.api, scope{n.Key, n.Group})
+		_, shown := eventOf(c, w.api, facts.Scope{Key: n.Key, Group: n.Group})
 		return shown && n.pos < c.rev && c.rev <= to
 	})
 }
@@ -131,7 +132,7 @@ func (w *world) queueChanges(n *simWatch) {
 	}
 	to = n.pos + 1 + uint64(w.IntN(int(to-n.pos)))
 	for _, c := range w.history {
-		if e, shown := eventOf(c, w.api, scope{n.Key, n.Group}); shown && n.pos < c.rev && c.rev <= to {
+		if e, shown := eventOf(c, w.api, facts.Scope{Key: n.Key, Group: n.Group}); shown && n.pos < c.rev && c.rev <= to {
 			if !n.Previous {
 				e.PreviousValue, e.PreviousRevision = "", ""
 			}
@@ -142,12 +143,12 @@ func (w *world) queueChanges(n *simWatch) {
 }
 
 // eventOf returns how a watch of a scope shows a change.
-func eventOf(c simChange, api string, s scope) (e record.Event, shown bool) {
-	is := c.pair != nil && (s.group == "" || s.group == c.pair.group)
-	was := c.old != nil && (s.group == "" || s.group == c.old.group)
+func eventOf(c simChange, api string, s facts.Scope) (e record.Event, shown bool) {
+	is := c.pair != nil && (s.Group == "" || s.Group == c.pair.group)
+	was := c.old != nil && (s.Group == "" || s.Group == c.old.group)
 	e = record.Event{Key: c.key, Revision: fmt.Sprint(c.rev)}
 	switch {
-	case s.key != "" && s.key != c.key, !is && !was:
+	case s.Key != "" && s.Key != c.key, !is && !was:
 		return e, false
 	case is:
 		e.Type, e.Value, e.Group = record.EventAdded, c.pair.value, c.pair.group
@@ -156,11 +157,11 @@ func eventOf(c simChange, api string, s scope) (e record.Event, shown bool) {
 		}
 	default:
 		e.Type = record.EventDeleted
-		if api == apiKubernetes {
+		if api == facts.APIKubernetes {
 			e.Value, e.Group = c.old.value, c.old.group
 		}
 	}
-	if api == apiEtcd {
+	if api == facts.APIEtcd {
 		if is {
 			e.CreateRevision, e.Version = fmt.Sprint(c.pair.created), c.pair.version
 		}
@@ -173,11 +174,11 @@ func eventOf(c simChange, api string, s scope) (e record.Event, shown bool) {
 
 func (w *world) send(n *simWatch, e record.Event) {
 	e.Watch, e.Seen = n.ID, w.now
-	if w.api == apiEtcd {
+	if w.api == facts.APIEtcd {
 		e.Batch = n.batch
 	}
 	if len(n.queue) == 0 || n.live() {
-		n.told = max(n.told, number(e.Revision))
+		n.told = max(n.told, facts.Number(e.Revision))
 	}
 	w.run.Events = append(w.run.Events, record.Timed[record.Event]{At: w.now, V: e})
 }
@@ -191,7 +192,7 @@ func (w *world) end(n *simWatch) {
 	n.over = true
 	last := n.Watch
 	last.Phase, last.Seen = record.WatchEnded, w.now
-	if w.IntN(10) == 0 && w.api == apiEtcd && w.compacted > n.pos+1 {
+	if w.IntN(10) == 0 && w.api == facts.APIEtcd && w.compacted > n.pos+1 {
 		last.Status, last.Compacted = 410, fmt.Sprint(w.compacted)
 	}
 	w.run.Watches = append(w.run.Watches, record.Timed[record.Watch]{At: w.now, V: last})
@@ -201,7 +202,7 @@ func (w *world) end(n *simWatch) {
 	}
 	next := &simWatch{Watch: record.Watch{Key: n.Key, Group: n.Group, Bookmarks: n.Bookmarks, Previous: n.Previous, Resumes: n.ID}}
 	switch {
-	case w.api == apiEtcd:
+	case w.api == facts.APIEtcd:
 		next.From = fmt.Sprint(n.told + 1)
 	case n.initial || len(n.queue) > 0 && !n.live():
 		next.Initial = true // it broke before it had the state

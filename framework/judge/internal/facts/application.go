@@ -1,0 +1,265 @@
+package facts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// moment is when something was seen of an object, or a change of a Deployment was
+// acknowledged.
+type moment struct {
+	at     record.Nanos
+	object *record.Object // nil for a change
+	change *record.Op
+}
+
+// moments returns all of them in the order of time.
+func moments(run *record.Run) []moment {
+	var all []moment
+	for i := range run.Objects {
+		all = append(all, moment{at: run.Objects[i].At, object: &run.Objects[i].V})
+	}
+	for i := range run.Ops {
+		if op := &run.Ops[i].V; DeploymentOf(op) != "" && op.Outcome == record.OK {
+			all = append(all, moment{at: op.Return, change: op})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
+	return all
+}
+
+// DeploymentOf returns the Deployment that an operation changes, empty for others.
+func DeploymentOf(op *record.Op) string {
+	if !IsWrite(op.Type) {
+		return ""
+	}
+	name, _ := strings.CutPrefix(op.Key, "deployments/")
+	if name == op.Key {
+		return ""
+	}
+	return name
+}
+
+// ReplicasOf returns how many pods a change of a Deployment asks for.
+func ReplicasOf(op *record.Op) (n int) {
+	_, _ = fmt.Sscanf(op.Value, "%d replicas", &n)
+	return n
+}
+
+// LastSeen is when the record shows an object for the last time.
+func LastSeen(run *record.Run) record.Nanos {
+	if n := len(run.Objects); n > 0 {
+		return run.Objects[n-1].At
+	}
+	return 0
+}
+
+// Lack is a time in which a part of the application was not as it was wanted.
+type Lack struct {
+	Part     string
+	From, To record.Nanos
+	Open     bool   // it lasts until the end of what was seen
+	Why      string // what was missing last
+	// nodes are the times in which only nodes had something to do for it.
+	nodes []Interval
+}
+
+// Interval is a time from one moment to another, which is 0 while it lasts.
+type Interval struct{ From, To record.Nanos }
+
+// hand notes at a moment whether only nodes have something to do.
+func (l *Lack) hand(at record.Nanos, nodes bool) {
+	n := len(l.nodes)
+	lasts := n > 0 && l.nodes[n-1].To == 0
+	switch {
+	case nodes && !lasts:
+		l.nodes = append(l.nodes, Interval{From: at})
+	case !nodes && lasts:
+		l.nodes[n-1].To = at
+	}
+}
+
+// own is how long the control plane had something to do, from some time on.
+func (l *Lack) own(from record.Nanos) time.Duration {
+	left := Since(from, l.To)
+	for _, i := range l.nodes {
+		end := l.To
+		if i.To != 0 {
+			end = min(end, i.To)
+		}
+		left -= max(0, Since(max(from, i.From), end))
+	}
+	return left
+}
+
+// upToWorkers tells whether a lack from some time on lasts longer than a limit only
+// because of the nodes.
+func (l *Lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
+	return Since(from, l.To) > limit && l.own(from) <= limit
+}
+
+// Took is how long a lack lasted from some time on. Where that is longer than a limit only
+// because of the nodes, and they have done their share in the end, what they took does not
+// count, but for the time in which one was silent. Without such an end, or where that time
+// makes it longer than the limit, it proves nothing: the simulated nodes do not try again
+// what an API server answered with an error, and real ones may not have reached any.
+func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (took time.Duration, unproven bool) {
+	if !l.upToWorkers(from, limit) {
+		return Since(from, l.To), false
+	}
+	took = l.own(from)
+	for _, n := range l.nodes {
+		for _, s := range silent {
+			took += max(0, Since(max(from, n.From, s.From), min(cmp.Or(n.To, l.To), s.To)))
+		}
+	}
+	return took, l.Open || took > limit
+}
+
+// Silence returns when a heartbeat of some worker node was overdue by half of the time
+// between two, as it is seen to be: all the time where there are too few to tell. The
+// intervals are in the order of time and apart.
+func (m *Matter) Silence() []Interval {
+	end := LastSeen(m.Run)
+	seen := map[string][]record.Nanos{}
+	for i := range m.Run.Objects {
+		switch o := &m.Run.Objects[i].V; {
+		case m.WasNode(o.Name) || o.Gone:
+		case o.Kind == record.ObjectNode && seen[o.Name] == nil:
+			seen[o.Name] = []record.Nanos{}
+		case o.Kind == record.ObjectHeartbeat:
+			seen[o.Name] = append(seen[o.Name], m.Run.Objects[i].At)
+		}
+	}
+	var gaps []time.Duration
+	for _, times := range seen {
+		for i := 1; i < len(times); i++ {
+			gaps = append(gaps, Since(times[i-1], times[i]))
+		}
+	}
+	if len(gaps) < 3 {
+		return []Interval{{0, end}}
+	}
+	slices.Sort(gaps)
+	due := record.Nanos(gaps[len(gaps)/2] * 3 / 2)
+	var all []Interval
+	for _, times := range seen {
+		last := record.Nanos(0)
+		for _, at := range append(times, end) {
+			if at > last+due {
+				all = append(all, Interval{last + due, at})
+			}
+			last = at
+		}
+	}
+	slices.SortFunc(all, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
+	var apart []Interval
+	for _, i := range all {
+		if n := len(apart); n > 0 && i.From <= apart[n-1].To {
+			apart[n-1].To = max(apart[n-1].To, i.To)
+		} else {
+			apart = append(apart, i)
+		}
+	}
+	return apart
+}
+
+// Says puts such a lack in words.
+func (l *Lack) Says(from record.Nanos) string {
+	return fmt.Sprintf("%s was not as it is wanted for %s, but the control plane had something to do for %s of that: for the rest all pods were bound, and what was missing was up to their nodes: %s",
+		l.Part, text.Short(Since(from, l.To)), text.Short(l.own(from)), l.Why)
+}
+
+// Besides tells of the most that nodes took where that does not count.
+func Besides(nodes time.Duration) string {
+	if nodes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", besides up to %s in which only nodes had something to do", text.Short(nodes))
+}
+
+// LacksOf returns every lack, in the order of their begins. A part begins to lack with
+// the acknowledgement of a change that does not show yet, or when it is seen to.
+func LacksOf(run *record.Run) []*Lack {
+	var now record.Standing
+	var all []*Lack
+	open := map[string]*Lack{}
+	acknowledged := map[string]string{} // version of the last change
+	for _, mo := range moments(run) {
+		part := ""
+		switch {
+		case mo.object != nil:
+			now.Take(*mo.object)
+			if part = mo.object.Part; mo.object.Gone && mo.object.Kind == record.ObjectDeployment {
+				delete(acknowledged, part)
+			}
+		case mo.change.Type == record.OpDelete:
+			part = DeploymentOf(mo.change)
+			delete(acknowledged, part)
+		default:
+			part = DeploymentOf(mo.change)
+			acknowledged[part] = mo.change.Revision
+		}
+		if part == "" {
+			continue
+		}
+		why := now.Lacks(part, acknowledged[part])
+		switch l := open[part]; {
+		case why == "" && l != nil:
+			l.To = mo.at
+			l.hand(mo.at, false)
+			delete(open, part)
+			continue
+		case why != "" && l != nil:
+			l.Why = why
+		case why != "":
+			open[part] = &Lack{Part: part, From: mo.at, Why: why}
+			all = append(all, open[part])
+		default:
+			continue
+		}
+		open[part].hand(mo.at, now.UpToWorkers(part, acknowledged[part]))
+	}
+	for _, l := range open {
+		l.To, l.Open = max(l.From, LastSeen(run)), true
+	}
+	return all
+}
+
+// NextFault returns when the first fault is injected after a time, or the end of what
+// was seen of objects.
+func (m *Matter) NextFault(after record.Nanos) record.Nanos {
+	return min(LastSeen(m.Run), m.NextInjection(after))
+}
+
+// LastEffect is when the check's fault took effect, or the last one that came on top
+// of it.
+func (m *Matter) LastEffect() record.Nanos {
+	last := m.Fault.Effect()
+	for _, inj := range m.Faults {
+		if inj.Injected != nil && inj.Injected.Called < m.Fault.Healed.Called {
+			last = max(last, inj.Effect())
+		}
+	}
+	return last
+}
+
+// StandingAt is how things stood at a time.
+func StandingAt(run *record.Run, at record.Nanos) *record.Standing {
+	s := &record.Standing{}
+	for i := range run.Objects {
+		if run.Objects[i].At > at {
+			break
+		}
+		s.Take(run.Objects[i].V)
+	}
+	return s
+}
+
+func Since(from, to record.Nanos) time.Duration { return time.Duration(to - from) }

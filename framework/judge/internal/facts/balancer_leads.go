@@ -1,0 +1,109 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// BalancerLeads returns the nodes whose API server the load balancer did not lead to
+// when it was last looked at before a time: those that it uses no backend for, by its own
+// word. Where it reports no backends, each API server must have been reached by a watch
+// through it; unknown then names what is missing, since a balancer may keep a client on
+// one server by design. Both are empty if there is no load balancer.
+func (m *Matter) BalancerLeads(to record.Nanos) (without []string, unknown string) {
+	i := slices.IndexFunc(m.Run.Meta.Entrances, func(e string) bool { return !m.IsNode(e) })
+	if i < 0 {
+		return nil, ""
+	}
+	servers := m.NodesWith("kube-apiserver")
+	backends := map[string]record.Backend{}
+	for _, b := range m.Run.Backends {
+		switch {
+		case b.At > to || b.V.Missing != "":
+		case b.V.Error != "":
+			clear(backends) // it reports all of them again
+		default:
+			backends[b.V.Name] = b.V
+		}
+	}
+	if len(backends) == 0 {
+		return nil, m.unreached(m.Run.Meta.Entrances[i], servers, to)
+	}
+	for _, n := range servers {
+		used := false
+		for _, b := range backends {
+			used = used || (b.Up || b.Standby) && (b.Name == n.Name || hostOfBackend(b) == n.Address)
+		}
+		if !used {
+			without = append(without, n.Name)
+		}
+	}
+	return without, ""
+}
+
+// unreached says which API servers no watch through an entrance reached before a time;
+// empty if each was reached.
+func (m *Matter) unreached(entrance string, servers []record.Node, to record.Nanos) string {
+	watches := 0
+	reached := map[string]bool{}
+	for _, w := range m.Run.Watches {
+		if w.V.API != APIKubernetes || w.V.Phase != record.WatchOpened || w.V.Entrance != entrance || w.At > to || !m.Names(w.V.Server) {
+			continue
+		}
+		watches++
+		for _, n := range servers {
+			reached[n.Name] = reached[n.Name] || slices.Contains(w.V.Server, n.Address)
+		}
+	}
+	var missing []string
+	for _, n := range servers {
+		if !reached[n.Name] {
+			missing = append(missing, n.Name)
+		}
+	}
+	switch {
+	case len(missing) == 0:
+		return ""
+	case watches == 0:
+		return "which API servers the load balancer leads to: it does not tell, and no watch through it shows one"
+	}
+	return fmt.Sprintf("which API servers the load balancer leads to: it does not tell, and of %d watches through it none reached %s", watches, text.And(missing))
+}
+
+// hostOfBackend returns a backend's IPv4 address without its port.
+func hostOfBackend(b record.Backend) string {
+	host, _, _ := strings.Cut(b.Address, ":")
+	return host
+}
+
+// Names tells whether the addresses on a certificate are those of one node.
+func (m *Matter) Names(server []string) bool {
+	n := 0
+	for _, node := range m.Run.Meta.Nodes {
+		if slices.Contains(server, node.Address) {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// StandsBy reports whether the balancer last said of a node, from a time on, that another
+// one has the address that moves.
+func (m *Matter) StandsBy(node string, from, to record.Nanos) bool {
+	standby := false
+	for i := range m.Run.Backends {
+		if b := &m.Run.Backends[i]; b.V.Name == node && b.At >= from && b.At <= to {
+			standby = b.V.Standby
+		}
+	}
+	return standby
+}
+
+// Balanced reports whether there is a load balancer.
+func (m *Matter) Balanced() bool {
+	return slices.ContainsFunc(m.Run.Meta.Entrances, func(e string) bool { return !m.IsNode(e) })
+}

@@ -1,0 +1,155 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Collections is what a record shows of collections: their timelines, and the lists
+// and watches to hold against them.
+type Collections struct {
+	Timelines map[CollectionOf]*Timeline
+	Lists     []Listing
+	Streams   []*Stream
+	// gone are versions that somebody was told to be no longer in the history.
+	gone []bound
+	// Compacted is when etcd had been made to forget history, and up to which version
+	// at least.
+	Compacted []bound
+}
+
+type CollectionOf struct{ API, Name string }
+
+func NewCollections(run *record.Run) *Collections {
+	c := &Collections{Timelines: map[CollectionOf]*Timeline{}}
+	if len(run.Lists) == 0 && len(run.Watches) == 0 {
+		return c
+	}
+	for i := range run.Ops {
+		if op := &run.Ops[i].V; op.Collection != "" && op.Type != record.OpGet {
+			c.timeline(op.API, op.Collection).add(op)
+		}
+	}
+	for i := range run.Ops {
+		if op := &run.Ops[i].V; op.Collection != "" && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
+			c.timeline(op.API, op.Collection).sees(op.Key, op.Value, op.Group, Number(op.Revision))
+		}
+	}
+	for i := range run.Lists {
+		l := &run.Lists[i].V
+		t := c.timeline(l.API, l.Collection)
+		c.Lists = append(c.Lists, Listing{l, t})
+		for _, item := range l.Items {
+			t.sees(item.Key, item.Value, item.Group, Number(item.Revision))
+		}
+		if l.Status == 410 && l.Match == record.MatchExact {
+			c.gone = append(c.gone, bound{l.Return, Number(l.Asked)})
+		}
+	}
+	c.addWatches(run)
+	for _, t := range c.Timelines {
+		t.settle()
+	}
+	for _, s := range c.Streams {
+		s.settle()
+	}
+	c.Compacted = c.compactions(run)
+	slices.SortFunc(c.gone, func(a, b bound) int { return cmp.Compare(a.At, b.At) })
+	return c
+}
+
+func (c *Collections) timeline(api, name string) *Timeline {
+	key := CollectionOf{api, name}
+	t := c.Timelines[key]
+	if t == nil {
+		t = newTimeline(api, name)
+		c.Timelines[key] = t
+	}
+	return t
+}
+
+// addWatches makes a stream of each watch.
+func (c *Collections) addWatches(run *record.Run) {
+	byID := map[string]*Stream{}
+	for i := range run.Watches {
+		w := &run.Watches[i].V
+		s := byID[w.ID]
+		if s == nil {
+			s = &Stream{Watch: w, Timeline: c.timeline(w.API, w.Collection), Index: map[VersionOf]int{}}
+			byID[w.ID] = s
+			c.Streams = append(c.Streams, s)
+		}
+		switch w.Phase {
+		case record.WatchOpened:
+			s.Opened, s.Watch = true, w
+		default:
+			s.Ended = w
+		}
+		// Kubernetes says 410 of the version that was asked for; so does etcd, which
+		// also says which version it has forgotten up to.
+		if w.Status == 410 || w.Compacted != "" {
+			// An entrance may have less history than another one; etcd has one history.
+			c.gone = append(c.gone, bound{w.Seen, max(Number(w.From), Number(w.Compacted))})
+		}
+	}
+	for i := range run.Events {
+		e := &run.Events[i].V
+		s := byID[e.Watch]
+		if s == nil {
+			continue // its watch is not in the record
+		}
+		s.Messages = append(s.Messages, Message{e, Number(e.Revision)})
+		if e.PreviousRevision != "" {
+			s.Timeline.sees(e.Key, e.PreviousValue, "", Number(e.PreviousRevision))
+		}
+		switch r := Number(e.Revision); e.Type {
+		case record.EventAdded, record.EventModified:
+			s.Timeline.sees(e.Key, e.Value, e.Group, r)
+		case record.EventDeleted:
+			if r > 0 {
+				d := sightOf{VersionOf: VersionOf{e.Key, r}, group: s.Watch.Group}
+				s.Timeline.deletions[e.Key] = append(s.Timeline.deletions[e.Key], d)
+			}
+		}
+	}
+	for _, s := range c.Streams {
+		s.Previous = byID[s.Watch.Resumes]
+	}
+}
+
+// GoneBefore tells whether somebody had been told, before a time, that version is no
+// longer in the history.
+func (c *Collections) GoneBefore(at record.Nanos, version uint64) bool {
+	for _, g := range c.gone {
+		if g.At >= at {
+			break
+		}
+		if g.Revision >= version {
+			return true
+		}
+	}
+	return false
+}
+
+// compactions returns when faults were seen to have made etcd forget, and which
+// versions at least were no longer readable from then on: those before what any
+// client had acknowledged when it was asked to, but for those that were to be kept.
+func (c *Collections) compactions(run *record.Run) (all []bound) {
+	for i := range run.Faults {
+		f := &run.Faults[i].V
+		if f.Name != "compact" || f.Phase != record.FaultInjected || !f.Proven {
+			continue
+		}
+		newest := uint64(0)
+		for _, t := range c.Timelines {
+			if w := t.NewestBefore(f.Called); w != nil {
+				newest = max(newest, w.Revision)
+			}
+		}
+		newest -= min(newest, Number(f.Params["keep"]))
+		all = append(all, bound{max(f.Called, f.Effect), newest})
+	}
+	return all
+}

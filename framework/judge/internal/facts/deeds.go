@@ -1,0 +1,183 @@
+package facts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Overlap is how one instance acted beside another that had taken over.
+type Overlap struct {
+	Component, Node, Rival string
+	Times                  int
+	// Took is how long after the takeover it acted last, allowed how long it may have.
+	Took, Allowed time.Duration
+}
+
+func (o Overlap) String() string {
+	times := "times"
+	if o.Times == 1 {
+		times = "time"
+	}
+	return fmt.Sprintf("of %s, the one on %s acted %d %s beside the one on %s, for the last time %s after that had taken over, within %s",
+		o.Component, o.Node, o.Times, times, o.Rival, text.Short(o.Took), text.Short(o.Allowed))
+}
+
+// Untimed returns an action whose time is not known, since the clock of its API server does
+// not agree with the harness's, of an instance that another had taken over from when it
+// entered the audit log; nil if there is none. An entry that is told late is not meant: the
+// API server's other entries of that time show that its clock agrees. Nor is a clock that
+// a fault moved.
+func (d Deeds) Untimed(m *Matter) *Deed {
+	for i, act := range d.Doubtful {
+		logged := act
+		logged.Received = act.At
+		if _, rival := d.Lease(logged); act.Election || rival == nil || act.At <= rival.Completed || m.clockMoved(act.Via) || m.clockAgrees(act.Via, act.At) {
+			continue
+		}
+		return &d.Doubtful[i]
+	}
+	return nil
+}
+
+// clockMoved reports whether a fault moved the clock of a node.
+func (m *Matter) clockMoved(node string) bool {
+	for _, inj := range m.Faults {
+		if inj.Injected != nil && strings.HasPrefix(inj.Injected.Name, "clock-") && slices.Contains(inj.Nodes(), node) {
+			return true
+		}
+	}
+	return false
+}
+
+// clockAgrees reports whether an audit log has an entry of about a time whose stamps agree
+// with the harness's clock.
+func (m *Matter) clockAgrees(via string, t record.Nanos) bool {
+	const about = record.Nanos(5 * time.Second)
+	return slices.ContainsFunc(m.Run.Actions, func(a record.Timed[record.Action]) bool {
+		return a.V.Via == via && a.At >= t-about && a.At <= t+about && !doubtfulStamps(a, m.Run.Meta.Settings["M"])
+	})
+}
+
+// Deed is an action that can be held against others: its instance is known, it took
+// effect, and the clock of its API server agrees with the harness's.
+type Deed struct {
+	record.Action
+	At record.Nanos
+}
+
+// Deeds are those of one component, in the order in which they were received.
+type Deeds struct {
+	Component string
+	Acts      []Deed // what only the active instance may do
+	Elections []Deed // acquisitions and renewals of the lease
+	// Doubtful are actions left out because of the clock of their API server.
+	Doubtful []Deed
+}
+
+// DeedsOf sorts out the actions of a component. An audit entry is in the log right
+// after it is completed, so that a stamp from before the time it takes to be seen,
+// margin at most, or from afterwards is that of another clock.
+func DeedsOf(run *record.Run, component string, margin time.Duration) Deeds {
+	d := Deeds{Component: component}
+	for _, t := range run.Actions {
+		a := t.V
+		if a.Component != component || a.Node == "" || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
+			continue
+		}
+		if doubtfulStamps(t, margin) {
+			d.Doubtful = append(d.Doubtful, Deed{a, t.At})
+			continue
+		}
+		if a.Election {
+			d.Elections = append(d.Elections, Deed{a, t.At})
+		} else {
+			d.Acts = append(d.Acts, Deed{a, t.At})
+		}
+	}
+	for _, list := range [][]Deed{d.Acts, d.Elections} {
+		slices.SortStableFunc(list, func(a, b Deed) int { return cmp.Compare(a.Received, b.Received) })
+	}
+	return d
+}
+
+// Lease returns the last lease write of the action's instance before it, and the
+// first one of another after that; nil where there is none.
+func (d Deeds) Lease(act Deed) (own, rival *Deed) {
+	for i := range d.Elections {
+		e := &d.Elections[i]
+		switch {
+		case e.Received > act.Received:
+			return own, rival
+		case e.Node == act.Node:
+			own, rival = e, nil
+		case rival == nil:
+			rival = e
+		}
+	}
+	return own, rival
+}
+
+// Unrecorded returns the node of an instance that was seen to renew its lease for longer
+// than it may miss to, while no audit log has any write of the lease by it: then none
+// has what else it did.
+func (d Deeds) Unrecorded(m *Matter) string {
+	first := map[string]time.Time{}
+	for _, l := range m.Run.Leases {
+		node := HolderNode(l.V)
+		if l.V.Name != d.Component || !m.IsNode(node) || m.clockMoved(node) ||
+			slices.ContainsFunc(d.Elections, func(e Deed) bool { return e.Node == node }) {
+			continue
+		}
+		if since, seen := first[node]; !seen {
+			first[node] = l.V.Renew
+		} else if l.V.Renew.Sub(since) > 2*m.Settings(d.Component)["P"] {
+			return node
+		}
+	}
+	return ""
+}
+
+func DescribeAction(a record.Action) string {
+	what := a.Resource
+	if a.Subresource != "" {
+		what += "/" + a.Subresource
+	}
+	name := strings.Trim(a.Namespace+"/"+a.Name, "/")
+	return fmt.Sprintf("%s of %s %s by %s on %s (status %d, received %s, completed %s)",
+		a.Verb, what, name, a.Component, a.Node, a.Code, text.When(a.Received), text.When(a.Completed))
+}
+
+// doubtfulStamps reports whether the stamps of an entry are those of another clock.
+func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
+	lag := time.Duration(a.At - a.V.Completed)
+	return lag < -stampAhead || lag > margin || a.V.Received > a.V.Completed
+}
+
+// stampAhead is how far ahead of the harness's clock an audit stamp may be.
+const stampAhead = 10 * time.Millisecond
+
+// isCandidacy reports whether an instance only says that it may be elected, as those that
+// stand by do in coordinated leader election; records of before hold that.
+func isCandidacy(a record.Action) bool { return a.Resource == "coordination.k8s.io/leasecandidates" }
+
+func isEvent(a record.Action) bool {
+	return a.Resource == "events" || a.Resource == "events.k8s.io/events"
+}
+
+// Reachable tells whether an API server was seen to take a request in after from
+// and to answer it before to: then none that it received at to had waited in front
+// of it since from.
+func Reachable(run *record.Run, node string, from, to record.Nanos) bool {
+	for _, p := range run.Probes {
+		if p.V.Entrance == node && p.V.OK && p.V.Start > from && p.V.End < to {
+			return true
+		}
+	}
+	return false
+}

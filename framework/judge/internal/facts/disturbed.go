@@ -1,0 +1,69 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Lapse returns the time in which an API server must have been held up to lose its lease
+// in default/kubernetes, and its address with it, between two moments.
+func (m *Matter) Lapse(from, to record.Nanos) (begin, end record.Nanos) {
+	return from - record.Nanos(m.Run.Meta.Settings["T"]), to
+}
+
+// Disturbed returns the nodes that other faults hit for longer than the measuring
+// margin between two moments: what is seen through them may come late, which is no
+// fault of the cluster's.
+func (m *Matter) Disturbed(from, to record.Nanos) (nodes []string) {
+	margin := m.Run.Meta.Settings["M"]
+	for _, other := range m.Faults {
+		if other == m.Fault || other.Injected == nil {
+			continue
+		}
+		until := to
+		if other.Healed != nil {
+			until = min(to, other.HealEffect())
+		}
+		if time.Duration(until-max(from, other.Injected.Called)) > margin {
+			nodes = append(nodes, other.Nodes()...)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// HitBetween returns the nodes that any fault in force between two moments hits.
+func (m *Matter) HitBetween(from, to record.Nanos) (nodes []string) {
+	for _, inj := range m.Faults {
+		if inj.Injected != nil && inj.Injected.Called <= to && (inj.Healed == nil || inj.HealEffect() >= from) {
+			nodes = append(nodes, inj.Nodes()...)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// NextHit is when another fault hit the component, its lease, a node or the network
+// after this one, or the end of the record.
+func (m *Matter) NextHit(component string) record.Nanos {
+	end := m.Run.EndAt
+	for _, other := range m.Faults {
+		if in := other.Injected; other != m.Fault && in != nil && in.Called > m.Fault.Effect() && (in.Component == component || in.Component == "") {
+			end = min(end, in.Called)
+		}
+	}
+	return end
+}
+
+// InForce is the time in which the check's fault and all that its parameter faults
+// names were in force.
+func (m *Matter) InForce() (from, to record.Nanos) {
+	from, to = m.Fault.Effect(), m.Fault.Healed.Called
+	for _, id := range text.SplitList(m.Check.Params["faults"]) {
+		from, to = max(from, m.Faults[id].Effect()), min(to, m.Faults[id].Healed.Called)
+	}
+	return from, to
+}

@@ -1,0 +1,94 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Gap is a time without an acknowledged write through an entrance.
+type Gap struct {
+	Entrance string
+	From, To record.Nanos
+	// Asked is when the first write of the gap was called, its end where there is none:
+	// before that, nothing is known of the cluster.
+	Asked record.Nanos
+}
+
+func (g Gap) Length() time.Duration { return time.Duration(g.To - g.From) }
+
+// Proven is how long writes were asked for in vain.
+func (g Gap) Proven() time.Duration { return time.Duration(g.To - g.Asked) }
+
+// LongestGap returns the longest time between from and to in which no write through the
+// entrance was acknowledged, the one in which writes were asked for in vain for longest,
+// and how many were acknowledged. Writes that were called before from do not count:
+// their acknowledgement may be of before.
+func LongestGap(run *record.Run, entrance string, from, to record.Nanos) (longest, proven Gap, acks int) {
+	var calls, ends []record.Nanos
+	for _, w := range WritesThrough(run, entrance) {
+		if w.Call < from || w.Call >= to {
+			continue
+		}
+		calls = append(calls, w.Call)
+		if w.OK && w.Ret <= to {
+			ends = append(ends, w.Ret)
+		}
+	}
+	slices.Sort(ends)
+	longest = Gap{entrance, from, from, from}
+	proven = longest
+	begin := from
+	for _, end := range append(ends, to) {
+		g := Gap{entrance, begin, end, end}
+		if i, _ := slices.BinarySearch(calls, begin); i < len(calls) {
+			g.Asked = min(calls[i], end)
+		}
+		if g.Length() > longest.Length() {
+			longest = g
+		}
+		if g.Proven() > proven.Proven() {
+			proven = g
+		}
+		begin = end
+	}
+	return longest, proven, len(ends)
+}
+
+// AcknowledgedWithin returns the first write through any of the entrances that
+// was called at or after from and acknowledged before to, and how many were
+// tried.
+func AcknowledgedWithin(run *record.Run, entrances []string, from, to record.Nanos) (first *Attempt, tried int) {
+	for _, e := range entrances {
+		for _, w := range WritesThrough(run, e) {
+			if w.Call < from || w.Call >= to {
+				continue
+			}
+			tried++
+			if w.OK && w.Ret < to && (first == nil || w.Ret < first.Ret) {
+				first = &w
+			}
+		}
+	}
+	return first, tried
+}
+
+// StaleRead returns the first quorum read through any of the entrances between
+// from and to that was older than an acknowledged write, with that write, and
+// how many reads were tried.
+func StaleRead(run *record.Run, entrances []string, from, to record.Nanos) (read, write *record.Op, tried int) {
+	known := NewLedger(run)
+	for _, e := range entrances {
+		for _, r := range ReadsThrough(run, e, from, to) {
+			tried++
+			if r.Outcome != record.OK || r.Return >= to {
+				continue
+			}
+			if w := known.StaleAgainst(r); w != nil && (read == nil || r.Call < read.Call) {
+				read, write = &r, w
+			}
+		}
+	}
+	return read, write, tried
+}

@@ -1,0 +1,46 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// GapOf is a time in which no heartbeat of a node was seen.
+type GapOf struct {
+	Node     string
+	From, To record.Nanos
+}
+
+// HeartbeatGap returns the longest one of those that touch the time of the fault, and
+// how long the longest between two heartbeats before any fault was, 0 where there is none.
+func (m *Matter) HeartbeatGap(node string, from, healed, to record.Nanos) (worst GapOf, before time.Duration) {
+	first, last := m.NextFault(0), record.Nanos(-1)
+	add := func(at record.Nanos) {
+		switch {
+		case last < 0 || last >= healed:
+		case at <= first:
+			before = max(before, Since(last, at))
+		case at <= from: // another fault may have caused it
+		case Since(last, at) > Since(worst.From, worst.To):
+			worst = GapOf{node, last, at}
+		}
+	}
+	for i := range m.Run.Objects {
+		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+		if o.Kind != record.ObjectHeartbeat || o.Name != node || o.Gone || at > to {
+			continue
+		}
+		add(at)
+		last = at
+	}
+	add(to)
+	return worst, before
+}
+
+// WorkersAt returns the nodes of the API at a time, without the control plane's: a fault may
+// take those from the network.
+func (m *Matter) WorkersAt(at record.Nanos) []record.Object {
+	return slices.DeleteFunc(StandingAt(m.Run, at).Of(record.ObjectNode, ""), func(o record.Object) bool { return m.WasNode(o.Name) })
+}

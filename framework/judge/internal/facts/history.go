@@ -1,0 +1,193 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+const (
+	APIKubernetes = "kubernetes"
+	APIEtcd       = "etcd"
+)
+
+func IsWrite(t record.OpType) bool {
+	switch t {
+	case record.OpCreate, record.OpUpdate, record.OpPatch, record.OpDelete, record.OpPut:
+		return true
+	}
+	return false
+}
+
+// IsQuorumRead tells whether an operation promises the newest state.
+func IsQuorumRead(op record.Op) bool {
+	return op.Type == record.OpGet &&
+		(op.Consistency == "" || op.Consistency == "quorum" || op.Consistency == "linearizable")
+}
+
+// IsRegister tells whether an operation acts on a register through the
+// Kubernetes API, whatever it was made for.
+func IsRegister(op record.Op) bool {
+	return op.API == APIKubernetes && !aside(op)
+}
+
+// aside tells whether an operation is on no register.
+func aside(op record.Op) bool { return isLook(op) || op.Purpose == PurposeFailover }
+
+// OwnOps returns the operations on keys that no client changes but the clients in the
+// record. In a record that has collections, traffic on keys of none is on others'.
+func OwnOps(run *record.Run) []record.Op {
+	collections := slices.ContainsFunc(run.Ops, func(o record.Timed[record.Op]) bool { return o.V.Collection != "" })
+	var ops []record.Op
+	for _, o := range run.Ops {
+		if op := o.V; !aside(op) && (op.Collection != "" || op.Purpose != "" || !collections) {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// Attempt is one write that a client or a prober tried.
+type Attempt struct {
+	Call, Ret record.Nanos
+	OK        bool
+	What      string
+}
+
+// WritesThrough returns every write that was tried through an entrance, of
+// clients and probers, in the order of their calls.
+func WritesThrough(run *record.Run, entrance string) []Attempt {
+	var all []Attempt
+	for _, o := range run.Ops {
+		if op := o.V; IsRegister(op) && op.Entrance == entrance && IsWrite(op.Type) {
+			all = append(all, Attempt{op.Call, op.Return, op.Outcome == record.OK, text.Describe(op)})
+		}
+	}
+	for _, p := range run.Probes {
+		if pr := p.V; pr.Entrance == entrance && pr.Kind == record.ProbeWrite {
+			all = append(all, Attempt{pr.Start, pr.End, pr.OK, "write probe through " + entrance + " " + text.At(pr.Start)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Attempt) int { return cmp.Compare(a.Call, b.Call) })
+	return all
+}
+
+// ReadsThrough returns every quorum read that was tried through an entrance
+// with its call in [from, to).
+func ReadsThrough(run *record.Run, entrance string, from, to record.Nanos) []record.Op {
+	var reads []record.Op
+	for _, o := range run.Ops {
+		if op := o.V; IsRegister(op) && op.Entrance == entrance && IsQuorumRead(op) && op.Call >= from && op.Call < to {
+			reads = append(reads, op)
+		}
+	}
+	return reads
+}
+
+func Revision(op record.Op) (uint64, bool) {
+	n, err := strconv.ParseUint(op.Revision, 10, 64)
+	return n, err == nil && n > 0
+}
+
+// Pair is an ordered pair of names.
+type Pair struct{ From, To string }
+
+func OrderedPairs(names []string) []Pair {
+	var pairs []Pair
+	for _, a := range names {
+		for _, b := range names {
+			if a != b {
+				pairs = append(pairs, Pair{a, b})
+			}
+		}
+	}
+	return pairs
+}
+
+// crossReads holds reads against the write before them: for each ordered pair,
+// whether a read through the second returned exactly what was written through
+// the first. wrong is the first read that returned something else.
+type crossReads struct {
+	Seen  map[Pair]bool
+	Wrong *wrongRead
+	lost  map[Pair]string // what went wrong with reads that returned nothing
+}
+
+type wrongRead struct {
+	Pair  Pair
+	Write record.Op
+	Read  record.Op
+}
+
+// MatchReads pairs every read with the newest write on its key that was
+// acknowledged before the read was called.
+func MatchReads(writes, reads []record.Op) crossReads {
+	c := crossReads{Seen: map[Pair]bool{}, lost: map[Pair]string{}}
+	for i := range reads {
+		read := reads[i]
+		var newest *record.Op
+		for j := range writes {
+			w := &writes[j]
+			if w.Key == read.Key && w.Outcome == record.OK && w.Return < read.Call && (newest == nil || w.Return > newest.Return) {
+				newest = w
+			}
+		}
+		if newest == nil || newest.Entrance == read.Entrance {
+			continue
+		}
+		p := Pair{newest.Entrance, read.Entrance}
+		switch {
+		case read.Outcome != record.OK:
+			c.lost[p] = text.Describe(read)
+		case read.Found && read.Value == newest.Value:
+			c.Seen[p] = true
+		case concurrentValue(writes, read, *newest):
+			// Another write was under way; its value is as good.
+		case c.Wrong == nil:
+			c.Wrong = &wrongRead{p, *newest, read}
+		}
+	}
+	return c
+}
+
+// concurrentValue tells whether the read returned the value of a write that
+// was not over when the newest one began or the read was called.
+func concurrentValue(writes []record.Op, read, newest record.Op) bool {
+	for _, w := range writes {
+		if w.Key == read.Key && read.Found && w.Value == read.Value && w.Outcome != record.Refused && w.Call < read.Return &&
+			(w.Outcome == record.Unknown || w.Return >= newest.Call) {
+			return true
+		}
+	}
+	return false
+}
+
+// Missing returns the pairs that no read has shown, for people.
+func (c crossReads) Missing(pairs []Pair) (list []string) {
+	for _, p := range pairs {
+		if !c.Seen[p] {
+			s := p.From + " to " + p.To
+			if why := c.lost[p]; why != "" {
+				s += " (" + why + ")"
+			}
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// LockReads returns the reads of locks by component, in the record's order.
+func LockReads(run *record.Run) map[string][]record.Op {
+	reads := map[string][]record.Op{}
+	for _, o := range run.Ops {
+		if op := o.V; op.Purpose == "lock" {
+			component := op.Key[strings.LastIndexByte(op.Key, '/')+1:]
+			reads[component] = append(reads[component], op)
+		}
+	}
+	return reads
+}

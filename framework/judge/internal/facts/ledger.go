@@ -1,0 +1,111 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Ledger knows the writes of a record by API and key.
+type Ledger map[string]*account
+
+// account holds the writes of one key that had an effect or may have had one.
+type account struct {
+	Writes  []record.Op            // by their calls
+	Sources map[string][]record.Op // of a value
+	deletes Intervals
+}
+
+func LedgerKey(op record.Op) string { return op.API + "\x00" + op.Key }
+
+func NewLedger(run *record.Run) Ledger {
+	l := Ledger{}
+	for _, o := range run.Ops {
+		if op := o.V; IsWrite(op.Type) && op.Outcome != record.Refused && op.Purpose != "ready" {
+			a := l.Of(op)
+			a.Writes = append(a.Writes, op)
+			l[LedgerKey(op)] = a
+		}
+	}
+	for _, a := range l {
+		slices.SortStableFunc(a.Writes, func(a, b record.Op) int { return cmp.Compare(a.Call, b.Call) })
+		for _, w := range a.Writes {
+			if w.Type != record.OpDelete {
+				a.Sources[w.Value] = append(a.Sources[w.Value], w)
+				continue
+			}
+			ret := int64(w.Return)
+			if w.Outcome != record.OK {
+				ret = Never
+			}
+			a.deletes = a.deletes.Add(int64(w.Call), ret)
+		}
+	}
+	return l
+}
+
+// Of returns the account of an operation's key, an empty one where nobody wrote it.
+func (l Ledger) Of(op record.Op) *account {
+	if a := l[LedgerKey(op)]; a != nil {
+		return a
+	}
+	return &account{Sources: map[string][]record.Op{}}
+}
+
+// StaleAgainst returns an acknowledged write that the read should have seen
+// and that is newer than what it returned: one that was acknowledged before
+// the read was called. It returns the newest such write, or nil.
+func (l Ledger) StaleAgainst(read record.Op) *record.Op {
+	var newest *record.Op
+	writes := l.Of(read).Writes
+	for i := range writes {
+		w := &writes[i]
+		if w.Outcome == record.OK && w.Return < read.Call && (newest == nil || w.Return > newest.Return) && l.Older(read, *w) {
+			newest = w
+		}
+	}
+	return newest
+}
+
+// Older tells whether what a read returned was certainly replaced by w, a write
+// that was acknowledged before the read was called.
+func (l Ledger) Older(read, w record.Op) bool {
+	switch {
+	case !read.Found && w.Type == record.OpDelete:
+		return false
+	case !read.Found:
+		return !l.MayBeDeleted(read, w.Call)
+	case w.Type != record.OpDelete && read.Value == w.Value:
+		return false
+	}
+	r, rok := Revision(read)
+	n, nok := Revision(w)
+	if rok && nok {
+		return r < n
+	}
+	return l.Before(read, w.Call)
+}
+
+// Before tells whether what a read returned was certainly written before some time.
+// A write of unknown outcome may have taken effect at any later one.
+func (l Ledger) Before(read record.Op, t record.Nanos) bool {
+	sources := l.Of(read).Sources[read.Value]
+	return len(sources) > 0 && !slices.ContainsFunc(sources, func(w record.Op) bool {
+		return w.Outcome != record.OK || w.Return >= t
+	})
+}
+
+// MayBeDeleted tells whether some delete may have come between a time and the end
+// of a read.
+func (l Ledger) MayBeDeleted(read record.Op, since record.Nanos) bool {
+	return l.Of(read).deletes.Within(int64(since), int64(read.Return))
+}
+
+func WrittenAs(w *record.Op) string {
+	if w.Type == record.OpDelete {
+		return "its deletion"
+	}
+	return text.Quoted(w.Value, true)
+}

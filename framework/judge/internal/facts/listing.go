@@ -1,0 +1,185 @@
+package facts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Listing is a list with the timeline of its collection.
+type Listing struct {
+	*record.List
+	Timeline *Timeline
+}
+
+// Version is that of which the list is the state, 0 where the record does not say. An
+// etcd that is asked for the state of a revision answers with its newest one beside it.
+func (l Listing) Version() uint64 {
+	if l.API == APIEtcd && l.Match == record.MatchExact {
+		return Number(l.Asked)
+	}
+	return Number(l.Pages[0].Revision)
+}
+
+// oneVersion tells whether all pages give the same version. An etcd gives its newest
+// one with each.
+func (l Listing) oneVersion() bool {
+	return l.API == APIEtcd || !slices.ContainsFunc(l.Pages, func(p record.Page) bool { return p.Revision != l.Pages[0].Revision })
+}
+
+// name names a list for people.
+func (l Listing) name() string {
+	of := l.Collection
+	if l.Group != "" {
+		of = fmt.Sprintf("group %s of %s", l.Group, of)
+	}
+	what := fmt.Sprintf("list (%s) of %s", l.Match, of)
+	if l.Asked != "" {
+		what = fmt.Sprintf("list (%s %s) of %s", l.Match, l.Asked, of)
+	}
+	if len(l.Pages) > 1 {
+		what += fmt.Sprintf(" in %d pages", len(l.Pages))
+	}
+	return fmt.Sprintf("the %s by %s through %s %s", what, l.Client, l.Entrance, text.At(l.Call))
+}
+
+func (l Listing) span() verdict.Span {
+	return verdict.Span{Lane: l.Client, Label: fmt.Sprintf("list %s → version %s, %d items", l.Match, l.Pages[0].Revision, len(l.Items)), From: l.Call, To: l.Return, Culprit: true}
+}
+
+func (l Listing) Breach(what string, writes ...*Write) *Breach {
+	b := &Breach{At: l.Return, What: l.name() + " " + what, Spans: []verdict.Span{l.span()}}
+	for _, w := range writes {
+		if w != nil {
+			b.Evidence = append(b.Evidence, text.Describe(*w.Op))
+			b.Spans = append(b.Spans, SpanOfWrite(w)...)
+		}
+	}
+	return b
+}
+
+// Wrong finds what a list is not, by what clients had seen before.
+func (l Listing) Wrong(known *witnesses) (breaches []Breach) {
+	if b := l.wrongVersion(known); b != nil {
+		breaches = append(breaches, *b)
+	}
+	if b := l.WrongItems(""); b != nil && l.oneVersion() {
+		breaches = append(breaches, *b)
+	}
+	if b := l.removedItem(); b != nil && len(breaches) == 0 {
+		breaches = append(breaches, *b)
+	}
+	return breaches
+}
+
+// WrongItems finds where the items are not the state of the list's version; last is
+// the key up to which the list came, empty for all.
+func (l Listing) WrongItems(last string) *Breach {
+	for i := 1; i < len(l.Items); i++ {
+		if a, b := l.Items[i-1].Key, l.Items[i].Key; a == b || a > b && (l.API == APIEtcd || len(l.Pages) > 1) {
+			return l.Breach(fmt.Sprintf("has %s after %s", b, a))
+		}
+	}
+	d := l.Timeline.compare(Scope{Group: l.Group}, l.Version(), l.Items, last)
+	if d == nil {
+		return nil
+	}
+	var w *Write
+	if d.change != nil {
+		w = d.change.By
+	}
+	return l.Breach(fmt.Sprintf("gave version %d, but is not its state: %s", l.Version(), d.what), w)
+}
+
+// removedItem finds an item whose deletion had been acknowledged before the newest state
+// was asked for.
+func (l Listing) removedItem() *Breach {
+	if l.Match != record.MatchUnset {
+		return nil
+	}
+	for _, item := range l.Items {
+		if d := l.Timeline.removed(item, l.Call); d != nil {
+			return l.Breach(fmt.Sprintf("has %s = %q, the deletion of which had been acknowledged to %s %s", item.Key, item.Value, d.Client, text.At(d.Return)), &Write{Op: d})
+		}
+	}
+	return nil
+}
+
+func (l Listing) wrongVersion(known *witnesses) *Breach {
+	v := l.Version()
+	switch l.Match {
+	case record.MatchNotOlderThan:
+		if v < Number(l.Asked) {
+			return l.Breach(fmt.Sprintf("gave version %d", v))
+		}
+	case record.MatchExact:
+		if v != Number(l.Asked) {
+			return l.Breach(fmt.Sprintf("gave version %d", v))
+		}
+	case record.MatchUnset:
+		if w := l.Timeline.NewestBefore(l.Call); w != nil && w.Revision > v {
+			return l.Breach(fmt.Sprintf("gave version %d, although version %d had been acknowledged to %s %s", v, w.Revision, w.Op.Client, text.At(w.Op.Return)), w)
+		}
+		if s := known.before(l.Call); s.Revision > v {
+			// A version that changed nothing of the collection is no older.
+			if newer := l.Timeline.Between(Scope{}, v, s.Revision); len(newer) > 0 {
+				b := l.Breach(fmt.Sprintf("gave version %d and lacks %s, although version %d had been returned to %s %s", v, newer[0].Describe(), s.Revision, s.client, text.At(s.At)), newer[0].By)
+				b.Spans = append(b.Spans, verdict.Span{Lane: s.client, Label: fmt.Sprintf("saw version %d", s.Revision), From: s.At, To: s.At})
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// witness says that a client had seen a version at some time.
+type witness struct {
+	bound
+	client string
+}
+
+// witnesses are what reads and lists returned of a collection, by time; each has the
+// highest version so far.
+type witnesses []witness
+
+// before returns the highest version that was returned before a time.
+func (w witnesses) before(at record.Nanos) witness {
+	i := sort.Search(len(w), func(i int) bool { return w[i].At >= at })
+	if i == 0 {
+		return witness{}
+	}
+	return w[i-1]
+}
+
+// Witnesses returns what reads and lists returned of each collection.
+func (c *Collections) Witnesses(run *record.Run) map[*Timeline]*witnesses {
+	all := map[*Timeline]*witnesses{}
+	for _, t := range c.Timelines {
+		all[t] = &witnesses{}
+	}
+	for i := range run.Ops {
+		op := &run.Ops[i].V
+		if t := c.Timelines[CollectionOf{op.API, op.Collection}]; t != nil && op.Collection != "" && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
+			*all[t] = append(*all[t], witness{bound{op.Return, Number(op.Revision)}, op.Client})
+		}
+	}
+	for _, l := range c.Lists {
+		if l.Outcome == record.OK && len(l.Pages) > 0 {
+			*all[l.Timeline] = append(*all[l.Timeline], witness{bound{l.Return, l.Version()}, l.Client})
+		}
+	}
+	for _, w := range all {
+		slices.SortStableFunc(*w, func(a, b witness) int { return cmp.Compare(a.At, b.At) })
+		for i := 1; i < len(*w); i++ {
+			if (*w)[i-1].Revision > (*w)[i].Revision {
+				(*w)[i] = witness{bound{(*w)[i].At, (*w)[i-1].Revision}, (*w)[i-1].client}
+			}
+		}
+	}
+	return all
+}

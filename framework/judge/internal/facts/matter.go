@@ -1,0 +1,204 @@
+// Package facts says what a record shows, without a word on whether it should: the
+// histories of keys, watches and leases, sets of endpoints, outages, and the lives of
+// faults, nodes, processes and pods. What two judges need is here.
+package facts
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Matter is what a judge decides on.
+type Matter struct {
+	Run   *record.Run
+	Check record.Check
+	// Bound is nil where the check names none.
+	Bound *verdict.Bound
+	// Fault is the injection that the check is about, nil where it names none.
+	// It is proven, and so is its healing.
+	Fault *Injection
+	// Faults are all injections of the record by ID.
+	Faults map[string]*Injection
+	// Shared is what the checks of every run share; nil where a test judges one alone.
+	Shared func() *Collections
+}
+
+// Collections returns what the record shows of collections. The judges of one record
+// share it.
+func (m *Matter) Collections() *Collections {
+	if m.Shared != nil {
+		return m.Shared()
+	}
+	return NewCollections(m.Run)
+}
+
+// Param returns a parameter of the check, or its default.
+func (m *Matter) Param(name, def string) string {
+	if v, ok := m.Check.Params[name]; ok && v != "" {
+		return v
+	}
+	return def
+}
+
+// Quiet is the time in which the cluster is meant to be as it stands: from the
+// baseline check to the first fault or change of nodes, or to the end of the record.
+// Faults of the components that are named leave alone what is judged.
+func (m *Matter) Quiet(harmless ...string) (from, to record.Nanos) {
+	for _, s := range m.Run.Steadies {
+		if s.V.Phase == "before" && s.V.OK {
+			from = s.At
+			break
+		}
+	}
+	to = min(m.Run.EndAt, NextChange(m.Run, 0))
+	for _, inj := range m.Faults {
+		if inj.Injected != nil && !slices.Contains(harmless, inj.Injected.Component) {
+			to = min(to, inj.Injected.Called)
+		}
+	}
+	return from, to
+}
+
+// APIServers returns the names of the entrances that are API servers from the start
+// to the end, apart from those on the given nodes.
+func (m *Matter) APIServers(except ...string) []string {
+	var names []string
+	for _, e := range m.Run.Meta.Entrances {
+		if m.IsNode(e) && m.Stays(e) && !slices.Contains(except, e) {
+			names = append(names, e)
+		}
+	}
+	return names
+}
+
+func (m *Matter) IsNode(name string) bool {
+	return slices.ContainsFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == name })
+}
+
+// WasNode tells whether there ever was such a control-plane node.
+func (m *Matter) WasNode(name string) bool {
+	return slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool { return n.Name == name })
+}
+
+// NodesWith returns the nodes that are meant to run a component.
+func (m *Matter) NodesWith(component string) []record.Node {
+	var nodes []record.Node
+	for _, n := range m.Run.Meta.Nodes {
+		if slices.Contains(n.Components, component) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// Address returns the address of a node, empty if there never was such a node.
+func (m *Matter) Address(node string) string {
+	for _, n := range NodeLives(m.Run) {
+		if n.Name == node {
+			return n.Address
+		}
+	}
+	return ""
+}
+
+// NextInjection returns when the first fault is injected after a time.
+func (m *Matter) NextInjection(after record.Nanos) record.Nanos {
+	next := Endless
+	for _, inj := range m.Faults {
+		if inj.Injected != nil && inj.Injected.Called > after {
+			next = min(next, inj.Injected.Called)
+		}
+	}
+	return next
+}
+
+// UntilNext returns when the next fault or change of nodes is called for after a time, or
+// the end of the record.
+func (m *Matter) UntilNext(after record.Nanos) record.Nanos {
+	return min(m.Run.EndAt, NextChange(m.Run, after), m.NextInjection(after))
+}
+
+// Injection is the life of one fault.
+type Injection struct {
+	ID string
+	// Injected and healed are nil where the record has no such step; a proven
+	// step is preferred to one that is not.
+	Injected, Healed *record.Fault
+	Failed           *record.Fault
+}
+
+// Effect is when the fault was seen to act.
+func (i *Injection) Effect() record.Nanos { return max(i.Injected.Effect, i.Injected.Called) }
+
+// HealEffect is when the fault was seen to be gone.
+func (i *Injection) HealEffect() record.Nanos { return max(i.Healed.Effect, i.Healed.Called) }
+
+func (i *Injection) Node() string { return i.Injected.Node }
+
+// Nodes returns all nodes that the fault hits, those of a zone too.
+func (i *Injection) Nodes() []string {
+	return slices.DeleteFunc(append([]string{i.Injected.Node}, i.Injected.Nodes...), func(n string) bool { return n == "" })
+}
+
+// What names the fault for people: "kill of etcd on node-2".
+func (i *Injection) What() string {
+	f := i.Injected
+	name := f.Name
+	if strings.HasPrefix(name, "isolate") { // isolate-etcd as well: the component follows
+		name = "isolation"
+	}
+	switch {
+	case f.Component != "" && f.Node != "":
+		return name + " of " + f.Component + " on " + f.Node
+	case f.Component != "":
+		return name + " of " + f.Component
+	case f.Node != "":
+		return name + " of " + f.Node
+	}
+	return name + " of " + f.Target
+}
+
+func Injections(run *record.Run) map[string]*Injection {
+	all := map[string]*Injection{}
+	better := func(old, new *record.Fault) bool { return old == nil || (!old.Proven && new.Proven) }
+	for i := range run.Faults {
+		f := &run.Faults[i].V
+		inj := all[f.ID]
+		if inj == nil {
+			inj = &Injection{ID: f.ID}
+			all[f.ID] = inj
+		}
+		switch f.Phase {
+		case record.FaultInjected:
+			if better(inj.Injected, f) {
+				inj.Injected = f
+			}
+		case record.FaultHealed:
+			if better(inj.Healed, f) {
+				inj.Healed = f
+			}
+		case record.FaultFailed:
+			inj.Failed = f
+		}
+	}
+	return all
+}
+
+// Lasts reports whether the check's fault is one that operations are answered under: it lasts
+// for longer than the measuring margin, and leaves most nodes alone. What any other fault
+// does shows in the operations that come after it.
+func (m *Matter) Lasts() bool {
+	if m.Fault.Healed == nil || m.Fault.Healed.Called-m.Fault.Effect() <= record.Nanos(m.Run.Meta.Settings["M"]) {
+		return false
+	}
+	return 2*len(m.Fault.Nodes()) < len(m.Run.Meta.Nodes)
+}
+
+// Meets reports whether an operation that was called at some time met the check's fault: one
+// after a fault that lasted was healed did not.
+func (m *Matter) Meets(called record.Nanos) bool {
+	return m.Fault != nil && called >= m.Fault.Effect() && (!m.Lasts() || called < m.Fault.Healed.Called)
+}

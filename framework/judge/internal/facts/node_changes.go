@@ -1,0 +1,108 @@
+package facts
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Endless is the end of what does not end in the record.
+const Endless = record.Nanos(math.MaxInt64)
+
+// NodeLife is when a control-plane node was there: from when its joining counted to
+// when its leaving was asked for.
+type NodeLife struct {
+	record.Node
+	From, Until record.Nanos
+}
+
+// NodeLives returns the life of every node of a record, in the order of joining.
+func NodeLives(run *record.Run) []NodeLife {
+	var all []NodeLife
+	for _, n := range run.Meta.Nodes {
+		all = append(all, NodeLife{n, 0, Endless})
+	}
+	for _, c := range run.Nodes {
+		switch v := c.V; v.Phase {
+		case record.NodeAdded:
+			all = append(all, NodeLife{v.Node, v.Effect, Endless})
+		default:
+			// One that failed may have gone halfway.
+			for i := range all {
+				if v.Node.Name != "" && all[i].Name == v.Node.Name {
+					all[i].Until = min(all[i].Until, v.Called)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// LeftAt is when a node's leaving was asked for; endless where it stayed.
+func LeftAt(run *record.Run, node string) record.Nanos {
+	for _, c := range run.Nodes {
+		if c.V.Node.Name == node && c.V.Phase != record.NodeAdded {
+			return c.V.Called
+		}
+	}
+	return Endless
+}
+
+// Stays tells whether a node was never asked to leave.
+func (m *Matter) Stays(node string) bool { return LeftAt(m.Run, node) == Endless }
+
+// NextChange is when the first change of nodes after a time was asked for; endless
+// for none.
+func NextChange(run *record.Run, after record.Nanos) record.Nanos {
+	next := Endless
+	for _, c := range run.Nodes {
+		if c.V.Called > after {
+			next = min(next, c.V.Called)
+		}
+	}
+	return next
+}
+
+// apiServersAt returns the addresses of the API servers that there were at a time,
+// sorted.
+func (m *Matter) apiServersAt(t record.Nanos) []string {
+	var all []string
+	for _, n := range NodeLives(m.Run) {
+		if n.From <= t && t < n.Until && slices.Contains(n.Components, "kube-apiserver") {
+			all = append(all, n.Address)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Changing describes a change while it is made: "upgrade of node-2 from v1.36.3 to v1.37.1".
+func Changing(c record.NodeChange) string {
+	switch c.Phase {
+	case record.NodeAdded:
+		return "addition of " + c.Node.Name
+	case record.NodeUndone:
+		return fmt.Sprintf("interrupted addition %q", c.Name)
+	case record.NodeRemoved:
+		return "removal of " + c.Node.Name
+	case record.NodeLost:
+		return "loss of " + c.Node.Name
+	}
+	return InPlaceWords(c)
+}
+
+// ChangeWords say what happened: "node-4 (10.77.0.14) was added".
+func ChangeWords(c record.NodeChange) string {
+	return fmt.Sprintf("%s (%s) was %s", c.Node.Name, c.Node.Address, c.Phase)
+}
+
+// InPlaceWords describe a change: "upgrade of node-2 from v1.36.3 to v1.37.1".
+func InPlaceWords(c record.NodeChange) string {
+	words := c.Action + " of " + c.Node.Name
+	if c.To != "" {
+		words += " from " + c.From + " to " + c.To
+	}
+	return words
+}

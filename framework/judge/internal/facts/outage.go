@@ -1,0 +1,82 @@
+package facts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Outage is a time in which no probe of a series succeeded, with what is known of
+// when it began and ended. Probes are begun on time whatever became of those
+// before, so that both are known better than the time-out of a probe.
+type Outage struct {
+	// After and Before hold the outage: it began after After, the start of the last
+	// probe that succeeded, and had ended by Before, the end of the first that
+	// succeeded again. After is the first failed probe's start where none had
+	// succeeded, Before the last one's end where none did again.
+	After, Before record.Nanos
+	// From and To are the starts of the first and the last probe that failed: a
+	// client that asked then asked in vain.
+	From, To record.Nanos
+	Probes   int // that failed
+}
+
+// AtLeast and AtMost are how long it can have lasted.
+func (o Outage) AtLeast() time.Duration { return time.Duration(o.To - o.From) }
+func (o Outage) AtMost() time.Duration  { return time.Duration(o.Before - o.After) }
+
+// Outages returns the outages that probes of one series saw, in the order of
+// time. What makes a series is up to the caller: all probes of an entrance, or
+// those of one kind.
+func Outages(probes []record.Probe) []Outage {
+	probes = slices.Clone(probes)
+	slices.SortStableFunc(probes, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
+	var all []Outage
+	var lastOK *record.Probe
+	down := false
+	for i := range probes {
+		p := &probes[i]
+		switch {
+		case p.OK && down:
+			all[len(all)-1].Before = p.End
+			lastOK, down = p, false
+		case p.OK:
+			lastOK = p
+		case down:
+			o := &all[len(all)-1]
+			o.To, o.Before, o.Probes = p.Start, max(o.Before, p.End), o.Probes+1
+		default:
+			down = true
+			o := Outage{After: p.Start, From: p.Start, To: p.Start, Before: p.End, Probes: 1}
+			if lastOK != nil {
+				o.After = lastOK.Start
+			}
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// DescribeOutages gives the outages of each kind of probes for people.
+func DescribeOutages(probes []record.Probe) []string {
+	byKind := map[ProbeKind][]record.Probe{}
+	for _, p := range probes {
+		k := ProbeKind{p.Kind, p.Reused}
+		byKind[k] = append(byKind[k], p)
+	}
+	var lines []string
+	for _, reused := range []bool{false, true} {
+		for _, kind := range record.ProbeKinds() {
+			k := ProbeKind{kind, reused}
+			for _, o := range Outages(byKind[k]) {
+				lines = append(lines, fmt.Sprintf("%s: out for %s to %s, between %s and %s (%d probes failed)",
+					k, text.Short(o.AtLeast()), text.Short(o.AtMost()), text.When(o.After), text.When(o.Before), o.Probes))
+			}
+		}
+	}
+	return lines
+}

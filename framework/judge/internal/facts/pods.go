@@ -1,0 +1,60 @@
+package facts
+
+import (
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// A podLife is what is known of a pod that stands alone.
+type PodLife struct {
+	Name            string
+	Called, Created record.Nanos // its creation, acknowledged
+	Bound           record.Nanos // seen with a node; 0 for never
+	Node            string
+	Seen            bool
+	Gone            record.Nanos
+	Bindings        []string // what the audit log has of them
+	Moved, MovedAt  string   // to which other node, and when
+}
+
+// PodLives returns the lives of all pods that stand alone and whose creation was
+// acknowledged, in the order of that.
+func PodLives(run *record.Run) []*PodLife {
+	byName := map[string]*PodLife{}
+	var all []*PodLife
+	for i := range run.Ops {
+		op := &run.Ops[i].V
+		// Those of other traffic have other names; no scheduler takes them.
+		if name, ok := strings.CutPrefix(op.Key, "pods/"); ok && strings.HasPrefix(name, "pod-") && op.Type == record.OpCreate && op.Outcome == record.OK && byName[name] == nil {
+			byName[name] = &PodLife{Name: name, Called: op.Call, Created: op.Return}
+			all = append(all, byName[name])
+		}
+	}
+	for i := range run.Objects {
+		at, o := run.Objects[i].At, &run.Objects[i].V
+		p := byName[o.Name]
+		if o.Kind != record.ObjectPod || o.Part != "" || p == nil {
+			continue
+		}
+		p.Seen = true
+		switch {
+		case o.Pod.Node != "" && p.Node == "":
+			p.Bound, p.Node = at, o.Pod.Node
+		case o.Pod.Node != p.Node && p.Moved == "":
+			p.Moved, p.MovedAt = text.Quoted(o.Pod.Node, false), text.When(at)
+		}
+		if o.Gone {
+			p.Gone = at
+		}
+	}
+	for i := range run.Actions {
+		a := &run.Actions[i].V
+		p := byName[a.Name]
+		if p != nil && a.Resource == "pods" && a.Subresource == "binding" && a.Verb == "create" && a.Code >= 200 && a.Code <= 299 {
+			p.Bindings = append(p.Bindings, DescribeAction(*a))
+		}
+	}
+	return all
+}

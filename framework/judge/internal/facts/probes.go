@@ -1,0 +1,125 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+const (
+	// Calm is how long before the fault no probe may have failed.
+	Calm = 3 * time.Second
+	// EnoughProbes is how many probes of each kind make a measurement.
+	EnoughProbes = 3
+)
+
+// DefaultKinds leaves out watches: a server that ends takes its watches along, and
+// to open them anew takes its time.
+const DefaultKinds = "read,quorum-read,write"
+
+func DescribeProbe(p record.Probe) string {
+	s := ProbeKind{p.Kind, p.Reused}.String()
+	if p.Client != "" {
+		s = p.Client + ", " + s
+	}
+	s += ", " + text.When(p.Start) + " to " + text.When(p.End)
+	switch {
+	case p.OK:
+		return s + ": ok"
+	case p.Error != "":
+		return s + ": " + p.Error
+	}
+	return s + ": failed"
+}
+
+// LongestHole returns the longest time between from and to in which no probe
+// was under way. Probes are in the order of their starts.
+func LongestHole(probes []record.Probe, from, to record.Nanos) (hole time.Duration, begin record.Nanos) {
+	covered := from
+	look := func(next record.Nanos) {
+		if d := time.Duration(min(next, to) - covered); d > hole {
+			hole, begin = d, covered
+		}
+	}
+	for _, p := range probes {
+		look(p.Start)
+		covered = max(covered, p.End)
+	}
+	look(to)
+	return hole, begin
+}
+
+// MissingProbes names the kinds of which there are too few, or is empty.
+func MissingProbes(probes []record.Probe, kinds []record.ProbeKind, from record.Nanos) string {
+	count := map[ProbeKind]int{}
+	for _, p := range probes {
+		if p.Start >= from {
+			count[ProbeKind{p.Kind, p.Reused}]++
+		}
+	}
+	var missing []string
+	for _, reused := range []bool{false, true} {
+		for _, kind := range kinds {
+			if k := (ProbeKind{kind, reused}); count[k] < EnoughProbes {
+				missing = append(missing, k.String())
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return text.And(missing)
+}
+
+// ProbeKind is one of the ways to probe.
+type ProbeKind struct {
+	Kind   record.ProbeKind
+	Reused bool
+}
+
+func (k ProbeKind) String() string {
+	s := strings.ReplaceAll(string(k.Kind), "-", " ")
+	if k.Reused {
+		return s + " on a kept connection"
+	}
+	return s + " on a new connection"
+}
+
+// Spell is from when on an overload may have caused the last error: from a bound before
+// the first of the errors that follow on each other within the bound. Probes are in the
+// order of their starts.
+func Spell(probes []record.Probe, last record.Probe, bound time.Duration) record.Nanos {
+	begin := last.Start
+	for _, p := range slices.Backward(probes) {
+		if !p.OK && p.End >= begin-record.Nanos(bound) {
+			begin = min(begin, p.Start)
+		}
+	}
+	return begin - record.Nanos(bound)
+}
+
+// Unasked names the first kind of which no probe was under way for longer than limit
+// between from and to, and says when; it is empty where there is none. Probes of one kind
+// tell nothing of another: a connection that is kept may hang while new ones do not.
+func Unasked(probes []record.Probe, kinds []record.ProbeKind, from, to record.Nanos, limit time.Duration) string {
+	for _, reused := range []bool{false, true} {
+		for _, kind := range kinds {
+			k := ProbeKind{kind, reused}
+			own := slices.DeleteFunc(slices.Clone(probes), func(p record.Probe) bool { return ProbeKind{p.Kind, p.Reused} != k })
+			if hole, begin := LongestHole(own, from, to); hole > limit {
+				return k.String() + " was tried for " + text.Short(hole) + " (" + text.When(begin) + " to " + text.When(begin+record.Nanos(hole)) + ")"
+			}
+		}
+	}
+	return ""
+}
+
+// LongestSilence is for how long no probe of one kind need be under way: the rarest
+// kinds are made every 1.5 s.
+const LongestSilence = 5 * time.Second
+
+func ByStart(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) }

@@ -1,0 +1,51 @@
+package facts
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Fate says what became of the process before a state.
+func Fate(p record.ProcessState) string {
+	how := ""
+	if p.LastExit != "" {
+		how = " (" + p.LastExit + ")"
+	}
+	if p.PID == 0 {
+		return "had ended" + how
+	}
+	return "had ended and been started again" + how
+}
+
+// SameLife tells whether two states are of one process.
+func SameLife(a, b record.ProcessState) bool {
+	return a.PID == b.PID && a.StartTicks == b.StartTicks && a.Restarts == b.Restarts
+}
+
+// SameProcess tells whether a component was seen to run between two moments, and to
+// be the same process throughout.
+func SameProcess(run *record.Run, node, component string, from, to record.Nanos) bool {
+	var at *record.ProcessState
+	for i := range run.Processes {
+		p := &run.Processes[i].V
+		if p.Node != node || p.Component != component {
+			continue
+		}
+		if run.Processes[i].At <= from {
+			at = p
+			continue
+		}
+		if run.Processes[i].At > to {
+			break
+		}
+		if at == nil || p.PID != at.PID || p.StartTicks != at.StartTicks || p.Restarts != at.Restarts {
+			return false
+		}
+	}
+	return at != nil && at.PID > 0
+}
+
+// LookedAt is the longest time between two looks at a process on a node that tells:
+// the record holds changes only.
+const LookedAt = 5 * time.Second

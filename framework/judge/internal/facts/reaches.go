@@ -1,0 +1,89 @@
+package facts
+
+import (
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// confined are the faults that act on one process or on whole nodes and on nothing else.
+// Any other fault may have consequences everywhere.
+var confined = []string{"kill", "stop", "restart", "freeze", "crash-loop", "pause", "power-off", "reboot", "isolate", "isolate-etcd"}
+
+// Touching returns the injections that were active at any time between from and to, or
+// less than after before it.
+func (m *Matter) Touching(from, to, after record.Nanos) (all []*Injection) {
+	for _, inj := range m.Faults {
+		first := inj.Injected
+		if first == nil {
+			first = inj.Failed
+		}
+		if first == nil || first.Called > to {
+			continue
+		}
+		if inj.Healed == nil || !inj.Healed.Proven || from <= inj.HealEffect()+after {
+			all = append(all, inj)
+		}
+	}
+	return all
+}
+
+// Reached reports whether any of some injections, active at the same time, can make a
+// component of a node exit. One of an elected component reaches that process alone. One of
+// an API server or of the load balancer can cost an instance of an elected component its
+// lease on any node, so that it exits. One of etcd, or of a node, can do that too, and
+// makes other components of other nodes fail, and their supervisor restart them, only where
+// it may cost etcd its quorum.
+func (m *Matter) Reached(by []*Injection, node, component string) bool {
+	return slices.ContainsFunc(by, func(inj *Injection) bool {
+		f := inj.Injected
+		if f == nil || !slices.Contains(confined, f.Name) {
+			return true
+		}
+		here := f.Host == node || slices.Contains(inj.Nodes(), node)
+		switch {
+		case m.isElected(f.Component):
+			return here && component == f.Component
+		case here || m.isElected(component):
+			return true
+		case f.Component == "etcd" || f.Component == "":
+			return len(inj.Nodes()) == 0 || m.quorumInDoubt(by)
+		}
+		return false
+	})
+}
+
+// isElected reports whether the instances of a component elect an active one.
+func (m *Matter) isElected(component string) bool {
+	return slices.Contains(text.SplitList(DefaultElected), component) ||
+		slices.ContainsFunc(m.Run.Leases, func(l record.Timed[record.Lease]) bool { return l.V.Name == component })
+}
+
+// quorumInDoubt reports whether injections hit so many etcd members that the others may
+// not be a majority.
+func (m *Matter) quorumInDoubt(by []*Injection) bool {
+	hit := map[string]bool{}
+	for _, inj := range by {
+		if inj.Injected == nil || inj.Injected.Component == "etcd" || inj.Injected.Component == "" {
+			for _, n := range inj.Nodes() {
+				hit[n] = true
+			}
+		}
+	}
+	members, left := 0, 0
+	for _, n := range NodeLives(m.Run) {
+		if slices.Contains(n.Components, "etcd") {
+			if members++; !hit[n.Name] {
+				left++
+			}
+		}
+	}
+	return 2*left <= members
+}
+
+// DefaultElected are the elected components of every cluster.
+const DefaultElected = "kube-controller-manager,kube-scheduler"
+
+// AddonManager is the component that applies add-ons. Every instance acts; none is elected.
+const AddonManager = "addon-manager"

@@ -1,0 +1,64 @@
+package facts
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// NotUp returns the entry that says that the application of the traffic did not come up, nil
+// if it did or there is none.
+func NotUp(run *record.Run) *record.Timed[record.Steady] {
+	for i, s := range run.Steadies {
+		if s.V.Phase == record.SteadyApplication && !s.V.OK {
+			return &run.Steadies[i]
+		}
+	}
+	return nil
+}
+
+// BrokenFromTheStart says what the cluster could not do before any fault, so that none was
+// injected; empty if it could.
+func BrokenFromTheStart(run *record.Run) string {
+	if s := NotUp(run); s != nil {
+		return "the cluster was broken before any fault: " + Problems(s.V)
+	}
+	return ""
+}
+
+func Problems(s record.Steady) string {
+	if len(s.Problems) == 0 {
+		return "no reason was recorded"
+	}
+	return strings.Join(s.Problems, "; ")
+}
+
+// Unproven says what is missing in the life of a fault, or is empty.
+func Unproven(id string, inj *Injection) string {
+	failure := ""
+	if inj != nil && inj.Failed != nil {
+		failure = "; " + inj.Failed.Error
+	}
+	switch {
+	case inj == nil || inj.Injected == nil:
+		return fmt.Sprintf("the fault %q was not injected%s", id, failure)
+	case !inj.Injected.Proven:
+		return fmt.Sprintf("the fault %q (%s) had no proof of effect: %s", id, inj.What(), reason(inj.Injected))
+	case inj.Healed == nil:
+		return fmt.Sprintf("the fault %q (%s) was not healed%s", id, inj.What(), failure)
+	case !inj.Healed.Proven:
+		return fmt.Sprintf("the healing of fault %q (%s) had no proof: %s", id, inj.What(), reason(inj.Healed))
+	}
+	return ""
+}
+
+func reason(f *record.Fault) string {
+	switch {
+	case f.Error != "":
+		return f.Error
+	case f.Proof != "":
+		return f.Proof
+	}
+	return "no reason was recorded"
+}

@@ -1,0 +1,53 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Try is a write of one client or prober.
+type Try struct {
+	Attempt
+	// Answered tells whether an API server did what was asked, or turned it away for
+	// what it asked for: a lost compare-and-swap is no failure of the cluster.
+	Answered bool
+}
+
+// TurnedAway tells whether an API server refused a request for what it asked for: a
+// version that is not the newest or is no longer to be had, a key that is there already
+// or is not there, an object that is none.
+func TurnedAway(op record.Op) bool {
+	return op.Outcome == record.Refused && slices.ContainsFunc(turnedAwayWith, func(status string) bool { return strings.HasPrefix(op.Error, status) })
+}
+
+var turnedAwayWith = []string{"status 404 (NotFound)", "status 409 (", "status 410 (", "status 422 ("}
+
+// WriteSeries returns the writes that each client and each prober tried, in the order
+// of their calls.
+func WriteSeries(run *record.Run) map[string][]Try {
+	series := map[string][]Try{}
+	for _, o := range run.Ops {
+		if op := o.V; IsRegister(op) && IsWrite(op.Type) {
+			a := Attempt{op.Call, op.Return, op.Outcome == record.OK, text.Describe(op)}
+			name := "client " + op.Client
+			series[name] = append(series[name], Try{a, a.OK || TurnedAway(op)})
+		}
+	}
+	for _, p := range run.Probes {
+		if pr := p.V; pr.Kind == record.ProbeWrite {
+			name := "write probe through " + pr.Entrance
+			if pr.Reused {
+				name += " on a kept connection"
+			}
+			series[name] = append(series[name], Try{Attempt{pr.Start, pr.End, pr.OK, name + " " + text.At(pr.Start)}, pr.OK})
+		}
+	}
+	for _, all := range series {
+		slices.SortStableFunc(all, func(a, b Try) int { return cmp.Compare(a.Call, b.Call) })
+	}
+	return series
+}

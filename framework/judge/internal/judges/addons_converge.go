@@ -1,0 +1,124 @@
+package judges
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func addonsConverge() Definition {
+	return Definition{verdict.Doc{
+		Name:       "addons-converge",
+		Guarantee:  "Once every node has been upgraded, the add-on managers of all nodes leave each add-on in the version of the last upgrade; until then each of them applies an add-on once per interval at most.",
+		Source:     "Automated HA master deployment (add-on manager)",
+		NeedsBound: true,
+	}, judgeAddonsConverge}
+}
+
+func judgeAddonsConverge(m *facts.Matter) Finding {
+	managers := m.NodesWith(facts.AddonManager)
+	if len(managers) < 2 {
+		return notApplicable("%d nodes of the cluster have an add-on manager, and only several can disagree.", len(managers))
+	}
+	changes, problem := changesIn(m, m.Run.Changes, nil)
+	if problem != nil {
+		return *problem
+	}
+	changes = slices.DeleteFunc(changes, func(c record.NodeChange) bool { return c.Action != "upgrade" })
+	if len(changes) == 0 {
+		return Inconclusive("no node was upgraded")
+	}
+	interval := m.Settings("")["A"]
+	if interval <= 0 {
+		return Inconclusive("the record does not say how often the add-on managers compare add-ons with their files")
+	}
+	first, last := changes[0], changes[len(changes)-1]
+	due := last.Effect + record.Nanos(m.Bound.Limit)
+	by := map[string]int{} // applications by node
+	of := map[string]int{} // and by add-on
+	var settled, late record.Action
+	total := 0
+	for _, t := range m.Run.Actions {
+		a := t.V
+		if a.Component != facts.AddonManager || a.Code > 299 || a.Completed < first.Called {
+			continue
+		}
+		by[a.Node]++
+		of[a.Resource+"/"+a.Name]++
+		total++
+		if a.Completed > settled.Completed {
+			settled = a
+		}
+		if a.Completed > due && late.Completed == 0 {
+			late = a
+		}
+	}
+	took := time.Duration(max(0, settled.Completed-last.Effect))
+	var evidence []string
+	for _, n := range managers {
+		evidence = append(evidence, fmt.Sprintf("the add-on manager on %s applied %d add-ons since the first upgrade began", n.Name, by[n.Name]))
+	}
+	if late.Completed > 0 {
+		return Failed("Once all nodes are upgraded the add-on managers must agree: that on %s still applied %s/%s %s after the last upgrade, later than %s.",
+			late.Node, late.Resource, late.Name, text.Short(time.Duration(late.Completed-last.Effect)), m.Bound).Took(took).Rests(last.Effect, late.Completed).Shows(evidence...)
+	}
+	// In a time W a manager makes at most W/A + 1 passes, and another one that began before.
+	most := len(managers) * (int(time.Duration(settled.Completed-first.Called)/interval) + 2)
+	for addon, n := range of {
+		if n > most {
+			return Failed("An add-on manager must apply an add-on once every %s at most: %s was applied %d times, where %d managers could compare it %d times.",
+				text.Short(interval), addon, n, len(managers), most).counted("%d applications", n).Shows(evidence...)
+		}
+	}
+	for _, n := range managers {
+		if by[n.Name] == 0 {
+			return Inconclusive("the audit logs show no add-on that the manager on %s applied while the nodes had different ones", n.Name).Shows(evidence...)
+		}
+	}
+	seen, problem := addonsAfter(m, due, last.To)
+	if problem != nil {
+		return problem.Took(took).Shows(evidence...)
+	}
+	return Passed("%s after the last upgrade, within %s, the add-on managers of %d nodes had left all of %d add-ons in %s, as read through each API server. Since the first upgrade began they applied them %d times, of %d at most.",
+		text.Short(took), m.Bound, len(managers), seen, last.To, total, most*len(of)).Took(took).Shows(evidence...)
+}
+
+// addonsAfter returns how many add-ons each API server showed in a version after a time.
+func addonsAfter(m *facts.Matter, after record.Nanos, version string) (n int, problem *Finding) {
+	reads := map[string]map[string]bool{} // by entrance
+	ops := slices.Clone(m.Run.Ops)
+	slices.SortStableFunc(ops, func(a, b record.Timed[record.Op]) int { return cmp.Compare(a.V.Call, b.V.Call) })
+	for _, t := range ops {
+		op := t.V
+		if op.Purpose != "addon" || op.Outcome != record.OK || op.Call < after {
+			continue
+		}
+		if op.Value != version {
+			f := Failed("Once all nodes are upgraded every add-on must be of %s: through %s %s is of %s.", version, op.Entrance, op.Key, text.OrUnknown(op.Value)).Shows(text.Describe(op))
+			return 0, &f
+		}
+		if reads[op.Entrance] == nil {
+			reads[op.Entrance] = map[string]bool{}
+		}
+		reads[op.Entrance][op.Key] = true
+		n = max(n, len(reads[op.Entrance]))
+	}
+	var missing []string
+	for _, node := range m.NodesWith("kube-apiserver") {
+		if len(reads[node.Name]) < max(n, 1) {
+			missing = append(missing, node.Name)
+		}
+	}
+	if len(missing) > 0 {
+		f := Inconclusive("the add-ons were not all read through %s after the bound had passed", strings.Join(missing, ", "))
+		return 0, &f
+	}
+	return n, nil
+}

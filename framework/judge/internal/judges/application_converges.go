@@ -1,0 +1,84 @@
+package judges
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func applicationConverges() Definition {
+	return Definition{verdict.Doc{
+		Name: "application-converges",
+		Guarantee: "An application that is scaled up and down all the time converges under the fault: each Deployment comes to have exactly the ready pods that are wanted, " +
+			"and each Service to list exactly these, within the bound of the fault or of the change, whichever is later. " +
+			"The time in which only nodes have something to do, containers to start or to end, does not count, if they do it at last and their heartbeats come.",
+		Source:     "High Availability Kubernetes Clusters (the k8petstore)",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeApplicationConverges}
+}
+
+// judgeApplicationConverges measures for how long a part of the application stays
+// without a moment at which all of it is as wanted. Changes come a few seconds apart, and
+// each is carried out in a second or two, so that there is such a moment soon after each.
+func judgeApplicationConverges(m *facts.Matter) Finding {
+	from, to := m.LastEffect(), m.Fault.HealEffect()
+	until := m.NextFault(to)
+	parts := facts.StandingAt(m.Run, from).Parts()
+	if len(parts) == 0 {
+		return Inconclusive("the record shows no application when the %s took effect", m.Fault.What())
+	}
+	changes := 0
+	for i := range m.Run.Ops {
+		if op := &m.Run.Ops[i].V; facts.DeploymentOf(op) != "" && op.Outcome == record.OK && op.Call >= m.Fault.Effect() && op.Return <= to {
+			changes++
+		}
+	}
+	if changes == 0 {
+		return Inconclusive("no change of the application was acknowledged during the %s", m.Fault.What())
+	}
+	var worst, unfinished, held *facts.Lack
+	var took, nodes time.Duration // what worst took, and the most that nodes did
+	silent := m.Silence()
+	for _, l := range facts.LacksOf(m.Run) {
+		if l.To <= from || l.From >= to {
+			continue
+		}
+		l.From = max(l.From, from)
+		if l.To > until {
+			l.To, l.Open = until, true // what comes then is the next fault's
+		}
+		mine, unproven := l.Took(l.From, m.Bound.Limit, silent)
+		if unproven {
+			held = l
+			continue
+		}
+		nodes = max(nodes, facts.Since(l.From, l.To)-mine)
+		if worst == nil || mine > took {
+			worst, took = l, mine
+		}
+		if l.Open && unfinished == nil {
+			unfinished = l
+		}
+	}
+	if worst == nil && held == nil {
+		return Inconclusive("nothing that was asked for during the %s was seen to be carried out", m.Fault.What())
+	}
+	switch {
+	case took > m.Bound.Limit:
+		return Failed("The application must be as it is wanted within %s of the %s and of each change: %s was not for %s (%s to %s): %s.",
+			m.Bound, m.Fault.What(), worst.Part, text.Short(took), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
+	case held != nil:
+		return Inconclusive("%s", held.Says(held.From))
+	case unfinished != nil:
+		return Inconclusive("%s was not yet as it is wanted when it was last looked at, %s after the %s or the change, which is less than the bound of %s: %s",
+			unfinished.Part, text.Short(facts.Since(unfinished.From, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
+	}
+	words := fmt.Sprintf("%d Deployments, changed %d times during the %s, were each as it was wanted within %s, ready pods and Services alike; the longest took %s (%s)",
+		len(parts), changes, m.Fault.What(), m.Bound, text.Short(took), worst.Part)
+	return Passed("%s%s.", words, facts.Besides(nodes)).Took(took).
+		Shows(fmt.Sprintf("%s from %s to %s: at last %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
+}

@@ -1,0 +1,103 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func applicationFollows() Definition {
+	return Definition{verdict.Doc{
+		Name: "application-follows",
+		Guarantee: "As long as nothing is broken, an application comes up and follows each change within the bound: each Deployment comes to have exactly the ready pods that are wanted, " +
+			"and each Service to list exactly these. " +
+			"The time in which only nodes have something to do, containers to start or to end, does not count, if they do it at last and their heartbeats come.",
+		Source:     "High Availability Kubernetes Clusters (the k8petstore); Kubernetes SLOs (pod startup latency: 5 s without pulling images)",
+		NeedsBound: true, BeforeFaults: true,
+		Params: map[string]string{
+			"changes": "how many changes must have been seen to be carried out, creations included (default 5)",
+		},
+	}, judgeApplicationFollows}
+}
+
+// judgeApplicationFollows looks at the time before the first fault. What is not yet as it
+// is wanted when that comes, or at the end, counts as far as it has lasted.
+func judgeApplicationFollows(m *facts.Matter) Finding {
+	least, err := strconv.Atoi(m.Param("changes", "5"))
+	if err != nil || least < 1 {
+		return Inconclusive("the check cannot be judged: parameter changes = %q is no number above 0", m.Check.Params["changes"])
+	}
+	from, to := m.Quiet()
+	end := facts.LastSeen(m.Run)
+	if s := facts.NotUp(m.Run); s != nil {
+		end = s.At // what was seen last was looked at again then
+	}
+	to = min(to, max(from, end))
+	silent := m.Silence()
+	parts, followed := map[string]bool{}, 0
+	var worst, held *facts.Lack
+	var took, nodes time.Duration // what worst took, and the most that nodes did
+	for _, l := range facts.LacksOf(m.Run) {
+		if l.From < from || l.From >= to {
+			continue
+		}
+		if l.Open || l.To > to {
+			l.To, l.Open = to, true
+		}
+		mine, unproven := l.Took(l.From, m.Bound.Limit, silent)
+		if unproven {
+			held = l
+			continue
+		}
+		nodes = max(nodes, facts.Since(l.From, l.To)-mine)
+		if worst == nil || mine > took {
+			worst, took = l, mine
+		}
+		if !l.Open {
+			parts[l.Part] = true
+			followed++
+		}
+	}
+	switch {
+	case worst == nil && held == nil:
+		return notCreated(m, from, to)
+	case took > m.Bound.Limit && !hasPlace(m):
+		return Inconclusive("no worker node was seen to be ready, and none to have a pod, so that the application had no place to run")
+	case took > m.Bound.Limit:
+		return Failed("As long as nothing is broken, an application must come up and follow each change within %s: %s was not as it is wanted for %s (%s to %s): %s.",
+			m.Bound, worst.Part, text.Short(took), text.When(worst.From), text.When(worst.To), worst.Why).Took(took).Rests(worst.From, worst.To)
+	case held != nil:
+		return Inconclusive("%s", held.Says(held.From))
+	case followed < least:
+		return Inconclusive("%s of the application were seen to be carried out before anything was broken, fewer than the %d that it takes to say anything", text.Plural(followed, "change"), least)
+	}
+	return Passed("Before anything was broken, an application of %d Deployments came up and followed %d changes, each within %s, ready pods and Services alike; the longest took %s (%s)%s.",
+		len(parts), followed, m.Bound, text.Short(took), worst.Part, facts.Besides(nodes)).Took(took).
+		Shows(fmt.Sprintf("%s from %s to %s: at last %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
+}
+
+// hasPlace reports whether there was a place for pods: a ready worker node, or any node
+// that one was bound to.
+func hasPlace(m *facts.Matter) bool {
+	return slices.ContainsFunc(m.Run.Objects, func(t record.Timed[record.Object]) bool {
+		o := t.V
+		return o.Kind == record.ObjectNode && !o.Gone && o.Node.Ready == "True" && !m.WasNode(o.Name) || o.Kind == record.ObjectPod && !o.Gone && o.Pod.Node != ""
+	})
+}
+
+// notCreated says that there was no application, and what came of the try to make one. That
+// may be refused for reasons that are not the cluster's.
+func notCreated(m *facts.Matter, from, to record.Nanos) Finding {
+	for i := range m.Run.Ops {
+		if op := &m.Run.Ops[i].V; facts.DeploymentOf(op) != "" && op.Call >= from && op.Call < to {
+			return Inconclusive("no Deployment of the application was created before anything was broken: %s", text.Describe(*op))
+		}
+	}
+	return Inconclusive("the record shows no application before anything was broken")
+}

@@ -1,0 +1,94 @@
+package judges
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func availability() Definition {
+	return Definition{verdict.Doc{
+		Name:       "availability",
+		Guarantee:  "A client of one entrance sees errors for no longer than the bound, on kept and on new connections, for reads and for writes.",
+		Source:     "API server HA proposal, section 4.2",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"entrance": "the entrance to look at (default balancer)",
+			"kinds":    "kinds of probes, separated by commas: read, quorum-read, write, watch (default " + facts.DefaultKinds + ")",
+		},
+	}, judgeAvailability}
+}
+
+func judgeAvailability(m *facts.Matter) Finding {
+	entrance := m.Param("entrance", "balancer")
+	if !slices.Contains(m.Run.Meta.Entrances, entrance) {
+		return notApplicable("The cluster has no entrance %q.", entrance)
+	}
+	kinds, problem := probeKinds(m)
+	if problem != nil {
+		return *problem
+	}
+	effect, heal := m.Fault.Effect(), m.Fault.Healed.Called
+	var during, before []record.Probe
+	for _, p := range m.Run.Probes {
+		switch pr := p.V; {
+		case pr.Entrance != entrance || !slices.Contains(kinds, pr.Kind) || pr.End >= facts.LeftAt(m.Run, entrance):
+		case pr.Start >= m.Fault.Injected.Called-record.Nanos(facts.Calm) && pr.End < m.Fault.Injected.Called:
+			before = append(before, pr)
+		case pr.End >= effect && pr.Start < heal:
+			during = append(during, pr)
+		}
+	}
+	slices.SortStableFunc(during, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
+	if len(before) == 0 {
+		return Inconclusive("nothing probed %s in the %s before the fault", entrance, facts.Calm)
+	}
+	for _, p := range before {
+		if !p.OK {
+			return Inconclusive("probes through %s failed before the fault already: %s", entrance, facts.DescribeProbe(p))
+		}
+	}
+	if missing := facts.MissingProbes(during, kinds, effect); missing != "" {
+		return Inconclusive("too few probes through %s while the fault lasted: %s", entrance, missing)
+	}
+
+	var last, lastOK *record.Probe
+	failures := 0
+	for i := range during {
+		p := &during[i]
+		if p.OK && p.Start >= effect && (lastOK == nil || p.Start > lastOK.Start) {
+			lastOK = p
+		}
+		if !p.OK {
+			failures++
+			if last == nil || p.End > last.End {
+				last = p
+			}
+		}
+	}
+	took := time.Duration(0)
+	if last != nil {
+		took = time.Duration(last.End - effect)
+	}
+	switch {
+	case took > m.Bound.Limit:
+		return Failed("A client of %s must see errors for no longer than %s after the %s: the last of %d failed probes ended %s after it (%s).",
+			entrance, m.Bound, m.Fault.What(), failures, text.Short(took), facts.DescribeProbe(*last)).Took(took).Rests(max(effect, facts.Spell(during, *last, m.Bound.Limit)), last.End).Shows(facts.DescribeProbe(*last)).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
+	case last != nil && (lastOK == nil || lastOK.Start < last.Start):
+		return Inconclusive("probes through %s still failed when the fault was healed after %s, which is less than the bound of %s",
+			entrance, text.Short(time.Duration(heal-effect)), m.Bound)
+	}
+	if hole, from := facts.LongestHole(during, effect, min(heal, effect+record.Nanos(m.Bound.Limit))); hole > max(time.Second, m.Bound.Limit/4) {
+		return Inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, text.Short(hole), text.When(from))
+	}
+	if missing := facts.Unasked(during, kinds, effect, min(heal, facts.LeftAt(m.Run, entrance)), m.Bound.Limit); missing != "" {
+		return Inconclusive("no %s through %s, which is longer than the bound of %s, so errors may have gone unseen", missing, entrance, m.Bound)
+	}
+	return Passed("Clients of %s saw errors for %s after the %s (%d of %d probes failed), within %s.",
+		entrance, text.Short(took), m.Fault.What(), failures, len(during), m.Bound).Took(took).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
+}

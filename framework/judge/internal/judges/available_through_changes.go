@@ -1,0 +1,171 @@
+package judges
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func availableThroughChanges() Definition {
+	return Definition{verdict.Doc{
+		Name:       "available-through-changes",
+		Guarantee:  "While nodes are changed one after the other, no client of an entrance goes without a successful request of one kind for longer than the bound.",
+		Source:     "Automated HA master deployment",
+		NeedsBound: true,
+		Params: map[string]string{
+			"changes":  "names of the changes to judge, separated by commas (default: all)",
+			"inARow":   "how many requests of one kind may fail one after the other, whatever the bound (default: any number)",
+			"entrance": "the entrance to look at (default balancer)",
+			"kinds":    "kinds of probes, as for availability (default " + facts.DefaultKinds + ")",
+		},
+	}, judgeAvailableThroughChanges}
+}
+
+func judgeAvailableThroughChanges(m *facts.Matter) Finding {
+	changes, problem := changesIn(m, slices.Concat(m.Run.Nodes, m.Run.Changes), text.SplitList(m.Check.Params["changes"]))
+	if problem != nil {
+		return *problem
+	}
+	entrance := m.Param("entrance", "balancer")
+	if !slices.Contains(m.Run.Meta.Entrances, entrance) {
+		return notApplicable("The cluster has no entrance %q.", entrance)
+	}
+	kinds, problem := probeKinds(m)
+	if problem != nil {
+		return *problem
+	}
+	inARow, err := strconv.Atoi(m.Param("inARow", "0"))
+	if err != nil || inARow < 0 {
+		return Inconclusive("the check's inARow is %q, which is no number of requests", m.Check.Params["inARow"])
+	}
+	var worst, row facts.Outage
+	var worstKind, rowKind facts.ProbeKind
+	failures := 0
+	var outages []facts.Outage
+	var evidence []string
+	var all []record.Probe
+	for _, s := range spellsOf(changes, m.Bound.Limit) {
+		var during []record.Probe
+		byKind := map[facts.ProbeKind][]record.Probe{}
+		for _, p := range m.Run.Probes {
+			if pr := p.V; pr.Entrance == entrance && slices.Contains(kinds, pr.Kind) && pr.End >= s.from && pr.Start < s.until {
+				during = append(during, pr)
+				k := facts.ProbeKind{Kind: pr.Kind, Reused: pr.Reused}
+				byKind[k] = append(byKind[k], pr)
+			}
+		}
+		all = append(all, during...)
+		if hole, from := facts.LongestHole(during, s.from, s.effect); hole > max(time.Second, m.Bound.Limit/4) {
+			return Inconclusive("nothing probed %s for %s (from %s), so errors may have gone unseen", entrance, text.Short(hole), text.When(from))
+		}
+		for k, probes := range byKind {
+			for _, o := range facts.Outages(probes) {
+				failures += o.Probes
+				outages = append(outages, o)
+				if o.Probes > row.Probes {
+					row, rowKind = o, k
+				}
+				if worst.Probes == 0 || o.AtLeast() > worst.AtLeast() {
+					worst, worstKind = o, k
+				}
+			}
+		}
+		for _, line := range facts.DescribeOutages(during) {
+			evidence = append(evidence, s.what+": "+line)
+		}
+	}
+	if missing := facts.MissingProbes(all, kinds, changes[0].Called); missing != "" {
+		return Inconclusive("too few probes through %s while nodes were changed: %s", entrance, missing)
+	}
+	if took := worst.AtLeast(); took > m.Bound.Limit {
+		return Failed("While nodes are changed one after the other, a client of %s must not go without a successful request for longer than %s: no %s succeeded for %s, from %s.",
+			entrance, m.Bound, worstKind, text.Short(took), text.When(worst.From)).Took(took).Rests(worst.From, worst.Before).Shows(evidence...)
+	}
+	if inARow > 0 && row.Probes > inARow {
+		return Failed("While nodes are changed one after the other, a client of %s that tries again must succeed: %d times in a row no %s did, from %s to %s.",
+			entrance, row.Probes, rowKind, text.When(row.From), text.When(row.To)).counted("%d in a row", row.Probes).Rests(row.From, row.Before).Shows(evidence...)
+	}
+	return Passed("Through %d changes of nodes, %d of %d probes through %s failed; the longest time in which those of one kind did not succeed was %s, all such times together covered %s, within %s each.",
+		len(changes), failures, len(all), entrance, text.Short(worst.AtLeast()), text.Short(covered(outages)), m.Bound).
+		Took(worst.AtLeast()).Shows(evidence...)
+}
+
+// changeSpell is a time in which nodes were changed, and the bound after it, in which what
+// that caused may still show.
+type changeSpell struct {
+	what                string
+	from, effect, until record.Nanos
+}
+
+// spellsOf returns the times of changes; those that overlap are one.
+func spellsOf(changes []record.NodeChange, bound time.Duration) (all []changeSpell) {
+	for _, c := range changes {
+		until := c.Effect + record.Nanos(bound)
+		if n := len(all); n > 0 && c.Called <= all[n-1].until {
+			last := &all[n-1]
+			last.what, last.effect, last.until = last.what+", "+facts.Changing(c), max(last.effect, c.Effect), max(last.until, until)
+			continue
+		}
+		all = append(all, changeSpell{facts.Changing(c), c.Called, c.Effect, until})
+	}
+	return all
+}
+
+// covered returns how much time the outages cover, as far as they are certain.
+func covered(outages []facts.Outage) (total time.Duration) {
+	slices.SortFunc(outages, func(a, b facts.Outage) int { return cmp.Compare(a.From, b.From) })
+	until := record.Nanos(0)
+	for _, o := range outages {
+		total += time.Duration(max(0, o.To-max(o.From, until)))
+		until = max(until, o.To)
+	}
+	return total
+}
+
+func ownAPIServer() Definition {
+	return Definition{verdict.Doc{
+		Name:      "own-apiserver",
+		Guarantee: "Each controller manager and each scheduler talks to the API server of its own node, before, while and after nodes are changed.",
+		Source:    "Automated HA master deployment",
+	}, judgeOwnAPIServer}
+}
+
+func judgeOwnAPIServer(m *facts.Matter) Finding {
+	seen := map[string]int{}
+	foreign, requests := "", 0
+	for _, a := range slices.Concat(m.Run.Actions, m.Run.Asked) {
+		v := a.V
+		if v.Component == "" || v.Node == "" {
+			continue
+		}
+		if v.Via != v.Node && foreign == "" {
+			foreign = fmt.Sprintf("%s on %s asked the API server on %s (%s of %s, %s)", v.Component, v.Node, v.Via, v.Verb, v.Resource, text.When(v.Received))
+		}
+		requests++
+		seen[v.Component+" on "+v.Node]++
+	}
+	if foreign != "" {
+		return Failed("Each controller manager and each scheduler must talk to the API server of its own node: %s.", foreign).counted("%d requests", requests)
+	}
+	var missing []string
+	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
+		for _, n := range m.NodesWith(component) {
+			if instance := component + " on " + n.Name; seen[instance] == 0 && m.Stays(n.Name) {
+				missing = append(missing, instance)
+			}
+		}
+	}
+	if len(missing) > 0 || requests == 0 {
+		return Inconclusive("the audit logs show no request of %s", strings.Join(missing, ", ")).counted("%d requests", requests)
+	}
+	return Passed("All of %d logged requests of %d instances of controller manager and scheduler went to the API server of their own node.",
+		requests, len(seen)).counted("%d requests", requests)
+}

@@ -1,0 +1,88 @@
+package judges
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func backendReturned() Definition {
+	return Definition{verdict.Doc{
+		Name:       "backend-returned",
+		Guarantee:  "The load balancer, by its own word, uses an API server that is back within the bound, and goes on to use it.",
+		Source:     "Automated HA master deployment",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeBackendReturned}
+}
+
+func judgeBackendReturned(m *facts.Matter) Finding {
+	node := m.Fault.Node()
+	called, back := m.Fault.Healed.Called, m.Fault.HealEffect()
+	end := m.UntilNext(back)
+	told := false
+	silent := facts.Endless  // since when the balancer does not tell
+	var unknown record.Nanos // the same when it told that the API server is used
+	var before, up, lost *record.Timed[record.Backend]
+	for i := range m.Run.Backends {
+		b := &m.Run.Backends[i]
+		if b.V.Missing != "" {
+			return notApplicable("The load balancer does not tell which API servers it uses: %s.", b.V.Missing)
+		}
+		if b.V.Error != "" && b.At <= end {
+			silent = min(silent, b.At)
+		}
+		if b.V.Name != node || b.V.Error != "" || b.At > end {
+			continue
+		}
+		told = true
+		switch {
+		case b.At < called:
+			before = b
+		case up == nil && b.V.Up:
+			up, unknown = b, silent
+		case up != nil && lost == nil && !b.V.Up:
+			lost = b
+		}
+		silent = facts.Endless
+	}
+	switch {
+	case !slices.Contains(m.Run.Meta.Entrances, "balancer"):
+		return notApplicable("The cluster has no load balancer.")
+	case !told:
+		return Inconclusive("the load balancer told nothing of a backend %q", node)
+	case before == nil || before.V.Up:
+		return Inconclusive("the load balancer was not seen to have given %s up before it came back, so its return cannot be judged", node)
+	}
+	if up == nil {
+		end = min(end, max(silent, back))
+		waited := text.Span(back, end)
+		if waited <= m.Bound.Limit {
+			return Inconclusive("the load balancer did not use %s again when it last told, %s after it was back, which is less than the bound of %s",
+				node, text.Short(waited), m.Bound)
+		}
+		return Failed("The load balancer must use an API server that is back within %s: it did not use %s for %s.", m.Bound, node, text.Short(waited)).
+			Took(waited).Rests(back, end)
+	}
+	// The balancer's own word is nearer to the moment than the next look at it.
+	when := up.At
+	if up.V.Since > before.At && up.V.Since < up.At {
+		when = up.V.Since
+	} else if text.Span(back, up.At) > m.Bound.Limit && text.Span(back, unknown) <= m.Bound.Limit {
+		return Inconclusive("the load balancer used %s when it told again %s, but told nothing since a failed look %s, so that it may have been in time", node, text.At(up.At), text.At(unknown))
+	}
+	// It may be used before the proof that it is back is there.
+	took := max(0, time.Duration(when-back))
+	switch {
+	case took > m.Bound.Limit:
+		return Failed("The load balancer must use an API server that is back within %s: it used %s after %s.", m.Bound, node, text.Short(took)).
+			Took(took).Rests(back, when)
+	case lost != nil:
+		return Failed("The load balancer must go on to use an API server that is back: it used %s %s after that was back, and gave it up %s (%s).",
+			node, text.Short(took), text.At(lost.At), lost.V.Check).Rests(back, lost.At)
+	}
+	return Passed("The load balancer used %s %s after it was back, within %s, and went on to.", node, text.Short(took), m.Bound).Took(took)
+}

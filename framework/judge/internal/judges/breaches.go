@@ -1,0 +1,24 @@
+package judges
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+)
+
+// conclude makes a finding of what a judge of lists or watches found. must is the
+// guarantee, pass what is said where it holds, and of what was judged.
+func conclude(must, pass, of string, breaches []facts.Breach) Finding {
+	if len(breaches) == 0 {
+		return Passed("%s", pass).counted("%s", of)
+	}
+	slices.SortStableFunc(breaches, func(a, b facts.Breach) int { return cmp.Compare(a.At, b.At) })
+	first := breaches[0]
+	f := Failed("%s: %s.", must, first.What).counted("%d breaches, %s", len(breaches), of).Shows(first.Evidence...)
+	for _, b := range breaches[1:] {
+		f = f.Shows("also: " + b.What)
+	}
+	f.Exhibit = facts.ExhibitOf(first.What, first.Spans)
+	return f
+}

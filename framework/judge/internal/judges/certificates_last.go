@@ -1,0 +1,62 @@
+package judges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// certificatesLeast is for how long certificates must still be valid: kubeadm warns from
+// then on (kubeadm certs check-expiration).
+const certificatesLeast = 30 * 24 * time.Hour
+
+func certificatesLast() Definition {
+	return Definition{verdict.Doc{
+		Name:      "certificates-last",
+		Guarantee: "No certificate with which a component of the control plane serves expires within 30 days.",
+		Source:    "Kubernetes documentation, Certificate management with kubeadm",
+	}, judgeCertificatesLast}
+}
+
+func judgeCertificatesLast(m *facts.Matter) Finding {
+	_, to := m.Quiet()
+	first, which, seen := time.Time{}, "", map[[2]string]bool{}
+	for _, o := range m.Run.Ops {
+		op := o.V
+		if op.Purpose != facts.PurposeExpiry || op.Call > to || op.Outcome != record.OK {
+			continue
+		}
+		end, err := time.Parse(time.RFC3339, op.Value)
+		if err != nil {
+			return Inconclusive("the record has %q for the end of the validity of %s on %s", op.Value, op.Key, op.Entrance)
+		}
+		name := fmt.Sprintf("that of %s on %s", op.Key, op.Entrance)
+		if left := end.Sub(m.Run.Meta.Started.Add(time.Duration(op.Call))); left < certificatesLeast {
+			return Failed("No certificate may expire within 30 days: %s does on %s.", name, end.Format(time.DateOnly)).Shows(text.Describe(op))
+		}
+		seen[[2]string{op.Entrance, op.Key}] = true
+		if which == "" || end.Before(first) {
+			first, which = end, name
+		}
+	}
+	var missing []string
+	for _, component := range []string{"etcd", "kube-apiserver"} {
+		for _, n := range m.NodesWith(component) {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(seen)), func(at [2]string) bool { return at[0] == n.Name && strings.HasPrefix(at[1], component+"/") }) {
+				missing = append(missing, component+" on "+n.Name)
+			}
+		}
+	}
+	if len(missing) > 0 || len(seen) == 0 {
+		return Inconclusive("nobody saw until when a certificate is valid: %s", text.And(missing))
+	}
+	return Passed("All of %d certificates are valid for 30 days at least; the first to expire is %s, on %s.", len(seen), which, first.Format(time.DateOnly)).
+		counted("%d certificates", len(seen))
+}

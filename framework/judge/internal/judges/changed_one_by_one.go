@@ -1,0 +1,209 @@
+package judges
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func changedOneByOne() Definition {
+	return Definition{verdict.Doc{
+		Name:      "changed-one-by-one",
+		Guarantee: "Nodes are upgraded, or their components restarted, one after the other: no change begins before the one before it is complete, after each the node's components answer in the new version, and after each step the version skew policy holds.",
+		Source:    "Automated HA master deployment; Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
+		Params: map[string]string{
+			"changes":  "names of the changes to judge, separated by commas (default: all)",
+			"complete": "true: in the end every node has the version of the last change",
+		},
+	}, judgeChangedOneByOne}
+}
+
+// fleet is which version the components of each node have.
+type fleet map[string]map[string]string
+
+// upgradedComponents are those that a change of an action restarts.
+func upgradedComponents(action string) []string {
+	if action == "upgrade-etcd" {
+		return []string{"etcd"}
+	}
+	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+}
+
+func judgeChangedOneByOne(m *facts.Matter) Finding {
+	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
+	if problem != nil {
+		return *problem
+	}
+	var evidence []string
+	var longest time.Duration
+	for i, c := range changes {
+		if i > 0 && c.Called < changes[i-1].Effect {
+			return Failed("Nodes must be changed one after the other: %s began %s, and %s was complete only %s.",
+				facts.InPlaceWords(c), text.When(c.Called), facts.InPlaceWords(changes[i-1]), text.When(changes[i-1].Effect)).Rests(c.Called, changes[i-1].Effect)
+		}
+		longest = max(longest, time.Duration(c.Effect-c.Called))
+		evidence = append(evidence, fmt.Sprintf("%s in %s", facts.InPlaceWords(c), text.Short(time.Duration(c.Effect-c.Called))))
+	}
+	steps, f := skewSteps(m, changes)
+	if f != nil {
+		return f.Shows(evidence...)
+	}
+	for _, c := range changes {
+		if f := answersIn(m, c); f != nil {
+			return f.Shows(evidence...)
+		}
+	}
+	if f := complete(m, changes[len(changes)-1]); f != nil {
+		return f.Shows(evidence...)
+	}
+	return Passed("%d changes of nodes were made one after the other, each in %s at most; after each of %d steps the version skew policy held, and every component answered in its version.",
+		len(changes), text.Short(longest), steps).counted("%d changes", len(changes)).Shows(evidence...)
+}
+
+// skewSteps returns how many steps the changes took, and which of them broke the policy.
+func skewSteps(m *facts.Matter, changes []record.NodeChange) (n int, broken *Finding) {
+	now := fleet{}
+	for node, versions := range m.Run.Meta.Versions {
+		now[node] = map[string]string{}
+		for component, version := range versions {
+			now[node][component] = version
+		}
+	}
+	steps := slices.Clone(m.Run.Steps)
+	slices.SortStableFunc(steps, func(a, b record.Timed[record.Step]) int { return cmp.Compare(a.V.Done, b.V.Done) })
+	judged := map[string]int{}
+	for _, t := range steps {
+		s := t.V
+		if s.Component == "" || now[s.Node] == nil {
+			continue
+		}
+		now[s.Node][s.Component] = s.Version
+		i := slices.IndexFunc(changes, func(c record.NodeChange) bool {
+			return c.Node.Name == s.Node && s.Began >= c.Called && s.Done <= c.Effect
+		})
+		if i < 0 {
+			continue
+		}
+		n++
+		judged[facts.InPlaceWords(changes[i])]++
+		if why := now.skew(); why != "" {
+			f := Failed("The version skew policy must hold at every step: after %q on %s, %s.", s.Name, s.Node, why).Rests(s.Began, s.Done)
+			return n, &f
+		}
+	}
+	for _, c := range changes {
+		if judged[facts.InPlaceWords(c)] == 0 {
+			f := Inconclusive("the record has no restart of a component by %s", facts.InPlaceWords(c))
+			return n, &f
+		}
+	}
+	return n, nil
+}
+
+// skew says how the versions break the policy; empty where they do not.
+func (f fleet) skew() string {
+	var servers, members []facts.Released
+	for _, node := range slices.Sorted(maps.Keys(f)) {
+		versions := f[node]
+		for _, component := range slices.Sorted(maps.Keys(versions)) {
+			r := facts.Released{Node: node, Component: component, Version: versions[component]}
+			var ok bool
+			if r.Minor, ok = facts.ParseMinor(r.Version); !ok {
+				continue
+			}
+			switch component {
+			case "kube-apiserver":
+				servers = append(servers, r)
+			case "etcd":
+				members = append(members, r)
+			default:
+				own, ok := facts.ParseMinor(versions["kube-apiserver"])
+				if n, same := r.Newer(own); ok && (!same || n > 0 || n < -1) {
+					return fmt.Sprintf("%s is beside kube-apiserver %s", r, versions["kube-apiserver"])
+				}
+			}
+		}
+	}
+	for _, all := range [][]facts.Released{servers, members} {
+		if len(all) == 0 {
+			continue
+		}
+		oldest, newest := facts.Extremes(all)
+		if n, ok := newest.Newer(oldest.Minor); !ok || n > 1 {
+			return fmt.Sprintf("there are %s and %s", oldest, newest)
+		}
+	}
+	return ""
+}
+
+// answersIn checks what the components of a changed node said of themselves before they
+// were changed again.
+func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
+	if c.To == "" {
+		return nil
+	}
+	until := facts.Endless
+	for _, next := range m.Run.Changes {
+		if v := next.V; v.Node.Name == c.Node.Name && v.Action == c.Action && v.Called >= c.Effect {
+			until = min(until, v.Called)
+		}
+	}
+	answered := map[string]string{}
+	for _, o := range m.Run.Ops {
+		if op := o.V; op.Purpose == "version" && op.Entrance == c.Node.Name && op.Outcome == record.OK && op.Call >= c.Effect && op.Call < until {
+			answered[op.Key] = op.Value
+		}
+	}
+	for _, e := range m.Run.Etcd {
+		if s := e.V; s.OK && s.Node == c.Node.Name && e.At >= c.Effect && e.At < until {
+			answered["etcd"] = "v" + strings.TrimPrefix(s.Version, "v")
+		}
+	}
+	for _, component := range upgradedComponents(c.Action) {
+		if !slices.Contains(c.Node.Components, component) {
+			continue
+		}
+		switch is := answered[component]; is {
+		case c.To:
+		case "":
+			f := Inconclusive("%s on %s did not answer which version it is of between the %s and the next one", component, c.Node.Name, facts.InPlaceWords(c))
+			return &f
+		default:
+			f := Failed("After %s every component of the node must be of the version: %s answered %s.", facts.InPlaceWords(c), component, is)
+			return &f
+		}
+	}
+	return nil
+}
+
+// complete checks that every node has the version of the last change, where that is asked
+// for.
+func complete(m *facts.Matter, last record.NodeChange) *Finding {
+	if m.Param("complete", "false") != "true" {
+		return nil
+	}
+	at := map[string]string{}
+	for _, n := range m.Run.Meta.Nodes {
+		at[n.Name] = m.Run.Meta.Versions[n.Name][upgradedComponents(last.Action)[0]]
+	}
+	for _, c := range m.Run.Changes {
+		if c.V.Action == last.Action && c.V.Phase == record.NodeChanged {
+			at[c.V.Node.Name] = c.V.To
+		}
+	}
+	for _, n := range m.Run.Meta.Nodes {
+		if at[n.Name] != last.To {
+			f := Failed("In the end every node must be of %s: %s is of %s.", last.To, n.Name, at[n.Name])
+			return &f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package judges
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// changesOf returns the changes of nodes that a check is about, in their order, or why
+// nothing can be said of them.
+func changesOf(m *facts.Matter, names []string) ([]record.NodeChange, *Finding) {
+	return changesIn(m, m.Run.Nodes, names)
+}
+
+func changesIn(m *facts.Matter, changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *Finding) {
+	var all []record.NodeChange
+	for _, c := range changes {
+		if c.V.Phase == record.NodeFailed {
+			f := Inconclusive("the nodes could not be changed: %s", c.V.Error)
+			if c.V.Missing != "" {
+				f.Verdict = verdict.NotApplicable
+			}
+			return nil, &f
+		}
+		if len(names) == 0 || slices.Contains(names, c.V.Name) {
+			all = append(all, c.V)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(c record.NodeChange) bool { return c.Name == name }) {
+			f := Inconclusive("the record has no change of nodes %q", name)
+			return nil, &f
+		}
+	}
+	if len(all) == 0 {
+		f := Inconclusive("the record has no change of nodes")
+		return nil, &f
+	}
+	slices.SortStableFunc(all, func(a, b record.NodeChange) int { return cmp.Compare(a.Called, b.Called) })
+	return all, nil
+}

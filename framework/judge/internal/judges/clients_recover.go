@@ -1,0 +1,132 @@
+package judges
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func clientsRecover() Definition {
+	return Definition{verdict.Doc{
+		Name: "clients-recover",
+		Guarantee: "A client that keeps one HTTP/2 connection through the balancer, as client-go does, sees errors for no longer than the bound, " +
+			"also where that connection is to the API server that is hit. At least one client must be known to be there.",
+		Source:     "k8s.io/apimachinery/pkg/util/net (ReadIdleTimeout 30s, PingTimeout 15s), kubernetes#48638, #87615",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{"entrance": "the entrance that they go through (default balancer)"},
+	}, judgeClientsRecover}
+}
+
+// clientLife is what one client with client-go's transport saw, in the order of starts.
+type clientLife struct {
+	name          string
+	at            string // the server that it was connected to when the fault was called
+	before, after []record.Probe
+}
+
+// clientLives returns the clients of an entrance, sorted by name. What is after begins with
+// what was under way when the fault took effect and ends before it is healed.
+func clientLives(m *facts.Matter, entrance string, from, effect, heal record.Nanos) []*clientLife {
+	all := map[string]*clientLife{}
+	for _, p := range m.Run.ClientProbes {
+		pr := p.V
+		if pr.Entrance != entrance {
+			continue
+		}
+		c := all[pr.Client]
+		if c == nil {
+			c = &clientLife{name: pr.Client}
+			all[pr.Client] = c
+		}
+		switch {
+		case pr.End < from:
+			c.before = append(c.before, pr)
+		case pr.End >= effect && pr.Start < heal:
+			c.after = append(c.after, pr)
+		}
+	}
+	var lives []*clientLife
+	for _, c := range all {
+		slices.SortStableFunc(c.before, facts.ByStart)
+		slices.SortStableFunc(c.after, facts.ByStart)
+		if n := len(c.before); n > 0 {
+			c.at = c.before[n-1].Server
+		}
+		lives = append(lives, c)
+	}
+	slices.SortFunc(lives, func(a, b *clientLife) int { return strings.Compare(a.name, b.name) })
+	return lives
+}
+
+func judgeClientsRecover(m *facts.Matter) Finding {
+	entrance := m.Param("entrance", "balancer")
+	if !slices.Contains(m.Run.Meta.Entrances, entrance) {
+		return notApplicable("The cluster has no entrance %q.", entrance)
+	}
+	called, effect, heal := m.Fault.Injected.Called, m.Fault.Effect(), m.Fault.Healed.Called
+	clients := clientLives(m, entrance, called, effect, heal)
+	hit, seen := 0, []string{}
+	var worst, latest time.Duration // of a client at the server that is hit; of one that was too late
+	var late, open Finding
+	for _, c := range clients {
+		for _, p := range c.before {
+			if p.Start >= called-record.Nanos(facts.Calm) && !p.OK {
+				return Inconclusive("%s failed through %s before the fault already: %s", c.name, entrance, facts.DescribeProbe(p))
+			}
+		}
+		where := cmp.Or(c.at, "a server that is not known")
+		there := slices.Contains(m.Fault.Nodes(), c.at)
+		if there {
+			hit++
+		}
+		took, last, lastOK := c.errors(effect)
+		seen = append(seen, fmt.Sprintf("%s was connected to %s: errors for %s", c.name, where, text.Short(took)))
+		switch {
+		case took > m.Bound.Limit && took <= latest:
+		case took > m.Bound.Limit:
+			latest = took
+			late = Failed("A client with a kept HTTP/2 connection through %s must see errors for no longer than %s after the %s: %s, connected to %s, saw them for %s (%s).",
+				entrance, m.Bound, m.Fault.What(), c.name, where, text.Short(took), facts.DescribeProbe(*last)).
+				Took(took).Rests(max(effect, facts.Spell(c.after, *last, m.Bound.Limit)), last.End)
+		case last != nil && (lastOK == nil || lastOK.Start < last.Start):
+			open = Inconclusive("%s, connected to %s, still failed when the fault was healed after %s, which is less than the bound of %s",
+				c.name, where, text.Short(time.Duration(heal-effect)), m.Bound)
+		case there:
+			if hole, from := facts.LongestHole(c.after, effect, min(heal, effect+record.Nanos(m.Bound.Limit))); hole > max(facts.LongestSilence, m.Bound.Limit/4) {
+				open = Inconclusive("%s asked nothing for %s (from %s), so errors may have gone unseen", c.name, text.Short(hole), text.When(from))
+			}
+			worst = max(worst, took)
+		}
+	}
+	switch {
+	case late.Verdict == verdict.Fail:
+		return late.Shows(seen...)
+	case hit == 0:
+		return Inconclusive("no client with a kept HTTP/2 connection was known to be connected to %s when the %s was called", text.And(m.Fault.Nodes()), m.Fault.What()).Shows(seen...)
+	case open.Verdict != "":
+		return open.Shows(seen...)
+	}
+	return Passed("%d of %d clients with a kept HTTP/2 connection through %s were connected to %s when the %s took effect, and saw errors for %s, within %s; nor did the others for longer.",
+		hit, len(clients), entrance, text.And(m.Fault.Nodes()), m.Fault.What(), text.Short(worst), m.Bound).Took(worst).Shows(seen...)
+}
+
+// errors returns how long after the effect a client saw errors, the last one, and the last
+// answer to what was asked since.
+func (c *clientLife) errors(effect record.Nanos) (took time.Duration, last, lastOK *record.Probe) {
+	for i := range c.after {
+		switch p := &c.after[i]; {
+		case !p.OK && (last == nil || p.End > last.End):
+			last, took = p, time.Duration(p.End-effect)
+		case p.OK && p.Start >= effect:
+			lastOK = p
+		}
+	}
+	return took, last, lastOK
+}

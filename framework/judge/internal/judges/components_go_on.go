@@ -1,0 +1,62 @@
+package judges
+
+import (
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func componentsGoOn() Definition {
+	return Definition{verdict.Doc{
+		Name:       "components-go-on",
+		Guarantee:  "When the process watcher of a node is killed, it is started again, and no component of the node ends.",
+		Source:     "High Availability Kubernetes Clusters (admin guide), who watches the watcher",
+		NeedsFault: true,
+	}, judgeComponentsGoOn}
+}
+
+// watcherComponent is a node's process watcher in the record.
+const watcherComponent = "node-agent"
+
+func judgeComponentsGoOn(m *facts.Matter) Finding {
+	f := m.Fault.Injected
+	if f.Component != watcherComponent {
+		return Inconclusive("the %s does not hit a process watcher", m.Fault.What())
+	}
+	until := m.UntilNext(m.Fault.Effect())
+	before, watched := map[string]record.ProcessState{}, 0
+	for _, t := range m.Run.Processes {
+		p := t.V
+		if p.Node != f.Node || p.Component == watcherComponent || p.Error != "" || p.Standby {
+			continue
+		}
+		if t.At < f.Called {
+			before[p.Component] = p
+			continue
+		}
+		old, known := before[p.Component]
+		switch {
+		case !known || old.PID == 0:
+		case t.At > until:
+			watched++ // it was the same until then, or there would be an entry
+		case !facts.SameLife(old, p):
+			return Failed("Components must go on when their process watcher is killed: %s on %s %s when it was looked at %s, during the %s.",
+				p.Component, f.Node, facts.Fate(p), text.When(t.At), m.Fault.What()).Rests(f.Called, t.At)
+		}
+	}
+	var components []string
+	for component, p := range before {
+		if p.PID > 0 {
+			components = append(components, component)
+		}
+	}
+	slices.Sort(components)
+	if len(components) == 0 || watched == 0 && until < m.Run.EndAt {
+		return Inconclusive("the record does not tell of the components on %s before and after the %s", f.Node, m.Fault.What())
+	}
+	return Passed("%s on %s went on during the %s, and the process watcher was started again (%s).", text.And(components), f.Node, m.Fault.What(), m.Fault.Healed.Proof).
+		counted("%d components", len(components))
+}

@@ -1,0 +1,59 @@
+package judges
+
+import (
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+func damageContained() Definition {
+	return Definition{verdict.Doc{
+		Name:       "damage-contained",
+		Guarantee:  "An etcd member whose data are damaged or gone does not serve: it refuses to start, or raises the alarm CORRUPT.",
+		Source:     "etcd data corruption guide",
+		NeedsFault: true,
+		Params: map[string]string{
+			"restart": "the injection that has the member read its data again (default: the check's fault does)",
+		},
+	}, judgeDamageContained}
+}
+
+// damageLooks is how often the member must have been asked.
+const damageLooks = 3
+
+func judgeDamageContained(m *facts.Matter) Finding {
+	from, to := m.Fault.Effect(), m.Fault.Healed.Called
+	if id := m.Check.Params["restart"]; id != "" {
+		inj := m.Faults[id]
+		if inj == nil || inj.Injected == nil {
+			return Inconclusive("the record has no injection %q", id)
+		}
+		from = max(from, inj.Effect())
+	}
+	node, asked := m.Fault.Node(), 0
+	for _, e := range m.Run.Etcd {
+		s := e.V
+		if s.Node != node || e.At < from || e.At >= to {
+			continue
+		}
+		if facts.HasAlarm(s, "CORRUPT") {
+			return Passed("The etcd member on %s raised the alarm CORRUPT %s, after the %s.", node, text.At(e.At), m.Fault.What()).counted("%d looks", asked)
+		}
+		if s.OK && s.Leader != "" {
+			return Failed("An etcd member with damaged data must not serve: the one on %s answered %s, after the %s, and follows a leader.", node, text.At(e.At), m.Fault.What()).
+				Rests(from, e.At)
+		}
+		asked++
+	}
+	if asked < damageLooks {
+		return Inconclusive("the etcd member on %s was asked %d times after the %s, and it takes %d", node, asked, m.Fault.What(), damageLooks)
+	}
+	restarts := 0
+	for _, p := range m.Run.Processes {
+		if p.V.Node == node && p.V.Component == "etcd" && p.At >= from && p.At < to && p.V.LastExit != "" {
+			restarts++
+		}
+	}
+	return Passed("The etcd member on %s served nobody after the %s: it was asked %d times, and ended again and again (%d changes of its process were seen).",
+		node, m.Fault.What(), asked, restarts).counted("%d looks", asked)
+}

@@ -1,0 +1,70 @@
+package judges
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+func endpointRemoved() Definition {
+	return Definition{verdict.Doc{
+		Name:       "endpoint-removed",
+		Guarantee:  "The address of an API server that is gone leaves the Endpoints and EndpointSlice of default/kubernetes within the bound, and stays away until it is back.",
+		Source:     "API server HA proposal, section 3; apiserver-count fix proposal",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"since": "what the bound counts from: effect (default), the proof that the fault acted, or call, for a fault that takes its time, such as stop",
+		},
+	}, judgeEndpointRemoved}
+}
+
+func judgeEndpointRemoved(m *facts.Matter) Finding {
+	node := m.Fault.Node()
+	address := m.Address(node)
+	if address == "" {
+		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
+	}
+	from, to := m.Fault.Effect(), m.Fault.Healed.Called
+	switch since := m.Param("since", "effect"); since {
+	case "effect":
+	case "call":
+		from = m.Fault.Injected.Called
+	default:
+		return Inconclusive("parameter since is %q: want call or effect", since)
+	}
+	listed := map[string]bool{}
+	var changes []facts.Change
+	for _, c := range facts.Chains(m.Run, append(m.Disturbed(from, to), node)...) {
+		if was, _ := c.Lists(address, m.Fault.Injected.Called); was {
+			listed[c.Source] = true
+			changes = append(changes, c.Follow(address, false, from, to))
+		}
+	}
+	for _, source := range facts.Sources {
+		if !listed[source] {
+			return Inconclusive("the %s of default/kubernetes did not list %s (%s) before the fault", source, node, address)
+		}
+	}
+	s := facts.Settle(changes, from, to, m.Bound.Limit)
+	switch {
+	case s.Late != nil && s.Late.Done:
+		return Failed("The address of a lost API server must leave default/kubernetes within %s of the %s: %s (%s) left %s only after %s.",
+			m.Bound, m.Fault.What(), node, address, s.Late.Chain, text.Short(s.Worst)).Took(s.Worst).Rests(from, s.Late.At)
+	case s.Late != nil:
+		return Failed("The address of a lost API server must leave default/kubernetes within %s of the %s: %s (%s) was still listed in %s after %s.",
+			m.Bound, m.Fault.What(), node, address, s.Late.Chain, text.Short(s.Worst)).Took(s.Worst).Rests(from, s.Late.Last)
+	case s.Undone != nil:
+		return Failed("The address of a lost API server must stay out of default/kubernetes: %s (%s) left %s %s after the %s, and was listed again %s, before the fault was healed.",
+			node, address, s.Undone.Chain, text.Short(time.Duration(s.Undone.At-from)), m.Fault.What(), text.At(s.Undone.UndoneAt)).Rests(m.Lapse(s.Undone.UndoneAt, s.Undone.UndoneAt))
+	case len(s.Missing) > 0:
+		return Inconclusive("%s was not seen to drop %s (%s), but was not watched for the whole bound of %s before the fault was healed after %s",
+			text.And(s.Missing), node, address, m.Bound, text.Short(time.Duration(to-from)))
+	case len(s.Unread) > 0:
+		return Inconclusive("default/kubernetes was last seen with %s (%s) in %s, and nothing was read of them afterwards for more than %s",
+			node, address, text.And(s.Unread), text.Short(facts.Blind))
+	}
+	return Passed("The address of %s (%s) left Endpoints and EndpointSlice %s after the %s, within %s, and stayed away until it was healed.",
+		node, address, text.Short(s.Worst), m.Fault.What(), m.Bound).Took(s.Worst)
+}

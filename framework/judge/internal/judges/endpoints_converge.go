@@ -1,0 +1,89 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func endpointsConverge() Definition {
+	return Definition{verdict.Doc{
+		Name:       "endpoints-converge",
+		Guarantee:  "Within the bound after healing, Endpoints and EndpointSlice of default/kubernetes hold exactly the addresses of the API servers that no other fault keeps down, through every entrance, and stay so.",
+		Source:     "Automated HA master deployment; apiserver-count fix proposal",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeEndpointsConverge}
+}
+
+// seenToStay is for how long a list must be seen after the healing at least. It is read
+// once a second, and scenarios go on two seconds after they saw what they waited for.
+const seenToStay = time.Second
+
+func judgeEndpointsConverge(m *facts.Matter) Finding {
+	healed := m.Fault.HealEffect()
+	e := m.ExpectedAt(healed)
+	worst, changed := time.Duration(0), false // since the injection
+	var brief, seen []string
+	for _, c := range facts.Chains(m.Run, e.Hit...) {
+		var wrong, last *record.Timed[record.Endpoints]
+		settled := record.Nanos(-1) // since when it holds what it must
+		for i := range c.States {
+			s := &c.States[i]
+			if s.At > e.End {
+				break
+			}
+			last = s
+			switch {
+			case !e.Met(s.V.Addresses):
+				wrong, settled = s, -1
+				changed = changed || s.At >= m.Fault.Injected.Called
+			case settled < 0:
+				settled = max(s.At, healed)
+			}
+		}
+		if last == nil || last.At < healed {
+			continue // nothing was seen of it after the healing
+		}
+		watched, took := text.Span(healed, last.At), text.Span(healed, settled)
+		switch {
+		case settled < 0 && watched > m.Bound.Limit:
+			return Failed("default/kubernetes must hold exactly the API servers %s within %s after the %s was healed: %s still held %s after %s.",
+				e, m.Bound, m.Fault.What(), c, facts.Bracketed(wrong.V.Addresses), text.Short(watched)).Took(watched).Rests(healed, last.At)
+		case settled < 0:
+			brief = append(brief, c.String())
+		case took > m.Bound.Limit:
+			return Failed("default/kubernetes must hold exactly the API servers %s within %s after the %s was healed: %s did after %s.",
+				e, m.Bound, m.Fault.What(), c, text.Short(took)).Took(took).Rests(healed, settled)
+		case watched >= seenToStay:
+			seen = append(seen, c.String())
+			worst = max(worst, took)
+		}
+	}
+	if len(brief) > 0 {
+		return Inconclusive("%s did not hold exactly the API servers when it was last read, less than %s after the %s was healed", text.And(brief), m.Bound, m.Fault.What())
+	}
+	// Those that no fault hits answer; the one that is back may take its time.
+	ask := m.APIServers(append(e.Hit, m.Fault.Nodes()...)...)
+	for _, source := range facts.Sources {
+		through := func(entrance string) bool { return slices.Contains(seen, source+" through "+entrance) }
+		if !slices.ContainsFunc(m.Run.Meta.Entrances, through) {
+			return Inconclusive("nothing was read of the %s of default/kubernetes for %s after the %s was healed", source, text.Short(seenToStay), m.Fault.What())
+		}
+		for _, entrance := range ask {
+			if !through(entrance) {
+				return Inconclusive("nothing was read of the %s of default/kubernetes through %s later than %s after the %s was healed",
+					source, entrance, text.Short(seenToStay), m.Fault.What())
+			}
+		}
+	}
+	how := fmt.Sprintf("held exactly the API servers %s again %s after the %s was healed, within %s", e, text.Short(worst), m.Fault.What(), m.Bound)
+	if !changed {
+		how = fmt.Sprintf("still held exactly the API servers %s when the %s was healed", e, m.Fault.What())
+	}
+	return Passed("Endpoints and EndpointSlice of default/kubernetes %s, and from then on, by %s.", how, text.And(seen)).Took(worst)
+}

@@ -1,0 +1,143 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func endpointsFollow() Definition {
+	return Definition{verdict.Doc{
+		Name:       "endpoints-follow",
+		Guarantee:  "Within the bound after a control-plane node was added, removed or lost for good, Endpoints and EndpointSlice of default/kubernetes hold exactly the API servers that there are, and stay so until the next change.",
+		Source:     "Automated HA master deployment; apiserver-count fix proposal",
+		NeedsBound: true,
+		Params: map[string]string{
+			"changes": "names of the changes to judge, separated by commas (default: all)",
+		},
+	}, judgeEndpointsFollow}
+}
+
+// following is what came of the list of addresses after a change.
+type following struct {
+	change record.NodeChange
+	want   facts.Expected
+	took   time.Duration // until every entrance showed it
+	broken *Finding
+	// open says of what it cannot be told; superseded that the next change came
+	// before the bound was over, and before all was settled.
+	open       []string
+	superseded bool
+}
+
+func judgeEndpointsFollow(m *facts.Matter) Finding {
+	changes, problem := changesOf(m, text.SplitList(m.Check.Params["changes"]))
+	if problem != nil {
+		return *problem
+	}
+	var worst following
+	var settled, over, evidence []string
+	for _, c := range changes {
+		f := follow(m, c)
+		switch {
+		case f.broken != nil:
+			return *f.broken
+		case f.superseded:
+			over = append(over, facts.ChangeWords(c))
+		case len(f.open) > 0:
+			return Inconclusive("after %s, %s", facts.ChangeWords(c), strings.Join(f.open, "; "))
+		default:
+			settled = append(settled, c.Node.Name)
+			evidence = append(evidence, fmt.Sprintf("%s %s: %s after %s", facts.ChangeWords(c), text.At(c.Effect), f.want, text.Short(f.took)))
+			if f.took >= worst.took {
+				worst = f
+			}
+		}
+	}
+	if len(settled) == 0 {
+		return Inconclusive("after none of the changes (%s) was there time to see what became of the addresses", strings.Join(over, "; "))
+	}
+	if len(over) > 0 {
+		evidence = append(evidence, "too soon before the next change to be held against the bound: "+strings.Join(over, "; "))
+	}
+	return Passed("Endpoints and EndpointSlice of default/kubernetes held exactly the API servers that there were after each of %d changes of nodes, after %s at most (%s), within %s, and until the next change.",
+		len(settled), text.Short(worst.took), facts.ChangeWords(worst.change), m.Bound).Took(worst.took).Shows(evidence...)
+}
+
+// follow looks at the time from a change to the next one, or to the next fault.
+func follow(m *facts.Matter, c record.NodeChange) following {
+	f := following{change: c, want: m.ExpectedAt(c.Effect)}
+	end := min(f.want.End, facts.NextChange(m.Run, c.Called))
+	var seen []string
+	unsettled := false
+	for _, h := range facts.Chains(m.Run, f.want.Hit...) {
+		if !watchesThroughout(m, h.Via, c.Effect, end) {
+			continue
+		}
+		var wrong, last *record.Timed[record.Endpoints]
+		right := record.Nanos(-1) // since when it holds what it must
+		for i := range h.States {
+			s := &h.States[i]
+			if s.At > end {
+				break
+			}
+			last = s
+			switch {
+			case !f.want.Met(s.V.Addresses):
+				wrong, right = s, -1
+			case right < 0:
+				right = max(s.At, c.Effect)
+			}
+		}
+		if last == nil || last.At < c.Effect && right < 0 {
+			continue // nothing was seen of it since
+		}
+		if !slices.Contains(seen, h.Source) && (right < 0 || last.At >= c.Effect) {
+			seen = append(seen, h.Source)
+		}
+		took := text.Span(c.Effect, right)
+		switch {
+		case right < 0 && text.Span(c.Effect, last.At) > m.Bound.Limit:
+			broken := Failed("default/kubernetes must hold exactly the API servers %s within %s after %s: %s still held %s after %s.",
+				f.want, m.Bound, facts.ChangeWords(c), h, facts.Bracketed(wrong.V.Addresses), text.Short(text.Span(c.Effect, last.At))).
+				Took(text.Span(c.Effect, last.At)).Rests(c.Effect, last.At)
+			f.broken = &broken
+			return f
+		case right < 0:
+			unsettled = true
+			f.open = append(f.open, fmt.Sprintf("%s held %s when it was last read, %s later, less than %s", h, facts.Bracketed(wrong.V.Addresses), text.Short(text.Span(c.Effect, last.At)), m.Bound))
+		case took > m.Bound.Limit:
+			broken := Failed("default/kubernetes must hold exactly the API servers %s within %s after %s: %s did after %s.",
+				f.want, m.Bound, facts.ChangeWords(c), h, text.Short(took)).Took(took).Rests(c.Effect, right)
+			f.broken = &broken
+			return f
+		default:
+			f.took = max(f.took, took)
+		}
+	}
+	for _, source := range facts.Sources {
+		if !slices.Contains(seen, source) {
+			f.open = append(f.open, "nothing was read of the "+source+" of default/kubernetes")
+			unsettled = true
+		}
+	}
+	f.superseded = unsettled && end < m.Run.EndAt && text.Span(c.Effect, end) <= m.Bound.Limit
+	return f
+}
+
+// watchesThroughout tells whether an entrance was there for the whole of a time; the
+// balancer always is.
+func watchesThroughout(m *facts.Matter, entrance string, from, to record.Nanos) bool {
+	for _, n := range facts.NodeLives(m.Run) {
+		if n.Name == entrance {
+			return n.From <= from && n.Until >= to
+		}
+	}
+	return true
+}

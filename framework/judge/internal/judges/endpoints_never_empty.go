@@ -1,0 +1,145 @@
+package judges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func endpointsNeverEmpty() Definition {
+	return Definition{verdict.Doc{
+		Name:      "endpoints-never-empty",
+		Guarantee: "Endpoints and EndpointSlice of default/kubernetes are empty at no moment, and an API server that no fault hits stays listed.",
+		Source:    "Bugs in the field: the last API server, or one that starts, cleared the list",
+		Params: map[string]string{
+			"faults": "faults during which every API server that none of them hits must stay listed, separated by commas (default: the check's fault)",
+		},
+	}, judgeEndpointsNeverEmpty}
+}
+
+func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
+	all := facts.Histories(m.Run)
+	if missing := facts.Unseen(all); len(missing) > 0 {
+		return Inconclusive("the record has no reading of the %s of default/kubernetes", text.And(missing))
+	}
+	states, smallest := 0, -1
+	for _, h := range all {
+		held := 0 // addresses of the state before
+		for _, s := range h.States {
+			n := len(s.V.Addresses)
+			// However late an API server is: who writes the list is in it.
+			if n == 0 && held > 0 {
+				return Failed("default/kubernetes must never be without an address: %s was empty %s (version %s), after %d were listed.",
+					h, text.At(s.At), s.V.Revision, held)
+			}
+			if n > 0 && (smallest < 0 || n < smallest) {
+				smallest = n
+			}
+			held = n
+			states++
+		}
+		if held == 0 {
+			return Inconclusive("%s never held an address", h)
+		}
+	}
+	f := Passed("default/kubernetes held an address at every moment, %d at least, as %d states show.", smallest, states).counted("%d addresses", smallest)
+	faults := text.SplitList(m.Check.Params["faults"])
+	if len(faults) == 0 && m.Fault != nil {
+		faults = []string{m.Fault.ID}
+	}
+	if len(faults) == 0 {
+		from, to := m.Quiet()
+		if hole := unwatched(all, m.Run.Meta.Entrances, from, to); hole != "" {
+			return Inconclusive("%s, so that an empty list may have gone unseen", hole)
+		}
+		return f
+	}
+	from, to := together(m, faults)
+	survivors := survivors(m, from, to)
+	if len(survivors) == 0 {
+		return Inconclusive("the faults in force during %s hit every API server, so that none had to stay listed", text.And(faults))
+	}
+	var names []string
+	for _, n := range survivors {
+		names = append(names, n.Name)
+		for _, h := range all {
+			if missed := misses(h, n.Address, from, to); missed != nil {
+				return Failed("An API server that no fault hits must stay in default/kubernetes: %s did not list %s (%s) %s (version %s).",
+					h, n.Name, n.Address, text.At(missed.At), missed.V.Revision).Rests(m.Lapse(missed.At, missed.At))
+			}
+		}
+	}
+	// What is read once the first fault is to be healed tells of the time up to that.
+	if hole := unwatched(all, names, from, to+record.Nanos(facts.Blind)); hole != "" {
+		return Inconclusive("%s, so that it may have gone unseen what became of the list while the faults lasted", hole)
+	}
+	f.Sentence = f.Sentence[:len(f.Sentence)-1] + ", and no API server that was up left it."
+	return f
+}
+
+// unwatched says of which source nothing was read through any of the entrances for
+// too long between two moments; empty where each was read often enough.
+func unwatched(all []facts.History, entrances []string, from, to record.Nanos) string {
+	for _, source := range facts.Sources {
+		var seen []record.Nanos
+		for _, h := range all {
+			for _, s := range h.States {
+				if h.Source == source && slices.Contains(entrances, h.Via) && s.At >= from && s.At <= to {
+					seen = append(seen, s.At)
+				}
+			}
+		}
+		slices.Sort(seen)
+		last := from
+		for _, t := range append(seen, to) {
+			if text.Span(last, t) > facts.Blind {
+				return fmt.Sprintf("nothing was read of the %s of default/kubernetes through %s from %s for more than %s", source, text.And(entrances), text.When(last), text.Short(facts.Blind))
+			}
+			last = t
+		}
+	}
+	return ""
+}
+
+// survivors returns the API servers' nodes that are there from one moment to another
+// and that no fault in force between them hits.
+func survivors(m *facts.Matter, from, to record.Nanos) (all []record.Node) {
+	hit := m.HitBetween(from, to)
+	for _, n := range facts.NodeLives(m.Run) {
+		if n.From <= from && n.Until > to && slices.Contains(n.Components, "kube-apiserver") && !slices.Contains(hit, n.Name) {
+			all = append(all, n.Node)
+		}
+	}
+	return all
+}
+
+// together returns when the first of some faults was called for and when the first
+// of them was to be healed.
+func together(m *facts.Matter, faults []string) (from, to record.Nanos) {
+	from, to = m.Run.EndAt, m.Run.EndAt
+	for inj := range maps.Values(m.Faults) {
+		if slices.Contains(faults, inj.ID) {
+			from, to = min(from, inj.Injected.Called), min(to, inj.Healed.Called)
+		}
+	}
+	return from, to
+}
+
+// misses returns the first state between from and to that lacks an address that
+// the state before had.
+func misses(h facts.History, address string, from, to record.Nanos) *record.Timed[record.Endpoints] {
+	held := false
+	for i, s := range h.States {
+		lists := slices.Contains(s.V.Addresses, address)
+		if held && !lists && s.At >= from && s.At <= to {
+			return &h.States[i]
+		}
+		held = lists
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package judges
+
+import (
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func etcdAlarms() Definition {
+	return Definition{verdict.Doc{
+		Name:      "etcd-alarms",
+		Invariant: "HA-INV-009",
+		Guarantee: "No etcd member has an alarm, apart from the time that a fault is in force.",
+		Source:    "etcd, maintenance (space quota, corruption check); the checks of every run of the catalogue",
+	}, judgeEtcdAlarms}
+}
+
+func judgeEtcdAlarms(m *facts.Matter) Finding {
+	answers, during := 0, 0
+	for _, e := range m.Run.Etcd {
+		switch s := e.V; {
+		case !s.OK:
+		case len(s.Alarms) == 0:
+			answers++
+		case len(m.Touching(e.At, e.At, record.Nanos(m.Run.Meta.Settings["M"]))) > 0:
+			answers++
+			during++
+		default:
+			return Failed("No etcd member may have an alarm while nothing is broken: the one on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(e.At))
+		}
+	}
+	switch {
+	case len(m.Run.Etcd) == 0:
+		return notApplicable("the record has no status of an etcd member")
+	case answers == 0:
+		return Inconclusive("no etcd member was seen to answer, so nothing is known of alarms")
+	}
+	f := Passed("None of %d answers of etcd members told of an alarm while nothing was broken.", answers).counted("%d answers", answers)
+	if during > 0 {
+		f.Sentence = f.Sentence[:len(f.Sentence)-1] + ", though some did while a fault was in force."
+	}
+	return f
+}

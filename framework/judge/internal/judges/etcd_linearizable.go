@@ -1,0 +1,207 @@
+package judges
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// etcdLinearizable judges what clients did with etcd's members themselves. A revision is
+// a place in the order of all writes, so more can be held against it than against a
+// register: a transaction is at one revision on all of its keys, and an answer shows the
+// state of the revision in its header.
+func etcdLinearizable() Definition {
+	return Definition{verdict.Doc{
+		Name:      "etcd-linearizable",
+		Invariant: "HA-INV-003",
+		Lasting:   true,
+		Guarantee: "etcd's own operations are strictly serializable: a linearizable read through any member returns the newest acknowledged write, a transaction takes effect on all of its keys or on none and only where its condition holds, " +
+			"no two writes have one revision, and an answer is the state of the revision in its header.",
+		Source: "etcd API guarantees (strict serializability; durability; revisions)",
+	}, judgeEtcdLinearizable}
+}
+
+func judgeEtcdLinearizable(m *facts.Matter) Finding {
+	h, problem := newKeyHistories(m, facts.APIEtcd)
+	if problem != nil {
+		return *problem
+	}
+	switch {
+	case len(h.keys) == 0:
+		return notApplicable("the record has no writes and linearizable reads of etcd")
+	case h.writes == 0 || h.reads == 0:
+		return Inconclusive("there was too little traffic with etcd: %d writes and %d linearizable reads succeeded", h.writes, h.reads)
+	}
+	h.wholeTransactions()
+	if b := sharedRevision(m.Run); b != nil {
+		return conclude("Each write of etcd must have a revision of its own", "", h.size(), []facts.Breach{*b})
+	}
+	if f := h.judge(LinearizeLimit, SearchRoom); f.Verdict != verdict.Pass {
+		return f
+	}
+	checked, breaches := snapshots(m)
+	if len(breaches) > 0 {
+		return conclude("An answer of etcd must be the state of its revision", "", h.size(), breaches)
+	}
+	held := ""
+	if checked > 0 {
+		held = fmt.Sprintf(", and each of %s is the state of the revision in its header", text.Plural(checked, "answer"))
+	}
+	return met(m, Passed("The history of %s on %d keys of etcd is linearizable%s.", h.traffic("linearizable"), len(h.keys), held), h.after).
+		counted("%s", h.size())
+}
+
+// wholeTransactions uses that a transaction took effect on all of its keys or on none:
+// where a client was shown the value that one wrote to one key, it had written the others
+// by then, at the same revision, whatever its own client learnt of it.
+func (h *keyHistories) wholeTransactions() {
+	type effect struct {
+		by       record.Nanos
+		revision string
+	}
+	effects := map[string]effect{}
+	for _, ops := range h.ops {
+		for _, op := range ops {
+			shown, ok := h.seen.Of(op)
+			if op.Transaction == "" || op.Outcome != record.Unknown || !ok {
+				continue
+			}
+			e, known := effects[op.Transaction]
+			if !known || shown.At < e.by {
+				e.by = shown.At
+			}
+			e.revision = cmp.Or(e.revision, shown.Revision)
+			effects[op.Transaction] = e
+		}
+	}
+	for _, ops := range h.ops {
+		for i := range ops {
+			op := &ops[i]
+			if e, ok := effects[op.Transaction]; ok && op.Outcome == record.Unknown {
+				op.Outcome, op.Return, op.Revision = record.OK, max(op.Call, e.by), e.revision
+			}
+		}
+	}
+}
+
+// sharedRevision finds two acknowledged writes, not of one transaction, that got the
+// same revision.
+func sharedRevision(run *record.Run) *facts.Breach {
+	made := map[string]*record.Op{}
+	for i := range run.Ops {
+		op := &run.Ops[i].V
+		// Revoking a lease is answered with a revision also if there was nothing to delete.
+		if op.API != facts.APIEtcd || !facts.IsWrite(op.Type) || op.Type == record.OpDelete || op.Outcome != record.OK || op.Revision == "" {
+			continue
+		}
+		other := made[op.Revision]
+		if other == nil {
+			made[op.Revision] = op
+			continue
+		}
+		if op.Transaction == "" || op.Transaction != other.Transaction {
+			return &facts.Breach{At: op.Return, What: fmt.Sprintf("%s's %s of %s through %s and %s's %s of %s through %s were both acknowledged at revision %s",
+				other.Client, other.Type, other.Key, other.Entrance, op.Client, op.Type, op.Key, op.Entrance, op.Revision),
+				Evidence: []string{text.Describe(*other), text.Describe(*op)}, Spans: []verdict.Span{facts.OpSpan(*other), facts.Blamed(facts.OpSpan(*op))}}
+		}
+	}
+	return nil
+}
+
+// snapshots holds each answer of etcd that has a header against the state of the revision
+// in it, as far as that is known: reads, and transactions whose condition was not met. It
+// returns how many it could hold against it.
+func snapshots(m *facts.Matter) (checked int, breaches []facts.Breach) {
+	c := m.Collections()
+	unmet := map[string][]*record.Op{} // by transaction
+	for i := range m.Run.Ops {
+		op := &m.Run.Ops[i].V
+		t := c.Timelines[facts.CollectionOf{API: op.API, Name: op.Collection}]
+		if op.API != facts.APIEtcd || op.Collection == "" || t == nil || facts.Number(op.Header) == 0 {
+			continue
+		}
+		switch {
+		case op.Outcome == record.Refused && op.Transaction != "":
+			unmet[op.Transaction] = append(unmet[op.Transaction], op)
+			continue
+		case op.Outcome == record.Refused:
+			c, known := stands(t, op)
+			if !known {
+				continue
+			}
+			if meets(c, op) {
+				breaches = append(breaches, answered(op, c, "was refused at revision "+op.Header+", although its condition held"))
+			}
+		case op.Type == record.OpGet && op.Outcome == record.OK:
+			c, known := stands(t, op)
+			if !known {
+				continue
+			}
+			if !shownBy(c, op) {
+				breaches = append(breaches, answered(op, c, fmt.Sprintf("returned %s with a header of revision %s, of which it is not the state", text.Quoted(op.Value, op.Found), op.Header)))
+			}
+		default:
+			continue
+		}
+		checked++
+	}
+	for _, ops := range unmet {
+		met := 0
+		var last *facts.KeyChange
+		for _, op := range ops {
+			t := c.Timelines[facts.CollectionOf{API: op.API, Name: op.Collection}]
+			if c, known := stands(t, op); known && meets(c, op) {
+				met, last = met+1, c
+			}
+		}
+		checked++
+		if met == len(ops) {
+			breaches = append(breaches, answered(ops[0], last, fmt.Sprintf("and the rest of its transaction was refused at revision %s, although its condition held on each of %d keys", ops[0].Header, met)))
+		}
+	}
+	slices.SortStableFunc(breaches, func(a, b facts.Breach) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.What, b.What)) })
+	return checked, breaches
+}
+
+// stands returns the change that an operation's key stood at in the revision of its header.
+func stands(t *facts.Timeline, op *record.Op) (c *facts.KeyChange, known bool) {
+	l := t.Lines[op.Key]
+	if l == nil {
+		return nil, false
+	}
+	return l.At(facts.Number(op.Header))
+}
+
+// meets tells whether a write that compares can take effect on a key that stands at c.
+func meets(c *facts.KeyChange, op *record.Op) bool {
+	switch op.Type {
+	case record.OpCreate:
+		return c == nil
+	case record.OpDelete:
+		return c != nil
+	}
+	return c != nil && c.Revision == facts.Number(op.Expect)
+}
+
+// shownBy tells whether a read returned a key that stands at c.
+func shownBy(c *facts.KeyChange, op *record.Op) bool {
+	if c == nil || !op.Found {
+		return c == nil && !op.Found
+	}
+	return c.Revision == facts.Number(op.Revision) && c.Value == op.Value
+}
+
+func answered(op *record.Op, c *facts.KeyChange, what string) facts.Breach {
+	b := facts.Breach{At: op.Return, What: fmt.Sprintf("%s's %s of %s through %s, called %s, %s", op.Client, op.Type, op.Key, op.Entrance, text.At(op.Call), what),
+		Evidence: []string{text.Describe(*op)}, Spans: []verdict.Span{facts.Blamed(facts.OpSpan(*op))}}
+	if c != nil && c.By != nil {
+		b.Evidence = append(b.Evidence, text.Describe(*c.By.Op))
+		b.Spans = append(b.Spans, facts.SpanOfWrite(c.By)...)
+	}
+	return b
+}

@@ -1,0 +1,178 @@
+package judges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func etcdMembership() Definition {
+	return Definition{verdict.Doc{
+		Name:      "etcd-membership",
+		Guarantee: "An odd number (3 or more) of voting etcd members, all healthy, with one leader, one cluster ID and no alarm; what is put through one member is read through every other.",
+		Source:    "High Availability Kubernetes Clusters (admin guide); control plane resilience overview",
+	}, judgeEtcdMembership}
+}
+
+func judgeEtcdMembership(m *facts.Matter) Finding {
+	from, to := m.Quiet()
+	nodes := m.NodesWith("etcd")
+	if len(nodes) == 0 {
+		return Inconclusive("the record names no node that runs etcd")
+	}
+	last := map[string]record.EtcdStatus{}
+	var names, members []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+		state, problem := memberHealth(m.Run, n.Name, from, to)
+		if problem != nil {
+			return problem.Rests(from, to)
+		}
+		last[n.Name] = state
+		if !state.Learner {
+			members = append(members, state.Member)
+		}
+	}
+	slices.Sort(members)
+	if f := oneCluster(m.Run, names, last, from, to); f != nil {
+		return *f
+	}
+	if f := votingMembers(names, last, members); f != nil {
+		return *f
+	}
+
+	var puts, gets []record.Op
+	for _, o := range m.Run.Ops {
+		switch op := o.V; {
+		case op.API != facts.APIEtcd || op.Purpose != "cross-member":
+		case op.Type == record.OpPut:
+			puts = append(puts, op)
+		case facts.IsQuorumRead(op):
+			gets = append(gets, op)
+		}
+	}
+	pairs := facts.OrderedPairs(names)
+	reads := facts.MatchReads(puts, gets)
+	if w := reads.Wrong; w != nil {
+		return Failed("A key put through one etcd member must be read through every other: %s was put to %q through %s, and the next linearizable read through %s returned %s.",
+			w.Write.Key, w.Write.Value, w.Pair.From, w.Pair.To, text.Quoted(w.Read.Value, w.Read.Found)).
+			counted("%d of %d pairs", len(reads.Seen), len(pairs)).Shows(text.Describe(w.Write), text.Describe(w.Read))
+	}
+	if missing := reads.Missing(pairs); len(missing) > 0 {
+		return Inconclusive("%d of %d ordered pairs of etcd members have no put that was read: %s", len(missing), len(pairs), strings.Join(missing, "; ")).
+			counted("%d of %d pairs", len(reads.Seen), len(pairs))
+	}
+	leader := last[names[0]]
+	return Passed("etcd has %d voting members (%s), all healthy, one leader in term %d, one cluster ID and no alarm; each of %d ordered pairs of members read what the other had put.",
+		len(members), text.And(names), leader.Term, len(pairs)).counted("%d members, %d of %d pairs", len(members), len(pairs), len(pairs))
+}
+
+// memberHealth returns a member's last healthy state between from and to. Two
+// answers in a row that are missing or name no leader make it unhealthy; a
+// single one may be a request that was given up at the end of a step.
+func memberHealth(run *record.Run, node string, from, to record.Nanos) (last record.EtcdStatus, problem *Finding) {
+	n, bad, healthy := 0, 0, false
+	var why string
+	for _, e := range run.Etcd {
+		if e.V.Node != node || e.At < from || e.At > to {
+			continue
+		}
+		n++
+		if e.V.OK && e.V.Leader != "" {
+			// Members are asked for less often than the rest.
+			if len(e.V.Members) == 0 {
+				e.V.Members = last.Members
+			}
+			bad, last, healthy = 0, e.V, true
+			continue
+		}
+		bad++
+		if why = e.V.Error; why == "" {
+			why = "it knows no leader"
+		}
+		if bad == 2 {
+			f := Failed("Every etcd member must be healthy: the one on %s was not, twice in a row (%s).", node, why)
+			return last, &f
+		}
+	}
+	switch {
+	case n == 0:
+		f := Inconclusive("the record has no status of the etcd member on %s", node)
+		return last, &f
+	case !healthy:
+		f := Inconclusive("the record has one status of the etcd member on %s, and it is not healthy (%s)", node, why)
+		return last, &f
+	}
+	return last, nil
+}
+
+// oneCluster checks what must hold in every answer, and that the last answers
+// agree on the leader.
+func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStatus, from, to record.Nanos) *Finding {
+	clusters := map[string]string{}
+	for _, e := range run.Etcd {
+		s := e.V
+		if e.At < from || e.At > to || !s.OK {
+			continue
+		}
+		if len(s.Alarms) > 0 {
+			f := Failed("etcd must have no alarm: the member on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(e.At))
+			return &f
+		}
+		if clusters[s.Cluster] == "" {
+			clusters[s.Cluster] = s.Node
+		}
+	}
+	if len(clusters) > 1 {
+		var list []string
+		for _, id := range slices.Sorted(maps.Keys(clusters)) {
+			list = append(list, fmt.Sprintf("%s on %s", id, clusters[id]))
+		}
+		f := Failed("All etcd members must belong to one cluster: they report the cluster IDs %s.", text.And(list))
+		return &f
+	}
+	first := last[names[0]]
+	for _, n := range names[1:] {
+		if s := last[n]; s.Leader != first.Leader {
+			f := Failed("All etcd members must follow one leader: the one on %s follows %s in term %d, the one on %s follows %s in term %d.",
+				names[0], first.Leader, first.Term, n, s.Leader, s.Term).Rests(from, to)
+			return &f
+		}
+	}
+	return nil
+}
+
+func votingMembers(names []string, last map[string]record.EtcdStatus, members []string) *Finding {
+	asked := false
+	for _, n := range names {
+		s := last[n]
+		if len(s.Members) == 0 {
+			continue
+		}
+		asked = true
+		if listed := slices.Sorted(slices.Values(s.Members)); !slices.Equal(listed, members) {
+			f := Failed("Every voting etcd member must be healthy: the member on %s lists %d voting members (%s), and %d answer (%s).",
+				n, len(listed), text.And(listed), len(members), text.And(members))
+			return &f
+		}
+	}
+	switch {
+	case len(members) < 3 || len(members)%2 == 0:
+		f := Failed("etcd must have an odd number of voting members, 3 or more: it has %d (on %s).", len(members), text.And(names)).
+			counted("%d members", len(members))
+		return &f
+	case !slices.Contains(members, last[names[0]].Leader):
+		f := Failed("The leader of etcd must be one of its voting members: it is %s, and the members are %s.", last[names[0]].Leader, text.And(members))
+		return &f
+	case !asked:
+		f := Inconclusive("no etcd member was asked for the list of voting members")
+		return &f
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package judges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// ShowLimit is how many operations an exhibit may have for people to see anything.
+const ShowLimit = 40
+
+// refusals are the reasons for refusals, for people.
+var refusals = map[record.Refusal]string{
+	record.RefusedAbsent:  "the key was not there",
+	record.RefusedPresent: "the key was there",
+	record.RefusedVersion: "the key was not in that version",
+}
+
+// Explain says of an illegal part which of its operations cannot be explained.
+func (t *trial) Explain() Finding {
+	var ops []record.Op
+	for _, i := range t.Core {
+		ops = append(ops, t.Refutation.act(i).told())
+	}
+	culprit := t.culprit()
+	came := "succeeded"
+	if culprit.Outcome == record.Refused {
+		came = "was refused, since " + refusals[culprit.Refusal] + ","
+	}
+	sentence := fmt.Sprintf("The history of reads and writes must be linearizable: that of %s is not. %s's %s, called %s, ",
+		t.key, culprit.Client, describeShort(culprit), text.At(culprit.Call))
+	evidence := []string{text.Describe(culprit)}
+	switch rival := rivalOf(culprit, ops); {
+	case rival == nil:
+		sentence += "has no place among " + text.Plural(len(ops), "operation")
+	case rival.Outcome == record.Refused:
+		sentence += came + " although " + rival.Client + "'s " + describeShort(*rival) + " had been refused " + text.At(rival.Return) + ", since " + refusals[rival.Refusal]
+	case rival.Return < culprit.Call && facts.IsWrite(rival.Type):
+		sentence += came + " although " + rival.Client + "'s " + describeShort(*rival) + " had been acknowledged " + text.At(rival.Return)
+	case facts.IsWrite(rival.Type):
+		sentence += came + " next to " + rival.Client + "'s " + describeShort(*rival) + ", acknowledged " + text.At(rival.Return)
+	default:
+		sentence += came + " although " + rival.Client + "'s " + describeShort(*rival) + " had ended " + text.At(rival.Return)
+	}
+	if rival := rivalOf(culprit, ops); rival != nil {
+		evidence = append(evidence, text.Describe(*rival))
+	}
+	for _, op := range ops {
+		if line := text.Describe(op); !slices.Contains(evidence, line) {
+			evidence = append(evidence, line)
+		}
+	}
+	f := Failed("%s.", sentence).Shows(evidence...)
+	if len(ops) > ShowLimit {
+		return f
+	}
+	return f.exhibits(facts.Exhibit(fmt.Sprintf("No order explains these %s on %s", text.Plural(len(ops), "operation"), t.key),
+		facts.OpSpans(ops, func(op record.Op) bool { return op == culprit })...))
+}
+
+// culprit is the operation with whose return the part becomes illegal. A part that
+// is legal up to some time is so up to any earlier time.
+func (t *trial) culprit() record.Op {
+	returns := map[int64]bool{}
+	for _, i := range t.Core {
+		if t.Refutation.act(i).Outcome == record.OK {
+			returns[t.Refutation.Ops[i].Return] = true
+		}
+	}
+	times := slices.Sorted(maps.Keys(returns))
+	i, _ := slices.BinarySearchFunc(times, true, func(at int64, _ bool) int {
+		if t.illegalUntil(at) {
+			return 0
+		}
+		return -1
+	})
+	last := times[min(i, len(times)-1)]
+	var culprit record.Op
+	for _, i := range t.Core {
+		op := t.Refutation.act(i).Op
+		if op.Outcome == record.OK && int64(op.Return) == last && (culprit.Key == "" || !facts.IsWrite(op.Type)) {
+			culprit = t.Refutation.act(i).told()
+		}
+	}
+	return culprit
+}
+
+// illegalUntil judges the part as it stood at some time: what had not returned by
+// then may or may not have taken effect.
+func (t *trial) illegalUntil(at int64) bool {
+	r := *t.Refutation
+	r.Ops = slices.Clone(r.Ops)
+	var shown []int
+	for _, i := range t.Core {
+		o, a := r.Ops[i], r.act(i)
+		switch {
+		case o.Call > at:
+			continue
+		case o.Return > at && facts.IsWrite(a.Type):
+			a.Outcome = record.Unknown
+			r.Ops[i].Input, r.Ops[i].Return = a, facts.Never
+		case o.Return > at:
+			continue
+		}
+		shown = append(shown, i)
+	}
+	return r.Illegal(r.Closed(shown))
+}
+
+// lost shows where the search found no way on: the operations around the place at
+// which the replay ended.
+func (t *trial) lost() *verdict.Exhibit {
+	var ops []record.Op
+	for _, i := range NewRefutation(t.ops, t.search).around(t.places(), ShowLimit/2) {
+		ops = append(ops, t.ops[i].Input.(action).told())
+	}
+	ops = ops[:min(len(ops), ShowLimit)]
+	first := t.stuck[0].told()
+	return facts.Exhibit(fmt.Sprintf("Where no order was found for the operations on %s in the time given", t.key),
+		facts.OpSpans(ops, func(op record.Op) bool { return op == first })...)
+}
+
+// rivalOf finds what makes an operation impossible: an update of the same version,
+// or the newest that was known of the key before and is not what it returned.
+func rivalOf(culprit record.Op, ops []record.Op) *record.Op {
+	var rival *record.Op
+	for i := range ops {
+		op := &ops[i]
+		if op.Outcome != record.OK && !Evidence(*op) || *op == culprit {
+			continue
+		}
+		if facts.IsWrite(op.Type) && culprit.Outcome == record.OK && culprit.Expect != "" && op.Expect == culprit.Expect {
+			return op
+		}
+		known := op.Type == record.OpDelete || op.Outcome == record.Refused || op.Value != culprit.Value
+		if op.Return < culprit.Call && known && (rival == nil || op.Return > rival.Return) {
+			rival = op
+		}
+	}
+	return rival
+}
+
+// describeShort gives what an operation did for people, without who did it.
+func describeShort(op record.Op) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s through %s", text.Verb(op), op.Entrance)
+	switch {
+	case op.Type == record.OpGet:
+		b.WriteString(" returning " + text.Quoted(op.Value, op.Found))
+	case op.Type != record.OpDelete:
+		fmt.Fprintf(&b, " of %q", op.Value)
+	}
+	if op.Expect != "" {
+		b.WriteString(" over version " + op.Expect)
+	}
+	return b.String()
+}

@@ -1,0 +1,115 @@
+package judges
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func failsOver() Definition {
+	return Definition{verdict.Doc{
+		Name:       "fails-over",
+		Guarantee:  "A client with a list of addresses starts at a random one and moves on when a request fails: a request fails only if every address fails.",
+		Source:     "API server HA proposal, section 4.1",
+		NeedsFault: true,
+		Params: map[string]string{
+			"faults": "all injections that such clients are to get over, separated by commas (default: the check's fault)",
+		},
+	}, judgeFailsOver}
+}
+
+func judgeFailsOver(m *facts.Matter) Finding {
+	faults := []*facts.Injection{m.Fault}
+	for _, id := range text.SplitList(m.Check.Params["faults"]) {
+		faults = append(faults, m.Faults[id])
+	}
+	made := 0
+	last := map[string]record.Op{} // of each client
+	began := map[string]string{}   // where it was first
+	left := map[string]int{}       // how often an address was left as it was hit
+	var excused []string
+	for i := range m.Run.Ops {
+		op := m.Run.Ops[i].V
+		if op.Purpose != facts.PurposeFailover {
+			continue
+		}
+		made++
+		if op.Outcome != record.OK {
+			server := answeredThroughout(m, op.Call, op.Return)
+			if server != "" {
+				return Failed("A client with a list of addresses must get on as long as one of them answers: a request of %s failed (%s to %s), though the API server on %s answered others all the while.",
+					op.Client, text.When(op.Call), text.When(op.Return), server).Shows(text.Describe(op))
+			}
+			excused = append(excused, text.Describe(op))
+			continue
+		}
+		address := hostOf(op)
+		if began[op.Client] == "" {
+			began[op.Client] = address
+		}
+		if before, known := last[op.Client]; known && hostOf(before) != address && slices.ContainsFunc(faults, func(inj *facts.Injection) bool {
+			return hostOf(before) == m.Address(inj.Node()) && op.Return >= inj.Injected.Called && before.Call < inj.Healed.Called
+		}) {
+			left[hostOf(before)]++
+		}
+		last[op.Client] = op
+	}
+	starts := map[string]bool{}
+	for _, address := range began {
+		starts[address] = true
+	}
+	switch {
+	case made == 0:
+		return Inconclusive("no client with a list of addresses made a request")
+	case len(excused) > 0:
+		return Inconclusive("%d requests of clients with a list of addresses failed while no API server was seen to answer all the while", len(excused)).Shows(excused...)
+	case len(left) == 0:
+		return Inconclusive("no client was at an API server that was hit: %d requests show nothing", made)
+	case len(began) > 2 && len(starts) == 1:
+		return Inconclusive("all %d clients began at the same address: nothing shows that they choose one at random", len(began))
+	}
+	moves := 0
+	for _, n := range left {
+		moves += n
+	}
+	return Passed("None of %d requests of %d clients with a list of addresses failed: they began at %d of them and left one that was hit %d times.",
+		made, len(began), len(starts), moves).counted("%d of %d requests", made, made)
+}
+
+// hostOf returns the address, without its port, of the server that a client had.
+func hostOf(op record.Op) string {
+	host, _, _ := strings.Cut(op.Address, ":")
+	return host
+}
+
+// probesAround is how long before and after a request the probes are looked at that
+// tell which API servers answered meanwhile: each is probed more than once in it.
+const probesAround = record.Nanos(time.Second)
+
+// answeredThroughout returns a node whose API server answered every probe on new
+// connections around some time, one before or in it and one after its start at least;
+// empty for none.
+func answeredThroughout(m *facts.Matter, from, to record.Nanos) string {
+	before, after, bad := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, p := range m.Run.Probes {
+		switch pr := p.V; {
+		case pr.Reused || pr.End < from-probesAround || pr.Start > to+probesAround:
+		case !pr.OK:
+			bad[pr.Entrance] = true
+		default:
+			before[pr.Entrance] = before[pr.Entrance] || pr.Start <= to
+			after[pr.Entrance] = after[pr.Entrance] || pr.End >= from
+		}
+	}
+	for _, name := range m.APIServers() {
+		if before[name] && after[name] && !bad[name] {
+			return name
+		}
+	}
+	return ""
+}

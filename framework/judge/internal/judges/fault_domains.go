@@ -1,0 +1,61 @@
+package judges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func faultDomains() Definition {
+	return Definition{verdict.Doc{
+		Name:      "fault-domains",
+		Guarantee: "Control-plane nodes are spread over fault domains so that losing any one of them keeps etcd's quorum.",
+		Source:    "Automated HA master deployment (zones)",
+	}, judgeFaultDomains}
+}
+
+func judgeFaultDomains(m *facts.Matter) Finding {
+	nodes := m.NodesWith("etcd")
+	if len(nodes) == 0 {
+		return notApplicable("No control-plane node runs etcd, so that their fault domains say nothing of its quorum.")
+	}
+	voters, members := 0, map[string][]string{}
+	for _, n := range nodes {
+		switch {
+		case learns(m, n.Name):
+			continue // it has no vote to lose
+		case n.Zone == "":
+			return notApplicable("The cluster does not tell the fault domain of %s.", n.Name)
+		}
+		voters++
+		members[n.Zone] = append(members[n.Zone], n.Name)
+	}
+	quorum := voters/2 + 1
+	var spread []string
+	for _, zone := range slices.Sorted(maps.Keys(members)) {
+		lost := members[zone]
+		if voters-len(lost) < quorum {
+			return Failed("Losing one fault domain must keep etcd's quorum: with %s go %d of %d voting members (%s), and %d are left where %d are needed.",
+				zone, len(lost), voters, text.And(lost), voters-len(lost), quorum).counted("%d fault domains", len(members))
+		}
+		spread = append(spread, fmt.Sprintf("%s in %s", text.And(lost), zone))
+	}
+	return Passed("Losing any one of %d fault domains leaves etcd the %d of %d voting members that it needs: %s.", len(members), quorum, voters, text.And(spread)).
+		counted("%d fault domains", len(members))
+}
+
+// learns tells whether the etcd member on a node was a learner when it last answered.
+func learns(m *facts.Matter, node string) bool {
+	last := record.EtcdStatus{}
+	for _, e := range m.Run.Etcd {
+		if e.V.Node == node && e.V.OK {
+			last = e.V
+		}
+	}
+	return last.Learner
+}

@@ -1,0 +1,78 @@
+package judges
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// EvidenceLimit keeps a result short enough to be read.
+const EvidenceLimit = 10
+
+func Passed(format string, args ...any) Finding {
+	return Finding{Verdict: verdict.Pass, Sentence: fmt.Sprintf(format, args...)}
+}
+
+func Failed(format string, args ...any) Finding {
+	return Finding{Verdict: verdict.Fail, Sentence: fmt.Sprintf(format, args...)}
+}
+
+func Inconclusive(format string, args ...any) Finding {
+	return Finding{Verdict: verdict.Inconclusive, Sentence: fmt.Sprintf(format, args...)}
+}
+
+func notApplicable(format string, args ...any) Finding {
+	return Finding{Verdict: verdict.NotApplicable, Sentence: fmt.Sprintf(format, args...)}
+}
+
+// Took adds a measured duration.
+func (f Finding) Took(d time.Duration) Finding {
+	f.Measured, f.Value = text.Short(d), &d
+	return f
+}
+
+// counted adds a measured number.
+func (f Finding) counted(format string, args ...any) Finding {
+	f.Measured = fmt.Sprintf(format, args...)
+	return f
+}
+
+// Rests marks a failure as resting on times measured between from and to.
+func (f Finding) Rests(from, to record.Nanos) Finding {
+	f.Timed, f.From, f.To = true, from, to
+	return f
+}
+
+// MissedBy returns by how much a measured time is longer than the bound; 0 where it is
+// not, or where no time was measured.
+func (f Finding) MissedBy(bound *verdict.Bound) time.Duration {
+	if f.Value == nil || bound == nil {
+		return 0
+	}
+	return max(0, *f.Value-bound.Limit)
+}
+
+// Lasted returns as much of a measured time as a failure rests on.
+func (f Finding) Lasted() time.Duration { return min(*f.Value, text.Span(f.From, f.To)) }
+
+func (f Finding) Shows(evidence ...string) Finding {
+	for _, e := range evidence {
+		if len(f.Evidence) == EvidenceLimit {
+			f.Evidence = append(f.Evidence, "…")
+		}
+		if len(f.Evidence) > EvidenceLimit {
+			break
+		}
+		f.Evidence = append(f.Evidence, e)
+	}
+	return f
+}
+
+// exhibits adds what a report draws of it.
+func (f Finding) exhibits(e *verdict.Exhibit) Finding {
+	f.Exhibit = e
+	return f
+}

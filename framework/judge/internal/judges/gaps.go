@@ -1,0 +1,71 @@
+package judges
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// judgeGaps holds the gaps of every entrance between from and to against the bound. It
+// returns the longest, and no problem where none is longer than that. An entrance that
+// fails is found before one of which nothing can be said.
+func judgeGaps(m *facts.Matter, entrances []string, from, to record.Nanos) (worst facts.Gap, problem *Finding) {
+	limit := m.Bound.Limit
+	var vain facts.Gap
+	var open *Finding
+	for _, e := range entrances {
+		longest, proven, acks := facts.LongestGap(m.Run, e, from, to)
+		if longest.Length() > worst.Length() || worst.Entrance == "" {
+			worst = longest
+		}
+		if proven.Proven() > limit && proven.Length() > vain.Length() {
+			vain = proven
+		}
+		var f Finding
+		switch {
+		case open != nil:
+			continue
+		case longest.Asked == longest.To && longest.Length() > limit:
+			f = Inconclusive("no write was tried through %s from %s for %s, so nothing can be said of it", e, text.When(longest.From), text.Short(longest.Length()))
+		case longest.Length() > limit:
+			f = Inconclusive("no write was tried through %s from %s until %s, and none was acknowledged until %s, so nothing can be said of the time before",
+				e, text.When(longest.From), text.When(longest.Asked), text.When(longest.To))
+		case acks == 0:
+			f = Inconclusive("no write through %s was acknowledged before the fault was healed after %s, which is less than the bound of %s",
+				e, text.Short(time.Duration(to-from)), m.Bound)
+		default:
+			continue
+		}
+		open = &f
+	}
+	if vain.Entrance != "" {
+		f := Failed("Writes through surviving API servers must resume within %s of the %s: through %s, no write was acknowledged for %s (%s to %s).",
+			m.Bound, m.Fault.What(), vain.Entrance, text.Short(vain.Length()), text.When(vain.From), text.When(vain.To)).
+			Took(vain.Length()).Rests(from, vain.To)
+		return vain, &f
+	}
+	return worst, open
+}
+
+// enoughAttempts is how many writes, and how many quorum reads, must have been tried through
+// each entrance before it can be said that none had an effect.
+const enoughAttempts = 10
+
+// attempts counts what was tried through each entrance between from and to. Too little of it
+// is a problem.
+func attempts(m *facts.Matter, entrances []string, from, to record.Nanos) (counts string, problem *Finding) {
+	var all []string
+	for _, e := range entrances {
+		_, writes := facts.AcknowledgedWithin(m.Run, []string{e}, from, to)
+		reads := len(facts.ReadsThrough(m.Run, e, from, to))
+		all = append(all, fmt.Sprintf("%s and %s through %s", text.Plural(writes, "write"), text.Plural(reads, "quorum read"), e))
+		if problem == nil && min(writes, reads) < enoughAttempts {
+			f := Inconclusive("%s were tried from %s to %s, and it takes %d of each to say anything", all[len(all)-1], text.When(from), text.When(to), enoughAttempts)
+			problem = &f
+		}
+	}
+	return text.And(all), problem
+}

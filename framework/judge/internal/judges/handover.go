@@ -1,0 +1,50 @@
+package judges
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+func handover() Definition {
+	return Definition{verdict.Doc{
+		Name:       "handover",
+		Guarantee:  "While etcd's leadership is handed over on request, writes through every entrance go on within the bound, and none that fails does so again when it is retried.",
+		Source:     "Automated HA master deployment; etcd maintenance API (MoveLeader)",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeHandover}
+}
+
+// judgeHandover looks at the time from the request on: the fault takes effect only
+// when the new leader is there, and the gap is before that.
+func judgeHandover(m *facts.Matter) Finding {
+	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
+	worst, problem := judgeGaps(m, m.Run.Meta.Entrances, from, to)
+	if problem != nil {
+		return *problem
+	}
+	tried, failures := 0, 0
+	series := facts.WriteSeries(m.Run)
+	for _, name := range slices.Sorted(maps.Keys(series)) {
+		all := series[name]
+		for i, w := range all {
+			if w.Call < from || w.Call >= to {
+				continue
+			}
+			if tried++; w.Answered {
+				continue
+			}
+			failures++
+			retry := slices.IndexFunc(all[i+1:], func(next facts.Try) bool { return next.Call >= w.Ret })
+			if retry >= 0 && !all[i+1+retry].Answered {
+				return Failed("No write may fail beyond a retry while leadership is handed over: %s failed, and so did its retry, the %s (%s).",
+					w.What, all[i+1+retry].What, m.Fault.What()).Rests(from, all[i+1+retry].Ret).Shows(w.What, all[i+1+retry].What)
+			}
+		}
+	}
+	return Passed("While leadership was handed over (%s), the longest time without an acknowledged write was %s (through %s), within %s; of %d writes %d failed, and none of them twice.",
+		m.Fault.What(), text.Short(worst.Length()), worst.Entrance, m.Bound, tried, failures).Took(worst.Length())
+}

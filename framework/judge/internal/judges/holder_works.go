@@ -1,0 +1,164 @@
+package judges
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func holderWorks() Definition {
+	return Definition{verdict.Doc{
+		Name: "holder-works",
+		Guarantee: "An instance that takes over the lease of an elected component does its work: within the bound the controller manager acts on each Deployment that is created or scaled, " +
+			"and the scheduler binds each pod that is created, until another instance takes the lease over or a fault hits.",
+		Source:     "kubernetes/kubernetes#82960",
+		NeedsBound: true,
+		Params: map[string]string{
+			"component": "the elected component: kube-controller-manager (default) or kube-scheduler",
+		},
+	}, judgeHolderWorks}
+}
+
+// tenure is the time in which an instance that took a lease over can work.
+type tenure struct {
+	node string
+	facts.Interval
+}
+
+// errand is something that an elected component has to do: the name of the object, when it was
+// asked for and acknowledged, and until when it stayed the same, 0 for ever.
+type errand struct {
+	name                string
+	asked, known, until record.Nanos
+}
+
+// judgeHolderWorks rests on the audit log: what was asked of the component was done in time,
+// and by the holder. What becomes of it in the end is for other judges.
+func judgeHolderWorks(m *facts.Matter) Finding {
+	component := m.Param("component", "kube-controller-manager")
+	if facts.LockReads(m.Run)[component] != nil {
+		return notApplicable("Supervisors elect the active instance of %s: it has no lease.", component)
+	}
+	d := facts.DeedsOf(m.Run, component, m.Run.Meta.Settings["M"])
+	errands := errandsOf(m.Run, component)
+	tenures := tenures(m, component)
+	done := 0
+	var longest time.Duration
+	for _, t := range tenures {
+		for _, e := range errands {
+			if e.asked < t.From || e.asked > t.To {
+				continue
+			}
+			limit := e.known + record.Nanos(m.Bound.Limit)
+			by := about(d, e, min(limit, t.To))
+			i := slices.IndexFunc(by, func(a facts.Deed) bool { return a.Node == t.node })
+			switch {
+			case i >= 0:
+				done, longest = done+1, max(longest, text.Span(e.known, by[i].Received))
+			case limit > t.To || e.until > 0 && limit > e.until:
+				// There was less time than it may take.
+			case len(d.Doubtful) > 0 || d.Unrecorded(m) != "":
+				return Inconclusive("the record does not show who acted on %s, which was asked for at %s, nor all that instances of %s did", e.name, text.When(e.asked), component)
+			case len(by) > 0:
+				return Failed("Who holds the lease of %s must do its work: %s had taken it over at %s, and it was %s on %s that acted on %s, which was asked for at %s: %s.",
+					component, t.node, text.When(t.From), component, by[0].Node, e.name, text.When(e.asked), facts.DescribeAction(by[0].Action)).Rests(t.From, by[0].Received)
+			default:
+				return Failed("Who holds the lease of %s must do its work within %s: %s had taken it over at %s, and did nothing about %s, which was asked for at %s.",
+					component, m.Bound, t.node, text.When(t.From), e.name, text.When(e.asked)).Rests(t.From, limit)
+			}
+		}
+	}
+	switch {
+	case len(tenures) == 0:
+		return Inconclusive("no instance of %s was seen to take its lease over from another one", component)
+	case done == 0:
+		return Inconclusive("nothing was asked of %s after its lease was taken over, or there was too little time to see it done", component)
+	}
+	return Passed("The instances of %s that took its lease over (%d) did what was asked of them (%d times) within %s of it (%s).",
+		component, len(tenures), done, text.Short(longest), m.Bound).Took(longest)
+}
+
+// tenures returns those of the instances that took the lease of a component over from another
+// one: each until the next one has it, or a fault hits that may harm the component.
+func tenures(m *facts.Matter, component string) (all []tenure) {
+	holder := ""
+	for _, s := range facts.LeaseStates(m.Run, component, 0, m.Run.EndAt) {
+		node := facts.HolderNode(s.V)
+		if node == "" || node == holder || !m.WasNode(node) {
+			continue
+		}
+		if n := len(all); n > 0 {
+			all[n-1].To = min(all[n-1].To, s.At)
+		}
+		if holder != "" {
+			all = append(all, tenure{node, facts.Interval{From: s.At, To: harmedAfter(m, component, s.At)}})
+		}
+		holder = node
+	}
+	return all
+}
+
+// harmedAfter returns when the first fault after a time was injected, other than one that hit
+// another elected component; the end of the record without one.
+func harmedAfter(m *facts.Matter, component string, after record.Nanos) record.Nanos {
+	end := m.Run.EndAt
+	for _, f := range m.Faults {
+		if in := f.Injected; in != nil && in.Called > after && (in.Component == component || !slices.Contains(text.SplitList(facts.DefaultElected), in.Component)) {
+			end = min(end, in.Called)
+		}
+	}
+	return end
+}
+
+// about returns the actions on what was asked for, until a time: on a ReplicaSet of the
+// Deployment, or the binding of the pod.
+func about(d facts.Deeds, e errand, to record.Nanos) (acts []facts.Deed) {
+	for _, act := range d.Acts {
+		on := act.Resource == "apps/replicasets" && strings.HasPrefix(act.Name, e.name+"-")
+		if d.Component == "kube-scheduler" {
+			on = act.Resource == "pods" && act.Subresource == "binding" && act.Name == e.name
+		}
+		if on && act.Received >= e.asked && act.Received <= to {
+			acts = append(acts, act)
+		}
+	}
+	return acts
+}
+
+// errandsOf returns what the application asked of a component and was acknowledged: pods that
+// stand alone of the scheduler, Deployments created or scaled of the controller manager.
+func errandsOf(run *record.Run, component string) (all []errand) {
+	if component == "kube-scheduler" {
+		for _, p := range facts.PodLives(run) {
+			all = append(all, errand{p.Name, p.Called, p.Created, p.Gone})
+		}
+		return all
+	}
+	replicas, last := map[string]int{}, map[string]int{} // by name: pods wanted, index in all
+	for i := range run.Ops {
+		op := &run.Ops[i].V
+		name := facts.DeploymentOf(op)
+		if name == "" || op.Outcome == record.Refused {
+			continue
+		}
+		if j, ok := last[name]; ok && all[j].until == 0 {
+			all[j].until = op.Call
+		}
+		old, known := replicas[name]
+		wanted := facts.ReplicasOf(op)
+		replicas[name] = wanted
+		switch {
+		case op.Outcome != record.OK:
+			delete(replicas, name) // it may be the old number or the new one
+		case op.Type == record.OpCreate, op.Type != record.OpDelete && known && old != wanted:
+			last[name] = len(all)
+			all = append(all, errand{name: name, asked: op.Call, known: op.Return})
+		}
+	}
+	return all
+}

@@ -1,0 +1,50 @@
+package judges
+
+import (
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+func isolatedMember() Definition {
+	return Definition{verdict.Doc{
+		Name:       "isolated-member",
+		Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side goes on serving within the bound.",
+		Source:     "API server HA proposal, section 1, case 1",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeIsolatedMember}
+}
+
+func judgeIsolatedMember(m *facts.Matter) Finding {
+	from, to := m.Fault.Effect(), m.Fault.Healed.Called
+	node := m.Fault.Node()
+	if !m.IsNode(node) {
+		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
+	}
+	cut := []string{node}
+
+	ack, _ := facts.AcknowledgedWithin(m.Run, cut, from, to)
+	if ack != nil {
+		return Failed("The API server on an isolated etcd member must acknowledge no write: %s acknowledged one %s, while the %s lasted (%s to %s).",
+			node, text.At(ack.Ret), m.Fault.What(), text.When(from), text.When(to)).Shows(ack.What)
+	}
+	read, newer, _ := facts.StaleRead(m.Run, cut, from, to)
+	if read != nil {
+		return failStale(m, read, newer)
+	}
+	counts, problem := attempts(m, cut, from, to)
+	if problem != nil {
+		return *problem
+	}
+
+	others := m.APIServers(m.HitBetween(from, to)...)
+	if len(others) == 0 {
+		return Inconclusive("the record names no API server on the majority side")
+	}
+	worst, problem := judgeGaps(m, others, from, to)
+	if problem != nil {
+		return *problem
+	}
+	return Passed("While %s was isolated, no write was acknowledged and no read was stale of %s; through %s the longest time without an acknowledged write was %s, within %s.",
+		node, counts, text.And(others), text.Short(worst.Length()), m.Bound).Took(worst.Length())
+}

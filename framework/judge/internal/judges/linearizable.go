@@ -1,0 +1,40 @@
+package judges
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+func linearizable() Definition {
+	return Definition{verdict.Doc{
+		Name:      "linearizable",
+		Invariant: "HA-INV-001",
+		Lasting:   true,
+		Guarantee: "The history of reads and writes is linearizable: every quorum read and list returns the newest acknowledged write or deletion, an acknowledged write is never lost, and of several updates of one version exactly one wins.",
+		Source:    "Automated HA master deployment; Kubernetes API concepts (resource versions)",
+	}, func(m *facts.Matter) Finding { return JudgeLinearizable(m, LinearizeLimit) }}
+}
+
+func JudgeLinearizable(m *facts.Matter, limit time.Duration) Finding {
+	return JudgeWithin(m, limit, SearchRoom)
+}
+
+func JudgeWithin(m *facts.Matter, limit time.Duration, room int64) Finding {
+	h, problem := newKeyHistories(m, facts.APIKubernetes)
+	if problem != nil {
+		return *problem
+	}
+	if len(h.keys) == 0 {
+		return notApplicable("the record has no reads and writes of single keys through an API server")
+	}
+	if h.writes == 0 || h.reads == 0 {
+		return Inconclusive("there was too little traffic: %d writes and %d quorum reads succeeded", h.writes, h.reads).
+			counted("%d writes, %d reads", h.writes, h.reads)
+	}
+	if f := h.judge(limit, room); f.Verdict != verdict.Pass {
+		return f
+	}
+	return met(m, Passed("The history of %s on %d keys is linearizable; no acknowledged write is lost.", h.traffic("quorum"), len(h.keys)), h.after).counted("%s", h.size())
+}

@@ -1,0 +1,89 @@
+package judges
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func listSemantics() Definition {
+	return Definition{verdict.Doc{
+		Name:      "list-semantics",
+		Invariant: "HA-INV-004",
+		Lasting:   true,
+		Guarantee: "A list is exactly the state of the version that it gives. Without a resourceVersion that is no older than any write or deletion that was acknowledged, and any version that was read, before the call; " +
+			"with NotOlderThan it is at least the version asked for, with Exact that version, and with 0 any version.",
+		Source: "Kubernetes API concepts (resource versions); KEP-2340 (consistent reads from the cache); etcd API guarantees, key-value APIs",
+		Params: map[string]string{
+			"each": "how many lists of each kind every API server must have answered, since the check's fault where it names one: unset, 0, NotOlderThan, Exact, and paged (default 0)",
+		},
+	}, judgeListSemantics}
+}
+
+func judgeListSemantics(m *facts.Matter) Finding {
+	const must = "A list must be the state of a version that was asked for"
+	each, err := strconv.Atoi(m.Param("each", "0"))
+	if err != nil || each < 0 {
+		return Inconclusive("the check cannot be judged: parameter each = %q is no number", m.Check.Params["each"])
+	}
+	c := m.Collections()
+	known := c.Witnesses(m.Run)
+	var breaches []facts.Breach
+	judged, items := 0, 0
+	for _, l := range c.Lists {
+		if l.Outcome != record.OK || len(l.Pages) == 0 {
+			continue
+		}
+		judged++
+		if l.Version() == 0 {
+			breaches = append(breaches, *l.Breach(fmt.Sprintf("gave version %q, which is not a version", l.Pages[0].Revision)))
+			continue
+		}
+		items += len(l.Items)
+		breaches = append(breaches, l.Wrong(known[l.Timeline])...)
+	}
+	if judged == 0 {
+		return notApplicable("the record has no list of a collection that was answered")
+	}
+	of := fmt.Sprintf("%d lists, %d items", judged, items)
+	if missing := fewLists(m, c, each); missing != "" && len(breaches) == 0 {
+		return Inconclusive("%s, fewer than the %d that it takes to say anything", missing, each)
+	}
+	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
+}
+
+// fewLists names an API server that answered fewer lists of some kind than each since
+// the check's fault, or is empty.
+func fewLists(m *facts.Matter, c *facts.Collections, each int) string {
+	type kind struct {
+		entrance string
+		match    record.ListMatch
+	}
+	const paged = "paged"
+	from := record.Nanos(0)
+	if m.Fault != nil {
+		from = m.Fault.Effect()
+	}
+	answered := map[kind]int{}
+	for _, l := range c.Lists {
+		if l.API != facts.APIKubernetes || l.Outcome != record.OK || l.Call < from {
+			continue
+		}
+		answered[kind{l.Entrance, l.Match}]++
+		if len(l.Pages) > 1 {
+			answered[kind{l.Entrance, paged}]++
+		}
+	}
+	for _, e := range m.APIServers() {
+		for _, match := range []record.ListMatch{record.MatchUnset, record.MatchAny, record.MatchNotOlderThan, record.MatchExact, paged} {
+			if n := answered[kind{e, match}]; n < each {
+				return fmt.Sprintf("%s answered %s (%s)", e, text.Plural(n, "list"), match)
+			}
+		}
+	}
+	return ""
+}

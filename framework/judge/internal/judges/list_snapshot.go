@@ -1,0 +1,64 @@
+package judges
+
+import (
+	"fmt"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func listSnapshot() Definition {
+	return Definition{verdict.Doc{
+		Name:      "list-snapshot",
+		Invariant: "HA-INV-004",
+		Lasting:   true,
+		Guarantee: "The pages of a list are one snapshot: they give one version, and together they have each key of its state once, in the order of the keys.",
+		Source:    "KEP-365 (paginated lists); Kubernetes API concepts (retrieving large results sets in chunks)",
+	}, judgeListSnapshot}
+}
+
+func judgeListSnapshot(m *facts.Matter) Finding {
+	const must = "The pages of a list must be one snapshot"
+	var breaches []facts.Breach
+	judged, pages := 0, 0
+	for _, l := range m.Collections().Lists {
+		n := 0
+		for _, p := range l.Pages {
+			if p.Revision != "" {
+				n++
+			}
+		}
+		if n < 2 || l.Version() == 0 {
+			continue
+		}
+		judged++
+		pages += n
+		if b := wrongPages(l); b != nil {
+			breaches = append(breaches, *b)
+		}
+	}
+	if judged == 0 {
+		return notApplicable("the record has no list of a collection in more than one page")
+	}
+	of := fmt.Sprintf("%d lists, %d pages", judged, pages)
+	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
+}
+
+// wrongPages finds what a paged list lacks to be a snapshot. One that broke off is held
+// to it as far as it came.
+func wrongPages(l facts.Listing) *facts.Breach {
+	for i, p := range l.Pages {
+		if first := l.Pages[0].Revision; l.API == facts.APIKubernetes && p.Revision != "" && p.Revision != first {
+			return l.Breach(fmt.Sprintf("gave version %s on page 1 and %s on page %d", first, p.Revision, i+1))
+		}
+	}
+	last := ""
+	if l.Outcome != record.OK {
+		if len(l.Items) == 0 {
+			return nil
+		}
+		last = l.Items[len(l.Items)-1].Key
+	}
+	return l.WrongItems(last)
+}

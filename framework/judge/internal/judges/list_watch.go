@@ -1,0 +1,67 @@
+package judges
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func listWatch() Definition {
+	return Definition{verdict.Doc{
+		Name: "list-watch",
+		Guarantee: "A list and the watch from its version, and a streaming list, that are begun through an API server while it starts or soon after (the bound says how soon) are consistent: " +
+			"they begin with a state as new as all that had been acknowledged before, and leave out no change after it.",
+		Source:     "Kubernetes API concepts (efficient detection of changes, streaming lists); KEP-3157; issues of API servers that served an old cache after a restart",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeListWatch}
+}
+
+func judgeListWatch(m *facts.Matter) Finding {
+	const must = "What is listed and watched through an API server that has just started must have nothing missing and nothing from the past"
+	node := m.Fault.Node()
+	from, to := m.Fault.Injected.Called, m.Fault.HealEffect()+record.Nanos(m.Bound.Limit)
+	within := func(entrance string, called record.Nanos) bool {
+		return entrance == node && called >= from && called <= to
+	}
+
+	c := m.Collections()
+	known := c.Witnesses(m.Run)
+	var breaches []facts.Breach
+	versions := map[string]bool{} // of the lists
+	for _, l := range c.Lists {
+		if l.API != facts.APIKubernetes || !within(l.Entrance, l.Call) || l.Outcome != record.OK || len(l.Pages) == 0 || l.Version() == 0 {
+			continue
+		}
+		versions[l.Pages[0].Revision] = true
+		breaches = append(breaches, l.Wrong(known[l.Timeline])...)
+	}
+	listed, streamed := 0, 0
+	for _, s := range c.Streams {
+		if s.Watch.API != facts.APIKubernetes || !s.Opened || !within(s.Watch.Entrance, s.Watch.Called) {
+			continue
+		}
+		switch {
+		case s.Watch.Initial && s.Base > 0: // its initial events are complete
+			streamed++
+			breaches = append(append(breaches, s.Begins()...), s.StaleBegin()...)
+		case s.Watch.Resumes == "" && versions[s.Watch.From]:
+			listed++
+		default:
+			continue
+		}
+		if g := s.FindGap(); g != nil {
+			breaches = append(breaches, s.GapBreach(g, ""))
+		}
+	}
+	if len(breaches) == 0 && (listed == 0 || streamed == 0) {
+		return Inconclusive("through %s, from the %s until %s after it was healed, %d lists were watched from their version and %d streaming lists were begun: it takes one of each",
+			node, m.Fault.What(), text.Short(time.Duration(m.Bound.Limit)), listed, streamed)
+	}
+	of := fmt.Sprintf("%d list-watches, %d streaming lists", listed, streamed)
+	return conclude(must, fmt.Sprintf("Through %s, from the %s until %s after it was healed, %d lists that were watched from their version and %d streaming lists were complete and as new as asked for.",
+		node, m.Fault.What(), text.Short(time.Duration(m.Bound.Limit)), listed, streamed), of, breaches)
+}

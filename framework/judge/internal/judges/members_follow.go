@@ -1,0 +1,213 @@
+package judges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func membersFollow() Definition {
+	return Definition{verdict.Doc{
+		Name:      "members-follow",
+		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: a node that joins gets clients only once its API server is ready; one that leaves is taken from the load balancer first, then from etcd, and then deleted; and nobody lists it any more. What was interrupted leaves no member.",
+		Source:    "Automated HA master deployment (adding and deleting replicas); etcd runtime reconfiguration",
+		Params: map[string]string{
+			"changes": "names of the changes to judge, separated by commas (default: all)",
+			"leader":  "true: the node that leaves first must have had etcd's leader",
+		},
+	}, judgeMembersFollow}
+}
+
+// stepOrder is the order in which a change takes its steps, as far as it takes them, and
+// which of them it must take.
+func stepOrder(phase record.ChangePhase) (order, must []string) {
+	if phase == record.NodeAdded {
+		return []string{record.StepLearner, record.StepStart, record.StepJoin, record.StepPromote, record.StepReady, record.StepBalance}, []string{record.StepReady}
+	}
+	return []string{record.StepUnbalance, record.StepStop, record.StepRemove, record.StepDiscard}, []string{record.StepRemove, record.StepDiscard}
+}
+
+// votes is which members vote, as all that listed them after a change say.
+type votes struct {
+	at      record.Nanos
+	cluster string
+	members []string
+	lists   map[string][]string // voters by the node that listed them
+	extra   []string            // learners
+}
+
+// votesBetween returns what members listed between two times, the last list of each; nil
+// if none listed any.
+func votesBetween(m *facts.Matter, from, to record.Nanos) *votes {
+	v := votes{lists: map[string][]string{}}
+	for _, e := range m.Run.Etcd {
+		s := e.V
+		if e.At < from || e.At > to || !s.OK || len(s.Members) == 0 {
+			continue
+		}
+		v.at, v.cluster, v.members, v.extra = e.At, s.Cluster, slices.Sorted(slices.Values(s.Members)), s.Learners
+		v.lists[s.Node] = v.members
+	}
+	if len(v.lists) == 0 {
+		return nil
+	}
+	return &v
+}
+
+func judgeMembersFollow(m *facts.Matter) Finding {
+	changes, problem := changesOf(m, text.SplitList(m.Check.Params["changes"]))
+	if problem != nil {
+		return *problem
+	}
+	if m.Check.Params["leader"] == "true" {
+		if problem := ledBefore(m, changes); problem != nil {
+			return *problem
+		}
+	}
+	var evidence []string
+	for i, t := range m.Run.Nodes {
+		c := t.V
+		if !slices.ContainsFunc(changes, func(o record.NodeChange) bool { return o.Called == c.Called && o.Node.Name == c.Node.Name }) {
+			continue
+		}
+		before, after := votesBetween(m, 0, c.Called), votesBetween(m, t.At, nextAfter(m, i))
+		if i > 0 {
+			before = votesBetween(m, m.Run.Nodes[i-1].At, nextAfter(m, i-1))
+		}
+		if before == nil || after == nil {
+			return Inconclusive("no etcd member said which members there are before and after the %s", facts.Changing(c)).Shows(evidence...)
+		}
+		evidence = append(evidence, fmt.Sprintf("%s: %d voting members before, %d after", facts.Changing(c), len(before.members), len(after.members)))
+		if f := oneMemberMore(m, c, before, after); f != nil {
+			return f.Rests(c.Called, after.at).Shows(evidence...)
+		}
+		if f := inOrder(m, c, t.At); f != nil {
+			return f.Shows(evidence...)
+		}
+	}
+	return Passed("After each of %d changes of nodes, etcd's voting members were those of the nodes, in one cluster; the steps came in the order of the design.",
+		len(changes)).counted("%d changes", len(changes)).Shows(evidence...)
+}
+
+// nextAfter is when the change after one began: nodes that are lost together are removed
+// one after the other.
+func nextAfter(m *facts.Matter, i int) record.Nanos {
+	if i+1 == len(m.Run.Nodes) {
+		return m.Run.EndAt
+	}
+	now, next := m.Run.Nodes[i], m.Run.Nodes[i+1]
+	if next.V.Called > now.At {
+		return next.V.Called
+	}
+	begins := next.At
+	for _, s := range m.Run.Steps {
+		if s.V.Node == next.V.Node.Name && s.V.Began > now.At {
+			begins = min(begins, s.V.Began)
+		}
+	}
+	return begins
+}
+
+// oneMemberMore checks the members before a change against those after it.
+func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *Finding {
+	must := func(format string, args ...any) *Finding {
+		f := Failed("etcd's voting members must follow the nodes: after the %s, "+format+".", slices.Concat([]any{facts.Changing(c)}, args)...)
+		return &f
+	}
+	for _, node := range slices.Sorted(maps.Keys(after.lists)) {
+		if list := after.lists[node]; !slices.Equal(list, after.members) {
+			return must("%s lists %s, and others %s", node, text.And(list), text.And(after.members))
+		}
+	}
+	if before.cluster != after.cluster {
+		return must("the cluster is %s, and was %s before", after.cluster, before.cluster)
+	}
+	if len(after.extra) > 0 {
+		return must("there is a member that does not vote (%s)", text.And(after.extra))
+	}
+	left := slices.DeleteFunc(slices.Clone(before.members), func(id string) bool { return slices.Contains(after.members, id) })
+	joined := slices.DeleteFunc(slices.Clone(after.members), func(id string) bool { return slices.Contains(before.members, id) })
+	wantLeft, wantJoined := 0, 0
+	switch c.Phase {
+	case record.NodeAdded:
+		wantJoined = 1
+	case record.NodeRemoved, record.NodeLost:
+		wantLeft = 1
+	}
+	if len(left) != wantLeft || len(joined) != wantJoined {
+		return must("%d of %d members have left and %d have joined (%s), instead of %d and %d",
+			len(left), len(before.members), len(joined), text.And(after.members), wantLeft, wantJoined)
+	}
+	if own := memberOf(m, c.Node.Name); wantLeft == 1 && own != "" && left[0] != own {
+		return must("the member that has left is %s, and the node's was %s", left[0], own)
+	}
+	return nil
+}
+
+// inOrder checks the order of the steps of a change.
+func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos) *Finding {
+	if c.Phase == record.NodeUndone {
+		return nil // what it did is undone in whatever order
+	}
+	order, must := stepOrder(c.Phase)
+	var took []record.Step
+	for _, t := range m.Run.Steps {
+		if s := t.V; s.Node == c.Node.Name && s.Began >= c.Called && s.Done <= done && slices.Contains(order, s.Name) {
+			took = append(took, s)
+		}
+	}
+	for _, name := range must {
+		if !slices.ContainsFunc(took, func(s record.Step) bool { return s.Name == name }) {
+			f := Inconclusive("the record of the %s has no step %q", facts.Changing(c), name)
+			return &f
+		}
+	}
+	for i, s := range took {
+		for _, earlier := range took[:i] {
+			if slices.Index(order, earlier.Name) > slices.Index(order, s.Name) || s.Began < earlier.Done {
+				f := Failed("The steps of the %s must come in the order of the design (%s): %q began %s, and %q was complete %s.",
+					facts.Changing(c), strings.Join(order, ", "), s.Name, text.When(s.Began), earlier.Name, text.When(earlier.Done)).Rests(earlier.Began, s.Done)
+				return &f
+			}
+		}
+	}
+	return nil
+}
+
+// ledBefore checks that the first node that leaves has the leader of etcd.
+func ledBefore(m *facts.Matter, changes []record.NodeChange) *Finding {
+	for _, c := range changes {
+		if c.Phase != record.NodeRemoved && c.Phase != record.NodeLost {
+			continue
+		}
+		var last record.EtcdStatus
+		for _, e := range m.Run.Etcd {
+			if e.V.Node == c.Node.Name && e.V.OK && e.At < c.Called {
+				last = e.V
+			}
+		}
+		if last.Leader == "" || last.Leader != last.Member {
+			f := Inconclusive("the member on %s was not seen to lead etcd before the %s", c.Node.Name, facts.Changing(c))
+			return &f
+		}
+		return nil
+	}
+	f := Inconclusive("no node has left")
+	return &f
+}
+
+// memberOf returns the ID of the etcd member that was last seen on a node.
+func memberOf(m *facts.Matter, node string) (id string) {
+	for _, e := range m.Run.Etcd {
+		if e.V.Node == node && e.V.OK {
+			id = e.V.Member
+		}
+	}
+	return id
+}

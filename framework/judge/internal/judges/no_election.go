@@ -1,0 +1,60 @@
+package judges
+
+import (
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// enoughAnswers is how many answers of one member tell that its leader stayed.
+const enoughAnswers = 3
+
+func noElection() Definition {
+	return Definition{verdict.Doc{
+		Name:       "no-election",
+		Guarantee:  "etcd keeps its leader and its term from before the faults until they are healed.",
+		Source:     "etcd, tuning (heartbeat interval and election timeout); Automated HA master deployment (latency between zones)",
+		NeedsFault: true,
+		Params: map[string]string{
+			"faults": "IDs of all injections that must not cause an election, separated by commas (default: the check's fault)",
+		},
+	}, judgeNoElection}
+}
+
+func judgeNoElection(m *facts.Matter) Finding {
+	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
+	for _, id := range text.SplitList(m.Check.Params["faults"]) {
+		from, to = min(from, m.Faults[id].Injected.Called), max(to, m.Faults[id].Healed.Called)
+	}
+	var old record.EtcdStatus
+	answers := map[string]int{} // while the faults lasted, by node
+	for _, e := range m.Run.Etcd {
+		s := e.V
+		switch {
+		case !s.OK || s.Leader == "" || s.Term == 0 || e.At > to:
+		case e.At <= from:
+			if s.Term >= old.Term {
+				old = s
+			}
+		case old.Leader == "":
+			return Inconclusive("the record does not show which etcd member led before the %s", m.Fault.What())
+		case s.Term < old.Term: // it has yet to apply what was elected before; etcd tells the term of what is applied
+		case s.Leader != old.Leader || s.Term > old.Term:
+			return Failed("etcd must hold no election during the %s: member %s led in term %d before, and %s the member on %s named %s in term %d.",
+				m.Fault.What(), old.Leader, old.Term, text.At(e.At), s.Node, s.Leader, s.Term).Rests(from, e.At)
+		default:
+			answers[s.Node]++
+		}
+	}
+	members := m.NodesWith("etcd")
+	for _, member := range members {
+		if n := answers[member.Name]; n < enoughAnswers {
+			return Inconclusive("the etcd member on %s gave its status %d times during the %s, fewer than the %d that it takes", member.Name, n, m.Fault.What(), enoughAnswers)
+		}
+	}
+	if len(members) == 0 {
+		return Inconclusive("the record names no etcd member")
+	}
+	return Passed("During the %s, member %s went on leading etcd in term %d.", m.Fault.What(), old.Leader, old.Term)
+}

@@ -1,0 +1,66 @@
+package judges
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+const defaultExposed = 20
+
+func noStaleRead() Definition {
+	return Definition{verdict.Doc{
+		Name:       "no-stale-read",
+		Guarantee:  "No quorum read through the API server on the node that was hit, or from its etcd member, is stale: neither while the fault lasts nor for the time of the bound after its healing.",
+		Source:     "etcd API guarantees (linearizability); raft dissertation, section 6.4 (processing read-only queries)",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"least": "how many answered reads it takes, of keys that were written through other nodes while the fault lasted (default 20)",
+		},
+	}, judgeNoStaleRead}
+}
+
+func judgeNoStaleRead(m *facts.Matter) Finding {
+	least, err := strconv.Atoi(m.Param("least", strconv.Itoa(defaultExposed)))
+	if err != nil || least < 1 {
+		return Inconclusive("the check cannot be judged: parameter least = %q is no number above 0", m.Check.Params["least"])
+	}
+	node := m.Fault.Node()
+	from, healed := m.Fault.Effect(), m.Fault.Healed.Called
+	to := m.Fault.HealEffect() + record.Nanos(m.Bound.Limit)
+	known := facts.NewLedger(m.Run)
+	exposed := 0
+	var stale, newer *record.Op
+	for _, o := range m.Run.Ops {
+		read := o.V
+		if !facts.IsQuorumRead(read) || read.Purpose == "ready" || read.Entrance != node || read.Outcome != record.OK || read.Call < from || read.Call >= to {
+			continue
+		}
+		if w := known.StaleAgainst(read); w != nil && (stale == nil || read.Call < stale.Call) {
+			stale, newer = &read, w
+		}
+		for _, w := range known.Of(read).Writes {
+			if w.Entrance != node && w.Outcome == record.OK && w.Call >= from && w.Call < healed && w.Return < read.Call {
+				exposed++
+				break
+			}
+		}
+	}
+	if stale != nil {
+		f := failStale(m, stale, newer)
+		if stale.Call >= healed {
+			f.Evidence = append(f.Evidence, "it was called "+text.Short(time.Duration(stale.Call-healed))+" after the healing")
+		}
+		return f
+	}
+	if exposed < least {
+		return Inconclusive("through %s, %d quorum reads were answered of keys that had been written through other nodes during the %s, fewer than the %d that it takes to say anything",
+			node, exposed, m.Fault.What(), least)
+	}
+	return Passed("None of %d quorum reads through %s was stale, of keys that had been written through other nodes during the %s, until %s after it.",
+		exposed, node, m.Fault.What(), text.Short(m.Bound.Limit)).counted("%d reads", exposed)
+}

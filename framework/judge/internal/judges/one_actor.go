@@ -1,0 +1,228 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func oneActor() Definition {
+	return Definition{verdict.Doc{
+		Name:      "one-actor",
+		Invariant: "HA-INV-008",
+		Guarantee: "Never two instances of an elected component act at the same time for longer than its election allows: once another has taken over, the one before changes nothing more. How often and for how long two acted is said.",
+		Source:    "Automated HA master deployment; the checks of every run of the catalogue",
+	}, judgeOneActor}
+}
+
+// judgeOneActor rests on how long an instance may act by client-go's election: it
+// tries to renew its lease P after it did last, and stops when that has not worked
+// for R. Once another has taken over it cannot work. So an action breaks the
+// guarantee where its API server received it after another instance had taken over
+// and that time had passed. An instance that was frozen begins to try when it is
+// thawed, and has R from then. Three more things are allowed for: clocks (M), a request that
+// was received before and only completed afterwards, and one that waited unread in
+// front of an API server that stood still. An attempt without effect is none; events
+// are left out because they tell, from a queue, of what was done before.
+func judgeOneActor(m *facts.Matter) Finding {
+	s := m.Run.Meta.Settings
+	if s["R"] <= 0 || s["M"] <= 0 {
+		return notApplicable("The record does not tell how long a holder may act without renewing its lease.")
+	}
+	var told []string
+	acts, doubtful := 0, 0
+	unrecorded := ""        // a holder of whose actions nothing is known
+	var unknown *facts.Deed // one whose time is not known
+	var besides []string    // who acted beside whom
+	var longest *facts.Overlap
+	for _, component := range ElectedComponents(m.Run) {
+		d := facts.DeedsOf(m.Run, component, s["M"])
+		doubtful += len(d.Doubtful)
+		overlaps, f := afterTakeover(d, m)
+		if f != nil {
+			return *f
+		}
+		for i, o := range overlaps {
+			besides = append(besides, o.String())
+			if longest == nil || o.Took > longest.Took {
+				longest = &overlaps[i]
+			}
+		}
+		if f := withoutElection(d, m); f != nil {
+			return *f
+		}
+		if unknown == nil {
+			unknown = d.Untimed(m)
+		}
+		if node := d.Unrecorded(m); node != "" {
+			unrecorded = component + " on " + node
+		}
+		if acts += len(d.Acts); len(d.Acts) > 0 {
+			told = append(told, component+" on "+turns(d))
+		}
+	}
+	switch {
+	case unrecorded != "":
+		return Inconclusive("the record does not tell what %s did: it was seen to renew its lease, and no audit log has that", unrecorded)
+	case acts == 0 && doubtful > 0:
+		return Inconclusive("the clocks of the API servers do not agree with the harness's: none of %d actions of elected components can be held against the others", doubtful)
+	case unknown != nil:
+		return Inconclusive("the clock of the API server on %s does not agree with the harness's, by which %s on %s acted %s, when it may no longer have held the lease: %s",
+			unknown.Via, unknown.Component, unknown.Node, text.At(unknown.Received), facts.DescribeAction(unknown.Action))
+	case acts == 0:
+		return notApplicable("No elected component changed anything that the record knows of.")
+	}
+	f := Passed("One instance of each elected component acted at a time: %s.", strings.Join(told, "; ")).counted("%d actions", acts)
+	if longest != nil {
+		f.Sentence = fmt.Sprintf("Two instances of an elected component acted at the same time for no longer than its election allows: %s. In all: %s.",
+			strings.Join(besides, "; "), strings.Join(told, "; "))
+		f.Measured += fmt.Sprintf(", two acted for %s", text.Short(longest.Took))
+	}
+	if doubtful > 0 {
+		f = f.Shows(fmt.Sprintf("%d actions are left out, since the clock of their API server does not agree with the harness's", doubtful))
+	}
+	return f
+}
+
+// ElectedComponents returns those that acted and, where the record has audit logs, those
+// that have a lease.
+func ElectedComponents(run *record.Run) []string {
+	var names []string
+	for _, a := range run.Actions {
+		if a.V.Component != facts.AddonManager {
+			names = append(names, a.V.Component)
+		}
+	}
+	if len(names) > 0 {
+		for _, l := range run.Leases {
+			names = append(names, l.V.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// afterTakeover returns how instances acted beside others that had taken over from them,
+// in the order of the first such actions. A finding is of one that did for longer than
+// the election allows.
+func afterTakeover(d facts.Deeds, m *facts.Matter) (overlaps []facts.Overlap, f *Finding) {
+	s := m.Settings(d.Component)
+	for _, act := range d.Acts {
+		own, rival := d.Lease(act)
+		if rival == nil || act.Received <= rival.Completed {
+			continue
+		}
+		// One that was not seen to renew can have done so until then.
+		last := rival.Completed
+		if own != nil {
+			last = own.Completed
+		}
+		end := max(last+record.Nanos(s["P"]+s["R"]+s["M"]), rival.Completed+record.Nanos(s["M"]))
+		if thawed := thawed(m, d.Component, act.Node, act.Received); thawed > 0 {
+			end = max(end, thawed+record.Nanos(s["R"]+s["M"]))
+		}
+		if act.Received <= end {
+			i := slices.IndexFunc(overlaps, func(o facts.Overlap) bool { return o.Node == act.Node && o.Rival == rival.Node })
+			if i < 0 {
+				i = len(overlaps)
+				overlaps = append(overlaps, facts.Overlap{Component: d.Component, Node: act.Node, Rival: rival.Node})
+			}
+			o := &overlaps[i]
+			o.Times++
+			if took := text.Span(rival.Completed, act.Received); took >= o.Took {
+				o.Took, o.Allowed = took, text.Span(rival.Completed, end)
+			}
+			continue
+		}
+		if !facts.Reachable(m.Run, act.Via, end, act.Received) {
+			continue
+		}
+		renewed := "was not seen to renew its lease before"
+		if own != nil {
+			renewed = "had renewed its lease last " + text.At(own.Completed)
+		}
+		f := Failed("Never two instances of %s may act at the same time: the one on %s had taken over by %s, and the one on %s, which %s, acted %s: %s.",
+			d.Component, rival.Node, text.When(rival.Completed), act.Node, renewed, text.At(act.Received), facts.DescribeAction(act.Action)).
+			Rests(max(end, act.Received-record.Nanos(s["R"])), act.Received).
+			Shows("taken over: "+facts.DescribeAction(rival.Action), "all the same: "+facts.DescribeAction(act.Action))
+		return nil, &f
+	}
+	return overlaps, nil
+}
+
+// thawed is when an instance was last thawed before to, 0 if it never was frozen.
+func thawed(m *facts.Matter, component, node string, to record.Nanos) (last record.Nanos) {
+	for _, inj := range m.Faults {
+		if in := inj.Injected; in == nil || in.Name != "freeze" || in.Component != component || in.Node != node || inj.Healed == nil {
+			continue
+		}
+		if t := inj.HealEffect(); inj.Healed.Called <= to {
+			last = max(last, t)
+		}
+	}
+	return last
+}
+
+// withoutElection finds two instances that act by turns though nobody was elected.
+// One may have followed the other where the one that acts again was started anew.
+func withoutElection(d facts.Deeds, m *facts.Matter) *Finding {
+	margin := record.Nanos(m.Run.Meta.Settings["M"])
+	if len(d.Elections) > 0 || len(leaseHolders(m.Run, d.Component)) > 0 {
+		return nil
+	}
+	for k, again := range d.Acts {
+		// The last one before of the same instance, and one of another in between.
+		for j := k - 1; j >= 0; j-- {
+			other := d.Acts[j]
+			if other.Node == again.Node || other.Completed+margin >= again.Received {
+				continue
+			}
+			i := j - 1
+			for ; i >= 0 && (d.Acts[i].Node != again.Node || d.Acts[i].Completed+margin >= other.Received); i-- {
+			}
+			if i < 0 {
+				continue
+			}
+			first := d.Acts[i]
+			if !facts.Reachable(m.Run, other.Via, first.Completed, other.Received) || !facts.Reachable(m.Run, again.Via, other.Completed, again.Received) ||
+				!facts.SameProcess(m.Run, again.Node, d.Component, first.Received, again.Received+record.Nanos(facts.LookedAt)) {
+				continue
+			}
+			f := Failed("Never two instances of %s may act at the same time: nobody was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
+				d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received)).
+				Rests(first.Received, again.Received).
+				Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action))
+			return &f
+		}
+	}
+	return nil
+}
+
+func leaseHolders(run *record.Run, component string) (holders []string) {
+	for _, l := range run.Leases {
+		if l.V.Name == component && l.V.Holder != "" && !slices.Contains(holders, l.V.Holder) {
+			holders = append(holders, l.V.Holder)
+		}
+	}
+	return holders
+}
+
+// turns names the instances that acted, in the order of their first actions.
+func turns(d facts.Deeds) string {
+	var nodes []string
+	count := map[string]int{}
+	for _, a := range d.Acts {
+		if count[a.Node]++; count[a.Node] == 1 {
+			nodes = append(nodes, a.Node)
+		}
+	}
+	for i, n := range nodes {
+		nodes[i] = fmt.Sprintf("%s (%d actions)", n, count[n])
+	}
+	return strings.Join(nodes, ", then on ")
+}

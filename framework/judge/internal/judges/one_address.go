@@ -1,0 +1,161 @@
+package judges
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func oneAddress() Definition {
+	return Definition{verdict.Doc{
+		Name: "one-address",
+		Guarantee: "An address that is promoted to one of the nodes is never on two nodes that clients can reach, " +
+			"and when its node is lost, another one has it within the bound; once the node is back, exactly one has it.",
+		Source:     "kube-vip/kube-vip#665, #996, #1579, acassen/keepalived#166",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeOneAddress}
+}
+
+// judgeOneAddress rests on what the nodes say of the address themselves. A node that a fault
+// hits is out of reach until it is healed; what it says afterwards counts from then.
+func judgeOneAddress(m *facts.Matter) Finding {
+	told, moves := 0, false
+	for i := range m.Run.Backends {
+		b := &m.Run.Backends[i].V
+		if b.Missing != "" {
+			return notApplicable("The load balancer does not tell which API servers it uses: %s.", b.Missing)
+		}
+		if b.Error == "" {
+			told, moves = told+1, moves || b.Standby
+		}
+	}
+	switch {
+	case !slices.Contains(m.Run.Meta.Entrances, "balancer"):
+		return notApplicable("The cluster has no load balancer.")
+	case told == 0:
+		return Inconclusive("the record does not show which node clients were sent to")
+	case !moves:
+		return notApplicable("The load balancer sends clients to several API servers: no node stands by for an address.")
+	}
+	effect, healed := m.Fault.Effect(), m.Fault.HealEffect()
+	to := m.UntilNext(healed)
+	all := holdings(m)
+	i := slices.IndexFunc(all, func(h holding) bool {
+		return h.node == m.Fault.Node() && h.from < m.Fault.Injected.Called && h.to >= m.Fault.Injected.Called
+	})
+	if i < 0 {
+		return Inconclusive("the record does not show that the %s hit the node that had the address", m.Fault.What())
+	}
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if both := text.Span(b.from, min(a.to, b.to)); both > 0 {
+				return Failed("An address must be on one node only: %s and %s, which clients could both reach, had it for %s (%s to %s).",
+					a.node, b.node, text.Short(both), text.When(b.from), text.When(min(a.to, b.to))).counted("2 nodes").Rests(b.from, min(a.to, b.to))
+			}
+		}
+	}
+	free, next := effect, ""
+	var longest, moved time.Duration
+	for _, h := range all {
+		if h.to <= effect || h.from >= to {
+			continue
+		}
+		longest = max(longest, text.Span(free, h.from))
+		if free = max(free, h.to); next == "" {
+			next, moved = h.node, text.Span(effect, h.from)
+		}
+	}
+	longest = max(longest, text.Span(free, to))
+	back := slices.ContainsFunc(m.Run.Backends, func(b record.Timed[record.Backend]) bool {
+		return b.V.Name == m.Fault.Node() && b.At > healed && b.At < to
+	})
+	switch {
+	case longest > m.Bound.Limit:
+		return Failed("The address must be on another node within %s of the %s: for %s it was on none that clients could reach.",
+			m.Bound, m.Fault.What(), text.Short(longest)).Took(longest).Rests(effect, to)
+	case next == "" || !back:
+		return Inconclusive("the record ends before both nodes said whether they had the address after the %s", m.Fault.What())
+	}
+	return Passed("The address was on %s %s after the %s, within %s, and on one node only, also after %s was back.",
+		next, text.Short(moved), m.Fault.What(), m.Bound, m.Fault.Node()).Took(moved)
+}
+
+// holding is a time in which a node that clients could reach had the address.
+type holding struct {
+	node     string
+	from, to record.Nanos
+}
+
+// holdings returns them in the order in which they began.
+func holdings(m *facts.Matter) (all []holding) {
+	for _, n := range m.Run.Meta.Nodes {
+		from := record.Nanos(-1)
+		end := func(at record.Nanos) {
+			if from >= 0 && at > from {
+				all = append(all, inReach(m, holding{n.Name, from, at})...)
+			}
+			from = -1
+		}
+		for _, b := range m.Run.Backends {
+			if b.V.Name != n.Name {
+				continue
+			}
+			at := min(cmp.Or(b.V.Since, b.At), b.At)
+			switch {
+			case !b.V.Up:
+				end(at)
+			case from < 0:
+				from = at
+			}
+		}
+		end(m.Run.EndAt)
+	}
+	slices.SortFunc(all, func(a, b holding) int { return cmp.Compare(a.from, b.from) })
+	return all
+}
+
+// inReach returns what is left of a holding without the times in which a fault had hit the
+// node as a whole. One that lost power comes back without the address.
+func inReach(m *facts.Matter, h holding) []holding {
+	parts := []holding{h}
+	for _, f := range m.Faults {
+		if f.Injected == nil || f.Injected.Component != "" || !slices.Contains(f.Nodes(), h.node) {
+			continue
+		}
+		called, healed := f.Injected.Called, m.Run.EndAt
+		if f.Healed != nil {
+			healed = f.HealEffect()
+		}
+		var left []holding
+		for _, p := range parts {
+			if p.to <= called || p.from >= healed {
+				left = append(left, p)
+				continue
+			}
+			if p.from < called {
+				left = append(left, holding{p.node, p.from, called})
+			}
+			if p.to > healed && saysAfter(m, h.node, healed, !f.KeepsAPIServerDown()) {
+				left = append(left, holding{p.node, healed, p.to})
+			}
+		}
+		parts = left
+	}
+	return parts
+}
+
+// saysAfter reports whether a node says that it had the address all the while, when it answers
+// again after a time: until then, if it may have given it up after that time.
+func saysAfter(m *facts.Matter, node string, after record.Nanos, kept bool) bool {
+	for _, b := range m.Run.Backends {
+		if b.V.Name == node && b.At > after {
+			return b.V.Up || kept
+		}
+	}
+	return false
+}

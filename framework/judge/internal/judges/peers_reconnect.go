@@ -1,0 +1,68 @@
+package judges
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func peersReconnect() Definition {
+	return Definition{verdict.Doc{
+		Name:       "peers-reconnect",
+		Guarantee:  "Once a network fault is healed, every pair of etcd peers is connected again within the bound plus the time that the fault lasted, 60 s at most.",
+		Source:     "etcd#18052, etcd#19143; RFC 6298, 5.5",
+		NeedsFault: true, NeedsBound: true,
+	}, judgePeersReconnect}
+}
+
+// longestReconnection is the catalogue's limit for any recovery.
+const longestReconnection = time.Minute
+
+// judgePeersReconnect holds the time until no connection between nodes waits to send again
+// against the recovery limit. etcd gives its connections no time-out of their own, so that
+// it is TCP that ends the wait: each one is twice the one before (RFC 6298, 5.5), and the
+// one that has begun when the network is whole lasts about as long as all before it.
+func judgePeersReconnect(m *facts.Matter) Finding {
+	healed := m.Fault.Healed.Called
+	lasted := text.Span(m.Fault.Injected.Called, healed)
+	bound := m.Bound.Plus("outage", lasted)
+	if bound.Limit > longestReconnection {
+		bound.Formula, bound.Limit = "60s at most, "+bound.Formula, longestReconnection
+	}
+	var seen *record.Timed[record.Steady]
+	next := m.UntilNext(healed)
+	for i, s := range m.Run.Steadies {
+		if s.V.Phase == record.SteadyPart && s.V.Part == record.PartConnections && s.At >= healed && s.At <= next {
+			seen = &m.Run.Steadies[i]
+			break
+		}
+	}
+	if seen == nil {
+		f := Inconclusive("the record does not say when the connections between nodes were back after the healing of the %s", m.Fault.What())
+		f.Bound = &bound
+		return f
+	}
+	took := seen.V.Took
+	f := Passed("All pairs of etcd peers were connected again %s after the healing of the %s, which had lasted %s, within %s. Until then, the loss of the leader could have left etcd without another one.",
+		text.Short(took), m.Fault.What(), text.Short(lasted), bound)
+	switch {
+	case took > bound.Limit && seen.V.OK && took <= text.Span(healed, m.Fault.HealEffect())+m.Run.Meta.Settings["M"]:
+		// Connections are followed from then on.
+		f = Inconclusive("the connections between nodes were back when the healing of the %s was proven, which took %s, longer than %s: when they were back before that is not known",
+			m.Fault.What(), text.Short(text.Span(healed, m.Fault.HealEffect())), bound)
+	case took > bound.Limit && seen.V.OK:
+		f = Failed("All pairs of etcd peers must be connected again within %s of the healing of the %s: it took %s.",
+			bound, m.Fault.What(), text.Short(took)).Rests(healed, healed+record.Nanos(took))
+	case took > bound.Limit:
+		f = Failed("All pairs of etcd peers must be connected again within %s of the healing of the %s: after %s TCP still waited to send again from %s.",
+			bound, m.Fault.What(), text.Short(took), facts.Problems(seen.V)).Rests(healed, healed+record.Nanos(took))
+	case !seen.V.OK:
+		f = Inconclusive("connections between nodes were looked at for %s after the healing only, less than %s, and were not all back: %s", text.Short(took), bound, facts.Problems(seen.V))
+	}
+	f = f.Took(took)
+	f.Bound = &bound
+	return f
+}

@@ -1,0 +1,143 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func podsUntouched() Definition {
+	return Definition{verdict.Doc{
+		Name:       "pods-untouched",
+		Guarantee:  "Running pods of Deployments that no client changes are not touched by the fault: none is deleted, restarted, moved, or turns not ready, and none is added.",
+		Source:     "Field experience: what runs does not depend on the control plane",
+		NeedsFault: true, NeedsBound: true, // for how long they must have been watched
+		Params: map[string]string{
+			"evictions": "true: only pods that are deleted or moved count, and the fault must have silenced every worker node for longer than the grace period, so that there was a reason to evict",
+		},
+	}, judgePodsUntouched}
+}
+
+func judgePodsUntouched(m *facts.Matter) Finding {
+	from := m.Fault.Injected.Called
+	evictions := m.Param("evictions", "") == "true"
+	if evictions {
+		if problem := heardOf(m); problem != nil {
+			return *problem
+		}
+	}
+	to := m.NextFault(m.Fault.HealEffect())
+	before := facts.StandingAt(m.Run, from)
+	pods := map[string]record.Object{}
+	parts := unchanged(m, before)
+	for _, part := range parts {
+		for _, p := range before.Of(record.ObjectPod, part) {
+			pods[p.UID] = p
+		}
+	}
+	if len(pods) == 0 {
+		return Inconclusive("the record shows no running pod of a Deployment that no client changes before the %s", m.Fault.What())
+	}
+	seen := 0
+	for i := range m.Run.Objects {
+		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+		if at <= from || at > to {
+			continue
+		}
+		if at > m.Fault.HealEffect() {
+			seen++
+		}
+		if o.Kind != record.ObjectPod || !slices.Contains(parts, o.Part) {
+			continue
+		}
+		if evictions && !evicted(pods, o) {
+			continue
+		}
+		if how := touched(pods, o); how != "" {
+			return Failed("Running pods must not be touched by the %s: pod %s on %s, of %s, which no client changed, %s at %s.",
+				m.Fault.What(), o.Name, o.Pod.Node, o.Part, how, text.When(at)).Rests(from, at)
+		}
+	}
+	watched := facts.Since(from, to)
+	switch {
+	case seen == 0:
+		return Inconclusive("the record shows no state of any object after the %s was healed, so that nothing can be said of its pods", m.Fault.What())
+	case watched < m.Bound.Limit:
+		return Inconclusive("the pods were watched for %s, and must be for %s", text.Short(watched), m.Bound)
+	}
+	if evictions {
+		return Passed("None of the %d running pods of %s, which no client changed, was deleted or moved in the %s from the %s on, though all worker nodes were silent for longer than their grace period of %s.",
+			len(pods), text.And(parts), text.Short(watched), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"])).counted("%d pods", len(pods))
+	}
+	return Passed("All %d running pods of %s, which no client changed, stayed as they were, ready and on their nodes, for %s from the %s on.",
+		len(pods), text.And(parts), text.Short(watched), m.Fault.What()).counted("%d pods", len(pods))
+}
+
+// heardOf returns why the controller manager had no reason to take every worker node for
+// lost: the record shows a heartbeat of one within the grace period.
+func heardOf(m *facts.Matter) *Finding {
+	from, healed := m.Fault.Effect(), m.Fault.HealEffect()
+	nodes := m.WorkersAt(from)
+	for _, n := range nodes {
+		if g, _ := m.HeartbeatGap(n.Name, from, healed, m.NextFault(healed)); facts.Since(g.From, g.To) <= m.Run.Meta.Settings["G"] {
+			f := Inconclusive("%s was silent for %s at most through the %s, which is within the grace period of %s",
+				n.Name, text.Short(facts.Since(g.From, g.To)), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"]))
+			return &f
+		}
+	}
+	if len(nodes) == 0 {
+		f := Inconclusive("the record shows no worker node when the %s took effect", m.Fault.What())
+		return &f
+	}
+	return nil
+}
+
+// evicted reports whether a pod that was there before is deleted, gone or on another node.
+func evicted(before map[string]record.Object, o *record.Object) bool {
+	old, known := before[o.UID]
+	return known && (o.Gone || o.Pod.Deleting || o.Pod.Node != old.Pod.Node)
+}
+
+// touched says what happened to a pod, empty where nothing did.
+func touched(before map[string]record.Object, o *record.Object) string {
+	old, known := before[o.UID]
+	switch {
+	case !known && o.Gone:
+		return ""
+	case !known:
+		return "was added"
+	case o.Gone:
+		return "was gone"
+	case o.Pod.Deleting:
+		return "was being deleted"
+	case o.Pod.Node != old.Pod.Node:
+		return "was moved there from " + old.Pod.Node
+	case o.Pod.Restarts > old.Pod.Restarts:
+		return fmt.Sprintf("was restarted (%d times in all)", o.Pod.Restarts)
+	case !o.Pod.Ready || o.Pod.Phase != old.Pod.Phase:
+		return fmt.Sprintf("was no longer ready (phase %s)", o.Pod.Phase)
+	}
+	return ""
+}
+
+// unchanged returns the Deployments that are as they are wanted and that nobody
+// changes, from the state before until the end of the record.
+func unchanged(m *facts.Matter, before *record.Standing) (parts []string) {
+	changed := map[string]bool{}
+	for i := range m.Run.Ops {
+		// Their creation came before, whatever its outcome.
+		if op := &m.Run.Ops[i].V; op.Type != record.OpCreate {
+			changed[facts.DeploymentOf(op)] = true
+		}
+	}
+	for _, d := range before.Of(record.ObjectDeployment, "") {
+		if !changed[d.Part] && d.Part != "" && before.Lacks(d.Part, "") == "" {
+			parts = append(parts, d.Part)
+		}
+	}
+	return parts
+}

@@ -1,0 +1,113 @@
+package judges
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func quorumLoss() Definition {
+	return Definition{verdict.Doc{
+		Name:       "quorum-loss",
+		Guarantee:  "Without a quorum of etcd members no write is acknowledged and no quorum read is stale; within the bound of a member that makes one again and answers, so is service, and nothing is lost.",
+		Source:     "Automated HA master deployment; control plane resilience overview",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"faults": "IDs of all injections that together take the quorum, separated by commas (default: the check's fault)",
+		},
+	}, judgeQuorumLoss}
+}
+
+// judgeQuorumLoss counts from the proof that a member is back, which is its answer: what it
+// took to start is over by then.
+func judgeQuorumLoss(m *facts.Matter) Finding {
+	from, to, back := m.Fault.Effect(), m.Fault.Healed.Called, m.Fault.HealEffect()
+	nodes := []string{m.Fault.Node()}
+	for _, id := range text.SplitList(m.Check.Params["faults"]) {
+		inj := m.Faults[id]
+		from = max(from, inj.Effect())
+		to = min(to, inj.Healed.Called)
+		back = min(back, inj.HealEffect())
+		if !slices.Contains(nodes, inj.Node()) {
+			nodes = append(nodes, inj.Node())
+		}
+	}
+	if from >= to {
+		return Inconclusive("the faults were never in force together: the last took effect %s, the first was healed %s", text.At(from), text.At(to))
+	}
+	all, survivors := m.Run.Meta.Entrances, m.APIServers(nodes...)
+
+	if ack, _ := facts.AcknowledgedWithin(m.Run, all, from, to); ack != nil {
+		return Failed("Without a quorum of etcd members no write may be acknowledged: one was %s, while %s were down (%s to %s).",
+			text.At(ack.Ret), text.And(nodes), text.When(from), text.When(to)).Shows(ack.What)
+	}
+	read, newer, _ := facts.StaleRead(m.Run, all, from, to)
+	if read != nil {
+		return failStale(m, read, newer)
+	}
+	counts, problem := attempts(m, survivors, from, to)
+	if problem != nil {
+		return *problem
+	}
+	return quorumBack(m, from, to, back, nodes, counts)
+}
+
+// enoughFinal is how many reads it takes to say that nothing was lost with the quorum.
+const enoughFinal = 5
+
+// quorumBack judges the time after the first healing, which was called at
+// called and took effect at back; the quorum was lost at lost.
+func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string, counts string) Finding {
+	bound := *m.Bound
+	var first *facts.Attempt
+	vain := back // until when writes were tried in vain
+	for _, e := range m.Run.Meta.Entrances {
+		for _, w := range facts.WritesThrough(m.Run, e) {
+			if w.OK && w.Ret >= called && (first == nil || w.Ret < first.Ret) {
+				first = &w
+			}
+			if !w.OK && w.Call >= called {
+				vain = max(vain, w.Ret)
+			}
+		}
+	}
+	limit := back + record.Nanos(bound.Limit)
+	switch {
+	case first == nil && vain <= limit:
+		return Inconclusive("no write was acknowledged after the first healing, but none was tried beyond the bound of %s, or the record ends before", bound)
+	case first == nil:
+		return Failed("Service must be back within %s of the first member's return: no write was acknowledged, though some were tried until %s after it.",
+			bound, text.Short(text.Span(back, vain))).Took(text.Span(back, vain)).Rests(back, vain)
+	case first.Ret > limit && first.Call > limit && vain <= limit:
+		return Inconclusive("the first write was acknowledged %s after the first member's return, but none was tried around the bound of %s", text.Short(text.Span(back, first.Ret)), bound)
+	case first.Ret > limit:
+		return Failed("Service must be back within %s of the first member's return: the first write was acknowledged after %s.",
+			bound, text.Short(time.Duration(first.Ret-back))).Took(time.Duration(first.Ret-back)).Rests(back, first.Ret).Shows(first.What)
+	}
+	took := time.Duration(max(0, first.Ret-back))
+	known := facts.NewLedger(m.Run)
+	final := 0
+	for _, o := range m.Run.Ops {
+		read := o.V
+		if !facts.IsRegister(read) || !facts.IsQuorumRead(read) || read.Outcome != record.OK || read.Call < back {
+			continue
+		}
+		if w := known.StaleAgainst(read); w != nil {
+			return Failed("Nothing may be lost with the quorum: through %s, %s was read as %s %s, when a quorum was back, although %s had been acknowledged %s.",
+				read.Entrance, read.Key, text.Quoted(read.Value, read.Found), text.At(read.Call), facts.WrittenAs(w), text.At(w.Return)).
+				Took(took).Shows(text.Describe(*w), text.Describe(read))
+		}
+		if slices.ContainsFunc(known.Of(read).Writes, func(w record.Op) bool { return w.Outcome == record.OK && w.Return < lost }) {
+			final++
+		}
+	}
+	if final < enoughFinal {
+		return Inconclusive("after the quorum was back, %s of keys that had been written before it was lost had an answer, and it takes %d to show that nothing was lost", text.Plural(final, "read"), enoughFinal).Took(took)
+	}
+	return Passed("While %s were down, no write was acknowledged and no read was stale of %s; the first write was acknowledged %s after the first member was back, within %s, and %d reads afterwards, of keys that had been written before, show nothing lost.",
+		text.And(nodes), counts, text.Short(took), bound, final).Took(took)
+}

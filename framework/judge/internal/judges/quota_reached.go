@@ -1,0 +1,69 @@
+package judges
+
+import (
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func quotaReached() Definition {
+	return Definition{verdict.Doc{
+		Name:       "quota-reached",
+		Guarantee:  "When etcd's database has reached its quota, a member raises the alarm and reads go on through every API server; once there is space again and the alarm is disarmed, so do writes, within the bound.",
+		Source:     "etcd maintenance guide (space quota)",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeQuotaReached}
+}
+
+func judgeQuotaReached(m *facts.Matter) Finding {
+	from, to, back := m.Fault.Effect(), m.Fault.Healed.Called, m.Fault.HealEffect()
+	if !slices.ContainsFunc(m.Run.Etcd, func(e record.Timed[record.EtcdStatus]) bool {
+		return e.At >= from && e.At <= to && facts.HasAlarm(e.V, "NOSPACE")
+	}) {
+		if !slices.ContainsFunc(m.Run.Etcd, func(e record.Timed[record.EtcdStatus]) bool { return e.At >= from && e.At <= to && e.V.OK }) {
+			return Inconclusive("no etcd member was asked for its alarms during the %s", m.Fault.What())
+		}
+		return Failed("An etcd member must raise the alarm NOSPACE when its database has reached the quota: none did during the %s.", m.Fault.What()).Rests(from, to)
+	}
+	servers := m.APIServers()
+	reads := 0
+	for _, e := range servers {
+		through := facts.ReadsThrough(m.Run, e, from, to)
+		for _, r := range through {
+			if r.Outcome != record.OK && r.Outcome != record.Refused {
+				return Failed("Reads must go on when etcd's database has reached its quota: one through %s was not answered: %s.", e, r.Error).
+					Rests(r.Call, r.Return).Shows(text.Describe(r))
+			}
+		}
+		if len(through) < enoughAttempts {
+			return Inconclusive("%s were tried through %s during the %s, and it takes %d", text.Plural(len(through), "quorum read"), e, m.Fault.What(), enoughAttempts)
+		}
+		reads += len(through)
+	}
+	var worst facts.Gap
+	for _, e := range servers {
+		until := back // of the traffic
+		for _, w := range facts.WritesThrough(m.Run, e) {
+			until = max(until, min(w.Ret, m.UntilNext(back)))
+		}
+		longest, proven, acks := facts.LongestGap(m.Run, e, back, until)
+		switch {
+		case proven.Proven() > m.Bound.Limit:
+			return Failed("Writes must go on within %s once there is space again: through %s, none was acknowledged for %s (%s to %s).",
+				m.Bound, e, text.Short(proven.Length()), text.When(proven.From), text.When(proven.To)).Took(proven.Length()).Rests(proven.From, proven.To)
+		case acks == 0 || longest.Length() > m.Bound.Limit:
+			return Inconclusive("too few writes were tried through %s after the %s was healed", e, m.Fault.What())
+		}
+		if longest.Length() > worst.Length() {
+			worst = longest
+		}
+	}
+	if len(servers) == 0 {
+		return Inconclusive("the record names no API server")
+	}
+	return Passed("The alarm was raised, all %d quorum reads were answered while there was no space, and writes through every API server went on afterwards: none waited longer than %s, within %s.",
+		reads, text.Short(worst.Length()), m.Bound).Took(worst.Length())
+}

@@ -1,0 +1,87 @@
+// Package judges has the judges: one guarantee, one file. A judge uses facts, and what is
+// in the files without a judge, which is how findings are made; it never uses another judge.
+// hack/imports_test.go says so where one does.
+package judges
+
+import "slices"
+
+// Definitions returns the judges that speak where a check names them.
+func Definitions() []Definition {
+	return []Definition{
+		etcdMembership(),
+		controlPlaneComplete(),
+		noHiddenDependency(),
+		faultDomains(),
+		versionSkew(),
+		changedOneByOne(),
+		availableThroughChanges(),
+		membersFollow(),
+		unsafeMemberRefused(),
+		ownAPIServer(),
+		objectsBetweenVersions(), addonsConverge(),
+		timeSettings(),
+		certificates(),
+		tokensAccepted(),
+		certificatesLast(),
+		etcdAuthenticates(),
+		unknownReadsNothing(),
+		crossRead(),
+		isolatedMember(),
+		staleSerializableRead(),
+		writeGap(),
+		peersReconnect(),
+		requestsAnswered(),
+		quorumLoss(),
+		endpointsMatch(),
+		endpointRemoved(),
+		endpointReturned(),
+		endpointsStable(),
+		endpointsNeverEmpty(),
+		endpointsConverge(),
+		listWatch(),
+		watchesReturn(),
+		restarted(), componentsGoOn(), rejoins(), snapshotVerifies(), quotaReached(), damageContained(), restoredFromSnapshot(),
+		singleHolder(),
+		takeover(),
+		activeAgain(),
+		stopsActing(),
+		supervised(),
+		availability(),
+		clientsRecover(),
+		noFailedRequest(),
+		backendReturned(),
+		drainedByReadiness(), returnsReady(), spreadsAgain(), oneAddress(),
+		sessionAffinity(),
+		throughput(),
+		endpointsFollow(),
+		learnsAddresses(),
+		failsOver(),
+		applicationFollows(), applicationConverges(), podsUntouched(), nodesReady(), nodeNotReady(), workGoesOn(), podsBound(), holderWorks(),
+		handover(),
+		noStaleRead(),
+		commitLatency(),
+		noElection(),
+		writesSucceed(),
+		timeTravel(),
+	}
+}
+
+// RunWide returns the judges that apply to every record; a check may name them as
+// well. Each settles the invariant that its Doc names; several may share one.
+//
+// One says NotApplicable only where nothing that it judges was attempted, such as watches
+// in a scenario without any, or where the cluster gives no access to it. What was
+// attempted and cannot be judged is Inconclusive: a violation may hide in it, which no
+// other scenario's Pass makes up for.
+func RunWide() []Definition {
+	return []Definition{
+		linearizable(), etcdLinearizable(), noLostWrite(), oneWinner(), readYourWrites(), monotonicReads(), revisionOrder(),
+		listSemantics(), listSnapshot(),
+		watchOrdered(), watchUnique(), watchReliable(), watchResumable(), watchBookmark(), watchFilter(), watchCompacted(), watchAlive(),
+		watchFlags(), watchContent(), watchAtomic(), watchPrevious(),
+		steadyState(), restarts(), oneActor(), oneLeaderPerTerm(), etcdHashes(), etcdAlarms(),
+	}
+}
+
+// Nameable returns the judges that a check may name.
+func Nameable() []Definition { return slices.Concat(Definitions(), RunWide()) }

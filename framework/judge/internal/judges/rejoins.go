@@ -1,0 +1,120 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func rejoins() Definition {
+	return Definition{verdict.Doc{
+		Name:       "rejoins",
+		Guarantee:  "A node that has its power back rejoins unaided within the bound: each of its components runs, its etcd member follows a leader, and its API server answers quorum reads.",
+		Source:     "Control plane resilience overview; High Availability Kubernetes Clusters (admin guide)",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeRejoins}
+}
+
+func judgeRejoins(m *facts.Matter) Finding {
+	back := m.Fault.Healed.Called
+	switch f := m.Fault.Injected; f.Name {
+	case "power-off":
+	case "reboot":
+		off, err := time.ParseDuration(f.Params["off"])
+		if err != nil {
+			return Inconclusive("the record does not say for how long the nodes were off")
+		}
+		back = f.Called + record.Nanos(off)
+	default:
+		return Inconclusive("the %s takes no node's power", m.Fault.What())
+	}
+	// Asked for a little earlier than the bound is no time to judge.
+	until := m.NextInjection(m.Fault.Effect())
+	if until > m.Run.EndAt {
+		until = m.Run.EndAt
+	}
+	var took time.Duration
+	last := ""
+	var lastAt record.Nanos
+	parts := 0
+	for _, node := range m.Fault.Nodes() {
+		for _, part := range partsOf(m, node) {
+			parts++
+			at := part.since(back)
+			if at > until {
+				if waited := text.Span(back, until); waited > m.Bound.Limit {
+					return Failed("A node must rejoin within %s of getting its power back: %s did not for %s after the %s.",
+						m.Bound, part.name, text.Short(waited), m.Fault.What()).Took(waited).Rests(back, until)
+				}
+				return Inconclusive("%s had not come back when it was last looked at, %s after the power, which is less than the bound of %s",
+					part.name, text.Short(text.Span(back, until)), m.Bound)
+			}
+			if d := text.Span(back, at); d >= took {
+				took, last, lastAt = d, part.name, at
+			}
+		}
+	}
+	if parts == 0 {
+		return Inconclusive("the record has no component of %s", text.And(m.Fault.Nodes()))
+	}
+	if took > m.Bound.Limit {
+		return Failed("A node must rejoin within %s of getting its power back: after the %s, %s came back after %s.", m.Bound, m.Fault.What(), last, text.Short(took)).
+			Took(took).Rests(back, lastAt)
+	}
+	return Passed("%s rejoined unaided: all of %d processes, etcd members and API servers were back %s after the power at the latest (%s), within %s.",
+		text.And(m.Fault.Nodes()), parts, text.Short(took), last, m.Bound).Took(took)
+}
+
+// nodePart is something on a node that comes back, and when it was first seen to be there
+// since a time; endless for never.
+type nodePart struct {
+	name  string
+	since func(record.Nanos) record.Nanos
+}
+
+// partsOf returns all of a node that the record can tell of.
+func partsOf(m *facts.Matter, node string) (parts []nodePart) {
+	var components []string
+	for _, n := range facts.NodeLives(m.Run) {
+		if n.Name == node {
+			components = n.Components
+		}
+	}
+	for _, component := range components {
+		parts = append(parts, nodePart{component + " on " + node, func(from record.Nanos) record.Nanos {
+			return firstAt(m.Run.Processes, from, func(p record.ProcessState) bool {
+				return p.Node == node && p.Component == component && p.Error == "" && (p.PID > 0 || p.Standby)
+			})
+		}})
+	}
+	if slices.Contains(components, "etcd") {
+		parts = append(parts, nodePart{"the etcd member on " + node, func(from record.Nanos) record.Nanos {
+			return firstAt(m.Run.Etcd, from, func(s record.EtcdStatus) bool { return s.Node == node && s.OK && s.Leader != "" })
+		}})
+	}
+	if slices.Contains(m.Run.Meta.Entrances, node) {
+		parts = append(parts, nodePart{fmt.Sprintf("the API server on %s", node), func(from record.Nanos) record.Nanos {
+			return firstAt(m.Run.Probes, from, func(p record.Probe) bool {
+				return p.Entrance == node && p.OK && p.Kind == record.ProbeQuorumRead && p.Start >= from
+			})
+		}})
+	}
+	return parts
+}
+
+// firstAt is when the first of a list's entries from a time on is as it should be; endless
+// for none.
+func firstAt[T any](list []record.Timed[T], from record.Nanos, holds func(T) bool) record.Nanos {
+	first := facts.Endless
+	for _, e := range list {
+		if e.At >= from && holds(e.V) {
+			first = min(first, e.At)
+		}
+	}
+	return first
+}

@@ -1,0 +1,96 @@
+package judges
+
+import (
+	"cmp"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func restarted() Definition {
+	return Definition{verdict.Doc{
+		Name:       "restarted",
+		Guarantee:  "A component that was killed is started again by the process watcher of its machine within the bound, and stays up.",
+		Source:     "High Availability Kubernetes Clusters (admin guide), reliable nodes",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeRestarted}
+}
+
+func judgeRestarted(m *facts.Matter) Finding {
+	f := m.Fault.Injected
+	host := cmp.Or(f.Node, f.Host)
+	if f.Component == "" || host == "" {
+		return Inconclusive("the fault (%s) did not hit a component", m.Fault.What())
+	}
+	if (f.Name == "kill" || f.Name == "stop") && f.Params["restart"] != "true" {
+		return Inconclusive("the fault (%s) kept the component down, so that its process watcher could not start it again", m.Fault.What())
+	}
+	effect := m.Fault.Effect()
+	end := m.Run.EndAt
+	for _, other := range m.Faults {
+		if other != m.Fault && other.Injected != nil && other.Injected.Called > effect {
+			end = min(end, other.Injected.Called)
+		}
+	}
+	silent := facts.Endless  // since when the machine does not tell
+	var unknown record.Nanos // the same when it told of the new process
+	ended := 0               // how often the component had ended before
+	var old, started, lost *record.Timed[record.ProcessState]
+	for i := range m.Run.Processes {
+		p := &m.Run.Processes[i]
+		if p.V.Node != host || p.V.Component != f.Component || p.At > end {
+			continue
+		}
+		if p.V.Error != "" {
+			silent = min(silent, p.At)
+			continue
+		}
+		switch {
+		case p.At < f.Called:
+			if old != nil && old.V.PID > 0 && !facts.SameLife(old.V, p.V) {
+				ended++
+			}
+			old = p
+		case started == nil && old != nil && p.V.PID > 0 && !facts.SameLife(old.V, p.V):
+			started, unknown = p, silent
+		case started != nil && lost == nil && !facts.SameLife(started.V, p.V):
+			lost = p
+		}
+		silent = facts.Endless
+	}
+	if started == nil {
+		end = min(end, max(silent, effect))
+	}
+	switch waited := text.Span(effect, end); {
+	case old == nil || old.V.PID == 0:
+		return Inconclusive("%s was not seen to run on %s before the fault", f.Component, host)
+	case started == nil && ended > 0:
+		return Inconclusive("%s on %s was not started again for %s; it had ended before (%d times in this record), and process watchers back off from what ends often",
+			f.Component, host, text.Short(waited), ended)
+	case started == nil && waited > m.Bound.Limit:
+		return Failed("%s on %s must be started again within %s of the %s: it was not for %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(waited)).
+			Took(waited).Rests(effect, end)
+	case started == nil:
+		return Inconclusive("%s on %s had not been started again when it was last looked at, %s after the %s, which is less than the bound of %s",
+			f.Component, host, text.Short(waited), m.Fault.What(), m.Bound)
+	}
+	took := max(0, text.Span(effect, started.At))
+	switch {
+	case took > m.Bound.Limit && text.Span(effect, unknown) <= m.Bound.Limit:
+		return Inconclusive("%s on %s had been started again when its machine told again %s, but that told nothing since a failed look %s, so that it may have been in time",
+			f.Component, host, text.At(started.At), text.At(unknown))
+	case took > m.Bound.Limit && ended > 0:
+		return Inconclusive("%s on %s was started again only after %s; it had ended before (%d times in this record), and process watchers back off from what ends often",
+			f.Component, host, text.Short(took), ended)
+	case took > m.Bound.Limit:
+		return Failed("%s on %s must be started again within %s of the %s: it was after %s.", f.Component, host, m.Bound, m.Fault.What(), text.Short(took)).
+			Took(took).Rests(effect, started.At)
+	case lost != nil:
+		return Failed("%s on %s must stay up once it is started again: it was %s after the %s, and %s it %s.",
+			f.Component, host, text.Short(took), m.Fault.What(), text.At(lost.At), facts.Fate(lost.V)).Took(took).Rests(effect, lost.At)
+	}
+	return Passed("%s on %s was started again %s after the %s, within %s, and stayed up.", f.Component, host, text.Short(took), m.Fault.What(), m.Bound).
+		Took(took)
+}

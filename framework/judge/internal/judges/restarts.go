@@ -1,0 +1,86 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func restarts() Definition {
+	return Definition{verdict.Doc{
+		Name:      "restarts",
+		Invariant: "HA-INV-011",
+		Guarantee: "No component ends or is started anew by itself: only while a fault that reaches it is in force, or its node is being changed, or as a late consequence of that.",
+		Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
+	}, judgeRestarts}
+}
+
+// judgeRestarts looks at the time in which nothing that reaches a component is broken. A
+// fault may end others than it acts on, by design: an instance of an elected component
+// that cannot renew its lease ends itself, up to R after the last renewal, which the
+// healing may have come before. What of it comes later is the cluster's own.
+func judgeRestarts(m *facts.Matter) Finding {
+	type key struct{ node, component string }
+	last := map[key]*record.Timed[record.ProcessState]{}
+	silent := map[key]bool{} // the node did not tell since
+	excused := 0
+	for i := range m.Run.Processes {
+		p := &m.Run.Processes[i]
+		k := key{p.V.Node, p.V.Component}
+		if p.V.Error != "" {
+			silent[k] = true
+			continue
+		}
+		if p.At >= facts.LeftAt(m.Run, k.node) {
+			continue // its node was to leave
+		}
+		old := last[k]
+		last[k] = p
+		if old == nil || old.V.PID == 0 || facts.SameLife(old.V, p.V) {
+			delete(silent, k)
+			continue
+		}
+		from := old.At
+		if !silent[k] {
+			from = max(from, p.At-record.Nanos(facts.LookedAt))
+		}
+		delete(silent, k)
+		s := m.Settings(p.V.Component)
+		late := record.Nanos(s["R"] + s["P"] + s["M"])
+		active := m.Touching(from, p.At, late)
+		if m.Reached(active, p.V.Node, p.V.Component) || changing(m, p.V.Node, from, p.At, late) {
+			excused++
+			continue
+		}
+		why := "no fault was in force"
+		if len(active) > 0 {
+			why = "no fault that was in force reaches it"
+		}
+		return Failed("No component may end by itself: %s on %s %s when it was looked at %s, and %s.",
+			p.V.Component, p.V.Node, facts.Fate(p.V), text.At(p.At), why).Rests(max(old.At, from-late), p.At)
+	}
+	if len(last) == 0 {
+		return notApplicable("The record has no state of a component's process.")
+	}
+	f := Passed("None of %d components ended while nothing was broken.", len(last)).counted("%d components", len(last))
+	if excused > 0 {
+		f = f.Shows(fmt.Sprintf("%d times one did while a fault that reaches it was in force, or its node was being changed, or soon after", excused))
+	}
+	return f
+}
+
+// changing reports whether a node was being upgraded or reconfigured between two times,
+// which restarts its components, or had been until late before.
+func changing(m *facts.Matter, node string, from, to, late record.Nanos) bool {
+	return slices.ContainsFunc(m.Run.Changes, func(c record.Timed[record.NodeChange]) bool {
+		end := c.V.Effect
+		if c.V.Phase == record.NodeFailed {
+			end = c.At
+		}
+		return c.V.Node.Name == node && c.V.Called <= to && from <= end+late
+	})
+}

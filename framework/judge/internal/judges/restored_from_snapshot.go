@@ -1,0 +1,160 @@
+package judges
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func restoredFromSnapshot() Definition {
+	return Definition{verdict.Doc{
+		Name:       "restored-from-snapshot",
+		Guarantee:  "After a restore from a snapshot, the state is that of one moment, with all that was acknowledged before the snapshot; no client is given a version that is lower than one it saw before; and informers that ran all the while show what there is.",
+		Source:     "Control plane resilience overview (catastrophic failure); etcd disaster recovery guide (revision bump)",
+		NeedsFault: true,
+	}, judgeRestoredFromSnapshot}
+}
+
+// restoreLeast is how many writes it takes before a snapshot, and after the restore, to say
+// anything of them.
+const restoreLeast = 10
+
+// informed is one ConfigMap that informers see.
+type informed struct {
+	record.Op
+	number string
+}
+
+func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
+	// The snapshot is taken after the step began, and the call is for the restore.
+	called, back := record.Nanos(0), m.Fault.Effect()
+	for _, p := range m.Run.Phases {
+		if p.At <= m.Fault.Injected.Called {
+			called = p.At
+		}
+	}
+	// etcd was down from the first write on that failed; what was acknowledged from then
+	// until the proof of the restore may be of either side.
+	down := back
+	for _, o := range m.Run.Ops {
+		if op := o.V; op.Purpose == facts.PurposeInformedWrite && op.Outcome != record.OK && op.Call >= called {
+			down = min(down, op.Call)
+		}
+	}
+	var before, between, after []informed
+	seen := uint64(0) // the newest version of before the restore
+	for _, o := range m.Run.Ops {
+		op := o.V
+		if op.Purpose == facts.PurposeInformedVersion && op.Return < called {
+			seen = max(seen, facts.Number(op.Revision))
+		}
+		if op.Purpose != facts.PurposeInformedWrite || op.Outcome != record.OK {
+			continue
+		}
+		w := informed{op, op.Key[strings.LastIndexByte(op.Key, '-')+1:]}
+		switch {
+		case op.Return < called:
+			before = append(before, w)
+			seen = max(seen, facts.Number(op.Revision))
+		case op.Call >= back:
+			after = append(after, w)
+		case op.Return <= down:
+			between = append(between, w)
+		}
+	}
+	if len(before) < restoreLeast || len(after) < restoreLeast {
+		return Inconclusive("%d writes were acknowledged before the snapshot and %d after the restore, and it takes %d each", len(before), len(after), restoreLeast)
+	}
+	lists, stores := informedLast(m, facts.PurposeInformedList), informedLast(m, facts.PurposeInformedStore)
+	if len(lists) == 0 {
+		return Inconclusive("no API server was asked in the end for what there is")
+	}
+	lost := 0
+	for _, l := range lists {
+		has := strings.Fields(l.Value)
+		gone := func(w informed) bool { return !slices.Contains(has, w.number) }
+		if i := slices.IndexFunc(before, gone); i >= 0 {
+			return Failed("What was acknowledged before the snapshot must be there after the restore: %s, created %s, is not in the list through %s.",
+				before[i].Key, text.At(before[i].Return), l.Entrance).Shows(text.Describe(before[i].Op))
+		}
+		if i := slices.IndexFunc(after, gone); i >= 0 {
+			return Failed("What is acknowledged after the restore must stay: %s, created %s, is not in the list through %s.",
+				after[i].Key, text.At(after[i].Return), l.Entrance).Shows(text.Describe(after[i].Op))
+		}
+		if f := oneMoment(between, gone); f != nil {
+			return *f
+		}
+		lost = 0
+		for _, w := range between {
+			if gone(w) {
+				lost++
+				seen = max(seen, facts.Number(w.Revision))
+			}
+		}
+	}
+	if lost == 0 {
+		return Inconclusive("nothing was acknowledged between the snapshot and the restore, so that the restore shows in nothing")
+	}
+	for _, w := range after {
+		if facts.Number(w.Revision) <= seen {
+			return Failed("Versions must never go back for clients: %s was created as version %s %s, after the restore, and clients had seen %d before.",
+				w.Key, w.Revision, text.At(w.Return), seen).Rests(w.Call, w.Return).Shows(text.Describe(w.Op))
+		}
+	}
+	newest := map[string]uint64{}
+	for _, o := range m.Run.Ops {
+		if op := o.V; op.Purpose == facts.PurposeInformedVersion && op.Revision != "" {
+			if n := facts.Number(op.Revision); n < newest[op.Client] {
+				return Failed("Versions must never go back for clients: %s was at version %d, and %s at %d.", op.Client, newest[op.Client], text.At(op.Call), n).
+					Rests(called, op.Call).Shows(text.Describe(op))
+			}
+			newest[op.Client] = facts.Number(op.Revision)
+		}
+	}
+	for _, l := range lists {
+		i := slices.IndexFunc(stores, func(s record.Op) bool { return s.Entrance == l.Entrance })
+		if i < 0 {
+			return Inconclusive("the record does not say what the informer of %s has in the end", l.Entrance)
+		}
+		if stores[i].Value != l.Value {
+			return Failed("An informer must show what there is after a restore: that of %s has %d ConfigMaps, and a quorum list %d, %s after the writes ended.",
+				l.Entrance, len(strings.Fields(stores[i].Value)), len(strings.Fields(l.Value)), text.Short(text.Span(stores[i].Call, stores[i].Return))).Rests(stores[i].Call, stores[i].Return)
+		}
+	}
+	return Passed("After the restore, all %d writes of before the snapshot were there, and of those after it %d were not: the state of one moment. No version went back for %d informers, and each shows what there is.",
+		len(before), lost, len(stores)).counted("%d writes, %d lost", len(before)+len(between)+len(after), lost)
+}
+
+// oneMoment checks that of the writes around a snapshot those are there that came first.
+func oneMoment(around []informed, gone func(informed) bool) *Finding {
+	var newest *informed
+	for _, w := range around {
+		if !gone(w) && (newest == nil || facts.Number(w.Revision) > facts.Number(newest.Revision)) {
+			newest = &w
+		}
+	}
+	for _, w := range around {
+		if newest != nil && gone(w) && facts.Number(w.Revision) < facts.Number(newest.Revision) {
+			f := Failed("The state after a restore must be that of one moment: %s of version %s is gone, and %s of version %s is there.",
+				w.Key, w.Revision, newest.Key, newest.Revision).Shows(text.Describe(w.Op), text.Describe(newest.Op))
+			return &f
+		}
+	}
+	return nil
+}
+
+// informedLast returns the last answered operation of a purpose through each entrance.
+func informedLast(m *facts.Matter, purpose string) (all []record.Op) {
+	for _, o := range m.Run.Ops {
+		op := o.V
+		if op.Purpose != purpose || op.Outcome != record.OK {
+			continue
+		}
+		all = append(slices.DeleteFunc(all, func(other record.Op) bool { return other.Entrance == op.Entrance }), op)
+	}
+	return all
+}

@@ -1,0 +1,163 @@
+package judges
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func sessionAffinity() Definition {
+	return Definition{verdict.Doc{
+		Name:      "session-affinity",
+		Guarantee: "A client of the balancer in front of the etcd members stays on one member, from connection to connection, until that member dies; then it gets to another one.",
+		Source:    "Control plane resilience overview",
+		Params:    map[string]string{"faults": "the injections that may end a member"},
+	}, judgeSessionAffinity}
+}
+
+func judgeSessionAffinity(m *facts.Matter) Finding {
+	nodes := map[string]string{} // by member ID
+	for _, e := range m.Run.Etcd {
+		if e.V.Member != "" {
+			nodes[e.V.Member] = e.V.Node
+		}
+	}
+	// Of each client in the order of its requests; they are recorded at their ends.
+	sessions := slices.Clone(m.Run.Sessions)
+	slices.SortStableFunc(sessions, func(a, b record.Timed[record.Session]) int { return int(a.V.Start - b.V.Start) })
+	last := map[string]record.Session{}
+	answered, moves := 0, 0
+	var slowest time.Duration
+	for _, timed := range sessions {
+		s := timed.V
+		if s.Member == "" {
+			continue
+		}
+		answered++
+		old, known := last[s.Client]
+		last[s.Client] = s
+		if !known || old.Member == s.Member {
+			continue
+		}
+		died := diedBetween(m, nodes[old.Member], old.Start, s.End)
+		if nodes[old.Member] == "" {
+			return Inconclusive("the record does not tell on which node member %s is, which %s was on until %s", old.Member, s.Client, text.When(old.End))
+		}
+		if died == nil {
+			return Failed("A client must stay on its etcd member until that dies: %s was on the member on %s at %s and got to that on %s at %s, and nothing had ended the first one.",
+				s.Client, nodes[old.Member], text.When(old.Start), cmp.Or(nodes[s.Member], "another node"), text.When(s.Start)).Rests(old.Start, s.End)
+		}
+		moves++
+		slowest = max(slowest, time.Duration(s.End-died.Effect()))
+	}
+	if answered == 0 {
+		return Inconclusive("no request through a balancer in front of the etcd members was answered")
+	}
+	for _, inj := range endings(m) {
+		if problem := stranded(m, inj, sessions, nodes); problem != nil {
+			return *problem
+		}
+	}
+	if moves == 0 {
+		return Inconclusive("no member died that a client was on, in %d requests", answered)
+	}
+	return Passed("In %d requests through the balancer, each client stayed on its etcd member until that died (%d times), and got to another one within %s.",
+		answered, moves, text.Short(slowest)).Took(slowest)
+}
+
+// diedBetween returns the injection that ended etcd on a node and was in force at any
+// time between from and to, nil if there is none.
+func diedBetween(m *facts.Matter, node string, from, to record.Nanos) *facts.Injection {
+	for _, inj := range endings(m) {
+		if hits(inj.Injected, node) && inj.Injected.Called <= to && (inj.Healed == nil || inj.HealEffect() >= from) {
+			return inj
+		}
+	}
+	return nil
+}
+
+// endings returns the injections that end an etcd member, or cut its node off or out:
+// of those that the check names, of all where it names none.
+func endings(m *facts.Matter) []*facts.Injection {
+	ids := text.SplitList(m.Check.Params["faults"])
+	if len(ids) == 0 {
+		ids = slices.Sorted(maps.Keys(m.Faults))
+	}
+	var all []*facts.Injection
+	for _, id := range ids {
+		inj := m.Faults[id]
+		if inj == nil || inj.Injected == nil {
+			continue
+		}
+		if f := inj.Injected; (f.Component == "" || f.Component == "etcd") && slices.Contains(deadly, f.Name) {
+			all = append(all, inj)
+		}
+	}
+	return all
+}
+
+// deadly are the faults of etcd, or of a whole node, during which the member there
+// serves nobody.
+var deadly = []string{"kill", "stop", "restart", "crash-loop", "freeze", "remove-member", "isolate", "isolate-etcd", "split", "black-hole", "power-off", "power-loss", "reboot", "pause"}
+
+func hits(f *record.Fault, node string) bool { return f.Node == node || slices.Contains(f.Nodes, node) }
+
+// fewRequests is how many requests in vain show that a client does not get to another
+// member.
+const fewRequests = 2
+
+// stranded says which client did not get from a member to another one while the fault
+// that ended it lasted; nil for none. sessions are in the order of their starts.
+func stranded(m *facts.Matter, inj *facts.Injection, sessions []record.Timed[record.Session], nodes map[string]string) *Finding {
+	limit, err := verdict.ParseBound("H + M", m.Run.Meta.Settings)
+	if err != nil || inj.Healed == nil {
+		return nil
+	}
+	effect, healed := inj.Effect(), inj.Healed.Called
+	type state struct {
+		on       string // the member before the fault
+		moved    bool
+		answered bool
+		vain     int // requests that the balancer had had the time for
+	}
+	clients := map[string]*state{}
+	for _, timed := range sessions {
+		s := timed.V
+		c := clients[s.Client]
+		if c == nil {
+			c = &state{}
+			clients[s.Client] = c
+		}
+		switch late := s.Start >= effect+record.Nanos(limit.Limit); {
+		case s.Start >= healed:
+		case s.End < inj.Injected.Called:
+			c.on = cmp.Or(s.Member, c.on)
+		case s.Member != "" && s.Member != c.on:
+			c.moved = true
+		case late && s.Member != "":
+			c.answered = true
+		case late && s.End < healed:
+			c.vain++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(clients)) {
+		c := clients[name]
+		switch {
+		case c.moved || c.on == "" || !hits(inj.Injected, nodes[c.on]):
+		case c.vain >= fewRequests && !c.answered:
+			f := Failed("A client must get to another etcd member when its own dies: %s was on the member on %s, and after the %s, %d requests from %s later on had no answer until that was healed.",
+				name, nodes[c.on], inj.What(), c.vain, limit).Rests(effect, healed)
+			return &f
+		default:
+			f := Inconclusive("%s was on the member on %s, and was not seen to get to another one during the %s, with too few requests from %s after it to say that it cannot", name, nodes[c.on], inj.What(), limit)
+			return &f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func singleHolder() Definition {
+	return Definition{verdict.Doc{
+		Name:      "single-holder",
+		Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing.",
+		Source:    "Automated HA master deployment",
+		Params: map[string]string{
+			"components": "names of the elected components, separated by commas (default " + facts.DefaultElected + ")",
+		},
+	}, judgeSingleHolder}
+}
+
+func judgeSingleHolder(m *facts.Matter) Finding {
+	components := text.SplitList(m.Param("components", facts.DefaultElected))
+	locks := facts.LockReads(m.Run)
+	if components = slices.DeleteFunc(components, func(c string) bool { return locks[c] != nil }); len(components) == 0 {
+		return notApplicable("Supervisors elect the active instances: no component has a lease.")
+	}
+	var held []string
+	var open *Finding
+	for _, c := range components {
+		holder, problem := soleHolder(m, c)
+		switch {
+		case problem == nil:
+			held = append(held, fmt.Sprintf("%s by %s", c, holder))
+		case problem.Verdict == verdict.Fail:
+			return problem.counted("%d of %d components", len(held), len(components))
+		case open == nil:
+			open = problem
+		}
+	}
+	if open != nil {
+		return open.counted("%d of %d components", len(held), len(components))
+	}
+	return Passed("Each elected component had exactly one holder, which kept renewing its lease: %s.", text.And(held)).
+		counted("%d of %d components", len(held), len(components))
+}
+
+// soleHolder returns who held a component's lease throughout, or what is wrong.
+func soleHolder(m *facts.Matter, component string) (string, *Finding) {
+	from, to := m.Quiet()
+	states := facts.LeaseStates(m.Run, component, from, to)
+	// Before the first one is elected there is nothing to judge.
+	var held []record.Timed[record.Lease]
+	for i, s := range states {
+		if s.V.Holder != "" {
+			held = states[i:]
+			break
+		}
+	}
+	if len(held) == 0 {
+		f := noHolder(m, component, len(states), from, to)
+		return "", &f
+	}
+	if two := facts.TwoHolders(held); two != nil {
+		f := Failed("%s must have one holder: version %s of its lease was seen with %s (through %s) and with %s (through %s).",
+			component, two[0].Revision, two[0].Holder, two[0].Via, two[1].Holder, two[1].Via)
+		return "", &f
+	}
+	first := held[0]
+	last, renewed := first, first
+	for _, s := range held[1:] {
+		if s.V.Holder != first.V.Holder || s.V.Transitions != first.V.Transitions {
+			f := Failed("%s must have one holder throughout while nothing is broken: it was %s, and %s was seen %s (transitions %d, then %d).",
+				component, first.V.Holder, text.Quoted(s.V.Holder, false), text.At(s.At), first.V.Transitions, s.V.Transitions).Rests(from, s.At)
+			return "", &f
+		}
+		if s.V.Renew.After(renewed.V.Renew) {
+			renewed = s
+		}
+		if s.At > last.At {
+			last = s
+		}
+	}
+	duration := time.Duration(first.V.Duration) * time.Second
+	watched := time.Duration(last.At - first.At)
+	stalled := time.Duration(last.At - renewed.At)
+	switch {
+	case duration > 0 && stalled > duration:
+		f := Failed("The holder of %s must renew its lease: %s did not for %s, longer than the lease lasts (%s).",
+			component, first.V.Holder, text.Short(stalled), text.Short(duration)).Rests(renewed.At, last.At)
+		return "", &f
+	case renewed.At == first.At:
+		f := Inconclusive("the lease of %s, held by %s, was watched for %s and not seen to be renewed", component, first.V.Holder, text.Short(watched))
+		return "", &f
+	}
+	if act := standbyActs(m, component, first.V, first.At, last.At); act != nil {
+		f := Failed("All instances of %s but the holder of its lease must stand by: %s held it throughout, and the one on %s acted %s: %s.",
+			component, first.V.Holder, act.Node, text.At(act.Received), facts.DescribeAction(act.Action)).Rests(first.At, act.Received)
+		return "", &f
+	}
+	if problem := unknownActs(m, component, first.V, first.At, last.At); problem != "" {
+		f := Inconclusive("whether the other instances of %s stand by is not known: %s", component, problem)
+		return "", &f
+	}
+	return first.V.Holder, nil
+}
+
+// unknownActs says why it is not known what the instances of a component did between two
+// moments at which one of them held its lease; empty if it is. The audit logs have it if
+// they have what the holder did, by clocks that agree with the harness's.
+func unknownActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) string {
+	d := facts.DeedsOf(m.Run, component, m.Run.Meta.Settings["M"])
+	for _, a := range d.Doubtful {
+		if a.Node != facts.HolderNode(held) && !a.Election && a.At >= from && a.At <= to {
+			return "the clock of an API server does not agree with the harness's, by which the one on " + a.Node + " acted: " + facts.DescribeAction(a.Action)
+		}
+	}
+	if slices.ContainsFunc(slices.Concat(d.Acts, d.Elections), func(a facts.Deed) bool {
+		return a.Node == facts.HolderNode(held) && a.Completed >= from && a.Received <= to
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("no audit log has what %s itself did while it held the lease for %s", held.Holder, text.Short(text.Span(from, to)))
+}
+
+// standbyActs returns an action of another instance than the holder, between two
+// moments at which it held the lease, or nil. One that had the lease before may
+// have gone on until its renewal deadline.
+func standbyActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) *facts.Deed {
+	s := m.Settings(component)
+	if acquired := held.Acquire.Sub(m.Run.Meta.Started); !held.Acquire.IsZero() && !m.Run.Meta.Started.IsZero() {
+		from = max(from, record.Nanos(acquired+s["P"]+s["R"]+s["M"]))
+	} else {
+		from += record.Nanos(s["R"] + s["M"])
+	}
+	for _, act := range facts.DeedsOf(m.Run, component, s["M"]).Acts {
+		if act.Node != facts.HolderNode(held) && act.Received > from && act.Received < to && facts.Reachable(m.Run, act.Via, from, act.Received) {
+			return &act
+		}
+	}
+	return nil
+}
+
+// noHolder is the finding for a component whose lease nobody held.
+func noHolder(m *facts.Matter, component string, states int, from, to record.Nanos) Finding {
+	acting := facts.Instances(m.Run, component, to)
+	// Time enough for one retry, before which an election may be under way.
+	retry, err := verdict.ParseBound("P + M", m.Settings(component))
+	if err != nil {
+		return Inconclusive("the check cannot be judged: %v", err)
+	}
+	limit := retry.Limit
+	observed := states > 0
+	for _, l := range m.Run.Leases {
+		observed = observed || l.At >= from && l.At <= to
+	}
+	switch {
+	case !observed:
+		return Inconclusive("the record has no state of any lease")
+	case time.Duration(to-from) <= limit:
+		return Inconclusive("%s had no holder, but was watched for only %s", component, text.Short(time.Duration(to-from)))
+	case len(acting) < 2:
+		return Inconclusive("%s had no holder for %s, and the record does not show two instances of it running", component, text.Short(time.Duration(to-from)))
+	}
+	f := Failed("%s must have exactly one active instance: %d instances act (on %s), and for %s no lease said which.",
+		component, len(acting), strings.Join(acting, ", "), text.Short(time.Duration(to-from))).Took(time.Duration(to-from)).Rests(from, to)
+	f.Bound = &retry
+	return f
+}

@@ -1,0 +1,43 @@
+package judges
+
+import (
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func snapshotVerifies() Definition {
+	return Definition{verdict.Doc{
+		Name:       "snapshot-verifies",
+		Guarantee:  "While an etcd member is down, a snapshot can be taken of each other one. It verifies, and has all that was acknowledged before.",
+		Source:     "High Availability Kubernetes Clusters (admin guide), more reliable storage; etcd disaster recovery",
+		NeedsFault: true,
+	}, judgeSnapshotVerifies}
+}
+
+func judgeSnapshotVerifies(m *facts.Matter) Finding {
+	var taken []string
+	for _, o := range m.Run.Ops {
+		op := o.V
+		if op.Purpose != facts.PurposeSnapshot || op.Call < m.Fault.Effect() || op.Return > m.Fault.Healed.Called {
+			continue
+		}
+		switch {
+		case op.Outcome != record.OK:
+			return Failed("A snapshot must be possible during the %s: none could be taken of the etcd member on %s (%s).", m.Fault.What(), op.Entrance, op.Error).
+				Rests(op.Call, op.Return).Shows(text.Describe(op))
+		case !op.Found:
+			return Failed("A snapshot must verify: the one of the etcd member on %s does not: %s.", op.Entrance, op.Error).Shows(text.Describe(op))
+		case facts.Number(op.Revision) < facts.Number(op.Header):
+			return Failed("A snapshot must have all that was acknowledged before: the one of the etcd member on %s is of revision %s, and a quorum had %s.",
+				op.Entrance, op.Revision, op.Header).Shows(text.Describe(op))
+		}
+		taken = append(taken, "of the member on "+op.Entrance+": "+op.Value+", revision "+op.Revision)
+	}
+	if len(taken) == 0 {
+		return Inconclusive("no snapshot was taken during the %s", m.Fault.What())
+	}
+	return Passed("During the %s, a snapshot was taken of each of %d etcd members, and verifies.", m.Fault.What(), len(taken)).
+		counted("%d snapshots", len(taken)).Shows(taken...)
+}

@@ -1,0 +1,140 @@
+package judges
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func spreadsAgain() Definition {
+	return Definition{verdict.Doc{
+		Name: "spreads-again",
+		Guarantee: "Once an API server is back for as long as the bound, the HTTP/2 connections that clients keep through the balancer are closed from time to time, " +
+			"by --goaway-chance or the balancer, and the new ones reach that API server as often as by chance at least. It takes clients that keep theirs and ask much (action kept-reads).",
+		Source:     "kubernetes#88567, #48610",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeSpreadsAgain}
+}
+
+// mostGoaway is the greatest --goaway-chance that an API server accepts
+// (k8s.io/apiserver/pkg/server/options/server_run_options.go). Where none is set, that many
+// connections must be missed for it to be said that nothing closes them.
+const mostGoaway = 0.02
+
+// keeping is what became of the connections that clients keep, in a time.
+type keeping struct {
+	clients  map[string]bool // that asked; true for those that made a new connection
+	requests int             // on kept connections
+	made     int             // connections in place of kept ones
+	reached  int             // of these: to the API server that is back
+	unnamed  int             // answers of a server that is not known
+}
+
+// kept returns what became of the connections through an entrance. A client's first one
+// stands for none that was closed.
+func kept(m *facts.Matter, entrance, node string, from, to record.Nanos) keeping {
+	k, had := keeping{clients: map[string]bool{}}, map[string]bool{}
+	var probes []record.Probe
+	for _, p := range m.Run.ClientProbes {
+		if p.V.Entrance == entrance && p.V.Status > 0 && p.V.Start <= to {
+			probes = append(probes, p.V)
+		}
+	}
+	slices.SortStableFunc(probes, facts.ByStart)
+	for _, p := range probes {
+		first := !had[p.Client]
+		had[p.Client] = true
+		if p.Start < from || first {
+			continue
+		}
+		k.clients[p.Client] = k.clients[p.Client] || !p.Reused
+		switch {
+		case p.Server == "":
+			k.unnamed++
+		case !p.Reused:
+			k.made++
+			if p.Server == node {
+				k.reached++
+			}
+		default:
+			k.requests++
+		}
+	}
+	return k
+}
+
+// moved returns how many clients made a new connection.
+func (k keeping) moved() (n int) {
+	for _, moved := range k.clients {
+		if moved {
+			n++
+		}
+	}
+	return n
+}
+
+func judgeSpreadsAgain(m *facts.Matter) Finding {
+	const entrance = "balancer"
+	if !slices.Contains(m.Run.Meta.Entrances, entrance) {
+		return notApplicable("The cluster has no load balancer.")
+	}
+	node, back := m.Fault.Node(), m.Fault.HealEffect()
+	if m.Address(node) == "" {
+		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
+	}
+	from, to := back+record.Nanos(m.Bound.Limit), m.UntilNext(back)
+	if m.StandsBy(node, back, to) {
+		return notApplicable("The API server on %s is there to take over after it returned: clients of the balancer are sent to one API server at a time.", node)
+	}
+	servers := len(m.NodesWith("kube-apiserver"))
+	chance := m.Run.Meta.GoawayChance
+	k := kept(m, entrance, node, from, to)
+	// How likely it is that so many requests leave every connection open.
+	open := math.Pow(1-cmp.Or(chance, mostGoaway), float64(k.requests))
+	unlucky := facts.AtMost(k.reached, k.made, 1/float64(max(1, servers)))
+	asked := func(f Finding) Finding { return f.counted("%d of %d new connections", k.reached, k.made) }
+	switch {
+	case len(k.clients) == 0:
+		return Inconclusive("no client that keeps its HTTP/2 connection asked through the balancer once the API server on %s was back for %s (action kept-reads)", node, m.Bound)
+	case k.unnamed > 0:
+		return Inconclusive("which API server clients are connected to is not known: %d answers came from a server whose certificate names no node, or several", k.unnamed)
+	case !spread(m, entrance):
+		return Inconclusive("all clients of the balancer were seen on one API server before the %s, so that it may choose by their address, and whether it spreads others is not known", m.Fault.What())
+	case k.made == 0 && open >= facts.Unfair:
+		return Inconclusive("%d requests on kept HTTP/2 connections are too few to say that nothing closes such connections (--goaway-chance=%g)", k.requests, chance)
+	// A count of requests, which a busy machine does not make any less telling.
+	case k.made == 0 && chance > 0:
+		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: with --goaway-chance=%g none was closed in %d requests of %d clients more than %s after the healing of the %s.",
+			chance, k.requests, len(k.clients), m.Bound, m.Fault.What()))
+	case k.made == 0:
+		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: nothing closed those of %d clients in %d requests, %s to %s after the healing of the %s, so those of clients that had to leave %s stay where they are. Set --goaway-chance on the API servers (%g at most), or have the balancer close connections.",
+			len(k.clients), k.requests, m.Bound, text.Short(text.Span(back, to)), m.Fault.What(), node, mostGoaway))
+	case unlucky < facts.Unfair:
+		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: %d of %d that clients made anew through the balancer more than %s after the healing of the %s reached %s. Have the balancer choose among all API servers that are ready.",
+			k.reached, k.made, m.Bound, m.Fault.What(), node).Rests(from, to))
+	case unlucky < facts.Doubtful || k.reached == 0:
+		return Inconclusive("%d of %d HTTP/2 connections that clients made anew more than %s after the API server on %s was back reached it, which is too few to tell whether they are spread", k.reached, k.made, m.Bound, node)
+	case chance == 0 && 2*k.moved() < len(k.clients):
+		// One that was lost for some other reason is no sign of a balancer that closes them.
+		return Inconclusive("%d of %d clients made a new HTTP/2 connection, and no --goaway-chance is set: it is not known whether anything closes those of the others", k.moved(), len(k.clients))
+	}
+	return asked(Passed("Kept HTTP/2 connections are spread again: %d of %d that clients made anew more than %s after the API server on %s was back reached it (%d clients, %d requests, --goaway-chance=%g).",
+		k.reached, k.made, m.Bound, node, len(k.clients), k.requests+k.made, chance))
+}
+
+// spread reports whether clients of an entrance were seen on several API servers before the
+// fault.
+func spread(m *facts.Matter, entrance string) bool {
+	seen := map[string]bool{}
+	for _, p := range slices.Concat(m.Run.ClientProbes, m.Run.Probes) {
+		if p.V.Entrance == entrance && p.V.Server != "" && p.V.Start < m.Fault.Injected.Called {
+			seen[p.V.Server] = true
+		}
+	}
+	return len(seen) > 1
+}

@@ -1,0 +1,124 @@
+package judges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func steadyState() Definition {
+	return Definition{verdict.Doc{
+		Name:      "steady-state",
+		Invariant: "HA-INV-010",
+		Guarantee: "Everything is in its steady state before the experiment, and again after healing: members and API servers within the recovery limit, and within what they may take besides the leases of elected components, the addresses of API servers and the connections between nodes.",
+		Source:    "The recovery limit of the catalogue",
+	}, judgeSteadyState}
+}
+
+func judgeSteadyState(m *facts.Matter) Finding {
+	var before, after *record.Timed[record.Steady]
+	for i := range m.Run.Steadies {
+		s := &m.Run.Steadies[i]
+		switch {
+		case s.V.Phase == "before" && (before == nil || before.V.OK):
+			before = s
+		case s.V.Phase == "after" && (after == nil || recovered(after.V) && (!recovered(s.V) || s.V.Took > after.V.Took)):
+			after = s
+		}
+	}
+	switch {
+	case before == nil:
+		return Inconclusive("the baseline was not checked: the record has no steady-state check before the experiment")
+	case !before.V.OK:
+		return Inconclusive("the baseline was unhealthy: %s", facts.Problems(before.V))
+	case facts.BrokenFromTheStart(m.Run) != "":
+		return Inconclusive("%s", facts.BrokenFromTheStart(m.Run))
+	case after == nil:
+		return Inconclusive("the record has no steady-state check after the experiment")
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.Faults)) {
+		// A fault that may still be in force is not the cluster's doing.
+		if inj := m.Faults[id]; inj.Failed != nil && inj.Injected != nil && inj.Healed == nil {
+			return Inconclusive("the healing of fault %q failed, so that it may still be in force: %s", id, inj.Failed.Error)
+		}
+	}
+	for _, c := range slices.Concat(m.Run.Nodes, m.Run.Changes) {
+		if c.V.Phase == record.NodeFailed {
+			return Inconclusive("the nodes could not be changed, so that something of the attempt may still be in force: %s", c.V.Error)
+		}
+	}
+	s := after.V
+	bound := verdict.Bound{Formula: "recovery limit", Inputs: map[string]time.Duration{}, Limit: s.Limit}
+	from := after.At - record.Nanos(max(s.Took, s.Limit))
+	f := Passed("The steady state held before the experiment, and again %s after it, within the recovery limit of %s. %s",
+		text.Short(s.Took), text.Short(s.Limit), partsSteady(m.Run))
+	outstanding, since, last, limit := partsOutstanding(m.Run)
+	switch {
+	case !s.OK:
+		f = Failed("Everything must be back to its steady state within the recovery limit of %s: after %s it was not: %s.",
+			text.Short(s.Limit), text.Short(s.Took), facts.Problems(s)).Rests(from, after.At)
+	case s.Took > s.Limit && s.Limit > 0:
+		f = Failed("Everything must be back to its steady state within the recovery limit of %s: it took %s.",
+			text.Short(s.Limit), text.Short(s.Took)).Rests(from, after.At)
+	case len(outstanding) > 0:
+		f = Failed("Everything must be back to its steady state after healing, each part within its limit: steady again but for: %s.",
+			strings.Join(outstanding, "; ")).Rests(since, last).Took(text.Span(since, last))
+		f.Bound = &verdict.Bound{Formula: "the limit of that part", Inputs: map[string]time.Duration{}, Limit: limit}
+		return f
+	}
+	f = f.Took(s.Took)
+	f.Bound = &bound
+	return f
+}
+
+func recovered(s record.Steady) bool { return s.OK && (s.Limit == 0 || s.Took <= s.Limit) }
+
+// partsOutstanding describes the parts that were not steady again within their limits, and
+// says from when to when they were followed, and the longest limit.
+func partsOutstanding(run *record.Run) (outstanding []string, since, last record.Nanos, limit time.Duration) {
+	since = run.EndAt
+	for _, s := range run.Steadies {
+		if s.V.Phase == record.SteadyPart && !s.V.OK {
+			outstanding = append(outstanding, fmt.Sprintf("%s (not within %s, looked at for %s: %s)", s.V.Part, text.Short(s.V.Limit), text.Short(s.V.Took), facts.Problems(s.V)))
+			since, last, limit = min(since, s.At-record.Nanos(s.V.Took)), max(last, s.At), max(limit, s.V.Limit)
+		}
+	}
+	return outstanding, since, last, limit
+}
+
+// partsSteady says how long each part took at most, and which ones nothing is known of, as
+// of records from before they were looked at.
+func partsSteady(run *record.Run) string {
+	var steady, unknown []string
+	for _, kind := range []struct{ part, name string }{
+		{record.PartLease, "leases"}, {record.PartListed, "addresses of API servers"}, {record.PartUnlisted, "no other addresses"},
+		{record.PartConnections, record.PartConnections},
+	} {
+		known, took := false, time.Duration(0)
+		for _, s := range run.Steadies {
+			if s.V.Phase == record.SteadyPart && strings.HasPrefix(s.V.Part, kind.part) {
+				known, took = true, max(took, s.V.Took)
+			}
+		}
+		if known {
+			steady = append(steady, fmt.Sprintf("%s after %s", kind.name, text.Short(took)))
+		} else {
+			unknown = append(unknown, kind.name)
+		}
+	}
+	says := ""
+	if len(steady) > 0 {
+		says = "Besides, at most: " + strings.Join(steady, ", ") + ". "
+	}
+	if len(unknown) > 0 {
+		says += "Not judged, since the record has nothing of them: " + strings.Join(unknown, ", ") + "."
+	}
+	return strings.TrimSpace(says)
+}

@@ -1,0 +1,115 @@
+package judges
+
+import (
+	"fmt"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func stopsActing() Definition {
+	return Definition{verdict.Doc{
+		Name:       "stops-acting",
+		Guarantee:  "An instance that lost its lease changes nothing more once the bound is over, unless it is elected again.",
+		Source:     "Automated HA master deployment",
+		NeedsFault: true, NeedsBound: true,
+		Params: map[string]string{
+			"component": "the elected component (default: the one that the fault hit)",
+			"from":      "what the bound counts from: effect (default), or heal, as for an instance that was frozen",
+		},
+	}, judgeStopsActing}
+}
+
+// judgeStopsActing rests on the audit log, as one-actor does: an attempt without
+// effect is none, and one that an API server received in time counts as in time.
+func judgeStopsActing(m *facts.Matter) Finding {
+	old, problem := holderBefore(m)
+	if problem != nil {
+		return *problem
+	}
+	component, node := m.ElectedComponent(), m.Fault.Node()
+	from, what := m.Fault.Effect(), "the "+m.Fault.What()
+	lost := lostLease(m, component, old, m.Run.EndAt)
+	if m.Param("from", "effect") == "heal" {
+		from, what = m.Fault.HealEffect(), "the end of "+what
+		lost = lostLease(m, component, old, m.Fault.Healed.Called)
+		if lost == "" {
+			return Inconclusive("no other instance of %s was seen to take over from %s before %s", component, old.Holder, what)
+		}
+	}
+	d := facts.DeedsOf(m.Run, component, m.Run.Meta.Settings["M"])
+	own, known := firstElection(d, node, m.Fault.Injected.Called, from)
+	switch {
+	case !known:
+		return Inconclusive("the record does not show what %s on %s did before the fault", component, node)
+	case own == nil && lost == "":
+		return Inconclusive("the record does not show that %s lost the lease of %s", old.Holder, component)
+	}
+	limit := from + record.Nanos(m.Bound.Limit)
+	end := m.Run.EndAt
+	if own != nil {
+		end = own.Received
+	}
+	var late *facts.Deed
+	last, acted, others := from, 0, 0
+	for i, act := range d.Acts {
+		switch {
+		case act.Received <= from:
+		case act.Node != node:
+			others++
+		case act.Received >= end:
+		case act.Received > limit && late == nil && facts.Reachable(m.Run, act.Via, limit, act.Received):
+			late = &d.Acts[i]
+		case act.Received <= limit:
+			acted++
+			last = max(last, act.Received)
+		}
+	}
+	switch {
+	case late != nil:
+		return Failed("The instance of %s on %s must stop acting within %s of %s, since %s had its lease: it acted %s after it, and was not elected again: %s.",
+			component, node, m.Bound, what, lost, text.Short(text.Span(from, late.Received)), facts.DescribeAction(late.Action)).
+			Took(text.Span(from, late.Received)).Rests(limit, late.Received)
+	case own != nil && own.Received <= limit:
+		return Passed("The instance of %s on %s was elected again %s after %s.", component, node, text.Short(text.Span(from, own.Received)), what).
+			Took(text.Span(from, own.Received))
+	case text.Span(limit, end) <= 0:
+		return Inconclusive("the record ends %s after %s, before the bound of %s is over", text.Short(text.Span(from, end)), what, m.Bound)
+	case others == 0:
+		return Inconclusive("no other instance of %s did anything after %s, so that there may have been nothing to do", component, what)
+	}
+	did := "it did nothing more"
+	if acted > 0 {
+		did = fmt.Sprintf("it acted %d times more, for the last time %s after it", acted, text.Short(text.Span(from, last)))
+	}
+	return Passed("The instance of %s on %s stopped acting within %s of %s: %s, while the others acted %d times.", component, node, m.Bound, what, did, others).
+		Took(text.Span(from, last))
+}
+
+// firstElection returns the first election of a node's instance after from, nil if there is
+// none, and whether anything is known of what it did before to.
+func firstElection(d facts.Deeds, node string, to, from record.Nanos) (first *facts.Deed, known bool) {
+	for i, e := range d.Elections {
+		if e.Node != node {
+			continue
+		}
+		known = known || e.Completed < to
+		if e.Received > from && first == nil {
+			first = &d.Elections[i]
+		}
+	}
+	return first, known
+}
+
+// lostLease returns who was seen to hold the lease instead of its old holder between
+// the fault and to, empty if nobody was.
+func lostLease(m *facts.Matter, component string, old record.Lease, to record.Nanos) string {
+	for _, s := range facts.LeaseStates(m.Run, component, m.Fault.Injected.Called, to) {
+		if s.V.Holder != "" && s.V.Holder != old.Holder && facts.Newer(s.V, old) {
+			return s.V.Holder
+		}
+	}
+	return ""
+}

@@ -1,0 +1,215 @@
+package judges
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func supervised() Definition {
+	return Definition{verdict.Doc{
+		Name:       "supervised",
+		Guarantee:  "A component that supervisors elect runs only where its lock is held, never on two nodes, and within the bound after the fault on another node than the one that was hit.",
+		Source:     "High Availability Kubernetes Clusters (admin guide), podmaster",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeSupervised}
+}
+
+// judgeSupervised rests on what is certain alone. A process was there all the time from
+// when it was first seen until it was asked for the last time before it was gone; a lock
+// was held by a node at some moment between the call and the return of a read that says
+// so. The harness's one clock stamps both, so that no margin is due, and a machine that
+// is late only leaves less of it certain. A supervisor that was held up may end its
+// process late, though: what only that shows is said last, and rests on the time.
+func judgeSupervised(m *facts.Matter) Finding {
+	reads := facts.LockReads(m.Run)
+	components := locked(reads)
+	if len(components) == 0 {
+		return Inconclusive("the record has no reading of a lock: no component of the cluster is elected by supervisors, or nobody looked")
+	}
+	bound := *m.Bound
+	var told []string
+	var longest time.Duration
+	moved, witnesses := 0, 0
+	var doubtful *Finding // the first failure that a supervisor that was held up explains
+	for _, c := range components {
+		lives := livesOf(m.Run, c)
+		if f := twoAtOnce(m, c, lives); f != nil {
+			if !f.Timed {
+				return *f
+			}
+			doubtful = cmp.Or(doubtful, f)
+		}
+		for _, read := range reads[c] {
+			if read.Outcome != record.OK {
+				continue
+			}
+			witnesses++
+			doubtful = cmp.Or(doubtful, withoutLock(m, c, lives, read))
+		}
+	}
+	if doubtful != nil {
+		return *doubtful
+	}
+	for _, c := range components {
+		lives := livesOf(m.Run, c)
+		before, known := lockHolder(reads[c], m.Fault.Injected.Called)
+		if !known || before != m.Fault.Node() {
+			continue
+		}
+		moved++
+		to, took, f := handedOver(m, c, lives, reads[c], bound)
+		if f != nil {
+			return *f
+		}
+		longest = max(longest, took)
+		told = append(told, fmt.Sprintf("%s ran on %s after %s", c, to, text.Short(took)))
+	}
+	if moved == 0 {
+		return Inconclusive("no component's lock was seen to be held by %s before the %s", m.Fault.Node(), m.Fault.What())
+	}
+	return Passed("After the %s, %s, within %s; none ran on two nodes, or where its lock was not held, by %d readings of the locks.",
+		m.Fault.What(), text.And(told), bound, witnesses).Took(longest)
+}
+
+// locked returns the components whose locks were read, sorted.
+func locked(reads map[string][]record.Op) []string {
+	var names []string
+	for c := range reads {
+		names = append(names, c)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// life is a process that was alive all the time from and to.
+type life struct {
+	node     string
+	pid      int
+	ticks    uint64
+	from, to record.Nanos
+}
+
+func (l life) String() string {
+	return fmt.Sprintf("process %d on %s from %s to %s", l.pid, l.node, text.When(l.from), text.When(l.to))
+}
+
+// livesOf returns the lives of a component's processes, in the order in which they were
+// first seen.
+func livesOf(run *record.Run, component string) []life {
+	var lives []life
+	last := map[string]int{}  // by node: the life that its latest state is of
+	dark := map[string]bool{} // by node: it did not tell since
+	for _, p := range run.Processes {
+		v := p.V
+		if v.Component != component {
+			continue
+		}
+		i, alive := last[v.Node]
+		if alive && !dark[v.Node] {
+			// It was there when its node was asked the time before this one.
+			lives[i].to = max(lives[i].to, v.Before)
+		}
+		if v.Error != "" {
+			dark[v.Node] = true
+			continue
+		}
+		delete(dark, v.Node)
+		switch {
+		case v.PID == 0 || strings.ContainsAny(v.State, "ZXT"):
+			delete(last, v.Node)
+		case alive && lives[i].pid == v.PID && lives[i].ticks == v.StartTicks:
+			lives[i].to = max(lives[i].to, v.Asked)
+		default:
+			last[v.Node] = len(lives)
+			lives = append(lives, life{v.Node, v.PID, v.StartTicks, p.At, p.At})
+		}
+	}
+	return lives
+}
+
+// lockLife is how long a lock lives that nobody renews. A supervisor that is held up
+// that long leaves its process running by no fault of its own, though not for as long
+// again.
+func lockLife(m *facts.Matter) record.Nanos { return record.Nanos(m.Run.Meta.Settings["L"]) }
+
+// twoAtOnce finds two nodes on which a component ran at the same time.
+func twoAtOnce(m *facts.Matter, component string, lives []life) *Finding {
+	for i, b := range lives {
+		for _, a := range lives[:i] {
+			if from, to := max(a.from, b.from), min(a.to, b.to); a.node != b.node && from < to {
+				f := Failed("A component that supervisors elect must never run on two nodes: %s ran on %s and on %s, both from %s to %s.",
+					component, a.node, b.node, text.When(from), text.When(to)).Took(time.Duration(to-from)).Shows(a.String(), b.String())
+				if to-from <= lockLife(m) {
+					f = f.Rests(from-lockLife(m), to)
+				}
+				return &f
+			}
+		}
+	}
+	return nil
+}
+
+// withoutLock finds a process that was there throughout a reading by which its node did
+// not hold the lock.
+func withoutLock(m *facts.Matter, component string, lives []life, read record.Op) *Finding {
+	for _, l := range lives {
+		if l.from <= read.Call && l.to >= read.Return && l.node != read.Value {
+			f := Failed("A component that supervisors elect must run only where its lock is held: %s ran on %s while its lock was held by %s, as read from %s to %s.",
+				component, l.node, cmp.Or(read.Value, "nobody"), text.When(read.Call), text.When(read.Return)).Rests(read.Call-lockLife(m), read.Return).Shows(l.String(), text.Describe(read))
+			return &f
+		}
+	}
+	return nil
+}
+
+// lockHolder returns the node that held the lock by the last reading before t.
+func lockHolder(reads []record.Op, t record.Nanos) (node string, known bool) {
+	for _, r := range reads {
+		if r.Outcome == record.OK && r.Return <= t {
+			node, known = r.Value, true
+		}
+	}
+	return node, known
+}
+
+// handedOver returns the node on which the component ran next, and after what time: the
+// first life on another node after the fault during which that node is seen to hold the
+// lock.
+func handedOver(m *facts.Matter, component string, lives []life, reads []record.Op, bound verdict.Bound) (to string, took time.Duration, f *Finding) {
+	hit := m.Fault.Effect()
+	for _, l := range lives {
+		if l.node == m.Fault.Node() || l.from < hit {
+			continue
+		}
+		holds := slices.ContainsFunc(reads, func(r record.Op) bool {
+			return r.Outcome == record.OK && r.Value == l.node && r.Return >= hit && r.Call <= l.to
+		})
+		if !holds {
+			continue
+		}
+		if took = time.Duration(l.from - hit); took > bound.Limit {
+			late := Failed("A component that supervisors elect must run on another node within %s of the %s: %s ran on %s after %s.",
+				bound, m.Fault.What(), component, l.node, text.Short(took)).Took(took).Rests(hit, l.from)
+			return "", 0, &late
+		}
+		return l.node, took, nil
+	}
+	until := m.Fault.Healed.Called
+	took = time.Duration(until - hit)
+	var none Finding
+	if took <= bound.Limit {
+		none = Inconclusive("%s ran on no other node, but the %s lasted for %s only, no longer than the bound of %s", component, m.Fault.What(), text.Short(took), bound)
+	} else {
+		none = Failed("A component that supervisors elect must run on another node within %s of the %s: %s did not for %s.",
+			bound, m.Fault.What(), component, text.Short(took)).Took(took).Rests(hit, until)
+	}
+	return "", 0, &none
+}

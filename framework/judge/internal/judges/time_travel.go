@@ -1,0 +1,69 @@
+package judges
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func timeTravel() Definition {
+	return Definition{verdict.Doc{
+		Name:       "time-travel",
+		Guarantee:  "Shows a hazard: a client that moves between API servers and reads with resourceVersion=0 sees time go backwards while the etcd member of one of them is isolated.",
+		Source:     "Kubernetes API concepts (resource versions); Automated HA master deployment (caching)",
+		NeedsFault: true,
+	}, judgeTimeTravel}
+}
+
+// judgeTimeTravel looks at the reads of the one client that moves. How far back it
+// went is the time since it had seen the newer version for the first time, at most: so
+// much older the older one is at least.
+func judgeTimeTravel(m *facts.Matter) Finding {
+	from, to := m.Fault.Effect(), m.Fault.Healed.Called
+	firstSeen := map[string]record.Op{} // by key and revision
+	newest := map[string]record.Op{}    // by key
+	reads, back := 0, 0
+	var older, newer *record.Op
+	var far time.Duration
+	for _, o := range m.Run.Ops {
+		op := o.V
+		if op.Purpose != "moving-read" || op.Outcome != record.OK || !op.Found || op.Call < from || op.Return > to {
+			continue
+		}
+		reads++
+		if _, ok := firstSeen[op.Key+" "+op.Revision]; !ok {
+			firstSeen[op.Key+" "+op.Revision] = op
+		}
+		before, ok := newest[op.Key]
+		if !ok || facts.NewerRead(op, before) {
+			newest[op.Key] = op
+			continue
+		}
+		if !facts.NewerRead(before, op) {
+			continue
+		}
+		back++
+		// The version after the one that was read, as far as the client knows.
+		next := before
+		for _, seen := range firstSeen {
+			if seen.Key == op.Key && facts.NewerRead(seen, op) && seen.Return < next.Return {
+				next = seen
+			}
+		}
+		if d := time.Duration(op.Call - next.Return); d > far {
+			older, newer, far = &op, &next, d
+		}
+	}
+	switch {
+	case reads < 2:
+		return Inconclusive("%s of a client that moves between API servers answered during the %s", text.Plural(reads, "read"), m.Fault.What())
+	case older == nil:
+		return Inconclusive("in %d reads during the %s, a client that moved between API servers saw no time go backwards, so the hazard was not seen", reads, m.Fault.What())
+	}
+	return Passed("A client that moved between API servers and read with resourceVersion=0 saw time go backwards %d times in %d reads, by %s at most: it read version %s of %s through %s, and version %s through %s that long after it.",
+		back, reads, text.Short(far), newer.Revision, newer.Key, newer.Entrance, older.Revision, older.Entrance).
+		Took(far).Shows(text.Describe(*newer), text.Describe(*older))
+}

@@ -1,0 +1,75 @@
+package judges
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// leastPaths is how many paths every kind of unknown client must have asked for: a
+// Kubernetes API server has several hundred.
+const leastPaths = 20
+
+func unknownReadsNothing() Definition {
+	return Definition{verdict.Doc{
+		Name:      "unknown-reads-nothing",
+		Guarantee: "A client without credentials, with a certificate of a foreign CA or with an invalid token reads nothing from any API server but health checks and the version.",
+		Source:    "Kubernetes documentation, Controlling access to the Kubernetes API; default role system:public-info-viewer",
+	}, judgeUnknownReadsNothing}
+}
+
+func judgeUnknownReadsNothing(m *facts.Matter) Finding {
+	_, to := m.Quiet()
+	servers := m.APIServers()
+	last := map[[2]string]record.Op{} // by API server and kind of client
+	for _, o := range m.Run.Ops {
+		op := o.V
+		if op.Purpose != facts.PurposeUnknownReader || op.Call > to {
+			continue
+		}
+		if op.Outcome == record.OK && op.Found {
+			return Failed("An API server must serve nothing but health checks and the version to clients that it does not know: %s served %s to %s.",
+				op.Entrance, op.Error, unknownReader(op.Key)).Shows(text.Describe(op))
+		}
+		last[[2]string{op.Entrance, op.Key}] = op
+	}
+	var missing []string
+	asked := 0
+	for _, s := range servers {
+		for _, kind := range []string{"anonymous", "foreign authority", "invalid token"} {
+			op, made := last[[2]string{s, kind}]
+			paths, _ := strconv.Atoi(op.Value)
+			why := op.Error
+			switch {
+			case made && op.Outcome == record.Refused && paths >= leastPaths:
+				asked += paths
+				continue
+			case made && op.Outcome == record.Refused:
+				why = fmt.Sprintf("it asked for %d paths, at least %d are needed", paths, leastPaths)
+			}
+			missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s at %s: %s", unknownReader(kind), s, why), ": "))
+		}
+	}
+	if len(servers) == 0 || len(missing) > 0 {
+		return Inconclusive("not every path was refused to every kind of unknown client at every API server: %s", strings.Join(missing, "; ")).
+			counted("%d requests refused", asked)
+	}
+	return Passed("Each API server (%s) refused every path but health checks and the version to clients without credentials, with a certificate of a foreign CA and with an invalid token: %d requests.",
+		text.And(servers), asked).counted("%d requests refused", asked)
+}
+
+// unknownReader names a client by its kind.
+func unknownReader(kind string) string {
+	switch kind {
+	case "anonymous":
+		return "a client without credentials"
+	case "invalid token":
+		return "a client with an invalid token"
+	}
+	return "a client with a certificate of a foreign CA"
+}

@@ -1,0 +1,110 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func versionSkew() Definition {
+	return Definition{verdict.Doc{
+		Name:      "version-skew",
+		Guarantee: "The newest and the oldest API server are at most one minor version apart; no controller manager or scheduler is newer than an API server that it talks to, or more than one minor version older.",
+		Source:    "Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
+	}, judgeVersionSkew}
+}
+
+func judgeVersionSkew(m *facts.Matter) Finding {
+	var missing []string
+	var servers, clients []facts.Released
+	for _, n := range m.Run.Meta.Nodes {
+		for _, c := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+			if !slices.Contains(n.Components, c) {
+				continue
+			}
+			r := facts.Released{Node: n.Name, Component: c, Version: versionOf(m, n.Name, c)}
+			var ok bool
+			switch r.Minor, ok = facts.ParseMinor(r.Version); {
+			case !ok:
+				missing = append(missing, fmt.Sprintf("the version of %s on %s", c, n.Name))
+			case c == "kube-apiserver":
+				servers = append(servers, r)
+			default:
+				clients = append(clients, r)
+			}
+		}
+	}
+	all := len(servers) + len(clients)
+	if f := skewOfServers(servers); f != nil {
+		return f.counted("%d components", all)
+	}
+	for _, c := range clients {
+		asked := asked(m, c)
+		known := false
+		for _, s := range servers {
+			if !slices.Contains(asked, s.Node) {
+				continue
+			}
+			known = true
+			switch n, ok := c.Newer(s.Minor); {
+			case !ok || n > 0:
+				return Failed("No component may be newer than an API server that it talks to: %s talks to %s.", c, s).counted("%d components", all)
+			case n < -1:
+				return Failed("A component may be one minor version older than an API server that it talks to: %s is %d older than %s.", c, -n, s).
+					counted("%d components", all)
+			}
+		}
+		if !known {
+			missing = append(missing, "the version of an API server that "+c.String()+" talks to")
+		}
+	}
+	if len(missing) > 0 || all == 0 {
+		return Inconclusive("the record lacks %s", text.And(missing)).counted("%d components", all)
+	}
+	oldest, newest := facts.Extremes(append(servers, clients...))
+	if oldest.Minor == newest.Minor {
+		return Passed("All of %d components are of minor version %s.", all, newest.Minor).counted("%d components", all)
+	}
+	return Passed("%d components are inside the policy, from %s to %s.", all, oldest, newest).counted("%d components", all)
+}
+
+func skewOfServers(servers []facts.Released) *Finding {
+	if len(servers) == 0 {
+		return nil
+	}
+	oldest, newest := facts.Extremes(servers)
+	if n, ok := newest.Newer(oldest.Minor); ok && n <= 1 {
+		return nil
+	}
+	f := Failed("API servers must be at most one minor version apart: there are %s and %s.", oldest, newest)
+	return &f
+}
+
+// versionOf returns the version that a component gave itself, or that the cluster
+// says it is of.
+func versionOf(m *facts.Matter, node, component string) string {
+	_, to := m.Quiet()
+	version := m.Run.Meta.Versions[node][component]
+	for _, o := range m.Run.Ops {
+		if op := o.V; op.Purpose == "version" && op.Entrance == node && op.Key == component && op.Outcome == record.OK && op.Call <= to {
+			version = op.Value
+		}
+	}
+	return version
+}
+
+// asked returns the nodes whose API server a component talks to: that of its own
+// node, and those that it was seen to ask for something.
+func asked(m *facts.Matter, c facts.Released) []string {
+	nodes := []string{c.Node}
+	for _, a := range m.Run.Actions {
+		if a.V.Component == c.Component && a.V.Node == c.Node && !slices.Contains(nodes, a.V.Via) {
+			nodes = append(nodes, a.V.Via)
+		}
+	}
+	return nodes
+}

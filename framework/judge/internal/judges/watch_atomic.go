@@ -1,0 +1,53 @@
+package judges
+
+import (
+	"fmt"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+func watchAtomic() Definition {
+	const must = "etcd must send the changes of one revision together"
+	return Definition{verdict.Doc{
+		Name:      "watch-atomic",
+		Invariant: "HA-INV-005",
+		Lasting:   true,
+		Guarantee: "A watch of etcd gets all changes of one revision that it watches in one response.",
+		Source:    sourceEtcd + " (atomic)",
+	}, func(m *facts.Matter) Finding {
+		return watches(m, must, "watch of etcd that showed a change", etcdEvents, func(s *facts.Stream) []facts.Breach { return torn(s) })
+	}}
+}
+
+func torn(s *facts.Stream) []facts.Breach {
+	var breaches []facts.Breach
+	first := map[uint64]int{} // by revision
+	for i, m := range s.Messages {
+		if m.Bookmark() {
+			continue
+		}
+		f, seen := first[m.Number]
+		if !seen {
+			first[m.Number] = i
+			for _, e := range s.Timeline.Between(s.Scope(), m.Number-1, m.Number) {
+				if _, ok := s.Index[e.VersionOf]; !ok && asksFor(s, m.Number) {
+					breaches = append(breaches, s.BreachAt(i, fmt.Sprintf("%s showed %q %s, but not %s", s.Name(), m, text.At(m.Seen), e.Describe()), s.ChangeOf(m), e.KeyChange))
+					break
+				}
+			}
+			continue
+		}
+		if s.Messages[f].Batch != m.Batch && s.Index[m.ID()] == i {
+			b := s.BreachAt(i, fmt.Sprintf("%s showed version %s of %s in response %d, and of %s in response %d",
+				s.Name(), m.Revision, s.Messages[f].Key, s.Messages[f].Batch, m.Key, m.Batch), s.ChangeOf(m))
+			b.Spans = append(b.Spans, s.Spans(f)...)
+			breaches = append(breaches, b)
+		}
+	}
+	return breaches
+}
+
+// asksFor tells whether a version is one that the watch was to show.
+func asksFor(s *facts.Stream, version uint64) bool { return version > s.From() }

@@ -1,0 +1,70 @@
+package judges
+
+import (
+	"fmt"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+func watchCompacted() Definition {
+	return Definition{verdict.Doc{
+		Name:      "watch-compacted",
+		Invariant: "HA-INV-006",
+		Lasting:   true,
+		Guarantee: "A watch from a version that is no longer in the history is refused with 410 (etcd: compacted); one that is accepted has no gap.",
+		Source:    "Kubernetes API concepts (410 Gone responses); etcd API, compaction",
+	}, judgeWatchCompacted}
+}
+
+func judgeWatchCompacted(m *facts.Matter) Finding {
+	const must = "A watch from a version that is no longer in the history must be refused with 410, or have no gap"
+	c := m.Collections()
+	var breaches []facts.Breach
+	refused, accepted := 0, 0
+	for _, s := range c.Streams {
+		if s.Ended != nil && (s.Ended.Status == 410 || s.Ended.Compacted != "") {
+			refused++
+			if len(s.Messages) == 0 {
+				continue // etcd accepts it before it says so
+			}
+		}
+		if !s.Opened || s.From() == 0 || !forgot(c, s) {
+			continue
+		}
+		if lost(c, s) {
+			accepted++
+		}
+		if g := s.FindGap(); g != nil && g.Proof == 0 {
+			breaches = append(breaches, s.GapBreach(g, s.GoesOn()))
+		}
+	}
+	if refused+accepted == 0 && len(breaches) == 0 {
+		return notApplicable("nobody watched from a version that was no longer in the history")
+	}
+	of := fmt.Sprintf("%d refused, %d accepted", refused, accepted)
+	return conclude(must, fmt.Sprintf("Of the watches from versions that were no longer in etcd's history, %d were refused with 410, and %d were accepted and had no gap.",
+		refused, accepted), of, breaches)
+}
+
+// forgot tells whether there is reason to think that the history before a watch's
+// version was gone when it was opened: somebody had been told so, or etcd had been made
+// to forget.
+func forgot(c *facts.Collections, s *facts.Stream) bool {
+	return len(c.Compacted) > 0 && c.Compacted[0].At < s.Watch.Called || c.GoneBefore(s.Watch.Called, facts.Number(s.Watch.From))
+}
+
+// lost tells whether the history before a watch's version was gone for sure when it
+// was opened: somebody had been told so, or etcd had been made to forget more than
+// that.
+func lost(c *facts.Collections, s *facts.Stream) bool {
+	if c.GoneBefore(s.Watch.Called, facts.Number(s.Watch.From)) {
+		return true
+	}
+	for _, lost := range c.Compacted {
+		if lost.At < s.Watch.Called && s.From()+1 < lost.Revision {
+			return true
+		}
+	}
+	return false
+}

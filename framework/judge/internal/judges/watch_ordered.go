@@ -1,0 +1,43 @@
+package judges
+
+import (
+	"fmt"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+func watchOrdered() Definition {
+	const must = "Events of a watch must come in the order of their versions"
+	return Definition{verdict.Doc{
+		Name:      "watch-ordered",
+		Invariant: "HA-INV-005",
+		Lasting:   true,
+		Guarantee: "The events of a watch come in the order of their versions; equal versions are those of one etcd transaction on several keys. The state with which a watch may begin has no order.",
+		Source:    sourceAPI + "; " + sourceEtcd + " (ordered)",
+	}, func(m *facts.Matter) Finding {
+		return watches(m, must, "watch that showed a change", hasEvents, func(s *facts.Stream) []facts.Breach { return disorder(s) })
+	}}
+}
+
+func disorder(s *facts.Stream) []facts.Breach {
+	top := -1
+	var breaches []facts.Breach
+	for i, m := range s.Messages {
+		if m.Bookmark() {
+			continue
+		}
+		if top >= 0 && s.Live(i) {
+			highest := s.Messages[top]
+			same := m.Number == highest.Number && m.Key != highest.Key && s.Watch.API == facts.APIKubernetes
+			if m.Number < highest.Number || same {
+				breaches = append(breaches, s.BreachAt(i, fmt.Sprintf("%s showed version %s of %s after version %s of %s",
+					s.Name(), m.Revision, m.Key, highest.Revision, highest.Key), s.ChangeOf(m), s.ChangeOf(highest)))
+			}
+		}
+		if top < 0 || m.Number >= s.Messages[top].Number {
+			top = i
+		}
+	}
+	return breaches
+}

@@ -1,0 +1,28 @@
+package judges
+
+import (
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+func watchReliable() Definition {
+	const must = "A watch must leave no change out"
+	return Definition{verdict.Doc{
+		Name:      "watch-reliable",
+		Invariant: "HA-INV-005",
+		Lasting:   true,
+		Guarantee: "A watch shows every change of what it watches, from the version at which it begins to the last version that it shows or gives in a bookmark.",
+		Source:    sourceAPI + "; " + sourceEtcd + " (reliable)",
+	}, func(m *facts.Matter) Finding {
+		return watches(m, must, "watch", every, func(s *facts.Stream) []facts.Breach {
+			var breaches []facts.Breach
+			if !s.Watch.Initial {
+				breaches = s.Begins()
+			}
+			if g := s.FindGap(); g != nil {
+				breaches = append(breaches, s.GapBreach(g, ""))
+			}
+			return breaches
+		})
+	}}
+}

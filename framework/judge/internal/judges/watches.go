@@ -1,0 +1,67 @@
+package judges
+
+import (
+	"fmt"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+const (
+	sourceAPI  = "Kubernetes API concepts (efficient detection of changes)"
+	sourceEtcd = "etcd API guarantees, watch APIs"
+)
+
+// watches runs a judge of single watches over those that it applies to. must is the
+// guarantee; what says what the applicable watches are, where there are none.
+func watches(m *facts.Matter, must, what string, applies func(*facts.Stream) bool, inspect func(*facts.Stream) []facts.Breach) Finding {
+	var breaches []facts.Breach
+	watches, messages, after := 0, 0, 0
+	for _, s := range m.Collections().Streams {
+		if !s.Opened || !applies(s) {
+			continue
+		}
+		watches++
+		messages += len(s.Messages)
+		for _, e := range s.Messages {
+			if m.Fault != nil && e.Seen >= m.Fault.Effect() {
+				after++
+			}
+		}
+		breaches = append(breaches, inspect(s)...)
+	}
+	if watches == 0 {
+		return notApplicable("the record has no %s", what)
+	}
+	of := fmt.Sprintf("%d watches, %d messages", watches, messages)
+	return exposed(m, conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches), after, "message")
+}
+
+// enoughExposed is how many messages must have come after the effect of the fault that a
+// check is about, or how many operations must have met it.
+const enoughExposed = 10
+
+// exposed takes the pass from a check about a fault that too little came after.
+func exposed(m *facts.Matter, f Finding, n int, what string) Finding {
+	if f.Verdict != verdict.Pass || m.Fault == nil || n >= enoughExposed {
+		return f
+	}
+	return Inconclusive("%s came after the %s took effect, and it takes %d to say anything", text.Plural(n, what), m.Fault.What(), enoughExposed)
+}
+
+// met takes the pass from a check about a fault that too few operations met.
+func met(m *facts.Matter, f Finding, n int) Finding {
+	if f.Verdict != verdict.Pass || m.Fault == nil || n >= enoughExposed || !m.Lasts() {
+		return exposed(m, f, n, "answered operation")
+	}
+	return Inconclusive("%s came while the %s lasted (%s to %s), and it takes %d to say anything",
+		text.Plural(n, "answered operation"), m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), enoughExposed)
+}
+
+func every(*facts.Stream) bool { return true }
+
+// hasEvents tells whether the watch showed a change.
+func hasEvents(s *facts.Stream) bool { return len(s.Index) > 0 }
+
+func etcdEvents(s *facts.Stream) bool { return s.Watch.API == facts.APIEtcd && hasEvents(s) }

@@ -1,0 +1,161 @@
+package judges
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func watchesReturn() Definition {
+	return Definition{verdict.Doc{
+		Name: "watches-return",
+		Guarantee: "A client whose watch breaks with an API server has another one within the bound, which shows what is written, and once the API server is back for as long as the bound, " +
+			"the watches that are opened through the balancer reach it as often as by chance at least.",
+		Source:     "Automated HA master deployment (load balancing)",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeWatchesReturn}
+}
+
+func judgeWatchesReturn(m *facts.Matter) Finding {
+	node := m.Fault.Node()
+	address := m.Address(node)
+	if address == "" {
+		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
+	}
+	broken, f := reestablished(m, node, address)
+	if f != nil {
+		return *f
+	}
+	back := m.Fault.HealEffect()
+	opened, told, reached := 0, 0, 0
+	first, until := time.Duration(-1), back
+	for i := range m.Run.Watches {
+		w := &m.Run.Watches[i].V
+		if w.API != facts.APIKubernetes || w.Phase != record.WatchOpened || m.IsNode(w.Entrance) || w.Called < back {
+			continue
+		}
+		here := slices.Contains(w.Server, address)
+		if here && first < 0 {
+			first = text.Span(back, w.Seen)
+		}
+		if w.Called < back+record.Nanos(m.Bound.Limit) {
+			continue // the balancer may still be finding out
+		}
+		opened, until = opened+1, max(until, w.Seen)
+		if m.Names(w.Server) {
+			told++
+		}
+		if here {
+			reached++
+		}
+	}
+	again := fmt.Sprintf("Of %d clients whose watches broke with the %s, each had another one %s after it at most, within %s", broken.clients, m.Fault.What(), text.Short(broken.worst), m.Bound)
+	share := fmt.Sprintf("%d of %d watches that were opened through the balancer more than %s after the API server on %s was back reached it", reached, opened, m.Bound, node)
+	chance := facts.AtMost(reached, told, 1/float64(max(1, len(m.NodesWith("kube-apiserver")))))
+	switch {
+	case told < opened || opened == 0:
+		return Inconclusive("%s. Whether watches are spread again is not known: %d of %d watches that were opened through the balancer after the API server on %s was back tell which one they reached",
+			again, told, opened, node)
+	case chance < facts.Unfair:
+		return Failed("Watches must be spread again once an API server is back: %d of %d that were opened through the balancer more than %s after the healing of the %s reached %s (%s).",
+			reached, opened, m.Bound, m.Fault.What(), node, address).counted("%d of %d watches", reached, opened).Rests(back, until)
+	case chance < facts.Doubtful || reached == 0:
+		return Inconclusive("%s. Whether watches are spread again is not known: %s, which is too few to tell", again, share)
+	}
+	return Passed("%s; %s, the first one %s after it was.", again, share, text.Short(first)).Took(broken.worst)
+}
+
+// breakage is what became of the watches that a fault broke.
+type breakage struct {
+	clients int
+	worst   time.Duration
+}
+
+// reestablished holds the clients whose watches through an API server broke against
+// the bound. A finding says what is wrong.
+func reestablished(m *facts.Matter, node, address string) (b breakage, f *Finding) {
+	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
+	effect := m.Fault.Effect()
+	through := map[string]bool{}       // watches through the API server, by ID
+	waiting := map[string]bool{}       // clients whose watch broke
+	again := map[string]record.Nanos{} // when they had another one
+	mute := muteWatches(m)
+	for i := range m.Run.Watches {
+		w := &m.Run.Watches[i].V
+		if w.API != facts.APIKubernetes {
+			continue
+		}
+		switch _, had := again[w.Client]; {
+		case w.Phase == record.WatchOpened:
+			if through[w.ID] = w.Entrance == node || slices.Contains(w.Server, address); waiting[w.Client] && !had && !mute[w.ID] {
+				again[w.Client] = w.Seen
+			}
+		case w.Phase == record.WatchEnded && through[w.ID] && w.Seen >= from && w.Seen < to && facts.BrokeDown(w):
+			waiting[w.Client] = true
+		}
+	}
+	b.clients = len(waiting)
+	if b.clients == 0 {
+		f := Inconclusive("no watch through the API server on %s broke with the %s", node, m.Fault.What())
+		return b, &f
+	}
+	limit := m.Bound.Limit
+	for _, client := range sortedNames(waiting) {
+		seen, had := again[client]
+		took := text.Span(effect, min(to, m.Run.EndAt))
+		if had {
+			took = text.Span(effect, seen)
+		}
+		b.worst = max(b.worst, took)
+		switch {
+		case took <= limit && had:
+		case took <= limit:
+			f := Inconclusive("%s, whose watch broke with the %s, had no other one when that was healed after %s, less than the bound of %s", client, m.Fault.What(), text.Short(took), m.Bound)
+			return b, &f
+		case had:
+			f := Failed("Watches must be re-established within %s of the %s: %s had another one only after %s.", m.Bound, m.Fault.What(), client, text.Short(took)).
+				Took(took).Rests(effect, seen)
+			return b, &f
+		default:
+			f := Failed("Watches must be re-established within %s of the %s: %s had none for %s.", m.Bound, m.Fault.What(), client, text.Short(took)).
+				Took(took).Rests(effect, effect+record.Nanos(took))
+			return b, &f
+		}
+	}
+	return b, nil
+}
+
+// muteWatches returns the watches, by ID, that were accepted and showed nothing at all,
+// although a write of what they watch had been acknowledged, called while they were open,
+// and they stayed open for 5 s after that: such a watch is not one to its client.
+func muteWatches(m *facts.Matter) map[string]bool {
+	mute := map[string]bool{}
+	for _, s := range m.Collections().Streams {
+		if !s.Opened || len(s.Messages)+len(s.Unread) > 0 {
+			continue
+		}
+		until := m.Run.EndAt
+		if s.Ended != nil {
+			until = s.Ended.Seen
+		}
+		mute[s.Watch.ID] = slices.ContainsFunc(s.Timeline.Writes, func(w *facts.Write) bool {
+			in := (s.Watch.Key == "" || s.Watch.Key == w.Op.Key) && (s.Watch.Group == "" || s.Watch.Group == w.Op.Group)
+			return in && !w.Deletes() && w.Op.Outcome == record.OK && w.Op.Call > s.Watch.Seen && w.Op.Return+record.Nanos(facts.SilenceLimit) < until
+		})
+	}
+	return mute
+}
+
+func sortedNames(set map[string]bool) []string {
+	var names []string
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

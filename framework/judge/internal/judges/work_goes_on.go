@@ -1,0 +1,178 @@
+package judges
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func workGoesOn() Definition {
+	return Definition{verdict.Doc{
+		Name: "work-goes-on",
+		Guarantee: "When the active controller manager is lost while work is under way, what is created until another one takes over is reconciled within the bound, " +
+			"and no Deployment ever gets more pods than were wanted. " +
+			"The time in which only nodes have something to do does not count, if they do it at last and their heartbeats come.",
+		Source:     "Automated HA master deployment",
+		NeedsFault: true, NeedsBound: true,
+	}, judgeWorkGoesOn}
+}
+
+func judgeWorkGoesOn(m *facts.Matter) Finding {
+	from, until := m.LastEffect(), m.NextFault(m.Fault.HealEffect())
+	if extra := surplus(m, m.Fault.Injected.Called, until); extra != nil {
+		return *extra
+	}
+	gap := takeoverOf(m)
+	lacks := facts.LacksOf(m.Run)
+	made := 0
+	var longest, unfinished, held *facts.Lack
+	var took, nodes time.Duration // what the longest took, and the most that nodes did
+	silent := m.Silence()
+	for i := range m.Run.Ops {
+		op := &m.Run.Ops[i].V
+		if facts.DeploymentOf(op) == "" || op.Type != record.OpCreate || op.Outcome != record.OK || op.Call < m.Fault.Effect() || op.Return > gap {
+			continue
+		}
+		made++
+		for _, l := range lacks {
+			if l.Part != facts.DeploymentOf(op) {
+				continue
+			}
+			if l.To > until {
+				l.To, l.Open = until, true
+			}
+			mine, unproven := l.Took(from, m.Bound.Limit, silent)
+			switch {
+			case unproven:
+				held = l
+			case longest == nil || mine > took:
+				longest, took = l, mine
+			}
+			if !unproven {
+				nodes = max(nodes, facts.Since(from, l.To)-mine)
+			}
+			if l.Open && l != held {
+				unfinished = l
+			}
+			break // the first one is its creation's
+		}
+	}
+	if held != nil && took <= m.Bound.Limit {
+		return Inconclusive("%s", held.Says(from))
+	}
+	if made == 0 || longest == nil {
+		return Inconclusive("no Deployment was created between the %s and %s, when another instance had taken over or the fault was healed", m.Fault.What(), text.When(gap))
+	}
+	switch {
+	case took > m.Bound.Limit:
+		return Failed("What is created while %s has no active instance must be reconciled within %s of the %s: %s, created by %s, was not after %s: %s.",
+			m.Fault.Injected.Component, m.Bound, m.Fault.What(), longest.Part, text.When(longest.From), text.Short(took), longest.Why).Took(took).Rests(from, longest.To)
+	case unfinished != nil:
+		return Inconclusive("%s was not yet as it is wanted when it was last looked at, %s after the %s, which is less than the bound of %s: %s",
+			unfinished.Part, text.Short(facts.Since(from, unfinished.To)), m.Fault.What(), m.Bound, unfinished.Why)
+	}
+	return Passed("All %d Deployments that were created while %s had no active instance had their pods within %s of the %s (%s)%s, and no Deployment ever had more pods than wanted.",
+		made, m.Fault.Injected.Component, text.Short(took), m.Fault.What(), m.Bound, facts.Besides(nodes)).Took(took)
+}
+
+// takeoverOf is when another instance held the lease of the component that was lost; that
+// of the healing where none was seen to.
+func takeoverOf(m *facts.Matter) record.Nanos {
+	for _, l := range facts.LeaseStates(m.Run, m.Fault.Injected.Component, m.Fault.Effect(), m.Fault.Healed.Called) {
+		if node := facts.HolderNode(l.V); node != "" && node != m.Fault.Node() {
+			return l.At
+		}
+	}
+	return m.Fault.Healed.Called
+}
+
+// surplus finds a Deployment that got a pod beyond all that may have been wanted: the
+// most since it last was as wanted, and M before, in which a controller may have come
+// to know of it. Changes count from their call on, whatever came of them.
+func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
+	margin := record.Nanos(m.Run.Meta.Settings["M"])
+	live := map[string]map[string]bool{} // UIDs of pods by part
+	began := map[string][]*facts.Lack{}
+	for _, l := range facts.LacksOf(m.Run) {
+		began[l.Part] = append(began[l.Part], l)
+	}
+	for i := range m.Run.Objects {
+		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+		if o.Kind != record.ObjectPod || o.Part == "" || at > to {
+			continue
+		}
+		if live[o.Part] == nil {
+			live[o.Part] = map[string]bool{}
+		}
+		pods := live[o.Part]
+		if o.Gone || o.Pod.Deleting || o.Pod.Phase == "Failed" || o.Pod.Phase == "Succeeded" {
+			delete(pods, o.UID)
+			continue
+		}
+		if pods[o.UID] {
+			continue
+		}
+		pods[o.UID] = true
+		if at < from {
+			continue
+		}
+		start := at
+		for _, l := range began[o.Part] {
+			if l.From <= at && at <= l.To {
+				start = l.From
+			}
+		}
+		if most := mostWanted(m, o.Part, start-margin, at); most >= 0 && len(pods) > most {
+			f := Failed("No Deployment may get more pods than are wanted when %s was lost: %s got pod %s at %s, its %s one, and %d were wanted at most.",
+				m.Fault.Injected.Component, o.Part, o.Name, text.When(at), ordinal(len(pods)), most).counted("%d of %d pods", len(pods), most).
+				Shows(fmt.Sprintf("wanted since %s, when it last was as it is wanted: at most %d", text.When(start), most))
+			return &f
+		}
+	}
+	return nil
+}
+
+// mostWanted is the largest number of pods that a Deployment may have been meant to
+// have at some time between two others; -1 where nothing tells.
+func mostWanted(m *facts.Matter, part string, from, to record.Nanos) int {
+	most, before := -1, -1
+	for i := range m.Run.Ops {
+		op := &m.Run.Ops[i].V
+		if facts.DeploymentOf(op) != part || op.Outcome == record.Refused || op.Type == record.OpDelete || op.Call > to {
+			continue
+		}
+		if op.Outcome == record.OK && op.Return <= from {
+			before = facts.ReplicasOf(op)
+		} else {
+			most = max(most, facts.ReplicasOf(op))
+		}
+	}
+	for i := range m.Run.Objects {
+		at, o := m.Run.Objects[i].At, &m.Run.Objects[i].V
+		switch {
+		case o.Kind != record.ObjectDeployment || o.Part != part || at > to:
+		case at <= from:
+			before = o.Deployment.Wanted
+		default:
+			most = max(most, o.Deployment.Wanted)
+		}
+	}
+	return max(most, before)
+}
+
+func ordinal(n int) string {
+	switch {
+	case n%100/10 == 1:
+	case n%10 == 1:
+		return fmt.Sprintf("%dst", n)
+	case n%10 == 2:
+		return fmt.Sprintf("%dnd", n)
+	case n%10 == 3:
+		return fmt.Sprintf("%drd", n)
+	}
+	return fmt.Sprintf("%dth", n)
+}

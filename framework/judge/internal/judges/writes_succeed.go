@@ -1,0 +1,57 @@
+package judges
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+)
+
+// enoughWrites is how many writes make a share.
+const enoughWrites = 20
+
+func writesSucceed() Definition {
+	return Definition{verdict.Doc{
+		Name:       "writes-succeed",
+		Guarantee:  "Of the writes that clients and probes try while the faults last, at least the given part succeeds.",
+		Source:     "A degraded network or disk costs time, not service",
+		NeedsFault: true,
+		Params: map[string]string{
+			"least":  "the part that must succeed, above 0 and up to 1 (default 0.5)",
+			"faults": "IDs of all injections that must be in force, separated by commas (default: the check's fault)",
+		},
+	}, judgeWritesSucceed}
+}
+
+func judgeWritesSucceed(m *facts.Matter) Finding {
+	least, err := strconv.ParseFloat(m.Param("least", "0.5"), 64)
+	if err != nil || math.IsNaN(least) || least <= 0 || least > 1 {
+		return Inconclusive("the check cannot be judged: parameter least = %q is no part, such as 0.5", m.Check.Params["least"])
+	}
+	from, to := m.InForce()
+	tried, done := 0, 0
+	for _, all := range facts.WriteSeries(m.Run) {
+		for _, w := range all {
+			if w.Call < from || w.Call >= to || w.Answered && !w.OK {
+				continue // one that was turned away says nothing either way
+			}
+			tried++
+			if w.OK {
+				done++
+			}
+		}
+	}
+	if tried < enoughWrites {
+		return Inconclusive("%s tried during the %s, fewer than the %d that it takes to say anything", text.Plural(tried, "write"), m.Fault.What(), enoughWrites)
+	}
+	share := fmt.Sprintf("%.0f %%", 100*float64(done)/float64(tried))
+	if float64(done) < least*float64(tried) {
+		return Failed("At least %.0f %% of the writes must succeed during the %s: of %d that were tried, %d did (%s).",
+			100*least, m.Fault.What(), tried, done, share).counted("%s", share).Rests(from, to)
+	}
+	return Passed("During the %s, %d of %d writes succeeded (%s, at least %.0f %%).", m.Fault.What(), done, tried, share, 100*least).
+		counted("%s", share)
+}

@@ -1,0 +1,112 @@
+// Package text puts times, names and operations into words, as sentences of verdicts have them.
+package text
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// When gives a point in time for people: "12.345s".
+func When(t record.Nanos) string { return fmt.Sprintf("%.3fs", time.Duration(t).Seconds()) }
+
+// At gives a point in time for people: "at 12.345s".
+func At(t record.Nanos) string { return "at " + When(t) }
+
+// And joins names for people: "a, b and c".
+func And(names []string) string {
+	switch len(names) {
+	case 0:
+		return "none"
+	case 1:
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// Quoted gives a value that may be empty.
+func Quoted(value string, found bool) string {
+	if !found && value == "" {
+		return "nothing"
+	}
+	return fmt.Sprintf("%q", value)
+}
+
+// Describe gives an operation for people.
+func Describe(op record.Op) string {
+	what := fmt.Sprintf("%s of %s through %s by %s", Verb(op), op.Key, op.Entrance, op.Client)
+	if op.Client == "" {
+		what = fmt.Sprintf("%s of %s through %s", Verb(op), op.Key, op.Entrance)
+	}
+	switch {
+	case op.Outcome != record.OK:
+		what += fmt.Sprintf(" (%s: %s)", op.Outcome, op.Error)
+	case op.Type == record.OpGet:
+		what += " = " + Quoted(op.Value, op.Found)
+	case op.Type != record.OpDelete:
+		what += fmt.Sprintf(" to %q", op.Value)
+	}
+	return fmt.Sprintf("%s, %s to %s", what, When(op.Call), When(op.Return))
+}
+
+// Short rounds a duration to what a person wants to read.
+func Short(d time.Duration) string {
+	switch {
+	case d >= time.Minute || d <= -time.Minute:
+		d = d.Round(100 * time.Millisecond)
+	case d >= time.Second || d <= -time.Second:
+		d = d.Round(10 * time.Millisecond)
+	case d >= time.Millisecond || d <= -time.Millisecond:
+		d = d.Round(time.Millisecond)
+	default:
+		d = d.Round(time.Microsecond)
+	}
+	return d.String()
+}
+
+// Plural counts things for people: "1 write", "3 writes".
+func Plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// Span is the time from one moment to another.
+func Span(from, to record.Nanos) time.Duration { return time.Duration(to - from) }
+
+// SplitList takes a list with commas apart.
+func SplitList(s string) []string {
+	var list []string
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+// Verb names what an operation does, for people.
+func Verb(op record.Op) string {
+	if op.Purpose == PurposeListed || op.Purpose == PurposeStreamed {
+		return op.Purpose
+	}
+	return string(op.Type)
+}
+
+// The purposes of a read that is one key of a list.
+const (
+	PurposeListed   = "list"
+	PurposeStreamed = "streaming list"
+)
+
+// OrUnknown says of a version that is not known that it is not.
+func OrUnknown(version string) string {
+	if version == "" {
+		return "an unknown version"
+	}
+	return version
+}
