@@ -73,7 +73,12 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 		r.say("%s after its step %d", errCutShort, a.Interrupt)
 		err = nil
 	}
-	return r.changed(ctx, a, &change, err)
+	if err := r.changed(ctx, a, &change, err); err != nil || a.Interrupt == 0 || change.Phase != record.NodeAdded {
+		return err
+	}
+	// It has fewer steps here. What follows is about the nodes that there were.
+	r.say("%s had no step %d; its node is removed again", a.Name, a.Interrupt)
+	return r.changeNodes(ctx, &Action{ID: a.ID, Name: actionRemoveNode})
 }
 
 // changed records a change of nodes.

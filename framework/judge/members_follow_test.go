@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -24,6 +26,7 @@ func (s *story) steps(node string, from float64, names ...string) *story {
 
 var (
 	joining = []string{record.StepLearner, record.StepStart, record.StepPromote, record.StepReady, record.StepBalance}
+	losing  = []string{record.StepUnbalance, record.StepRemove, record.StepDiscard} // without power
 	leaving = []string{record.StepUnbalance, record.StepStop, record.StepLeader, record.StepRemove, record.StepDiscard}
 )
 
@@ -86,6 +89,25 @@ func TestMembersFollow(t *testing.T) {
 				r.Steps[5].V.Name, r.Steps[6].V.Name = record.StepStop, record.StepUnbalance
 			})
 		}},
+		{name: "never taken from the balancer", want: Fail, says: `removal of node-1 must take the step "remove from the load balancer"`, story: func() *story {
+			return joinedAndLeft().change(func(r *record.Run) { r.Steps = slices.Delete(r.Steps, 5, 6) })
+		}},
+		{name: "never given to the balancer", want: Fail, says: `addition of node-4 must take the step "add to the load balancer"`, story: func() *story {
+			return joinedAndLeft().change(func(r *record.Run) { r.Steps = slices.Delete(r.Steps, 4, 5) })
+		}},
+		{name: "there is no balancer", want: Pass, story: func() *story {
+			return joinedAndLeft().change(func(r *record.Run) {
+				r.Meta.Entrances = r.Meta.Entrances[1:]
+				r.Steps = slices.DeleteFunc(r.Steps, func(s record.Timed[record.Step]) bool {
+					return s.V.Name == record.StepBalance || s.V.Name == record.StepUnbalance
+				})
+			})
+		}},
+		{name: "the machine goes before the leader is moved", want: Fail, says: `"move etcd leadership" began`, story: func() *story {
+			return joinedAndLeft().change(func(r *record.Run) {
+				r.Steps[7].V.Name, r.Steps[8].V.Name = record.StepRemove, record.StepLeader
+			})
+		}},
 		{name: "no step", want: Inconclusive, says: "no step", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Steps = nil }) }},
 		{name: "nobody listed", want: Inconclusive, says: "no etcd member said", story: func() *story { return joinedAndLeft().change(func(r *record.Run) { r.Etcd = r.Etcd[:3] }) }},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
@@ -93,12 +115,12 @@ func TestMembersFollow(t *testing.T) {
 		{name: "interrupted and left", want: Fail, says: "1 have joined", story: undone("m1", "m2", "m3", "m4")},
 		{name: "two lost at once", want: Pass, took: "2 changes", story: func() *story {
 			s := newStory().lists(5, "node-1", "m1", "m2", "m3", "m4", "m5").lists(5, "node-2", "m1", "m2", "m3", "m4", "m5").lists(5, "node-3", "m1", "m2", "m3", "m4", "m5")
-			s.steps("node-2", 12, leaving[3:]...).changed("two", record.NodeLost, "node-2", "10.77.0.12", 10, 11).at(14)
-			s.run.Nodes[0].At = sec(14)
-			s.lists(14.1, "node-1", "m1", "m3", "m4", "m5")
-			s.steps("node-3", 15, leaving[3:]...).changed("two", record.NodeLost, "node-3", "10.77.0.13", 10.1, 11)
-			s.run.Nodes[1].At = sec(17)
-			return s.lists(17.1, "node-1", "m1", "m4", "m5").at(20)
+			s.steps("node-2", 12, losing...).changed("two", record.NodeLost, "node-2", "10.77.0.12", 10, 11).at(15)
+			s.run.Nodes[0].At = sec(15)
+			s.lists(15.1, "node-1", "m1", "m3", "m4", "m5")
+			s.steps("node-3", 15.2, losing...).changed("two", record.NodeLost, "node-3", "10.77.0.13", 10.1, 11)
+			s.run.Nodes[1].At = sec(18.3)
+			return s.lists(18.4, "node-1", "m1", "m4", "m5").at(20)
 		}},
 	})
 	rule(t, record.Check{Requirement: "HA-MB-004", Judge: "members-follow", Params: map[string]string{"changes": "one", "leader": "true"}}, []ruling{
@@ -109,6 +131,45 @@ func TestMembersFollow(t *testing.T) {
 					r.Etcd[i].V.Leader = "m2"
 				}
 			})
+		}},
+	})
+}
+
+// What the changes led through, and where additions were interrupted, is part of some
+// guarantees.
+func TestMembersFollowSizesAndCuts(t *testing.T) {
+	rule(t, record.Check{Requirement: "HA-MB-001", Judge: "members-follow", Params: map[string]string{"sizes": "3, 4, 3"}}, []ruling{
+		{name: "three, four, three", want: Pass, story: joinedAndLeft},
+	})
+	rule(t, record.Check{Requirement: "HA-MB-001", Judge: "members-follow", Params: map[string]string{"sizes": "1, 2, 1"}}, []ruling{
+		{name: "another cluster", want: Inconclusive, says: "led through 3, 4, 3 voting members", story: joinedAndLeft},
+	})
+	// A whole addition, and ones that were interrupted after these of its steps.
+	cut := func(after ...int) func() *story {
+		return func() *story {
+			s := joinedAndLeft()
+			for i := range s.run.Steps[:len(joining)] {
+				s.run.Steps[i].V.Change = "four"
+			}
+			for i, steps := range after {
+				name, from := fmt.Sprintf("cut-%d", i+1), float64(30+6*i)
+				for _, step := range joining[:steps] {
+					s.at(from + 1)
+					add(s, &s.run.Steps, record.Step{Change: name, Node: "node-9", Name: step, Began: sec(from), Done: sec(from + 1)})
+				}
+				s.at(from + 5)
+				add(s, &s.run.Nodes, record.NodeChange{Name: name, Phase: record.NodeUndone, Called: sec(from), Error: "interrupted"})
+				s.lists(from+5.5, "node-2", "m2", "m3", "m4")
+			}
+			return s.at(60)
+		}
+	}
+	rule(t, record.Check{Requirement: "HA-MB-008", Judge: "members-follow", Params: map[string]string{"changes": "cut-1, cut-2, cut-3, cut-4, cut-5", "cut": "true"}}, []ruling{
+		{name: "after each step", want: Pass, took: "5 changes", story: cut(1, 2, 3, 4, 5)},
+		{name: "not after the promotion", want: Inconclusive, says: `no addition was interrupted after "promote etcd member"`, story: cut(1, 2, 2, 4, 5)},
+		{name: "one left a member", want: Fail, says: "1 have joined", story: func() *story {
+			s := cut(1, 2, 3, 4, 5)()
+			return s.change(func(r *record.Run) { r.Etcd[len(r.Etcd)-1].V.Members = []string{"m2", "m3", "m4", "m9"} })
 		}},
 	})
 }

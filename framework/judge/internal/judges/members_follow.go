@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -20,17 +21,26 @@ func membersFollow() Definition {
 		Params: map[string]string{
 			"changes": "names of the changes to judge, separated by commas (default: all)",
 			"leader":  "true: the node that leaves first must have had etcd's leader",
+			"sizes":   "the numbers of voting members that the changes are to lead through, such as \"3, 4, 5\"; with others there is no verdict (default: any)",
+			"cut":     "true: additions must have been interrupted after every step that an addition takes here, once each",
 		},
 	}, judgeMembersFollow}
 }
 
 // stepOrder is the order in which a change takes its steps, as far as it takes them, and
-// which of them it must take.
-func stepOrder(phase record.ChangePhase) (order, must []string) {
+// which of them it must take. The load balancer's are due where there is one.
+func stepOrder(m *facts.Matter, phase record.ChangePhase) (order, must []string) {
 	if phase == record.NodeAdded {
-		return []string{record.StepLearner, record.StepStart, record.StepJoin, record.StepPromote, record.StepReady, record.StepBalance}, []string{record.StepReady}
+		order = []string{record.StepLearner, record.StepStart, record.StepJoin, record.StepPromote, record.StepReady, record.StepBalance}
+		must = []string{record.StepReady, record.StepBalance}
+	} else {
+		order = []string{record.StepUnbalance, record.StepStop, record.StepLeader, record.StepRemove, record.StepDiscard}
+		must = []string{record.StepUnbalance, record.StepRemove, record.StepDiscard}
 	}
-	return []string{record.StepUnbalance, record.StepStop, record.StepRemove, record.StepDiscard}, []string{record.StepRemove, record.StepDiscard}
+	if !m.Balanced() {
+		must = slices.DeleteFunc(must, func(s string) bool { return s == record.StepBalance || s == record.StepUnbalance })
+	}
+	return order, must
 }
 
 // votes is which members vote, as all that listed them after a change say.
@@ -70,7 +80,12 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 			return *problem
 		}
 	}
-	var evidence []string
+	if m.Check.Params["cut"] == "true" {
+		if problem := cutEverywhere(m, changes); problem != nil {
+			return *problem
+		}
+	}
+	var evidence, sizes []string
 	for i, t := range m.Run.Nodes {
 		c := t.V
 		if !slices.ContainsFunc(changes, func(o record.NodeChange) bool { return o.Called == c.Called && o.Node.Name == c.Node.Name }) {
@@ -83,6 +98,10 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 		if before == nil || after == nil {
 			return Inconclusive("no etcd member said which members there are before and after the %s", facts.Changing(c)).Shows(evidence...)
 		}
+		if len(sizes) == 0 {
+			sizes = append(sizes, strconv.Itoa(len(before.members)))
+		}
+		sizes = append(sizes, strconv.Itoa(len(after.members)))
 		evidence = append(evidence, fmt.Sprintf("%s: %d voting members before, %d after", facts.Changing(c), len(before.members), len(after.members)))
 		if f := oneMemberMore(m, c, before, after); f != nil {
 			return f.Rests(c.Called, after.at).Shows(evidence...)
@@ -90,6 +109,9 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 		if f := inOrder(m, c, t.At); f != nil {
 			return f.Shows(evidence...)
 		}
+	}
+	if want := text.SplitList(m.Check.Params["sizes"]); len(want) > 0 && !slices.Equal(sizes, want) {
+		return Inconclusive("the changes led through %s voting members; the check is about %s", strings.Join(sizes, ", "), strings.Join(want, ", ")).Shows(evidence...)
 	}
 	return Passed("After each of %d changes of nodes, etcd's voting members were those of the nodes, in one cluster; the steps came in the order of the design.",
 		len(changes)).counted("%d changes", len(changes)).Shows(evidence...)
@@ -155,16 +177,20 @@ func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos) *Finding {
 	if c.Phase == record.NodeUndone {
 		return nil // what it did is undone in whatever order
 	}
-	order, must := stepOrder(c.Phase)
+	order, must := stepOrder(m, c.Phase)
 	var took []record.Step
 	for _, t := range m.Run.Steps {
 		if s := t.V; s.Node == c.Node.Name && s.Began >= c.Called && s.Done <= done && slices.Contains(order, s.Name) {
 			took = append(took, s)
 		}
 	}
+	if len(took) == 0 {
+		f := Inconclusive("the record has no step of the %s", facts.Changing(c))
+		return &f
+	}
 	for _, name := range must {
 		if !slices.ContainsFunc(took, func(s record.Step) bool { return s.Name == name }) {
-			f := Inconclusive("the record of the %s has no step %q", facts.Changing(c), name)
+			f := Failed("The %s must take the step %q; the record has %d other steps of it.", facts.Changing(c), name, len(took)).Rests(c.Called, done)
 			return &f
 		}
 	}
@@ -176,6 +202,37 @@ func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos) *Finding {
 				return &f
 			}
 		}
+	}
+	return nil
+}
+
+// cutEverywhere checks that additions were interrupted after every step that one takes.
+func cutEverywhere(m *facts.Matter, changes []record.NodeChange) *Finding {
+	steps := func(c record.NodeChange) (names []string) {
+		for _, t := range m.Run.Steps {
+			if t.V.Change == c.Name && (c.Node.Name == "" || t.V.Node == c.Node.Name) {
+				names = append(names, t.V.Name)
+			}
+		}
+		return names
+	}
+	var whole, left []string
+	for _, t := range m.Run.Nodes {
+		if c := t.V; c.Phase == record.NodeAdded && len(whole) == 0 {
+			whole = steps(c)
+		}
+	}
+	for _, name := range whole {
+		if !slices.ContainsFunc(changes, func(c record.NodeChange) bool {
+			took := steps(c)
+			return c.Phase == record.NodeUndone && len(took) > 0 && took[len(took)-1] == name
+		}) {
+			left = append(left, strconv.Quote(name))
+		}
+	}
+	if len(whole) == 0 || len(left) > 0 {
+		f := Inconclusive("no addition was interrupted after %s; an addition takes %d steps here", text.And(left), len(whole))
+		return &f
 	}
 	return nil
 }
