@@ -245,7 +245,13 @@ func TestWatchesUnderFault(t *testing.T) {
 	})
 	rule(t, record.Check{Requirement: "HA-QR-012", Judge: "linearizable", Fault: "loss"}, []ruling{
 		{name: "traffic under the fault", want: Pass, story: func() *story {
+			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-2", 1, 12).traffic("node-3", 12, 14)
+		}},
+		{name: "through the hit node alone", want: Inconclusive, says: "0 answered operations came through node-2 while", story: func() *story {
 			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 1, 12)
+		}},
+		{name: "through one of the others alone", want: Inconclusive, says: "0 answered operations came through node-3 while", story: func() *story {
+			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-2", 1, 12)
 		}},
 		{name: "traffic only before it", want: Inconclusive, says: "0 answered operations came while the loss of node-1 lasted (10.000s to 20.000s)", story: func() *story {
 			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 1, 9)

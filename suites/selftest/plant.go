@@ -43,7 +43,8 @@ type Plant struct {
 	// it. Where they are requirements, no other one of the scenario may fail, and no
 	// invariant of whose judges none is named here as well.
 	Catches []Catch
-	// May are judges of every run that may find it too, or may not, as it happens.
+	// May are judges of every run, or requirements, that may find it too, or may not, as it
+	// happens.
 	// They count only where Catches names requirements.
 	May []string
 }

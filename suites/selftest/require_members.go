@@ -67,6 +67,24 @@ func cutClientsOnce(ctx context.Context, c framework.Cluster) error {
 	return err
 }
 
+// cutMembersOnce cuts the etcd members off from each other once.
+func cutMembersOnce(ctx context.Context, c framework.Cluster) error {
+	network, ok := c.(framework.NetworkFaulter)
+	if !ok {
+		return errors.New("the network of the cluster cannot be cut")
+	}
+	var links []framework.Link
+	for _, from := range c.Nodes() {
+		for _, to := range c.Nodes() {
+			if from.Name() != to.Name() {
+				links = append(links, framework.Link{From: from.Name(), To: to.Name(), Ports: []uint16{2380}})
+			}
+		}
+	}
+	_, err := network.Impair(ctx, links, framework.Impairment{Cut: true}, 6*time.Second)
+	return err
+}
+
 // cutClients cuts clients off from the balancer, again and again, until ctx ends.
 func cutClients(ctx context.Context, c framework.Cluster) error {
 	return cutAgain(ctx, c, toBalancer, 14*time.Second, 6*time.Second)

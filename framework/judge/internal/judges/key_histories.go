@@ -21,14 +21,15 @@ type keyHistories struct {
 	keys []string // sorted
 	ops  map[string][]record.Op
 	seen facts.Sightings
-	// writes, reads and lists were answered; after of them met the check's fault.
-	writes, reads, lists, after int
+	// writes, reads and lists were answered; met of them met the check's fault, by entrance.
+	writes, reads, lists int
+	met                  map[string]int
 }
 
 // newKeyHistories gathers the writes and quorum reads of one API. The finding says why
 // they cannot be judged, if so.
 func newKeyHistories(m *facts.Matter, api string) (*keyHistories, *Finding) {
-	h := &keyHistories{ops: map[string][]record.Op{}, seen: facts.Sighted(m.Run, api)}
+	h := &keyHistories{ops: map[string][]record.Op{}, met: map[string]int{}, seen: facts.Sighted(m.Run, api)}
 	for _, op := range facts.OwnOps(m.Run) {
 		if op.API != api || !(facts.IsWrite(op.Type) || facts.IsQuorumRead(op)) {
 			continue
@@ -44,7 +45,7 @@ func newKeyHistories(m *facts.Matter, api string) (*keyHistories, *Finding) {
 			h.reads++
 		}
 		if op.Outcome == record.OK && m.Meets(op.Call) {
-			h.after++
+			h.met[op.Entrance]++
 		}
 	}
 	h.addLists(m, api)

@@ -36,5 +36,5 @@ func JudgeWithin(m *facts.Matter, limit time.Duration, room int64) Finding {
 	if f := h.judge(limit, room); f.Verdict != verdict.Pass {
 		return f
 	}
-	return met(m, Passed("The history of %s on %d keys is linearizable; no acknowledged write is lost.", h.traffic("quorum"), len(h.keys)), h.after).counted("%s", h.size())
+	return met(m, Passed("The history of %s on %d keys is linearizable; no acknowledged write is lost.", h.traffic("quorum"), len(h.keys)), h.met).counted("%s", h.size())
 }

@@ -50,13 +50,29 @@ func exposed(m *facts.Matter, f Finding, n int, what string) Finding {
 	return Inconclusive("%s came after the %s took effect, and it takes %d to say anything", text.Plural(n, what), m.Fault.What(), enoughExposed)
 }
 
-// met takes the pass from a check about a fault that too few operations met.
-func met(m *facts.Matter, f Finding, n int) Finding {
-	if f.Verdict != verdict.Pass || m.Fault == nil || n >= enoughExposed || !m.Lasts() {
-		return exposed(m, f, n, "answered operation")
+// met takes the pass from a check about a fault that too few answered operations met: while
+// it lasted, and through each API server that it left alone.
+func met(m *facts.Matter, f Finding, by map[string]int) Finding {
+	total := 0
+	for _, n := range by {
+		total += n
 	}
-	return Inconclusive("%s came while the %s lasted (%s to %s), and it takes %d to say anything",
-		text.Plural(n, "answered operation"), m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), enoughExposed)
+	if f.Verdict != verdict.Pass || m.Fault == nil || !m.Lasts() {
+		return exposed(m, f, total, "answered operation")
+	}
+	few := func(n int, through string) Finding {
+		return Inconclusive("%s came%s while the %s lasted (%s to %s), and it takes %d to say anything",
+			text.Plural(n, "answered operation"), through, m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), enoughExposed)
+	}
+	if total < enoughExposed {
+		return few(total, "")
+	}
+	for _, server := range m.APIServers(m.HitBetween(m.Fault.Effect(), m.Fault.Healed.Called)...) {
+		if by[server] < enoughExposed {
+			return few(by[server], " through "+server)
+		}
+	}
+	return f
 }
 
 func every(*facts.Stream) bool { return true }
