@@ -28,8 +28,8 @@ type UpgradePreparer interface {
 }
 
 // ChangeRequest asks for a change of a cluster's nodes: for another version of Kubernetes
-// or of etcd, for another number of control-plane nodes, or for a snapshot of etcd to be
-// saved or restored.
+// or of etcd, for new certificates or CAs, for another number of control-plane nodes, or
+// for a snapshot of etcd to be saved or restored.
 type ChangeRequest struct {
 	// Version is the one to upgrade to; empty for a change of the number of nodes.
 	Version string `json:"version,omitempty"`
@@ -38,6 +38,10 @@ type ChangeRequest struct {
 	// Node is the one to upgrade; empty for all, one after the other, as
 	// framework.Upgrader.UpgradeOrder has them.
 	Node string `json:"node,omitempty"`
+	// Rotate says what to replace; empty for another change. Undo takes the replacement of
+	// the CAs back, as far as it has come.
+	Rotate Rotation `json:"rotate,omitempty"`
+	Undo   bool     `json:"undo,omitempty"`
 	// Nodes is how many control-plane nodes there are to be.
 	Nodes int `json:"nodes,omitempty"`
 	// Save and Restore are absolute paths of a snapshot: of a file that does not exist, to
@@ -127,6 +131,9 @@ func (s *server) change(ctx context.Context, r ChangeRequest) (refused bool, err
 		}
 		err := backup.Restore(ctx, s.cluster, r.Restore)
 		return errors.As(err, new(backup.Untouched)), err
+	}
+	if r.Rotate != "" {
+		return s.rotate(ctx, r)
 	}
 	return s.scale(ctx, r)
 }
@@ -221,7 +228,7 @@ func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err 
 
 // Change changes nodes of the cluster and returns the steps that took effect, also with an
 // error. When ctx ends before the change does, an upgrade leaves the node whose turn it is
-// between two versions, and asking again continues; a node that is being added is removed
+// between two versions, and asking again continues, as for a rotation; a node that is being added is removed
 // again. What is wrong with the request is an error of type fault.Refused.
 func (h *Handle) Change(ctx context.Context, r ChangeRequest, p clusters.Preparation) ([]framework.Step, error) {
 	preparer, ok := h.provider.(UpgradePreparer)

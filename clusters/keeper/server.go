@@ -116,12 +116,8 @@ func (s *server) endWithKeeper(limit time.Duration) {
 // serve answers until the cluster is to end.
 func (s *server) serve(ctx context.Context, control, forward net.Listener) error {
 	s.url = "https://" + forward.Addr().String()
-	kubeconfig, err := s.cluster.Kubeconfig(s.url)
-	if err != nil {
-		return fmt.Errorf("writing a kubeconfig: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(s.dir, kubeconfigFile), kubeconfig, 0o600); err != nil {
-		return fmt.Errorf("writing a kubeconfig: %w", err)
+	if err := s.writeKubeconfig(); err != nil {
+		return err
 	}
 	f, err := newForwarder(s.cluster.Entrances()[0])
 	if err != nil {
@@ -150,6 +146,23 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 			ready = nil
 		}
 	}
+}
+
+// writeKubeconfig writes the kubeconfig of the cluster's users, so that whoever reads it
+// finds the old or the new.
+func (s *server) writeKubeconfig() error {
+	kubeconfig, err := s.cluster.Kubeconfig(s.url)
+	file := filepath.Join(s.dir, kubeconfigFile)
+	if err == nil {
+		err = os.WriteFile(file+".new", kubeconfig, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
+		return fmt.Errorf("writing a kubeconfig: %w", err)
+	}
+	return nil
 }
 
 // statusLimit is how long one answer of Status may take to gather.

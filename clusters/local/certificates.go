@@ -56,7 +56,7 @@ func (n *node) SpoilCertificates(_ context.Context, c framework.Component, d fra
 		if err != nil {
 			return fmt.Errorf("reading a certificate of %s on %s: %w", c, n.Name(), err)
 		}
-		if bad[path], err = n.cluster.pki.Defective(name, own, d); err != nil {
+		if bad[path], err = n.cluster.pki.At(n.stages()[0]).Defective(name, own, d); err != nil {
 			return err
 		}
 		good[path] = own

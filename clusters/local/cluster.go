@@ -70,6 +70,7 @@ type Cluster struct {
 	o        Options
 	settings framework.Settings
 	pki      *pki.PKI
+	prepared *pki.PKI // for clients that go on when the CAs are replaced
 	sw       *vnet.Switch
 	backend  string // the kind of device that joins the machines
 	dir      string

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 var (
@@ -23,9 +24,21 @@ var (
 	_ keeper.Kept            = (*Cluster)(nil)
 )
 
-// Kubeconfig implements keeper.Kept.
+// Kubeconfig implements keeper.Kept. While the CAs are replaced it trusts both, and its
+// certificate is one that every node accepts.
 func (c *Cluster) Kubeconfig(server string) ([]byte, error) {
-	return c.pki.Kubeconfig(pki.Admin(), server)
+	low, high := framework.TrustNew, framework.TrustOld
+	for _, at := range c.TrustStages() {
+		low, high = min(low, at[0]), max(high, at[1])
+	}
+	stage := low
+	switch {
+	case low == framework.TrustOld && high > low:
+		stage = framework.TrustBoth
+	case low == framework.TrustBoth:
+		stage = framework.TrustBothUseNew
+	}
+	return c.pki.At(stage).Kubeconfig(pki.Admin(), server)
 }
 
 // NetworkState implements keeper.Kept.

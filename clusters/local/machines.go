@@ -32,7 +32,10 @@ func (c *Cluster) makeMachines() error {
 	if c.pki, err = pki.New(po); err != nil {
 		return err
 	}
-	tls, err := c.pki.EtcdClientTLS()
+	if c.prepared, err = c.pki.Prepared(); err != nil {
+		return err
+	}
+	tls, err := c.prepared.EtcdClientTLS()
 	if err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (c *Cluster) makeMachines() error {
 }
 
 func (c *Cluster) entrance(name string, kind framework.EntranceKind, node, url string) (framework.Entrance, error) {
-	config, err := c.pki.RESTConfig(pki.Admin(), url)
+	config, err := c.prepared.RESTConfig(pki.Admin(), url)
 	return framework.Entrance{Name: name, Kind: kind, Node: node, Config: config}, err
 }
 

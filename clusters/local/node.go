@@ -38,6 +38,9 @@ type node struct {
 	versions map[framework.Component]string
 	// reconfigured are arguments that it was given since it was made; guarded by mu.
 	reconfigured clusters.ExtraArgs
+	// trust are the lowest and the highest stage of the replacement of the CAs of which it
+	// may have something; guarded by mu.
+	trust [2]framework.TrustStage
 }
 
 var (
@@ -79,19 +82,16 @@ func (c *Cluster) makeNode(spec clusters.Node, addr netip.Prefix, members []comp
 
 // equip gives a node's machine all that its components need.
 func (c *Cluster) equip(n *node) (err error) {
-	m, spec, addr := n.machine, n.spec, n.machine.addr
+	m, spec := n.machine, n.spec
 	if spec.Disk == clusters.DiskFUSE {
 		if n.data, err = c.makeDisk(m, n.data); err != nil {
 			return err
 		}
 	}
-	files := filepath.Join(m.dir, pkiDir)
-	server := component.APIServerURL(addr.Addr())
-	addrs := []netip.Addr{addr.Addr()}
-	if c.spec.Spec.EtcdBalancer != "" {
-		addrs = append(addrs, host(balancerHost).Addr())
+	if others := c.controlPlane(); len(others) > 0 {
+		n.trust = others[0].stages()
 	}
-	if err := c.pki.WriteNode(files, spec.Name, server, addrs, nil); err != nil {
+	if err := n.writeCertificates(c.pki.At(n.trust[0])); err != nil {
 		return err
 	}
 	if c.o.Tamper {

@@ -15,6 +15,7 @@ func commands() []*cobra.Command {
 		newShellCommand(),
 		newLogsCommand(),
 		newUpgradeCommand(),
+		newRotateCommand(),
 		newScaleCommand(),
 		newSnapshotCommand(),
 		newDownCommand(),

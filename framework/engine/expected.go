@@ -20,7 +20,7 @@ const (
 // stop gracefully.
 func longActions() map[string]time.Duration {
 	return map[string]time.Duration{actionMinorityProbe: 5 * time.Second, actionAttempts: 4 * time.Second, actionStaleRead: 3 * time.Second,
-		actionUpgrade: 13 * time.Second, actionUpgradeEtcd: 9 * time.Second, actionReconfigure: 22 * time.Second, actionMixedObjects: 5 * time.Second}
+		actionUpgrade: 13 * time.Second, actionUpgradeEtcd: 9 * time.Second, actionReconfigure: 22 * time.Second, actionRotate: 22 * time.Second, actionRotateCA: 22 * time.Second, actionMixedObjects: 5 * time.Second}
 }
 
 // typical are formulas for what conditions typically wait, counted from the injection

@@ -27,6 +27,8 @@ const (
 	actionUpgrade     = "upgrade"
 	actionUpgradeEtcd = "upgrade-etcd"
 	actionReconfigure = "reconfigure"
+	actionRotate      = "rotate-certificates"
+	actionRotateCA    = "rotate-ca"
 )
 
 const (
@@ -51,7 +53,7 @@ func ChangesNodes(action string) bool {
 }
 
 func changesInPlace(action string) bool {
-	return action == actionUpgrade || action == actionUpgradeEtcd || action == actionReconfigure
+	return action == actionUpgrade || action == actionUpgradeEtcd || action == actionReconfigure || action == actionRotate || action == actionRotateCA
 }
 
 // errCutShort interrupts a change of nodes after one of its steps.
@@ -271,6 +273,18 @@ func (r *run) changeInPlace(ctx context.Context, a *Action, change *record.NodeC
 			args[framework.Component(component)] = flags
 		}
 		err = c.Reconfigure(ctx, n.Name(), args)
+	case actionRotate, actionRotateCA:
+		change.To = a.To
+		c, ok := r.cluster.(framework.CertificateRotator)
+		switch {
+		case !ok:
+			return missing("CertificateRotator")
+		case a.Name == actionRotate:
+			err = c.RotateCertificates(ctx, n.Name())
+		default:
+			change.From = c.TrustStages()[n.Name()][0].String()
+			err = c.RotateCA(ctx, n.Name(), framework.TrustStage(slices.Index(framework.TrustStageNames, a.To)))
+		}
 	default:
 		change.To = a.To
 		var upgrade func(context.Context, string, string) error

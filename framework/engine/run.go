@@ -147,10 +147,11 @@ type run struct {
 	foreseen   bool              // it is known that they can all be injected
 	traffic    *workload.Traffic // nil where it is off
 	recovery   recovery
-	settling   *settling      // nil where nothing is followed
-	listed     bool           // the API servers' addresses were listed as they should be
-	added      []addedNode    // in the order of joining
-	background []func()       // ends what goes on beside the timeline
+	settling   *settling   // nil where nothing is followed
+	listed     bool        // the API servers' addresses were listed as they should be
+	added      []addedNode // in the order of joining
+	background []func()    // ends what goes on beside the timeline
+	trust      workload.Trust
 	undoing    sync.WaitGroup // what actions did
 
 	mu   sync.Mutex             // held by heal as well

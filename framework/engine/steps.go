@@ -337,6 +337,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 		err = workload.Addons(ctx, r.cluster, r.w)
 	case actionExpiry:
 		err = workload.Expiry(ctx, r.cluster, r.w)
+	case actionTrust:
+		err = r.trust.Look(ctx, r.cluster, r.w)
 	case actionInformers:
 		err = r.startInformers()
 	case actionKeptReads:
@@ -412,6 +414,7 @@ const (
 	actionSnapshot           = "snapshot"
 	actionInformers          = "informers"
 	actionExpiry             = "expiry"
+	actionTrust              = "trust"
 )
 
 // actions tells of each action whether it is about an injection.
@@ -422,7 +425,7 @@ func actions() map[string]bool {
 		actionUnknownEtcdClients: false, actionUnknownReaders: false,
 		actionPrepareStale: false, actionStaleRead: true, actionMinorityProbe: true,
 		actionAttempts: false, actionFailover: false, actionUserReads: false, actionKeptReads: false, actionInformers: false, actionExpiry: false, actionAddNode: false, actionRemoveNode: false, actionLoseNode: false,
-		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionMixedObjects: false, actionAddons: false,
+		actionUpgrade: false, actionUpgradeEtcd: false, actionReconfigure: false, actionRotate: false, actionRotateCA: false, actionTrust: false, actionMixedObjects: false, actionAddons: false,
 		actionMovingReads: true, actionAddMember: true, actionSnapshot: true,
 		actionOldWatch: false, actionListWatch: true, actionSpreadWatch: false,
 	}

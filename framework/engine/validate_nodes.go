@@ -107,7 +107,11 @@ func (v *validator) inPlace(path string, a *Action) {
 	switch {
 	case a.Name == actionReconfigure && (len(a.Args) == 0 || a.To != ""):
 		v.add(path+".args", "want the arguments to restart components with, by component and by flag, and no version")
-	case a.Name != actionReconfigure && (!semver.IsValid(a.To) || semver.Canonical(a.To) != a.To || a.Args != nil):
+	case a.Name == actionRotate && (a.To != "" || a.Args != nil):
+		v.add(path, "action %s takes neither to nor args", a.Name)
+	case a.Name == actionRotateCA && (!slices.Contains(framework.TrustStageNames, a.To) || a.Args != nil):
+		v.add(path+".to", "%q is no stage of the replacement of the CAs: want one of %s, and no args", a.To, strings.Join(framework.TrustStageNames, ", "))
+	case (a.Name == actionUpgrade || a.Name == actionUpgradeEtcd) && (!semver.IsValid(a.To) || semver.Canonical(a.To) != a.To || a.Args != nil):
 		v.add(path+".to", "%q is not what to upgrade to: want a full version such as v1.37.1, and no args", a.To)
 	}
 	for _, component := range sortedKeys(a.Args) {

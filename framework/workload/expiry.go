@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -19,12 +20,26 @@ import (
 // endpoint as their key, such as "etcd/peer", and the end of validity, in RFC 3339, as
 // their value.
 func Expiry(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	return lookAtCertificates(ctx, c, w, "expiry", func(chain []*x509.Certificate) string {
+		end := chain[0].NotAfter
+		for _, cert := range chain[1:] {
+			if cert.NotAfter.Before(end) {
+				end = cert.NotAfter
+			}
+		}
+		return end.UTC().Format(time.RFC3339)
+	})
+}
+
+// lookAtCertificates records with a purpose what value says of the certificates on each port
+// on which a component serves.
+func lookAtCertificates(ctx context.Context, c framework.Cluster, w *record.Writer, purpose string, value func([]*x509.Certificate) string) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for _, n := range c.Nodes() {
 		lister, ok := n.(framework.EndpointLister)
 		if !ok {
-			return fmt.Errorf("expiry: node %s does not tell where its components serve", n.Name())
+			return fmt.Errorf("looking at certificates: node %s does not tell where its components serve", n.Name())
 		}
 		for _, component := range n.Components() {
 			endpoints, err := lister.ServingEndpoints(component)
@@ -32,7 +47,9 @@ func Expiry(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 				continue // it serves nothing
 			}
 			for _, e := range endpoints {
-				all.Go(func() { lookExpiry(ctx, n.Name(), string(component)+"/"+e.Name, e, w) })
+				all.Go(func() {
+					lookAt(ctx, record.Op{Client: purpose, Entrance: n.Name(), API: "kubernetes", Type: record.OpGet, Key: string(component) + "/" + e.Name, Purpose: purpose}, e, w, value)
+				})
 			}
 		}
 	}
@@ -40,15 +57,15 @@ func Expiry(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	return w.Err()
 }
 
-// lookExpiry looks at one certificate, again where no handshake came about.
-func lookExpiry(ctx context.Context, node, key string, e framework.ServingEndpoint, w *record.Writer) {
+// lookAt looks at one certificate, again where no handshake came about.
+func lookAt(ctx context.Context, op record.Op, e framework.ServingEndpoint, w *record.Writer, value func([]*x509.Certificate) string) {
 	for range stepTries {
-		op := record.Op{Client: "expiry", Entrance: node, API: "kubernetes", Type: record.OpGet, Key: key, Purpose: "expiry", Call: w.Now(), Outcome: record.OK, Found: true}
-		end, err := validUntil(ctx, e)
+		op.Call, op.Outcome, op.Found, op.Error = w.Now(), record.OK, true, ""
+		chain, err := servedBy(ctx, e)
 		if err != nil {
 			op.Outcome, op.Found, op.Error = record.Unknown, false, client.Shorten(err.Error())
 		} else {
-			op.Value = end.UTC().Format(time.RFC3339)
+			op.Value = value(chain)
 		}
 		op.Return = w.Now()
 		_ = w.Append(record.KindOp, op)
@@ -58,8 +75,8 @@ func lookExpiry(ctx context.Context, node, key string, e framework.ServingEndpoi
 	}
 }
 
-// validUntil is when the first certificate of an endpoint's chain expires.
-func validUntil(ctx context.Context, e framework.ServingEndpoint) (end time.Time, err error) {
+// servedBy returns the certificates that an endpoint shows, its own first.
+func servedBy(ctx context.Context, e framework.ServingEndpoint) ([]*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	dial := e.Dial
@@ -68,24 +85,18 @@ func validUntil(ctx context.Context, e framework.ServingEndpoint) (end time.Time
 	}
 	conn, err := dial(ctx, "tcp", e.Address)
 	if err != nil {
-		return end, err
+		return nil, err
 	}
 	defer conn.Close()
 	config := e.TLS.Clone()
 	config.InsecureSkipVerify = true // one that has expired is to be seen, too
 	shaken := tls.Client(conn, config)
 	if err := shaken.HandshakeContext(ctx); err != nil {
-		return end, err
+		return nil, err
 	}
 	chain := shaken.ConnectionState().PeerCertificates
 	if len(chain) == 0 {
-		return end, errors.New("it showed no certificate")
+		return nil, errors.New("it showed no certificate")
 	}
-	end = chain[0].NotAfter
-	for _, cert := range chain[1:] {
-		if cert.NotAfter.Before(end) {
-			end = cert.NotAfter
-		}
-	}
-	return end, nil
+	return chain, nil
 }

@@ -2,7 +2,9 @@ package workload
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -30,41 +32,57 @@ func Tokens(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	if len(servers) < 2 {
 		return fmt.Errorf("tokens: it takes two API servers, the cluster has %d", len(servers))
 	}
-	setup, cancel := context.WithTimeout(ctx, setupLimit)
-	defer cancel()
-	if err := EnsureNamespace(setup, servers, DefaultNamespace); err != nil {
-		return fmt.Errorf("tokens: %w", err)
-	}
-	admin, err := client.NewAPI(servers[0].Config, client.Options{})
+	account, err := makeAccount(ctx, servers, "token-"+fresh())
 	if err != nil {
 		return fmt.Errorf("tokens: %w", err)
 	}
-	defer admin.Close()
-	all := serviceAccountKind.path(DefaultNamespace)
-	name := "token-" + fresh()
-	body := mustJSON(map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata{Name: name}})
-	if a := admin.Do(setup, client.Request{Method: http.MethodPost, Path: all, Body: body}); a.Outcome() != record.OK {
-		return fmt.Errorf("tokens: creating service account %s through %s: %s", name, servers[0].Name, a.Problem())
-	}
-	defer admin.Do(ctx, client.Request{Method: http.MethodDelete, Path: all + "/" + name})
+	defer deleteAccount(ctx, servers[0], account)
 	for _, issuer := range servers {
-		token := issueToken(ctx, issuer, all+"/"+name+"/token", w)
+		op := record.Op{Client: "tokens", Purpose: "token", Key: issuer.Name}
+		token := issueToken(ctx, issuer, account+"/token", op, w)
 		for _, e := range servers {
 			if e.Name != issuer.Name && token != "" {
-				useToken(ctx, e, issuer.Name, token, w)
+				useToken(ctx, e, token, op, w)
 			}
 		}
 	}
 	return w.Err()
 }
 
+// makeAccount makes a service account and returns its path.
+func makeAccount(ctx context.Context, servers []framework.Entrance, name string) (path string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, setupLimit)
+	defer cancel()
+	if err := EnsureNamespace(ctx, servers, DefaultNamespace); err != nil {
+		return "", err
+	}
+	admin, err := client.NewAPI(servers[0].Config, client.Options{})
+	if err != nil {
+		return "", err
+	}
+	defer admin.Close()
+	all := serviceAccountKind.path(DefaultNamespace)
+	body := mustJSON(map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata{Name: name}})
+	if a := admin.Do(ctx, client.Request{Method: http.MethodPost, Path: all, Body: body}); a.Outcome() != record.OK {
+		return "", fmt.Errorf("creating service account %s through %s: %s", name, servers[0].Name, a.Problem())
+	}
+	return all + "/" + name, nil
+}
+
+func deleteAccount(ctx context.Context, e framework.Entrance, path string) {
+	if admin, err := client.NewAPI(e.Config, client.Options{}); err == nil {
+		defer admin.Close()
+		admin.Do(ctx, client.Request{Method: http.MethodDelete, Path: path})
+	}
+}
+
 // issueToken returns a token, empty if there is none.
-func issueToken(ctx context.Context, e framework.Entrance, path string, w *record.Writer) string {
-	body := mustJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{"expirationSeconds": 600}})
+func issueToken(ctx context.Context, e framework.Entrance, path string, op record.Op, w *record.Writer) string {
+	body := mustJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{"expirationSeconds": 3600}})
 	var issued struct {
 		Status struct{ Token string }
 	}
-	tokenOp(ctx, e, e.Config, e.Name, path, body, w, func(answer []byte) string {
+	lookOp(ctx, e, e.Config, path, body, op, w, func(answer []byte) string {
 		if json.Unmarshal(answer, &issued) != nil || issued.Status.Token == "" {
 			return ""
 		}
@@ -74,11 +92,11 @@ func issueToken(ctx context.Context, e framework.Entrance, path string, w *recor
 }
 
 // useToken asks an API server who the client is that has nothing but a token.
-func useToken(ctx context.Context, e framework.Entrance, issuer, token string, w *record.Writer) {
+func useToken(ctx context.Context, e framework.Entrance, token string, op record.Op, w *record.Writer) {
 	config := rest.AnonymousClientConfig(e.Config)
 	config.BearerToken = token
 	body := mustJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-	tokenOp(ctx, e, config, issuer, whoAmI, body, w, func(answer []byte) string {
+	lookOp(ctx, e, config, whoAmI, body, op, w, func(answer []byte) string {
 		var review struct {
 			Status struct{ UserInfo struct{ Username string } }
 		}
@@ -87,15 +105,21 @@ func useToken(ctx context.Context, e framework.Entrance, issuer, token string, w
 	})
 }
 
-// tokenOp makes and records one request, again where it got no answer.
-func tokenOp(ctx context.Context, e framework.Entrance, config *rest.Config, issuer, path string, body []byte, w *record.Writer, value func([]byte) string) {
+// lookOp makes one request and records it in op, again where it got no answer. The value of
+// an answered one is what value makes of the answer, that of a refused one the reason;
+// that of one whose client does not trust the server is untrusted.
+func lookOp(ctx context.Context, e framework.Entrance, config *rest.Config, path string, body []byte, op record.Op, w *record.Writer, value func([]byte) string) {
+	op.Entrance, op.API, op.Type = e.Name, "kubernetes", record.OpGet
 	for range stepTries {
-		op := record.Op{Client: "tokens", Entrance: e.Name, API: "kubernetes", Type: record.OpGet, Key: issuer, Purpose: "token", Call: w.Now()}
+		op.Call = w.Now()
 		a := post(ctx, config, path, body)
-		op.Return, op.Outcome, op.Error, op.Value = w.Now(), a.Outcome(), a.Problem(), a.Reason()
-		if op.Outcome == record.OK {
+		op.Return, op.Outcome, op.Error, op.Value, op.Found = w.Now(), a.Outcome(), a.Problem(), a.Reason(), false
+		switch {
+		case op.Outcome == record.OK:
 			op.Value = value(a.Body)
 			op.Found = op.Value != ""
+		case errors.As(a.Err, new(x509.UnknownAuthorityError)):
+			op.Outcome, op.Value = record.Refused, untrusted
 		}
 		_ = w.Append(record.KindOp, op)
 		if op.Outcome != record.Unknown || !client.Pause(ctx, tokenPause) {

@@ -62,7 +62,7 @@ func TestArguments(t *testing.T) {
 		{"API server, IPv6", APIServer(six), []string{"--etcd-servers=https://[::1]:2379", "--advertise-address=fd00::11", "--bind-address=::"}, nil},
 		{"controller manager", ControllerManager(testNode()), []string{
 			"--kubeconfig=/n/pki/controller-manager.conf", "--leader-elect=true", "--use-service-account-credentials=true",
-			"--cluster-signing-cert-file=/n/pki/ca.crt", "--root-ca-file=/n/pki/ca.crt", "--cluster-name=demo",
+			"--cluster-signing-cert-file=/n/pki/signing-ca.crt", "--root-ca-file=/n/pki/ca.crt", "--cluster-name=demo",
 		}, []string{"lease-duration", "retry-period"}},
 		{"scheduler", Scheduler(testNode()), []string{"--kubeconfig=/n/pki/scheduler.conf", "--leader-elect=true"}, []string{"lease-duration"}},
 		{"replaced and added", APIServer(extra), []string{"--endpoint-reconciler-type=none", "--feature-gates="}, []string{"--endpoint-reconciler-type=lease"}},

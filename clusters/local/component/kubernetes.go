@@ -88,7 +88,7 @@ func ControllerManager(n Node) Command {
 	config := n.pki(pki.ControllerManagerConfig)
 	f := n.elected(config, ControllerManagerPort, pki.ControllerManagerCert, pki.ControllerManagerKey)
 	f["cluster-name"] = n.Cluster
-	f["cluster-signing-cert-file"] = n.pki(pki.CACert)
+	f["cluster-signing-cert-file"] = n.pki(pki.SigningCACert)
 	f["cluster-signing-key-file"] = n.pki(pki.CAKey)
 	f["root-ca-file"] = n.pki(pki.CACert)
 	f["service-account-private-key-file"] = n.pki(pki.ServiceAccountKey)

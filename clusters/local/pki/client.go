@@ -19,7 +19,7 @@ func (p *PKI) Kubeconfig(id Identity, server string) ([]byte, error) {
 	}
 	name := p.options.Cluster
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: p.kubernetes.certPEM}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: p.CA()}
 	config.AuthInfos[id.User] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: id.User}
 	config.CurrentContext = name
@@ -40,14 +40,14 @@ func (p *PKI) RESTConfig(id Identity, server string) (*rest.Config, error) {
 	return &rest.Config{
 		Host:            server,
 		QPS:             -1,
-		TLSClientConfig: rest.TLSClientConfig{CAData: p.kubernetes.certPEM, CertData: cert, KeyData: key},
+		TLSClientConfig: rest.TLSClientConfig{CAData: p.CA(), CertData: cert, KeyData: key},
 	}, nil
 }
 
 // EtcdClientTLS returns the TLS configuration of an etcd client. It verifies
 // the member's certificate.
 func (p *PKI) EtcdClientTLS() (*tls.Config, error) {
-	cert, key, err := p.etcd.issue(leaf{name: "holdfast-etcd-client", client: true})
+	cert, key, err := p.issueClient(p.etcd, p.clients.etcd, leaf{name: "holdfast-etcd-client", client: true})
 	if err != nil {
 		return nil, fmt.Errorf("failed to issue an etcd client certificate: %w", err)
 	}
@@ -56,12 +56,12 @@ func (p *PKI) EtcdClientTLS() (*tls.Config, error) {
 		return nil, fmt.Errorf("failed to load an etcd client certificate: %w", err)
 	}
 	pool := x509.NewCertPool()
-	pool.AddCert(p.etcd.cert)
+	pool.AppendCertsFromPEM(p.EtcdCA())
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
 func (p *PKI) clientCert(id Identity) (cert, key []byte, err error) {
-	cert, key, err = p.kubernetes.issue(leaf{name: id.User, groups: id.Groups, client: true})
+	cert, key, err = p.issueClient(p.kubernetes, p.clients.kubernetes, leaf{name: id.User, groups: id.Groups, client: true})
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to issue the client certificate of %s: %w", id.User, err)
 	}

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -35,10 +36,11 @@ func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []st
 	}
 
 	files := map[string][]byte{
-		CACert:           p.kubernetes.certPEM,
+		CACert:           p.CA(),
+		SigningCACert:    p.kubernetes.certPEM,
 		CAKey:            p.kubernetes.keyPEM,
-		EtcdCACert:       p.etcd.certPEM,
-		FrontProxyCACert: p.frontProxy.certPEM,
+		EtcdCACert:       p.EtcdCA(),
+		FrontProxyCACert: p.frontProxyCA(),
 	}
 	for _, want := range []struct {
 		cert, key string
@@ -66,12 +68,17 @@ func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []st
 	if err != nil {
 		return err
 	}
-	saPub, err := x509.MarshalPKIXPublicKey(p.serviceAccount.Public())
-	if err != nil {
-		return err
-	}
 	files[ServiceAccountKey] = saKey
-	files[ServiceAccountPub] = pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: saPub})
+	for _, key := range []*ecdsa.PrivateKey{p.serviceAccount, p.trusted.serviceAccount} {
+		if key == nil {
+			continue
+		}
+		pub, err := x509.MarshalPKIXPublicKey(key.Public())
+		if err != nil {
+			return err
+		}
+		files[ServiceAccountPub] = append(files[ServiceAccountPub], pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: pub})...)
+	}
 
 	for name, id := range map[string]Identity{
 		AdminConfig:             Admin(),
@@ -89,8 +96,15 @@ func write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(filepath.Join(dir, etcdDir), 0o700); err != nil {
 		return err
 	}
+	// Components take files up while they run: whoever reads one finds the old or the new,
+	// and a certificate beside another one's key only for an instant.
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+".new"), data, 0o600); err != nil {
+			return err
+		}
+	}
+	for name := range files {
+		if err := os.Rename(filepath.Join(dir, name+".new"), filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}

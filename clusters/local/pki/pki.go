@@ -33,13 +33,20 @@ type Options struct {
 // PKI holds the authorities of one cluster and what is common to its nodes. It
 // is safe for concurrent use.
 type PKI struct {
-	options        Options
-	notBefore      time.Time
-	notAfter       time.Time
-	kubernetes     *Authority
-	etcd           *Authority
-	frontProxy     *Authority
-	serviceAccount *ecdsa.PrivateKey
+	options     Options
+	notBefore   time.Time
+	notAfter    time.Time
+	authorities             // those that sign
+	trusted     authorities // further ones that are trusted; zero for none
+	old, next   authorities
+	clients     authorities // see Prepared; zero where its clients are not
+}
+
+// authorities are those of one cluster, and the key that signs the tokens of service
+// accounts.
+type authorities struct {
+	kubernetes, etcd, frontProxy *Authority
+	serviceAccount               *ecdsa.PrivateKey
 }
 
 // Identity is a client of the API servers.
@@ -90,11 +97,13 @@ const (
 	ControllerManagerKey  = "controller-manager.key"
 	SchedulerCert         = "scheduler.crt" // serving
 	SchedulerKey          = "scheduler.key"
-	EtcdCACert            = "etcd/ca.crt"
-	EtcdServerCert        = "etcd/server.crt"
-	EtcdServerKey         = "etcd/server.key"
-	EtcdPeerCert          = "etcd/peer.crt"
-	EtcdPeerKey           = "etcd/peer.key"
+	// SigningCACert is the certificate of CAKey alone: CACert may hold several.
+	SigningCACert  = "signing-ca.crt"
+	EtcdCACert     = "etcd/ca.crt"
+	EtcdServerCert = "etcd/server.crt"
+	EtcdServerKey  = "etcd/server.key"
+	EtcdPeerCert   = "etcd/peer.crt"
+	EtcdPeerKey    = "etcd/peer.key"
 
 	AdminConfig             = "admin.conf"
 	ControllerManagerConfig = "controller-manager.conf"
@@ -113,32 +122,45 @@ func New(o Options) (*PKI, error) {
 	}
 	now := time.Now()
 	p := &PKI{options: o, notBefore: now.Add(-time.Hour), notAfter: now.Add(o.Validity)}
+	var err error
+	if p.old, err = p.newAuthorities(""); err != nil {
+		return nil, err
+	}
+	if p.next, err = p.newAuthorities(" 2"); err != nil {
+		return nil, err
+	}
+	p.authorities = p.old
+	return p, nil
+}
+
+func (p *PKI) newAuthorities(suffix string) (all authorities, err error) {
 	for _, a := range []struct {
 		into **Authority
 		name string
 	}{
-		{&p.kubernetes, "kubernetes"},
-		{&p.etcd, "etcd"},
-		{&p.frontProxy, "front-proxy"},
+		{&all.kubernetes, "kubernetes"},
+		{&all.etcd, "etcd"},
+		{&all.frontProxy, "front-proxy"},
 	} {
-		made, err := newAuthority(o.Cluster+" "+a.name, p.notBefore, p.notAfter)
+		*a.into, err = newAuthority(p.options.Cluster+" "+a.name+suffix, p.notBefore, p.notAfter)
 		if err != nil {
-			return nil, fmt.Errorf("failed to make the %s authority of cluster %s: %w", a.name, o.Cluster, err)
+			return all, fmt.Errorf("failed to make the %s authority of cluster %s: %w", a.name, p.options.Cluster, err)
 		}
-		*a.into = made
 	}
-	var err error
-	if p.serviceAccount, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		return nil, fmt.Errorf("failed to make the service account key of cluster %s: %w", o.Cluster, err)
+	if all.serviceAccount, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return all, fmt.Errorf("failed to make the service account key of cluster %s: %w", p.options.Cluster, err)
 	}
-	return p, nil
+	return all, nil
 }
 
-// CA returns the certificate of the Kubernetes authority, PEM encoded.
-func (p *PKI) CA() []byte { return p.kubernetes.certPEM }
+// CA returns the certificates of the Kubernetes authorities that are trusted, PEM encoded,
+// the one that signs first.
+func (p *PKI) CA() []byte { return both(p.kubernetes, p.trusted.kubernetes) }
 
-// EtcdCA returns the certificate of etcd's authority, PEM encoded.
-func (p *PKI) EtcdCA() []byte { return p.etcd.certPEM }
+// EtcdCA is CA for etcd's authorities.
+func (p *PKI) EtcdCA() []byte { return both(p.etcd, p.trusted.etcd) }
+
+func (p *PKI) frontProxyCA() []byte { return both(p.frontProxy, p.trusted.frontProxy) }
 
 // BalancerName is the host name of a cluster's load balancer that serving
 // certificates carry, besides "balancer".

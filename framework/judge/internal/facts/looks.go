@@ -6,7 +6,7 @@ import "github.com/holdfast-ha/holdfast/framework/record"
 // answers or what it is made of, rather than at data that clients keep in it.
 func isLook(op record.Op) bool {
 	switch op.Purpose {
-	case "ready", "version", "certificate", "token", "lock", "mixed-object", "addon", PurposeExpiry, PurposeUnknownEtcdClient, PurposeUnknownReader, PurposeAddMember,
+	case "ready", "version", "certificate", "token", "lock", "mixed-object", "addon", PurposeExpiry, PurposeServed, PurposeTrust, PurposeUnknownEtcdClient, PurposeUnknownReader, PurposeAddMember,
 		PurposeSnapshot, PurposeInformedWrite, PurposeInformedVersion, PurposeInformedStore, PurposeInformedList:
 		return true
 	}
@@ -14,6 +14,13 @@ func isLook(op record.Op) bool {
 }
 
 const PurposeExpiry = "expiry"
+
+// The purposes of looks at the certificates that ports serve, and at whose clients are
+// accepted.
+const (
+	PurposeServed = "served"
+	PurposeTrust  = "trust"
+)
 
 const (
 	PurposeUnknownEtcdClient = "unknown-etcd-client"

@@ -147,7 +147,7 @@ func (f fleet) skew() string {
 // answersIn checks what the components of a changed node said of themselves before they
 // were changed again.
 func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
-	if c.To == "" {
+	if !strings.HasPrefix(c.Action, "upgrade") {
 		return nil
 	}
 	until := facts.Endless

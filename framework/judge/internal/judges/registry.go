@@ -23,6 +23,7 @@ func Definitions() []Definition {
 		certificates(),
 		tokensAccepted(),
 		certificatesLast(),
+		certificatesRotated(),
 		etcdAuthenticates(),
 		unknownReadsNothing(),
 		crossRead(),

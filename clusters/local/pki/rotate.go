@@ -1,0 +1,116 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// At returns the PKI as it is for a node at a stage of the replacement of the authorities
+// by those that have been made for it.
+func (p *PKI) At(stage framework.TrustStage) *PKI {
+	at := *p
+	at.authorities, at.trusted, at.clients = p.old, authorities{}, authorities{}
+	switch stage {
+	case framework.TrustBoth:
+		at.trusted = p.next
+	case framework.TrustBothUseNew:
+		at.authorities, at.trusted = p.next, p.old
+	case framework.TrustNew:
+		at.authorities = p.next
+	}
+	return &at
+}
+
+// Unprepared returns the PKI as it is for a node that was given the new authority of
+// Kubernetes without a period of trusting both: a violation to plant.
+func (p *PKI) Unprepared() *PKI {
+	at := p.At(framework.TrustOld)
+	at.kubernetes = p.next.kubernetes
+	return at
+}
+
+// Prepared returns the PKI as it is for clients that need not change when the authorities
+// are replaced: they trust the old ones and the new, and their certificates come from an
+// authority that both have signed for.
+func (p *PKI) Prepared() (*PKI, error) {
+	at := p.At(framework.TrustBoth)
+	var err error
+	if at.clients.kubernetes, err = crossSigned(p.options.Cluster+" clients", p.old.kubernetes, p.next.kubernetes); err != nil {
+		return nil, err
+	}
+	at.clients.etcd, err = crossSigned(p.options.Cluster+" etcd clients", p.old.etcd, p.next.etcd)
+	return at, err
+}
+
+// crossSigned makes an authority with a certificate from each of two.
+func crossSigned(name string, one, other *Authority) (*Authority, error) {
+	key, keyPEM, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	a := &Authority{key: key, keyPEM: keyPEM}
+	for _, signer := range []*Authority{one, other} {
+		cert, err := signer.signAuthority(name, key.Public())
+		if err != nil {
+			return nil, fmt.Errorf("failed to have %s sign for %s: %w", signer.cert.Subject.CommonName, name, err)
+		}
+		if a.cert, err = x509.ParseCertificate(cert); err != nil {
+			return nil, err
+		}
+		a.certPEM = append(a.certPEM, encodeCert(cert)...)
+	}
+	return a, nil
+}
+
+// signAuthority returns a certificate for the key of an intermediate authority.
+func (a *Authority) signAuthority(name string, key crypto.PublicKey) ([]byte, error) {
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	return x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter.Add(-time.Second),
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, BasicConstraintsValid: true, IsCA: true,
+	}, a.cert, key, a.key)
+}
+
+// issueClient issues a client's certificate: from prepared where there is one, with the
+// certificates of that, or else from the authority.
+func (p *PKI) issueClient(from, prepared *Authority, l leaf) (cert, key []byte, err error) {
+	if prepared == nil {
+		return from.issue(l)
+	}
+	cert, key, err = prepared.issue(l)
+	return slices.Concat(cert, prepared.certPEM), key, err
+}
+
+// both returns the certificates of an authority and of another one, if there is one.
+func both(a, other *Authority) []byte {
+	if other == nil {
+		return a.certPEM
+	}
+	return slices.Concat(a.certPEM, other.certPEM)
+}
+
+// Names are those of the old and of the new authority of Kubernetes.
+func (p *PKI) Names() (old, next string) {
+	return p.old.kubernetes.cert.Subject.CommonName, p.next.kubernetes.cert.Subject.CommonName
+}
+
+// Signer is the name of the authority that signs for Kubernetes.
+func (p *PKI) Signer() string { return p.kubernetes.cert.Subject.CommonName }
+
+// Trusted are the names of those that are trusted.
+func (p *PKI) Trusted() string {
+	if p.trusted.kubernetes == nil {
+		return p.Signer()
+	}
+	return p.Signer() + " and " + p.trusted.kubernetes.cert.Subject.CommonName
+}

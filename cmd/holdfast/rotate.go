@@ -1,0 +1,89 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
+)
+
+func newRotateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rotate certificates|ca",
+		Short: "Replace certificates or CAs of a running cluster, node by node",
+		Long: `Replace what the components of a running local cluster serve and ask with, node by
+node: their certificates, or the CAs that these come from.`,
+		Example: `  holdfast rotate certificates --node node-1
+  holdfast rotate ca`,
+	}
+	cmd.AddCommand(newRotateCertificatesCommand(), newRotateCACommand())
+	return cmd
+}
+
+func newRotateCertificatesCommand() *cobra.Command {
+	var node string
+	cmd := &cobra.Command{
+		Use:   "certificates [--node NODE]",
+		Short: "Give the components of the nodes new certificates",
+		Long: `Give the components of one control-plane node, or of all, one after the other, new
+certificates and keys from the same CAs: etcd (client and peer ports), API server,
+controller manager and scheduler, for serving and as clients. Each component is
+restarted gracefully, and each port is asked for its new certificate.
+
+If it fails or is interrupted, the error names the step: run the same command again.
+No CA changes: what a component has of either certificates, the others accept.
+
+Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
+		Example: `  holdfast rotate certificates
+  holdfast rotate certificates --node node-2 -o json`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&node, "node", "", "`name` of the only node to change (default: all)")
+	open := addNameFlag(cmd)
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		what := "every node"
+		if node != "" {
+			what = node
+		}
+		return change(cmd, open, output, keeper.ChangeRequest{Rotate: keeper.RotateCertificates, Node: node}, what+" of cluster %s serves with new certificates")
+	}
+	return cmd
+}
+
+func newRotateCACommand() *cobra.Command {
+	var undo bool
+	cmd := &cobra.Command{
+		Use:   "ca",
+		Short: "Replace the CAs and the key that signs service-account tokens",
+		Long: `Replace the CAs of Kubernetes, etcd and the front proxy, and the key that signs the
+tokens of service accounts, in three stages, each of them node by node: every node trusts
+the old and the new ones; every node gets certificates from the new CAs and signs tokens
+with the new key; every node trusts the new ones alone. Tokens that the old key signed
+are refused from then on.
+
+The cluster's kubeconfig, which 'holdfast kubeconfig' prints, is written anew after
+each node: it trusts both CAs meanwhile, and in the end the new one alone. Copies of it
+that were made before must be made again before the last stage is through.
+
+If it fails or is interrupted, the error names the step: run the same command again to
+finish, or with --undo to go back to the old CAs, stage by stage. A cluster can replace
+its CAs once.
+
+Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
+		Example: `  holdfast rotate ca
+  holdfast rotate ca --undo
+  holdfast rotate ca --name demo -o json`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().BoolVar(&undo, "undo", false, "go back to the old CAs, however far it came")
+	open := addNameFlag(cmd)
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		done := "cluster %s trusts the new CAs alone; its kubeconfig has changed: replace copies of it (holdfast kubeconfig)"
+		if undo {
+			done = "cluster %s trusts the old CAs alone; its kubeconfig has changed: replace copies of it (holdfast kubeconfig)"
+		}
+		return change(cmd, open, output, keeper.ChangeRequest{Rotate: keeper.RotateCA, Undo: undo}, done)
+	}
+	return cmd
+}

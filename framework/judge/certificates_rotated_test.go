@@ -1,0 +1,124 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// trusting says at which stage the API server of a node is: from which CA its certificates
+// are, and whose clients it accepts.
+type trusting struct {
+	issuer   string
+	accepted []string
+}
+
+var trustStages = map[string]trusting{
+	"": {"old", []string{"old"}}, "trust-both": {"old", []string{"old", "new"}},
+	"use-new": {"new", []string{"old", "new"}}, "trust-new": {"new", []string{"new"}},
+}
+
+// trustLook records what the ports of all nodes serve, and whom the API servers accept.
+func (s *story) trustLook(t float64, at map[string]trusting, serial map[string]int, change func(*record.Op)) {
+	put := func(purpose, node, key, value string, outcome record.Outcome) {
+		o := during(t, t+0.1)
+		o.Client, o.Type, o.Purpose, o.Entrance, o.Key, o.Value, o.Outcome, o.Found = purpose, record.OpGet, purpose, node, key, value, outcome, outcome == record.OK
+		change(&o)
+		s.op(o)
+	}
+	for _, n := range threeNodes {
+		for _, port := range []string{"etcd/client", "etcd/peer", "kube-apiserver/https", "kube-controller-manager/https", "kube-scheduler/https"} {
+			ca := at[n].issuer
+			if port[:4] == "etcd" {
+				ca += " etcd"
+			}
+			put("served", n, port, fmt.Sprintf("%x %s", serial[n], ca), record.OK)
+		}
+		for _, ca := range []string{"old", "new"} {
+			outcome, value := record.OK, ""
+			if !slices.Contains(at[n].accepted, ca) {
+				outcome, value = record.Refused, "Unauthorized"
+			}
+			put("trust", n, "certificate/"+ca, value, outcome)
+			if at[n].issuer != ca {
+				outcome, value = record.Refused, "Untrusted"
+			}
+			put("trust", n, "alone/"+ca, value, outcome)
+		}
+		// The keys of service accounts go with the CAs.
+		for _, issuer := range append(slices.Clone(threeNodes), "first") {
+			outcome, value, key := record.OK, "system:serviceaccount:default:trust", at[issuer].issuer
+			if issuer == "first" {
+				key = "old"
+			}
+			if !slices.Contains(at[n].accepted, key) {
+				outcome, value = record.Refused, "Unauthorized"
+			}
+			put("trust", n, "token/"+issuer, value, outcome)
+		}
+	}
+}
+
+// rotated is the replacement of the CAs through the stages, node by node, with what change
+// makes of each operation after a number of changes.
+func rotated(stages []string, change func(changes int, o *record.Op)) func() *story {
+	return func() *story {
+		s := newStory()
+		at, serial, n := map[string]trusting{}, map[string]int{}, 0
+		for _, node := range threeNodes {
+			at[node] = trustStages[""]
+		}
+		s.trustLook(1, at, serial, func(o *record.Op) { change(0, o) })
+		for _, stage := range stages {
+			for _, node := range threeNodes {
+				n++
+				s.inPlace(fmt.Sprint(stage, node), "rotate-ca", node, "", stage, float64(n*10), float64(n*10+5), "kube-apiserver")
+				at[node] = trustStages[stage]
+				serial[node]++
+				s.trustLook(float64(n*10+6), at, serial, func(o *record.Op) { change(n, o) })
+			}
+		}
+		return s
+	}
+}
+
+func TestCertificatesRotated(t *testing.T) {
+	all := []string{"trust-both", "use-new", "trust-new"}
+	asIs := func(int, *record.Op) {}
+	at := func(changes int, node, key string, change func(*record.Op)) func(int, *record.Op) {
+		return func(n int, o *record.Op) {
+			if n == changes && o.Entrance == node && o.Key == key {
+				change(o)
+			}
+		}
+	}
+	unseen := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.Unknown, false, "" }
+	refused := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.Refused, false, "Unauthorized" }
+	accepted := func(o *record.Op) { o.Outcome, o.Found, o.Value = record.OK, true, "" }
+	rule(t, record.Check{Requirement: "HA-SEC-004", Judge: "certificates-rotated", Params: map[string]string{"complete": "true"}}, []ruling{
+		{name: "stage by stage", want: Pass, took: "45 certificates", story: rotated(all, asIs)},
+		{name: "no period of trusting both", want: Fail, says: "A CA must be trusted everywhere before", story: rotated([]string{"trust-new"}, asIs)},
+		{name: "the new one is used too early", want: Fail, says: "refused a client with a certificate of new", story: rotated([]string{"use-new", "trust-new"}, asIs)},
+		{name: "the old one is dropped too early", want: Fail, says: "refused a client with a certificate of old", story: rotated([]string{"trust-both", "trust-new"}, asIs)},
+		{name: "one API server lost the old one early", want: Fail, says: "the API server on node-2 refused a client with a certificate of old", story: rotated(all, at(1, "node-2", "certificate/old", refused))},
+		{name: "a port that serves the old one", want: Fail, says: "kube-scheduler/https served the old one",
+			story: rotated(all, at(5, "node-2", "kube-scheduler/https", func(o *record.Op) { o.Value = "1 old" }))},
+		{name: "the old one is trusted for ever", want: Fail, says: "on node-3 served a client that has one from old", story: rotated(all, at(9, "node-3", "certificate/old", accepted))},
+		{name: "a token from before is refused early", want: Fail, says: "refused one that was issued before the first change", story: rotated(all, at(5, "node-2", "token/first", refused))},
+		{name: "a token of another API server is refused", want: Fail, says: "refused one that the API server on node-1 had issued", story: rotated(all, at(5, "node-2", "token/node-1", refused))},
+		{name: "the old key is trusted for ever", want: Fail, says: "signed with the old key: the API server on node-2 accepted one", story: rotated(all, at(9, "node-2", "token/first", accepted))},
+		{name: "nobody tried the old token in the end", want: Inconclusive, says: "signed with the old key", story: rotated(all, at(9, "node-2", "token/first", unseen))},
+		{name: "nobody tried a token", want: Inconclusive, says: "accepts a token", story: rotated(all, at(3, "node-2", "token/node-3", unseen))},
+		{name: "nothing was replaced", want: Fail, says: "must have its certificate from the new CA", story: rotated([]string{"trust-both"}, asIs)},
+		{name: "a port that nobody looked at", want: Inconclusive, says: "etcd/peer on node-1", story: rotated(all, at(1, "node-1", "etcd/peer", unseen))},
+		{name: "a client that got no answer", want: Inconclusive, says: "whether the API server on node-2 accepts", story: rotated(all, at(4, "node-2", "certificate/old", unseen))},
+		{name: "nobody asked in the end", want: Inconclusive, says: "serves in the end", story: rotated(all, at(9, "node-1", "alone/new", unseen))},
+		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
+	})
+	rule(t, record.Check{Requirement: "HA-SEC-004", Judge: "certificates-rotated"}, []ruling{
+		{name: "new certificates of the same CA", want: Pass, took: "15 certificates", story: rotated([]string{""}, asIs)},
+		{name: "as before", want: Fail, says: "served the old one", story: rotated([]string{""}, at(1, "node-1", "kube-apiserver/https", func(o *record.Op) { o.Value = "0 old" }))},
+	})
+}

@@ -1,0 +1,220 @@
+package judges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+func certificatesRotated() Definition {
+	return Definition{verdict.Doc{
+		Name:      "certificates-rotated",
+		Guarantee: "After each change of a node's certificates every port of the node serves a new one. While a certificate of a CA is served anywhere, every API server accepts clients with certificates from that CA. Until the old ones are dropped, every API server accepts the tokens of service accounts that any of them issues, and those issued before the first change.",
+		Source:    "Kubernetes documentation, Manual Rotation of CA Certificates",
+		Params: map[string]string{
+			"changes":  "names of the changes to judge, separated by commas (default: all)",
+			"complete": "true: the last change completes the replacement of the CAs: in the end a client that knows the new one alone is served by every API server, and one that knows the old one alone by none",
+		},
+	}, judgeCertificatesRotated}
+}
+
+// trustLook is what was seen between two changes, by node and key, the last where it was
+// seen several times.
+type trustLook map[[2]string]record.Op
+
+// trustLooks are what was seen before the first change and after each one.
+func trustLooks(m *facts.Matter, changes []record.NodeChange) []trustLook {
+	all := make([]trustLook, len(changes)+1)
+	for i := range all {
+		from, until := record.Nanos(0), facts.Endless
+		if i > 0 {
+			from = changes[i-1].Effect
+		}
+		if i < len(changes) {
+			until = changes[i].Called
+		}
+		all[i] = trustLook{}
+		for _, o := range m.Run.Ops {
+			if op := o.V; (op.Purpose == facts.PurposeServed || op.Purpose == facts.PurposeTrust) && op.Call >= from && op.Return <= until {
+				all[i][[2]string{op.Entrance, op.Key}] = op
+			}
+		}
+	}
+	return all
+}
+
+func judgeCertificatesRotated(m *facts.Matter) Finding {
+	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
+	if problem != nil {
+		return *problem
+	}
+	looks := trustLooks(m, changes)
+	renewed, dropped := 0, false
+	var missing []string
+	for i, l := range looks {
+		unseen, f := trustsWhatIsServed(m, l)
+		if f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+		dropped = dropped || i > 0 && changes[i-1].To == lastStage
+		if unseen, f = acceptsTokens(m, l, dropped); f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+		if i == 0 {
+			continue
+		}
+		n, unseen, f := servesNew(m, changes[i-1], looks[i-1], l)
+		if f != nil {
+			return *f
+		}
+		renewed += n
+		missing = append(missing, unseen...)
+	}
+	if m.Param("complete", "false") == "true" {
+		unseen, f := onlyNewIsTrusted(m, looks[0], looks[len(looks)-1])
+		if f != nil {
+			return *f
+		}
+		missing = append(missing, unseen...)
+	}
+	if len(missing) > 0 {
+		return Inconclusive("not everything was looked at: %s", missing[0]).Shows(missing...)
+	}
+	return Passed("After each of %d changes every port of the node served a new certificate (%d in all), and as long as a CA's certificates were served every API server accepted clients with certificates from it.",
+		len(changes), renewed).counted("%d certificates", renewed)
+}
+
+// issuerOf is the CA of a certificate that was served.
+func issuerOf(op record.Op) string {
+	_, ca, _ := strings.Cut(op.Value, " ")
+	return ca
+}
+
+// trustsWhatIsServed checks that no API server refuses clients of a CA that is in use.
+func trustsWhatIsServed(m *facts.Matter, l trustLook) (missing []string, broken *Finding) {
+	keys := slices.SortedFunc(maps.Keys(l), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	for _, served := range keys {
+		if l[served].Purpose != facts.PurposeServed || l[served].Outcome != record.OK || strings.HasPrefix(served[1], "etcd/") {
+			continue // etcd has a CA of its own
+		}
+		for _, server := range m.APIServers() {
+			op := l[[2]string{server, "certificate/" + issuerOf(l[served])}]
+			if op.Outcome == record.Refused && op.Value == "Unauthorized" {
+				f := Failed("A CA must be trusted everywhere before anything has certificates from it, and as long as anything has: the API server on %s refused a client with a certificate of %s, from which %s on %s has its own.",
+					server, issuerOf(l[served]), served[1], served[0]).Rests(l[served].Call, op.Return).Shows(text.Describe(l[served]), text.Describe(op))
+				return nil, &f
+			}
+			if op.Outcome != record.OK {
+				missing = append(missing, fmt.Sprintf("nobody saw whether the API server on %s accepts clients with certificates of %s, which is served", server, issuerOf(l[served])))
+			}
+		}
+	}
+	return missing, nil
+}
+
+// lastStage is the one at which a node no longer trusts what was replaced.
+const lastStage = "trust-new"
+
+// acceptsTokens checks that no API server refuses a token of a service account: one that
+// another has just issued, or, unless that has been dropped, one from before the changes.
+func acceptsTokens(m *facts.Matter, l trustLook, dropped bool) (missing []string, broken *Finding) {
+	for _, server := range m.APIServers() {
+		issuers := m.APIServers()
+		if !dropped {
+			issuers = append(issuers, firstToken)
+		}
+		for _, issuer := range issuers {
+			op := l[[2]string{server, "token/" + issuer}]
+			of := "that the API server on " + issuer + " had issued"
+			if issuer == firstToken {
+				of = "that was issued before the first change"
+			}
+			switch {
+			case op.Outcome == record.Refused && op.Value == "Unauthorized":
+				f := Failed("Tokens of service accounts must be accepted everywhere for as long as they are valid: the API server on %s refused one %s.", server, of).
+					Rests(op.Call, op.Return).Shows(text.Describe(op))
+				return nil, &f
+			case op.Outcome != record.OK:
+				missing = append(missing, fmt.Sprintf("nobody saw whether the API server on %s accepts a token %s", server, of))
+			}
+		}
+	}
+	return missing, nil
+}
+
+// firstToken stands for who issued the token from before the first change.
+const firstToken = "first"
+
+// servesNew checks that each port of a changed node serves another certificate than before.
+func servesNew(m *facts.Matter, c record.NodeChange, before, after trustLook) (n int, missing []string, broken *Finding) {
+	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		if !slices.Contains(c.Node.Components, component) {
+			continue
+		}
+		seen := 0
+		for at, was := range before {
+			if at[0] != c.Node.Name || !strings.HasPrefix(at[1], component+"/") || was.Outcome != record.OK {
+				continue
+			}
+			is := after[at]
+			if is.Outcome != record.OK {
+				missing = append(missing, fmt.Sprintf("nobody saw what %s on %s served after the %s", at[1], at[0], facts.InPlaceWords(c)))
+				continue
+			}
+			if is.Value == was.Value {
+				f := Failed("After the %s every port of the node must serve a new certificate: %s served the old one.", facts.InPlaceWords(c), at[1]).
+					Rests(c.Effect, is.Return).Shows(text.Describe(was), text.Describe(is))
+				return n, missing, &f
+			}
+			seen++
+		}
+		if seen == 0 {
+			missing = append(missing, fmt.Sprintf("nobody saw what %s on %s served before and after the %s", component, c.Node.Name, facts.InPlaceWords(c)))
+		}
+		n += seen
+	}
+	return n, missing, nil
+}
+
+// onlyNewIsTrusted checks whom the API servers serve when the CAs have been replaced.
+func onlyNewIsTrusted(m *facts.Matter, first, last trustLook) (missing []string, broken *Finding) {
+	for _, server := range m.APIServers() {
+		port := [2]string{server, "kube-apiserver/https"}
+		old, next := issuerOf(first[port]), issuerOf(last[port])
+		if old == "" || next == "" {
+			missing = append(missing, "nobody saw from which CA the certificate of "+server+" is, before and after")
+			continue
+		}
+		if old == next {
+			f := Failed("In the end every API server must have its certificate from the new CA: that on %s has it from %s.", server, old).Shows(text.Describe(last[port]))
+			return missing, &f
+		}
+		alone, without := last[[2]string{server, "alone/" + next}], last[[2]string{server, "alone/" + old}]
+		accepted, token := last[[2]string{server, "certificate/" + old}], last[[2]string{server, "token/" + firstToken}]
+		switch {
+		case alone.Outcome == record.Refused && alone.Value != "":
+			f := Failed("In the end a client that knows the new CA alone must be served: the API server on %s did not serve it (%s).", server, alone.Value).Shows(text.Describe(alone))
+			return missing, &f
+		case without.Outcome == record.OK || accepted.Outcome == record.OK:
+			f := Failed("In the end nobody must be served with a certificate from the old CA: the API server on %s served a client that has one from %s.", server, old).
+				Shows(text.Describe(without), text.Describe(accepted))
+			return missing, &f
+		case token.Outcome == record.OK:
+			f := Failed("In the end no token may be accepted that was signed with the old key: the API server on %s accepted one.", server).Shows(text.Describe(token))
+			return missing, &f
+		case token.Outcome != record.Refused || token.Value == "":
+			missing = append(missing, "nobody saw whether the API server on "+server+" refuses tokens that were signed with the old key")
+		case alone.Outcome != record.OK || without.Outcome != record.Refused || without.Value == "" || accepted.Outcome != record.Refused || accepted.Value == "":
+			missing = append(missing, "nobody saw whom the API server on "+server+" serves in the end")
+		}
+	}
+	return missing, nil
+}
