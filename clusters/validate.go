@@ -12,6 +12,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
 const (
@@ -178,7 +179,7 @@ func BalancerKinds() string {
 func (v *validator) balancer(b LoadBalancer) {
 	const path = "spec.loadBalancer"
 	if !slices.Contains(balancerKinds, b.Kind) {
-		v.problem(path+".kind", "is %q: want %s", b.Kind, BalancerKinds())
+		v.problem(path+".kind", "is %q: want %s%s", b.Kind, BalancerKinds(), nearest.Meant(Balancers(), string(b.Kind)))
 	}
 	h := b.HealthCheck
 	for name, value := range map[string]time.Duration{"interval": h.Interval, "timeout": h.Timeout} {

@@ -22,6 +22,9 @@ func renderMarkdown(in input) ([]byte, error) {
 		fmt.Fprintf(&b, "> **The run ended early:** %s\n\n", mdText(run.Problem))
 	}
 	mdTable(&b, in.Requirements)
+	if run.NotJudged != "" {
+		fmt.Fprintf(&b, "\n%s\n", mdText(run.NotJudged))
+	}
 	if len(in.Checks) > 0 {
 		b.WriteString("\n## The harness itself\n\n")
 		mdTable(&b, in.Checks)

@@ -40,6 +40,9 @@ type Run struct {
 	Times []ScenarioTime
 	// Problem says why the run ended early; empty for a full run.
 	Problem string
+	// NotJudged says how many requirements the run did not judge, and why; empty if none.
+	// It follows from the catalogue and is not in results.json.
+	NotJudged string
 }
 
 // Versions are the versions of what took part in a run.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -161,12 +162,18 @@ func (s *server) save(ctx context.Context, r ChangeRequest) (refused bool, err e
 		return true, nil
 	}
 	return false, framework.DoStep(ctx, node, "save snapshot", func(ctx context.Context) (string, error) {
-		if _, err := backup.Save(ctx, access, node, r.Save); err != nil {
+		// Only one that was verified gets the name that was asked for.
+		part := r.Save + ".part"
+		if _, err := backup.Save(ctx, access, node, part); err != nil {
 			return "", err
 		}
-		status, err := backup.Verify(r.Save)
+		defer os.Remove(part)
+		status, err := backup.Verify(part)
+		if err == nil {
+			err = os.Link(part, r.Save)
+		}
 		if err != nil {
-			return "", fmt.Errorf("the snapshot in %s cannot be used: %w", r.Save, err)
+			return "", fmt.Errorf("failed to save a snapshot to %s: %w", r.Save, err)
 		}
 		return status.String() + ", its checksum verified", nil
 	})
@@ -210,9 +217,14 @@ func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err 
 	if r.Check {
 		return true, nil
 	}
+	before := len(s.cluster.Nodes())
+	// What is refused before anything was done, as where quorum would be at risk.
+	refusal := func(err error) bool {
+		return len(s.cluster.Nodes()) == before && errors.Is(err, framework.ErrNothingDone)
+	}
 	for len(s.cluster.Nodes()) < r.Nodes {
 		if _, err := scaler.AddNode(ctx); err != nil {
-			return false, err
+			return refusal(err), err
 		}
 	}
 	for {
@@ -221,7 +233,7 @@ func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err 
 			return false, nil
 		}
 		if err := scaler.RemoveNode(ctx, nodes[len(nodes)-1].Name()); err != nil {
-			return false, err
+			return refusal(err), err
 		}
 	}
 }

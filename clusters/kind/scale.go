@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
+	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -101,11 +102,12 @@ func (c *Cluster) AddNode(ctx context.Context) (framework.Node, error) {
 // addNode says in back what takes back what it has done.
 func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error) {
 	members := c.etcdMembers()
-	if err := members.QuorumWith(ctx); err != nil {
-		return nil, err
+	err := members.QuorumWith(ctx)
+	if err == nil {
+		err = members.AreNodes(ctx)
 	}
-	if err := members.AreNodes(ctx); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, upgrading.Untouched{Err: err}
 	}
 	address, err := c.network.added(c.made + 1)
 	if err != nil {
@@ -184,7 +186,9 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	defer c.scaling.Unlock()
 	var back scaling.Undo
 	n, err := c.removable(ctx, name)
-	if err == nil {
+	if err != nil {
+		err = upgrading.Untouched{Err: err}
+	} else {
 		err = c.takeOut(ctx, n, &back)
 	}
 	if err != nil {

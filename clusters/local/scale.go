@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
+	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -51,20 +52,25 @@ func (c *Cluster) nextNode() (clusters.Node, netip.Prefix, error) {
 	}
 }
 
-// addNode says in back what takes back what it has done.
-func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error) {
+// addable returns an error if the cluster cannot gain a node now.
+func (c *Cluster) addable(ctx context.Context, members scaling.Members) error {
 	if c.ended {
-		return nil, errEnded
+		return errEnded
 	}
 	if err := c.balances(); err != nil {
-		return nil, err
+		return err
 	}
-	members := c.etcdMembers()
 	if err := members.QuorumWith(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if err := members.AreNodes(ctx); err != nil {
-		return nil, err
+	return members.AreNodes(ctx)
+}
+
+// addNode says in back what takes back what it has done.
+func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error) {
+	members := c.etcdMembers()
+	if err := c.addable(ctx, members); err != nil {
+		return nil, upgrading.Untouched{Err: err}
 	}
 	spec, addr, err := c.nextNode()
 	if err != nil {
@@ -129,7 +135,9 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	defer c.scaling.Unlock()
 	var back scaling.Undo
 	n, err := c.removable(ctx, name)
-	if err == nil {
+	if err != nil {
+		err = upgrading.Untouched{Err: err}
+	} else {
 		err = c.takeOut(ctx, n, &back)
 	}
 	if err != nil {

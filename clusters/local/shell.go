@@ -2,7 +2,9 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +42,11 @@ func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostSt
 		}
 		env = append(env, nodeEnv(host)...)
 	}
+	etcdctl, err := etcdctlPath(h.Dir())
+	if err != nil {
+		return nil, err
+	}
+	env = append(env, "PATH="+filepath.Dir(etcdctl)+":"+os.Getenv("PATH"))
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
 		return nil, fmt.Errorf("a shell on a machine needs nsenter (Debian package util-linux): %w", err)
@@ -48,6 +55,25 @@ func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostSt
 	cmd := exec.CommandContext(ctx, nsenter, args...)
 	cmd.Env = env
 	return cmd, nil
+}
+
+// etcdctlPath returns the path of an etcdctl in a cluster's directory: this program under
+// that name.
+func etcdctlPath(dir string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "bin", "etcdctl")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	// Another holdfast may have left it, or be making it.
+	_ = os.Remove(path)
+	if err := os.Symlink(self, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return path, nil
 }
 
 // nodeEnv points kubectl and etcdctl at the node's own API server and member.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,16 +37,31 @@ func nameFlag(cmd *cobra.Command) *string {
 }
 
 func newStatusCommand() *cobra.Command {
+	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what runs in a cluster and how it is, or list several",
+		Long: `Show what runs in a cluster and how it is; several clusters are listed.
+
+With --watch the status is shown again whenever something of it changes, until Ctrl-C or
+until the cluster is gone: in place on a terminal, one below the other elsewhere, and with
+-o json as one object on a line.`,
 		Example: `  holdfast status
+  holdfast status --watch
   holdfast status --name five -o json`,
 		Args: cobra.NoArgs,
 	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again whenever it changes")
 	open := addNameFlag(cmd)
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if watch {
+			h, err := open()
+			if err != nil {
+				return err
+			}
+			return watchStatus(cmd, h, *output)
+		}
 		if all, err := listClusters(cmd.Context()); err == nil && len(all) > 1 && !cmd.Flags().Changed("name") && *output == outputTable {
 			return printList(cmd.OutOrStdout(), all)
 		}
@@ -63,6 +79,54 @@ func newStatusCommand() *cobra.Command {
 		return printStatus(cmd.OutOrStdout(), status)
 	}
 	return cmd
+}
+
+// watchInterval is how often a status that is watched is asked for.
+const watchInterval = time.Second
+
+// watchStatus shows the status of a cluster whenever it changes.
+func watchStatus(cmd *cobra.Command, h *keeper.Handle, output outputFormat) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	last := ""
+	for {
+		status, err := h.Status(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil // it is how one ends it
+		case err != nil:
+			return err
+		}
+		text, err := json.Marshal(status)
+		if err != nil {
+			return err
+		}
+		if string(text) != last {
+			if err := showAgain(out, status, text, output, last == ""); err != nil {
+				return err
+			}
+			last = string(text)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+// showAgain shows a status in the place of the one before, or below it.
+func showAgain(out io.Writer, s *keeper.Status, text []byte, output outputFormat, first bool) error {
+	if output == outputJSON {
+		_, err := fmt.Fprintf(out, "%s\n", text)
+		return err
+	}
+	switch {
+	case isTerminal(out):
+		fmt.Fprint(out, "\x1b[H\x1b[2J") // to the top of a screen that is empty
+	case !first:
+		fmt.Fprintln(out)
+	}
+	return printStatus(out, s)
 }
 
 func printStatus(out io.Writer, s *keeper.Status) error {
@@ -162,6 +226,7 @@ unless it is to be deleted.`,
 	var o keeper.DownOptions
 	cmd.Flags().BoolVar(&o.Delete, "delete", false, "delete the cluster also if holdfast did not make it but took it over")
 	name := nameFlag(cmd)
+	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), keeper.DownLimit(providers))
 		defer cancel()
@@ -170,14 +235,17 @@ unless it is to be deleted.`,
 		ended, err := keeper.Down(ctx, providers, *name, o)
 		p.Done()
 		if errors.Is(err, keeper.ErrNoCluster) {
-			return nothingToDelete(cmd, *name, err)
+			return nothingToDelete(cmd, *name, *output, err)
 		}
 		if err != nil {
 			return err
 		}
-		what := "is gone"
+		state, what := "deleted", "is gone"
 		if ended.Stays {
-			what = "stays, and holdfast has let go of it"
+			state, what = "released", "stays, and holdfast has let go of it"
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), downState{ended.Name, state})
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s %s\n", ended.Name, what)
 		return err
@@ -185,15 +253,24 @@ unless it is to be deleted.`,
 	return cmd
 }
 
+// downState is what became of a cluster, as 'down -o json' prints it.
+type downState struct {
+	Name string `json:"name"`
+	// State is "deleted", "released" (it stays, without what holdfast put in), or "absent".
+	State string `json:"state"`
+}
+
 // nothingToDelete is the end of a command that deletes a cluster which does not run: what
 // was to be is so already. Which of several was meant must be said.
-func nothingToDelete(cmd *cobra.Command, name string, err error) error {
+func nothingToDelete(cmd *cobra.Command, name string, output outputFormat, err error) error {
 	running, listing := keeper.List()
 	switch {
 	case listing != nil:
 		return listing
 	case name == "" && len(running) > 0:
 		return exitWith(exitUsage, err)
+	case output == outputJSON:
+		return writeJSON(cmd.OutOrStdout(), downState{name, "absent"})
 	case name != "":
 		name = " " + name
 	}
@@ -210,10 +287,17 @@ func newKubeconfigCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	open := addNameFlag(cmd)
+	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		h, err := open()
 		if err != nil {
 			return err
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), struct {
+				Name       string `json:"name"`
+				Kubeconfig string `json:"kubeconfig"`
+			}{h.Name, h.Kubeconfig()})
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), h.Kubeconfig())
 		return err
@@ -253,10 +337,12 @@ func newShellCommand() *cobra.Command {
 		Use:   "shell [HOST] [-- COMMAND]",
 		Short: "Run a shell or a command on a machine of the cluster",
 		Long: `Run a shell, or a command, on a machine of the cluster, with KUBECONFIG and the
-variables of etcdctl set for that node. Without HOST it runs beside the harness,
-on the same network. 'holdfast status' lists the machines.`,
+variables of etcdctl set for that node. On a local cluster etcdctl itself is there too.
+Without HOST it runs beside the harness, on the same network. 'holdfast status' lists the
+machines.`,
 		Example: `  holdfast shell node-2
   holdfast shell node-2 -- ip address
+  holdfast shell node-1 -- etcdctl endpoint status --cluster -w table
   holdfast shell --name demo demo-control-plane2 -- journalctl -u kubelet
   holdfast shell -- curl -k https://10.77.0.10:6443/readyz`,
 	}

@@ -144,6 +144,26 @@ func TestClusterCommands(t *testing.T) {
 	c.contains(errOut, "node-1 kube-apiserver")
 	_, errOut = c.do(exitUsage, "shell", "node-7", "--", "true")
 	c.contains(errOut, "node-7", "node-1")
+	out, _ = c.do(exitPass, "shell", "node-1", "--", "etcdctl", "endpoint", "health")
+	c.contains(out, ":2379 is healthy")
+	out, _ = c.do(exitPass, "kubeconfig", "-o", "json")
+	c.contains(out, `"kubeconfig": "/`)
+	watched := c.command("status", "--watch", "-o", "json")
+	lines, err := watched.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watched.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var first keeper.Status
+	if err := json.NewDecoder(lines).Decode(&first); err != nil || first.Name == "" {
+		t.Errorf("the status that is watched: %v, %+v", err, first)
+	}
+	_ = watched.Process.Signal(os.Interrupt)
+	if err := watched.Wait(); err != nil {
+		t.Errorf("a status that is no longer watched: %v", err)
+	}
 	out, _ = c.do(exitPass, "shell", "node-1", "--", "hostname")
 	c.contains(out, "node-1")
 

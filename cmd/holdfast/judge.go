@@ -70,28 +70,7 @@ func announce(cmd *cobra.Command, v *run.Verdicts, output outputFormat, notes ..
 	return nil
 }
 
-// notJudged says how many requirements of the catalogue a run does not judge, and why.
-func notJudged(v *run.Verdicts) []string {
-	judged := map[string]bool{}
-	for _, r := range v.Results {
-		judged[r.Requirement] = true
-	}
-	other, none := 0, 0
-	for _, r := range scenarios.Requirements() {
-		switch {
-		case judged[r.ID]:
-		case len(scenarios.SettledBy(r)) == 0:
-			none++
-		default:
-			other++
-		}
-	}
-	if other+none == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("Of the catalogue's %d requirements %d were not judged: %d belong to scenarios that this run does not have (see --profile), and %d have no scenario yet.",
-		len(scenarios.Requirements()), other+none, other, none)}
-}
+func empty(s string) bool { return s == "" }
 
 // only leaves of the verdicts those on the requirements of these IDs; without any, all.
 func only(v *run.Verdicts, ids []string) error {
@@ -138,7 +117,7 @@ started and nothing is written; the same record gives the same verdicts.`,
 		}
 		notes := []string{reportOn(v, args[0])}
 		if len(ids) == 0 {
-			notes = append(notJudged(v), notes...)
+			notes = slices.DeleteFunc(append([]string{v.NotJudged()}, notes...), empty)
 		}
 		if err := only(v, ids); err != nil {
 			return err
@@ -158,6 +137,7 @@ func newReportCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&out, "out", "", "directory to write the report to (default DIR itself)")
+	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := judged(args[0])
 		if err != nil {
@@ -166,6 +146,11 @@ func newReportCommand() *cobra.Command {
 		to := cmp.Or(out, args[0])
 		if err := v.Write(to); err != nil {
 			return err
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), struct {
+				Report string `json:"report"`
+			}{filepath.Join(to, reports.HTMLFile)})
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(to, reports.HTMLFile))
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/kind"
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
 // providers are all that can make clusters; the first one does unless told otherwise.
@@ -23,7 +24,7 @@ func providerNames() string {
 func providerNamed(name string) (clusters.Provider, error) {
 	i := slices.IndexFunc(providers, func(p clusters.Provider) bool { return p.Name() == name })
 	if i < 0 {
-		return nil, usageError("--provider %s: allowed are %s", name, providerNames())
+		return nil, usageError("--provider %s: allowed are %s%s", name, providerNames(), nearest.Meant(strings.Split(providerNames(), ", "), name))
 	}
 	return providers[i], nil
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
 // Exit codes of every command; documented in the README.
@@ -172,7 +174,7 @@ func (o *outputFormat) Set(s string) error {
 		*o = f
 		return nil
 	}
-	return fmt.Errorf("must be table or json")
+	return fmt.Errorf("must be table or json%s", nearest.Meant([]string{string(outputTable), string(outputJSON)}, s))
 }
 
 // addOutputFlag gives cmd the flag -o, --output (table or json).

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,8 +166,9 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 				return err
 			}
 		}
+		here := rememberedPace(p.Provider)
 		shown.Line("run %s: %s on %s of %d nodes, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, plural(len(chosen), "scenario"),
-			plural(len(p.Parts), "cluster"), len(spec.Spec.Nodes), p.Parallel, spec.Spec.KubernetesVersion, seed, p.Expected.Round(time.Second))
+			plural(len(p.Parts), "cluster"), len(spec.Spec.Nodes), p.Parallel, spec.Spec.KubernetesVersion, seed, here.of(p.Expected).Round(time.Second))
 		v, err := p.CarryOut(ctx, provider, out, run.Show{Line: shown.Line,
 			Board: func(p *run.Plan) (run.Board, error) { return newBoard(p, shown) }})
 		if shown.Done(); err != nil {
@@ -175,7 +177,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if note := early(p, v, ctx.Err()); note != "" {
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
 		}
-		return announce(cmd, v, *output, append(notJudged(v), reportIn(out))...)
+		return announce(cmd, v, *output, slices.DeleteFunc([]string{v.NotJudged(), reportIn(out)}, empty)...)
 	}
 	return cmd
 }

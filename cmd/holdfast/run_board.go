@@ -19,8 +19,10 @@ import (
 type board struct {
 	shown    *progress
 	parallel int
+	provider string
 
 	mu          sync.Mutex
+	pace        pace
 	parts       []*shownPart // as in the plan
 	total, done int          // scenarios
 	begun       int
@@ -44,7 +46,7 @@ type shownScenario struct {
 }
 
 func newBoard(p *run.Plan, shown *progress) (*board, error) {
-	b := &board{shown: shown, parallel: p.Parallel}
+	b := &board{shown: shown, parallel: p.Parallel, provider: p.Provider, pace: rememberedPace(p.Provider)}
 	for _, one := range p.Parts {
 		settings, err := clusters.Settings(one.Cluster)
 		if err != nil {
@@ -68,7 +70,10 @@ func newBoard(p *run.Plan, shown *progress) (*board, error) {
 }
 
 // Close implements run.Board.
-func (b *board) Close() { b.stop() }
+func (b *board) Close() {
+	b.stop()
+	b.pace.remember(b.provider)
+}
 
 // part finds a part, which then is under way. The caller holds the lock.
 func (b *board) part(name string) *shownPart {
@@ -101,7 +106,7 @@ func (b *board) Begins(part, scenario string) {
 	}
 	b.begun++
 	one.number, one.since = b.begun, time.Now()
-	b.line(part, "[%d/%d] %s begins, expected to take %s; %s", one.number, b.total, scenario, one.left[0].expected.Round(time.Second), b.outlook())
+	b.line(part, "[%d/%d] %s begins, expected to take %s; %s", one.number, b.total, scenario, b.pace.of(one.left[0].expected).Round(time.Second), b.outlook())
 }
 
 // Settled implements run.Board.
@@ -116,6 +121,9 @@ func (b *board) Settled(part string, s run.Settled) {
 		if noteworthy(r) {
 			b.line(part, "  %s: %s (%s)", r.Requirement, r.Verdict, cmp.Or(r.Measured, r.Sentence))
 		}
+	}
+	if !one.since.IsZero() {
+		b.pace.add(time.Since(one.since), one.left[0].expected)
 	}
 	b.over(one, 1)
 	b.line(part, "[%d/%d] %s: %s; %s", one.number, b.total, s.Scenario, verdicts(s.Results), b.outlook())
@@ -155,10 +163,10 @@ func (b *board) ends(now time.Time) time.Duration {
 		}
 		p := run.Part{}
 		for _, s := range one.left {
-			p.Expected += s.expected
+			p.Expected += b.pace.of(s.expected)
 		}
 		if len(one.left) > 0 && !one.since.IsZero() {
-			p.Expected -= min(now.Sub(one.since), one.left[0].expected)
+			p.Expected -= min(now.Sub(one.since), b.pace.of(one.left[0].expected))
 		} else if !one.started {
 			p.Expected += one.creation
 		}
@@ -203,7 +211,7 @@ func (b *board) status(now time.Time) string {
 		case one.since.IsZero():
 			words = append(words, one.name+" makes ready")
 		default:
-			words = append(words, fmt.Sprintf("%s %s/%s", one.left[0].name, now.Sub(one.since).Round(time.Second), one.left[0].expected.Round(time.Second)))
+			words = append(words, fmt.Sprintf("%s %s/%s", one.left[0].name, now.Sub(one.since).Round(time.Second), b.pace.of(one.left[0].expected).Round(time.Second)))
 		}
 	}
 	return strings.Join(append(words, "ends in "+cmp.Or(b.ends(now), time.Second).Round(time.Second).String()), ", ")

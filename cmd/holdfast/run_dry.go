@@ -17,6 +17,7 @@ func printPlan(cmd *cobra.Command, p *run.Plan, output outputFormat) error {
 		return writeJSON(cmd.OutOrStdout(), p)
 	}
 	w := cmd.OutOrStdout()
+	here := rememberedPace(p.Provider)
 	for _, one := range p.Parts {
 		spec := one.Cluster.Spec
 		settings, err := clusters.Settings(one.Cluster)
@@ -24,7 +25,7 @@ func printPlan(cmd *cobra.Command, p *run.Plan, output outputFormat) error {
 			return exitWith(exitUsage, err)
 		}
 		fmt.Fprintf(w, "%s: provider %s, %d control-plane nodes, Kubernetes %s, balancer %s, disk %s, %d workers; about %s in all\n",
-			one.Name, p.Provider, len(spec.Nodes), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers, one.Expected.Round(time.Second))
+			one.Name, p.Provider, len(spec.Nodes), spec.KubernetesVersion, spec.LoadBalancer.Kind, spec.Disk, spec.Workers, here.of(one.Expected).Round(time.Second))
 		for _, line := range run.ArgumentLines(spec.ExtraArgs) {
 			fmt.Fprintf(w, "  %s\n", line)
 		}
@@ -33,7 +34,7 @@ func printPlan(cmd *cobra.Command, p *run.Plan, output outputFormat) error {
 			if err != nil {
 				return err
 			}
-			printScenario(w, s, s.Expected(settings))
+			printScenario(w, s, here.of(s.Expected(settings)))
 		}
 		fmt.Fprintln(w)
 	}
@@ -43,7 +44,7 @@ func printPlan(cmd *cobra.Command, p *run.Plan, output outputFormat) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, "expected time: %s for %s on %s, %d at a time; nothing has been touched\n",
-		p.Expected.Round(time.Second), plural(len(p.Scenarios), "scenario"), plural(len(p.Parts), "cluster"), p.Parallel)
+		here.of(p.Expected).Round(time.Second), plural(len(p.Scenarios), "scenario"), plural(len(p.Parts), "cluster"), p.Parallel)
 	return err
 }
 

@@ -132,6 +132,7 @@ pinned, and agents are put into its machines. 'holdfast down' takes them out aga
 	f.add(cmd, "file", "f")
 	cmd.Flags().BoolVar(&o.Wait, "wait", false, "return when the cluster is ready, not as soon as its machines run")
 	cmd.Flags().StringVar(&attach, "attach", "", "name of a cluster that there is and that is to be taken over, with the provider kind")
+	output := addOutputFlag(cmd)
 	cmd.Flags().IntVar(&o.Port, "port", 0, "port on the loopback for clients of this machine (default any free one)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Port < 0 || o.Port > 65535 {
@@ -158,6 +159,15 @@ pinned, and agents are put into its machines. 'holdfast down' takes them out aga
 		}
 		if err != nil {
 			return err
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), struct {
+				Name       string `json:"name"`
+				Provider   string `json:"provider"`
+				Kubeconfig string `json:"kubeconfig"`
+				// Ready says that it was seen to be, which takes --wait.
+				Ready bool `json:"ready"`
+			}{h.Name, h.Provider(), h.Kubeconfig(), o.Wait})
 		}
 		state := "is ready"
 		if !o.Wait {

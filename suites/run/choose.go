@@ -43,7 +43,7 @@ func Choose(profile string, globs, files []string, options ...scenarios.Option) 
 		known = known || p == profile
 	}
 	if !known {
-		return nil, fmt.Errorf("--profile %s: allowed are %s", profile, strings.Join(scenarios.Profiles, ", "))
+		return nil, fmt.Errorf("--profile %s: allowed are %s%s", profile, strings.Join(scenarios.Profiles, ", "), nearest.Meant(scenarios.Profiles, profile))
 	}
 	selected, err := Select(scenarios.All(), profile, globs)
 	if err != nil {

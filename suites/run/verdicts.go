@@ -79,6 +79,7 @@ func (v *Verdicts) Report() reports.Run {
 	p := v.Plan
 	run := reports.Run{ID: p.Run, Provider: p.Provider, Profile: p.Profile, Seed: p.Seed, Started: p.Started.Round(0), Ended: p.Ended.Round(0),
 		Versions: versions(p, p.Cluster), Machine: p.Machine, Command: p.Command, Problem: p.Problem}
+	run.NotJudged = v.NotJudged()
 	if p.Ended.IsZero() {
 		run.Ended, run.Problem = v.cutShort()
 	}
@@ -142,6 +143,30 @@ func versions(p *Plan, c *clusters.Cluster) reports.Versions {
 // Write writes the reports to a results directory.
 func (v *Verdicts) Write(dir string) error {
 	return reports.Write(dir, v.Report(), v.Results, v.records, scenarios.Titles())
+}
+
+// NotJudged says how many requirements of the catalogue the run does not judge, and why;
+// empty if it judges all.
+func (v *Verdicts) NotJudged() string {
+	judged := map[string]bool{}
+	for _, r := range v.Results {
+		judged[r.Requirement] = true
+	}
+	other, none := 0, 0
+	for _, r := range scenarios.Requirements() {
+		switch {
+		case judged[r.ID]:
+		case len(scenarios.SettledBy(r)) == 0:
+			none++
+		default:
+			other++
+		}
+	}
+	if other+none == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Of the catalogue's %d requirements %d were not judged: %d belong to scenarios that this run does not have (see --profile), and %d have no scenario yet.",
+		len(scenarios.Requirements()), other+none, other, none)
 }
 
 // ArgumentLines are the arguments of components, a line for each component.

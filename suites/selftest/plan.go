@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -180,7 +181,7 @@ func chosen(names []string) (map[string]bool, error) {
 			all[s.Subject()], found = all[s.Subject()] || match, found || match
 		}
 		if !found {
-			return nil, fmt.Errorf("there is no judge and no settled requirement %q; there are: %s", n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("there is no judge and no settled requirement %q%s; there are: %s", n, nearest.Meant(known, n), strings.Join(known, ", "))
 		}
 	}
 	return all, nil
