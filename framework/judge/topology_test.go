@@ -68,6 +68,17 @@ func versions(says string, give ...string) func() *story {
 	}
 }
 
+// onNodes is versions with what was seen on nodes: keys and versions, in turn.
+func onNodes(all string, seen ...string) func() *story {
+	return func() *story {
+		s := versions(all)()
+		for i := 0; i < len(seen); i += 2 {
+			s.read("node-1", seen[i], seen[i+1], 0, 3, 4).purpose("version")
+		}
+		return s
+	}
+}
+
 func TestVersionSkew(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-TOP-004", Judge: "version-skew"}, []ruling{
 		{name: "all the same", story: versions("v1.37.1"), want: Pass, took: "9 components", says: "All of 9 components are of minor version 1.37."},
@@ -92,6 +103,14 @@ func TestVersionSkew(t *testing.T) {
 		{name: "what a component says of itself counts", story: versions("v1.30.0", "node-1 kube-apiserver v1.31.0"), want: Pass},
 		{name: "not told", story: versions(""), want: Inconclusive, says: "the version of kube-apiserver on node-1"},
 		{name: "not understood", story: versions("v1.37.1", "node-1 kube-scheduler head"), want: Inconclusive, says: "the version of kube-scheduler on node-1"},
+		{name: "kubelets up to three older", want: Pass, took: "11 components", says: "11 components are inside the policy", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.34.2", "kube-proxy/worker-1", "v1.37.0")},
+		{name: "a kubelet four older", want: Fail, says: "kubelet v1.33.2 on worker-1 is 4 older than kube-apiserver", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.33.2")},
+		{name: "a kube-proxy that is newer", want: Fail, says: "kube-proxy v1.38.0 on worker-2 is newer than kube-apiserver", story: onNodes("v1.37.1", "kube-proxy/worker-2", "v1.38.0")},
+		{name: "a kubelet newer than the oldest API server", want: Fail, says: "is newer than kube-apiserver v1.36.3 on node-3", story: func() *story {
+			s := versions("v1.37.1", "node-3 kube-apiserver v1.36.3", "node-3 kube-controller-manager v1.36.3", "node-3 kube-scheduler v1.36.3")()
+			return s.read("node-1", "kubelet/worker-1", "v1.37.1", 0, 3, 4).purpose("version")
+		}},
+		{name: "kubelets that could not be listed", want: Inconclusive, says: "the version of kubelet on the nodes", story: onNodes("v1.37.1", "kubelet/", "")},
 		{name: "an upgrade that follows is another matter", want: Pass, story: func() *story {
 			s := versions("v1.37.1")().fault("kill", "kill", "node-2", "kube-scheduler", 10, 20)
 			return s.read("node-2", "kube-scheduler", "v1.30.0", 0, 30, 31).purpose("version")

@@ -119,8 +119,19 @@ func TestVersions(t *testing.T) {
 	defer c.metrics.Close()
 	answer := `{"major":"1","minor":"37","gitVersion":"v1.37.1"}`
 	c.Server(0).Hook(func(w http.ResponseWriter, r *http.Request) bool {
-		_, _ = io.WriteString(w, answer)
-		return r.URL.Path == "/version"
+		text, ok := map[string]string{
+			"/version": answer,
+			"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[
+				{"metadata":{"name":"worker-1"},"status":{"nodeInfo":{"kubeletVersion":"v1.36.3"}}},
+				{"metadata":{"name":"simulated"},"status":{"nodeInfo":{"kubeletVersion":"kwok-v0.8.0"}}}]}`,
+			"/api/v1/namespaces/kube-system/pods": `{"kind":"PodList","apiVersion":"v1","items":[
+				{"metadata":{"name":"kube-proxy-x"},"spec":{"nodeName":"worker-1","containers":[{"name":"kube-proxy","image":"example.org/a/kube-proxy:v1.35.1"}]}}]}`,
+		}[r.URL.Path]
+		if ok {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, text)
+		}
+		return ok
 	})
 	w, read := recording(t)
 	if err := Versions(t.Context(), c, w); err != nil {
@@ -143,7 +154,7 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	got := strings.Join(ok, ", ")
-	if len(ok) != 3 || !strings.Contains(got, "kube-apiserver v1.37.1") || strings.Count(got, "kube-controller-manager v1.36.3") != 2 {
+	if len(ok) != 7 || strings.Count(got, "kubelet/worker-1 v1.36.3") != 2 || strings.Count(got, "kube-proxy/worker-1 v1.35.1") != 2 || !strings.Contains(got, "kube-apiserver v1.37.1") || strings.Count(got, "kube-controller-manager v1.36.3") != 2 {
 		t.Errorf("versions %q", ok)
 	}
 	if len(unknown) != 1 || !strings.Contains(unknown[0], "no gitVersion") {

@@ -4,11 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -20,6 +26,9 @@ import (
 // controller manager and scheduler whose node tells where it serves (the metric
 // kubernetes_build_info). The operations have the purpose "version", the component as
 // their key and the version as their value.
+//
+// For every kubelet and kube-proxy that the first API server lists there is one more, with
+// component and node as its key, such as "kubelet/worker-1".
 func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	var all sync.WaitGroup
 	ask := func(node string, component framework.Component, config *rest.Config, path string, read func([]byte) (string, error)) error {
@@ -76,7 +85,56 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 		}
 	}
 	all.Wait()
+	if err := nodeVersions(ctx, c, w); err != nil {
+		return err
+	}
 	return w.Err()
+}
+
+// nodeVersions records the versions of what runs on every node: what kubelets say of
+// themselves in their Node objects, and the tags of kube-proxy's images.
+func nodeVersions(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+	servers := apiServers(c.Entrances())
+	if len(servers) == 0 {
+		return nil
+	}
+	api, err := clientset.NewForConfig(servers[0].Config)
+	if err != nil {
+		return fmt.Errorf("versions of kubelets: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	called := w.Now()
+	found := map[string]string{}
+	nodes, err := api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err == nil {
+		for _, n := range nodes.Items {
+			// Simulated nodes have no kubelet, and say so in its place.
+			if v := n.Status.NodeInfo.KubeletVersion; strings.HasPrefix(v, "v") {
+				found["kubelet/"+n.Name] = v
+			}
+		}
+		var proxies *corev1.PodList
+		if proxies, err = api.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-proxy"}); err == nil {
+			for _, p := range proxies.Items {
+				if _, tag, ok := strings.Cut(path.Base(p.Spec.Containers[0].Image), ":"); ok {
+					found["kube-proxy/"+p.Spec.NodeName] = tag
+				}
+			}
+		}
+	}
+	op := record.Op{Client: "versions", Entrance: servers[0].Name, API: "kubernetes", Type: record.OpGet, Purpose: "version", Call: called, Return: w.Now()}
+	if err != nil {
+		op.Key, op.Outcome, op.Error = "kubelet/", record.Unknown, err.Error()
+		return w.Append(record.KindOp, op)
+	}
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		op.Key, op.Value, op.Found, op.Outcome = key, found[key], true, record.OK
+		if err := w.Append(record.KindOp, op); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // GitVersion returns the version that the answer to /version holds.

@@ -1,8 +1,11 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -13,7 +16,7 @@ import (
 func versionSkew() Definition {
 	return Definition{verdict.Doc{
 		Name:      "version-skew",
-		Guarantee: "The newest and the oldest API server are at most one minor version apart; no controller manager or scheduler is newer than an API server that it talks to, or more than one minor version older.",
+		Guarantee: "The newest and the oldest API server are at most one minor version apart; no controller manager or scheduler is newer than an API server that it talks to, or more than one minor version older; no kubelet and no kube-proxy is newer than any API server, or more than three minor versions older.",
 		Source:    "Kubernetes version skew policy (kubernetes.io/releases/version-skew-policy)",
 	}, judgeVersionSkew}
 }
@@ -62,6 +65,24 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 			missing = append(missing, "the version of an API server that "+c.String()+" talks to")
 		}
 	}
+	onNodes, unknown := releasedOnNodes(m)
+	missing = append(missing, unknown...)
+	for _, c := range onNodes {
+		// They reach any API server, through a balancer or not.
+		oldest, newest := facts.Extremes(servers)
+		if len(servers) == 0 {
+			break
+		}
+		all++
+		if n, ok := c.Newer(oldest.Minor); !ok || n > 0 {
+			return Failed("No component of a node may be newer than an API server: %s is newer than %s.", c, oldest).counted("%d components", all)
+		}
+		if n, ok := c.Newer(newest.Minor); !ok || n < -maxNodeSkew {
+			return Failed("A component of a node may be %d minor versions older than an API server: %s is %d older than %s.", maxNodeSkew, c, -n, newest).
+				counted("%d components", all)
+		}
+		clients = append(clients, c)
+	}
 	if len(missing) > 0 || all == 0 {
 		return Inconclusive("the record lacks %s", text.And(missing)).counted("%d components", all)
 	}
@@ -70,6 +91,33 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 		return Passed("All of %d components are of minor version %s.", all, newest.Minor).counted("%d components", all)
 	}
 	return Passed("%d components are inside the policy, from %s to %s.", all, oldest, newest).counted("%d components", all)
+}
+
+// maxNodeSkew is how many minor versions kubelet and kube-proxy may be older than an API
+// server (Kubernetes version skew policy).
+const maxNodeSkew = 3
+
+// releasedOnNodes returns the kubelets and kube-proxies that were seen, the last version of
+// each.
+func releasedOnNodes(m *facts.Matter) (all []facts.Released, missing []string) {
+	_, to := m.Quiet()
+	last := map[string]string{}
+	for _, o := range m.Run.Ops {
+		if op := o.V; op.Purpose == "version" && strings.Contains(op.Key, "/") && op.Call <= to {
+			last[op.Key] = op.Value
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(last)) {
+		component, node, _ := strings.Cut(key, "/")
+		r := facts.Released{Node: node, Component: component, Version: last[key]}
+		var ok bool
+		if r.Minor, ok = facts.ParseMinor(r.Version); !ok {
+			missing = append(missing, strings.TrimSpace(fmt.Sprintf("the version of %s on %s", component, cmp.Or(node, "the nodes"))))
+			continue
+		}
+		all = append(all, r)
+	}
+	return all, missing
 }
 
 func skewOfServers(servers []facts.Released) *Finding {
