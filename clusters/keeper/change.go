@@ -49,9 +49,15 @@ type ChangeRequest struct {
 	// which that of Node's member is saved (of the first one if empty), or of one to restore.
 	Save    string `json:"save,omitempty"`
 	Restore string `json:"restore,omitempty"`
+	// Foreign allows Restore to be a snapshot of another cluster.
+	Foreign bool `json:"foreign,omitempty"`
 	// Check asks only whether the first step would be refused.
 	Check bool `json:"check,omitempty"`
 }
+
+// changeWait is how long a change waits for one before it, such as one whose command was
+// killed: it ends with the step that it was at.
+const changeWait = 30 * time.Second
 
 // changeEvent is one line of what the server says while it changes nodes.
 type changeEvent struct {
@@ -90,12 +96,22 @@ func (s *server) handleChange(mux *http.ServeMux) {
 			_ = out.Encode(changeEvent{Error: fmt.Sprintf("reading the request: %v", err), Refused: true})
 			return
 		}
+		flush := http.NewResponseController(w)
 		if !s.changing.TryLock() {
-			_ = out.Encode(changeEvent{Error: "another change of the nodes is under way", Refused: true})
-			return
+			_ = out.Encode(changeEvent{Message: "waiting for another change of the nodes to end"})
+			_ = flush.Flush()
+			ctx, cancel := context.WithTimeout(r.Context(), changeWait)
+			defer cancel()
+			for !s.changing.TryLock() {
+				select {
+				case <-time.After(100 * time.Millisecond):
+				case <-ctx.Done():
+					_ = out.Encode(changeEvent{Error: fmt.Sprintf("another change of the nodes is under way, and has not ended within %s: try again later", changeWait), Refused: true})
+					return
+				}
+			}
 		}
 		defer s.changing.Unlock()
-		flush := http.NewResponseController(w)
 		var mu sync.Mutex
 		say := func(e changeEvent) {
 			mu.Lock()
@@ -127,6 +143,11 @@ func (s *server) change(ctx context.Context, r ChangeRequest) (refused bool, err
 	case r.Save != "":
 		return s.save(ctx, r)
 	case r.Restore != "":
+		if !r.Foreign {
+			if err := backup.CheckOwn(ctx, s.cluster, r.Restore); err != nil {
+				return true, err
+			}
+		}
 		if r.Check {
 			return true, nil
 		}

@@ -348,8 +348,12 @@ func TestUpgrade(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.Progress = func(s string) {
 		if s == "one becomes slow" {
-			if _, err := h.Change(t.Context(), ChangeRequest{Version: "v2"}, clusters.Preparation{Progress: func(string) {}}); err == nil || !strings.Contains(err.Error(), "another change of the nodes is under way") {
-				t.Error(err)
+			soon, done := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer done()
+			var told []string
+			_, err := h.Change(soon, ChangeRequest{Version: "v2"}, clusters.Preparation{Progress: func(s string) { told = append(told, s) }})
+			if err == nil || !slices.Contains(told, "waiting for another change of the nodes to end") {
+				t.Errorf("%v after %q", err, told)
 			}
 			cancel()
 		}

@@ -63,6 +63,7 @@ Exit codes: 0 done, 2 refused (no file was written), 3 it failed.`,
 }
 
 func newSnapshotRestoreCommand() *cobra.Command {
+	foreign := false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Take a running cluster back to a snapshot of etcd",
@@ -74,14 +75,17 @@ etcd has lost its quorum for good, as long as one member answers who the members
 The revision is raised by %d and all before it compacted, so that clients do not see
 it go back: their watches end with 410 Gone, and they list again.
 
-The snapshot is verified before anything is touched. From then on the restore is not
-interrupted; if it fails, run the same command again.
+The snapshot is verified before anything is touched, and refused if it is of another
+cluster: if the UID of this one's namespace kube-system is not in it. --foreign restores
+it all the same. From then on the restore is not interrupted; if it fails, run the same
+command again.
 
 Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump),
 		Example: `  holdfast snapshot restore before.db
   holdfast snapshot restore before.db --name demo -o json`,
 		Args: cobra.ExactArgs(1),
 	}
+	cmd.Flags().BoolVar(&foreign, "foreign", false, "restore a snapshot of another cluster, too")
 	open := addNameFlag(cmd)
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -92,7 +96,7 @@ Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump)
 		if err != nil {
 			return exitWith(exitUsage, fmt.Errorf("failed to restore %s: %w", args[0], err))
 		}
-		return change(cmd, open, output, keeper.ChangeRequest{Restore: file}, "cluster %s is restored from "+strings.ReplaceAll(args[0], "%", "%%"))
+		return change(cmd, open, output, keeper.ChangeRequest{Restore: file, Foreign: foreign}, "cluster %s is restored from "+strings.ReplaceAll(args[0], "%", "%%"))
 	}
 	return cmd
 }

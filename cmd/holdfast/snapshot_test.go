@@ -75,6 +75,17 @@ func TestClusterSnapshot(t *testing.T) {
 		t.Errorf("the same snapshot was restored again: the revision was %d, and is %d", later, now)
 	}
 
+	// Another cluster does not take it by mistake.
+	c.do(exitPass, "down", "--name", "back")
+	c.up("--nodes", "1", "--name", "other", "--wait")
+	_, errOut = c.do(exitUsage, "snapshot", "restore", file)
+	c.contains(errOut, "the snapshot is of another cluster", "--foreign")
+	if _, _, code := c.execute("kubectl", "--", "get", "configmap", "kept"); code == exitPass {
+		t.Error("the snapshot was restored")
+	}
+	c.do(exitPass, "snapshot", "restore", file, "--foreign")
+	kubectl(exitPass, "get", "configmap", "kept")
+
 	if err := os.WriteFile(file, []byte("no snapshot"), 0o600); err != nil {
 		t.Fatal(err)
 	}

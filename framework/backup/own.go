@@ -1,0 +1,69 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// systemKey is where API servers keep the namespace kube-system by default. Its UID
+// identifies a cluster: no other has it, and it never changes.
+const systemKey = "/registry/namespaces/kube-system"
+
+// identifyLimit is how long a member may take to say what a cluster is.
+const identifyLimit = 3 * time.Second
+
+var uid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// CheckOwn returns an error if a snapshot is of another cluster than c. Where no etcd member
+// of c says which cluster that is, as when all have lost their data, there is none.
+func CheckOwn(ctx context.Context, c framework.Cluster, file string) error {
+	access, ok := c.(framework.EtcdAccess)
+	if !ok {
+		return nil
+	}
+	id := identify(ctx, access, c)
+	if id == nil {
+		return nil
+	}
+	snapshot, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(snapshot, id) {
+		return nil
+	}
+	return fmt.Errorf("the snapshot is of another cluster: the namespace kube-system of cluster %s has the UID %s, which is not in it; --foreign restores it all the same", c.Name(), id)
+}
+
+// identify returns the UID of a cluster's namespace kube-system, from any etcd member that
+// answers; nil if none has it.
+func identify(ctx context.Context, access framework.EtcdAccess, c framework.Cluster) []byte {
+	for _, n := range c.Nodes() {
+		if !slices.Contains(n.Components(), framework.Etcd) {
+			continue
+		}
+		etcd, err := client.NewEtcd(access, n.Name())
+		if err != nil {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, identifyLimit)
+		// Without a quorum, too.
+		answer, err := etcd.Get(limited, systemKey, clientv3.WithSerializable())
+		cancel()
+		_ = etcd.Close()
+		if err == nil && len(answer.Kvs) == 1 {
+			return uid.Find(answer.Kvs[0].Value)
+		}
+	}
+	return nil
+}
