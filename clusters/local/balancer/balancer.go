@@ -12,7 +12,6 @@ package balancer
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -268,14 +267,4 @@ func (b *Balancer) Close() error {
 	}
 	b.work.Wait()
 	return err
-}
-
-// Run serves until ctx ends, then closes all connections.
-func Run(ctx context.Context, c Config) error {
-	b, err := Start(c)
-	if err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return b.Close()
 }
