@@ -23,6 +23,18 @@ import (
 // to undo, and what is there belongs to somebody else.
 var ErrNothingDone = errors.New("nothing was done")
 
+// Untouched is an error of a call that has changed nothing: Err, which is ErrNothingDone as
+// well.
+type Untouched struct{ Err error }
+
+func (e Untouched) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e Untouched) Unwrap() error { return e.Err }
+
+// Is reports whether target is ErrNothingDone.
+func (e Untouched) Is(target error) bool { return target == ErrNothingDone }
+
 // Killer is the ability of a node to end a component without notice.
 type Killer interface {
 	// Kill sends SIGKILL. The node's process watcher leaves the component

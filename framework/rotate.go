@@ -34,7 +34,7 @@ type CertificateRotator interface {
 type TrustStage int
 
 const (
-	// TrustOld is before it.
+	// TrustOld is the stage before the replacement.
 	TrustOld TrustStage = iota
 	// TrustBoth has certificates from the old CA, and accepts those from either.
 	TrustBoth

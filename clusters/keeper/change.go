@@ -40,7 +40,7 @@ type ChangeRequest struct {
 	// framework.Upgrader.UpgradeOrder has them.
 	Node string `json:"node,omitempty"`
 	// Rotate says what to replace; empty for another change. Undo takes the replacement of
-	// the CAs back, as far as it has come.
+	// the CAs back from any stage.
 	Rotate Rotation `json:"rotate,omitempty"`
 	Undo   bool     `json:"undo,omitempty"`
 	// Nodes is how many control-plane nodes there are to be.
@@ -152,7 +152,7 @@ func (s *server) change(ctx context.Context, r ChangeRequest) (refused bool, err
 			return true, nil
 		}
 		err := backup.Restore(ctx, s.cluster, r.Restore)
-		return errors.As(err, new(backup.Untouched)), err
+		return errors.As(err, new(framework.Untouched)), err
 	}
 	if r.Rotate != "" {
 		return s.rotate(ctx, r)
@@ -261,8 +261,8 @@ func (s *server) scale(ctx context.Context, r ChangeRequest) (refused bool, err 
 
 // Change changes nodes of the cluster and returns the steps that took effect, also with an
 // error. When ctx ends before the change does, an upgrade leaves the node whose turn it is
-// between two versions, and asking again continues, as for a rotation; a node that is being added is removed
-// again. What is wrong with the request is an error of type fault.Refused.
+// between two versions, and asking again continues, as for a rotation; a node that is
+// being added is removed again. What is wrong with the request is an error of type fault.Refused.
 func (h *Handle) Change(ctx context.Context, r ChangeRequest, p clusters.Preparation) ([]framework.Step, error) {
 	preparer, ok := h.provider.(UpgradePreparer)
 	if r.Version != "" && !ok {

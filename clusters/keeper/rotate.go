@@ -28,7 +28,7 @@ func (s *server) rotate(ctx context.Context, r ChangeRequest) (refused bool, err
 		names = append(names, n.Name())
 	}
 	if r.Node != "" && !slices.Contains(names, r.Node) {
-		return true, fmt.Errorf("there is no control-plane node %s; there are %v", r.Node, names)
+		return true, fmt.Errorf("cluster has no control-plane node %s; its nodes are %v", r.Node, names)
 	}
 	if r.Rotate == RotateCertificates {
 		if r.Node != "" {
@@ -85,7 +85,7 @@ func planTrust(names []string, at map[string][2]framework.TrustStage, undo bool)
 	case len(changes) > 0:
 		return changes, nil
 	case undo:
-		return nil, errors.New("no node has anything of new CAs: there is nothing to undo")
+		return nil, errors.New("no node uses or trusts a new CA: nothing to undo")
 	}
-	return nil, errors.New("the CAs have been replaced already, which a cluster can do once: make another cluster, or take it back with --undo")
+	return nil, errors.New("the CAs were replaced already, which works once per cluster: create another cluster, or go back with --undo")
 }

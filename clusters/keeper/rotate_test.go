@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// However far the replacement of the CAs came, it can be completed and taken back, and no two
-// nodes are ever more than one stage apart.
+// From any stage, the replacement of the CAs can be completed and undone, and two nodes are
+// never more than one stage apart.
 func TestPlanTrust(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	start := map[string][2]framework.TrustStage{"a": {}, "b": {}, "c": {}}

@@ -148,8 +148,7 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 	}
 }
 
-// writeKubeconfig writes the kubeconfig of the cluster's users, so that whoever reads it
-// finds the old or the new.
+// writeKubeconfig replaces the kubeconfig of the cluster's users atomically.
 func (s *server) writeKubeconfig() error {
 	kubeconfig, err := s.cluster.Kubeconfig(s.url)
 	file := filepath.Join(s.dir, kubeconfigFile)

@@ -20,7 +20,6 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
-	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -107,7 +106,7 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 		err = members.AreNodes(ctx)
 	}
 	if err != nil {
-		return nil, upgrading.Untouched{Err: err}
+		return nil, framework.Untouched{Err: err}
 	}
 	address, err := c.network.added(c.made + 1)
 	if err != nil {
@@ -187,7 +186,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	var back scaling.Undo
 	n, err := c.removable(ctx, name)
 	if err != nil {
-		err = upgrading.Untouched{Err: err}
+		err = framework.Untouched{Err: err}
 	} else {
 		err = c.takeOut(ctx, n, &back)
 	}

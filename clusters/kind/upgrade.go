@@ -53,7 +53,7 @@ func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 		u.image, err = c.image(ctx, u.version)
 	}
 	if err != nil {
-		err = upgrading.Untouched{Err: explain(err)}
+		err = framework.Untouched{Err: explain(err)}
 	} else if err = u.carryOut(ctx); err != nil {
 		err = explain(err)
 	}
@@ -66,7 +66,7 @@ func (c *Cluster) CheckUpgrade(ctx context.Context, name, version string) error 
 	defer c.scaling.Unlock()
 	_, err := c.planUpgrade(ctx, name, version)
 	if err != nil {
-		err = upgrading.Untouched{Err: explain(err)}
+		err = framework.Untouched{Err: explain(err)}
 	}
 	return c.upgradeError(name, version, err)
 }

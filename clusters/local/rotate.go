@@ -14,7 +14,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -33,7 +32,7 @@ func (c *Cluster) RotateCertificates(ctx context.Context, name string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("rotating the certificates of %s: %w", name, upgrading.Untouched{Err: err})
+		return fmt.Errorf("rotating the certificates of %s: %w", name, framework.Untouched{Err: err})
 	}
 	if err := n.reissue(ctx, c.pki.At(n.stages()[0]), allInOrder); err != nil {
 		return fmt.Errorf("rotating the certificates of %s: %w", name, err)
@@ -50,7 +49,7 @@ func (c *Cluster) RotateCA(ctx context.Context, name string, to framework.TrustS
 		err = c.apart(to)
 	}
 	if err != nil {
-		return fmt.Errorf("taking %s to the stage %s of the replacement of the CAs: %w", name, to, upgrading.Untouched{Err: err})
+		return fmt.Errorf("taking %s to the stage %s of the replacement of the CAs: %w", name, to, framework.Untouched{Err: err})
 	}
 	at := n.stages()
 	if at == [2]framework.TrustStage{to, to} {
@@ -158,7 +157,7 @@ func (n *node) setStages(low, high framework.TrustStage) {
 	n.trust = [2]framework.TrustStage{low, high}
 }
 
-// writeCertificates writes all of the node's certificates, keys and kubeconfigs anew.
+// writeCertificates replaces all of the node's certificates, keys and kubeconfigs.
 func (n *node) writeCertificates(from *pki.PKI) error {
 	addrs := []netip.Addr{n.Address()}
 	if n.cluster.spec.Spec.EtcdBalancer != "" {
@@ -167,8 +166,8 @@ func (n *node) writeCertificates(from *pki.PKI) error {
 	return from.WriteNode(filepath.Join(n.machine.dir, pkiDir), n.Name(), component.APIServerURL(n.Address()), addrs, nil)
 }
 
-// reissue writes the node's certificates anew and restarts components, one after the other:
-// some take their files up while they run, but none takes up all.
+// reissue replaces the node's certificates and restarts components, one after the other:
+// some reload files while they run, but none reloads all.
 func (n *node) reissue(ctx context.Context, from *pki.PKI, components []framework.Component) error {
 	err := framework.DoStep(ctx, n.Name(), "write certificates", func(context.Context) (string, error) {
 		return "from " + from.Signer() + ", trusting " + from.Trusted(), n.writeCertificates(from)

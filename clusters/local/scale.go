@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
-	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -66,11 +65,11 @@ func (c *Cluster) addable(ctx context.Context, members scaling.Members) error {
 	return members.AreNodes(ctx)
 }
 
-// addNode says in back what takes back what it has done.
+// addNode adds to back how to undo each step.
 func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error) {
 	members := c.etcdMembers()
 	if err := c.addable(ctx, members); err != nil {
-		return nil, upgrading.Untouched{Err: err}
+		return nil, framework.Untouched{Err: err}
 	}
 	spec, addr, err := c.nextNode()
 	if err != nil {
@@ -136,7 +135,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	var back scaling.Undo
 	n, err := c.removable(ctx, name)
 	if err != nil {
-		err = upgrading.Untouched{Err: err}
+		err = framework.Untouched{Err: err}
 	} else {
 		err = c.takeOut(ctx, n, &back)
 	}

@@ -98,7 +98,7 @@ func (c *Cluster) UpgradeNode(ctx context.Context, name, version string) error {
 
 func upgradeError(name, to string, err error, untouched bool) error {
 	if err != nil && untouched {
-		err = upgrading.Untouched{Err: err}
+		err = framework.Untouched{Err: err}
 	}
 	if err != nil {
 		return fmt.Errorf("upgrading %s to %s: %w", name, to, err)
@@ -200,7 +200,7 @@ func (c *Cluster) Reconfigure(ctx context.Context, name string, args map[framewo
 	defer c.scaling.Unlock()
 	n, err := c.changeable(ctx, name)
 	if err != nil {
-		return fmt.Errorf("reconfiguring %s: %w", name, upgrading.Untouched{Err: err})
+		return fmt.Errorf("reconfiguring %s: %w", name, framework.Untouched{Err: err})
 	}
 	for _, component := range append([]framework.Component{framework.Etcd}, restartOrder...) {
 		if args[component] == nil {

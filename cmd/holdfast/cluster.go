@@ -44,7 +44,7 @@ func newStatusCommand() *cobra.Command {
 		Long: `Show what runs in a cluster and how it is; several clusters are listed.
 
 With --watch the status is shown again whenever something of it changes, until Ctrl-C or
-until the cluster is gone: in place on a terminal, one below the other elsewhere, and with
+until the cluster is deleted: in place on a terminal, one below the other elsewhere, and with
 -o json as one object on a line.`,
 		Example: `  holdfast status
   holdfast status --watch
@@ -242,7 +242,7 @@ unless it is to be deleted.`,
 		}
 		state, what := "deleted", "is gone"
 		if ended.Stays {
-			state, what = "released", "stays, and holdfast has let go of it"
+			state, what = "released", "stays; holdfast has removed its agents from it"
 		}
 		if *output == outputJSON {
 			return writeJSON(cmd.OutOrStdout(), downState{ended.Name, state})

@@ -162,7 +162,7 @@ func TestClusterCommands(t *testing.T) {
 	}
 	_ = watched.Process.Signal(os.Interrupt)
 	if err := watched.Wait(); err != nil {
-		t.Errorf("a status that is no longer watched: %v", err)
+		t.Errorf("status --watch after an interrupt: %v", err)
 	}
 	out, _ = c.do(exitPass, "shell", "node-1", "--", "hostname")
 	c.contains(out, "node-1")

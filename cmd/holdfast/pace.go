@@ -13,13 +13,13 @@ import (
 // machine of two cores: first as the last run left it, then as this one shows it.
 type pace struct {
 	before          float64
-	spent, expected time.Duration // of the scenarios that are over
+	spent, expected time.Duration // of the completed scenarios
 }
 
 // paceWeight is for how long a time of scenarios the last run's pace counts.
 const paceWeight = time.Minute
 
-// add counts a scenario that is over.
+// add counts a completed scenario.
 func (p *pace) add(spent, expected time.Duration) {
 	p.spent, p.expected = p.spent+spent, p.expected+expected
 }
@@ -33,8 +33,8 @@ func (p *pace) of(expected time.Duration) time.Duration {
 	return time.Duration(p.factor() * float64(expected))
 }
 
-// The paces of this machine, by provider. What cannot be read or is absurd counts as 1, and
-// what cannot be written is no loss.
+// paceFile returns the file with the paces of this machine, by provider. A pace that cannot
+// be read or is out of range counts as 1; errors of writing are ignored.
 func paceFile() (string, error) {
 	dir, err := release.DefaultCacheDir()
 	return filepath.Join(dir, "pace.json"), err

@@ -61,7 +61,7 @@ the old and the new ones; every node gets certificates from the new CAs and sign
 with the new key; every node trusts the new ones alone. Tokens that the old key signed
 are refused from then on.
 
-The cluster's kubeconfig, which 'holdfast kubeconfig' prints, is written anew after
+The cluster's kubeconfig, which 'holdfast kubeconfig' prints, is updated after
 each node: it trusts both CAs meanwhile, and in the end the new one alone. Copies of it
 that were made before must be made again before the last stage is through.
 

@@ -150,7 +150,8 @@ func RestoreMembers(ctx context.Context, all []Member, file string, peers []fram
 
 // Restore takes a whole cluster back to a snapshot: every etcd member, and then every process
 // that may know of what is lost by it. The revision rises by Bump above that of the snapshot
-// and of every member that answers, and all before that counts as compacted. A bad snapshot, or a cluster that cannot be restored, is an Untouched error.
+// and of every member that answers, and all before that counts as compacted. A bad snapshot, or a cluster that cannot be restored, is an
+// error of type framework.Untouched.
 // From the first member on a restore is not interrupted; one that failed leaves a cluster that
 // can be restored again.
 func Restore(ctx context.Context, c framework.Cluster, file string) error {
@@ -167,7 +168,7 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 		bump += max(0, highest-status.Revision)
 	}
 	if err != nil {
-		return Untouched{fmt.Errorf("failed to restore %s: %w", file, err)}
+		return framework.Untouched{Err: fmt.Errorf("failed to restore %s: %w", file, err)}
 	}
 	ctx = framework.Uninterrupted(ctx)
 	if err := RestoreMembers(ctx, all, file, peers, uint64(bump), 3*memberLimit); err != nil {
@@ -196,14 +197,6 @@ func Restore(ctx context.Context, c framework.Cluster, file string) error {
 	}
 	return nil
 }
-
-// Untouched is an error after which everything is as it was before.
-type Untouched struct{ Err error }
-
-func (u Untouched) Error() string { return u.Err.Error() }
-
-// Unwrap returns the reason.
-func (u Untouched) Unwrap() error { return u.Err }
 
 // restorable returns the members of a cluster, if all of them can be restored.
 func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {

@@ -24,8 +24,8 @@ const identifyLimit = 3 * time.Second
 
 var uid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// CheckOwn returns an error if a snapshot is of another cluster than c. Where no etcd member
-// of c says which cluster that is, as when all have lost their data, there is none.
+// CheckOwn returns an error if a snapshot is not of cluster c. It returns nil if no etcd
+// member of c has the UID, as when all have lost their data.
 func CheckOwn(ctx context.Context, c framework.Cluster, file string) error {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {

@@ -159,6 +159,21 @@ func TestChangeNodes(t *testing.T) {
 	}
 }
 
+// An addition that ends before the step that it was to be interrupted after is taken back, so
+// that what follows is about the same nodes on every provider.
+func TestInterruptedTooLate(t *testing.T) {
+	t.Parallel()
+	c := &scaledCluster{fakeCluster: newFake(t)}
+	run, err := carryOut(t.Context(), t, c, Options{}, Step{Action: &Action{Name: "add-node", ID: "cut", Interrupt: 9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(run.Nodes) != 2 || run.Nodes[0].V.Phase != record.NodeAdded || run.Nodes[1].V.Phase != record.NodeRemoved ||
+		run.Nodes[1].V.Name != "cut" || !slices.Equal(c.removed, []string{"node-4"}) {
+		t.Errorf("recorded %+v, removed %v", run.Nodes, c.removed)
+	}
+}
+
 func TestNodesThatCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	add := Step{Action: &Action{Name: "add-node", ID: "fourth"}}

@@ -110,7 +110,7 @@ func (v *validator) inPlace(path string, a *Action) {
 	case a.Name == actionRotate && (a.To != "" || a.Args != nil):
 		v.add(path, "action %s takes neither to nor args", a.Name)
 	case a.Name == actionRotateCA && (!slices.Contains(framework.TrustStageNames, a.To) || a.Args != nil):
-		v.add(path+".to", "%q is no stage of the replacement of the CAs: want one of %s, and no args", a.To, strings.Join(framework.TrustStageNames, ", "))
+		v.add(path+".to", "%q is not a stage of the replacement of the CAs: want one of %s, and no args", a.To, strings.Join(framework.TrustStageNames, ", "))
 	case (a.Name == actionUpgrade || a.Name == actionUpgradeEtcd) && (!semver.IsValid(a.To) || semver.Canonical(a.To) != a.To || a.Args != nil):
 		v.add(path+".to", "%q is not what to upgrade to: want a full version such as v1.37.1, and no args", a.To)
 	}

@@ -109,12 +109,12 @@ func TestCertificatesRotated(t *testing.T) {
 		{name: "a token from before is refused early", want: Fail, says: "refused one that was issued before the first change", story: rotated(all, at(5, "node-2", "token/first", refused))},
 		{name: "a token of another API server is refused", want: Fail, says: "refused one that the API server on node-1 had issued", story: rotated(all, at(5, "node-2", "token/node-1", refused))},
 		{name: "the old key is trusted for ever", want: Fail, says: "signed with the old key: the API server on node-2 accepted one", story: rotated(all, at(9, "node-2", "token/first", accepted))},
-		{name: "nobody tried the old token in the end", want: Inconclusive, says: "signed with the old key", story: rotated(all, at(9, "node-2", "token/first", unseen))},
-		{name: "nobody tried a token", want: Inconclusive, says: "accepts a token", story: rotated(all, at(3, "node-2", "token/node-3", unseen))},
+		{name: "the old token was not tried in the end", want: Inconclusive, says: "signed with the old key", story: rotated(all, at(9, "node-2", "token/first", unseen))},
+		{name: "a token was not tried", want: Inconclusive, says: "accepts a token", story: rotated(all, at(3, "node-2", "token/node-3", unseen))},
 		{name: "nothing was replaced", want: Fail, says: "must have its certificate from the new CA", story: rotated([]string{"trust-both"}, asIs)},
-		{name: "a port that nobody looked at", want: Inconclusive, says: "etcd/peer on node-1", story: rotated(all, at(1, "node-1", "etcd/peer", unseen))},
+		{name: "a port that was not looked at", want: Inconclusive, says: "etcd/peer on node-1", story: rotated(all, at(1, "node-1", "etcd/peer", unseen))},
 		{name: "a client that got no answer", want: Inconclusive, says: "whether the API server on node-2 accepts", story: rotated(all, at(4, "node-2", "certificate/old", unseen))},
-		{name: "nobody asked in the end", want: Inconclusive, says: "serves in the end", story: rotated(all, at(9, "node-1", "alone/new", unseen))},
+		{name: "no request in the end", want: Inconclusive, says: "serves in the end", story: rotated(all, at(9, "node-1", "alone/new", unseen))},
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
 	})
 	rule(t, record.Check{Requirement: "HA-SEC-004", Judge: "certificates-rotated"}, []ruling{

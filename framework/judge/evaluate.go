@@ -288,7 +288,7 @@ func contention(h record.Harness) float64 {
 	return h.Queue
 }
 
-// outweighed tells whether a measured time breaks its bound by so much that it would
+// outweighed reports whether a measured time breaks its bound by so much that it would
 // have on a machine of their own for the processes as well.
 func (s strain) outweighed(measured time.Duration, bound *Bound) bool {
 	return s.known && bound != nil && float64(measured) > s.queue*float64(bound.Limit)

@@ -25,7 +25,7 @@ type broken struct {
 	c *facts.Collections
 }
 
-// strong tells whether the write of a version was acknowledged with it.
+// strong reports whether the write of a version was acknowledged with it.
 func (b *broken) strong(e record.Event) bool {
 	w := b.c.Timelines[facts.CollectionOf{API: b.api, Name: "things"}].ByValue[facts.PairOf{Key: e.Key, Value: e.Value}]
 	return e.Type != record.EventBookmark && e.Type != record.EventDeleted && w != nil && w.Op.Outcome == record.OK
@@ -80,10 +80,10 @@ func (b *broken) insert(p spot, e record.Event) bool {
 	return true
 }
 
-// firm tells whether where the watch began is known without message i.
+// firm reports whether where the watch began is known without message i.
 func firm(s *facts.Stream, i int) bool { return s.From() > 0 || s.Watch.Initial || i > s.Begin }
 
-// past tells whether the watch shows after message i that it is past it.
+// past reports whether the watch shows after message i that it is past it.
 func past(s *facts.Stream, i int) bool {
 	return firm(s, i) && slices.ContainsFunc(s.Messages[i+1:], func(m facts.Message) bool { return m.Number > s.Messages[i].Number })
 }
@@ -92,7 +92,7 @@ func (b *broken) strongSpot(more func(s *facts.Stream, i int) bool) (spot, bool)
 	return b.spot(func(s *facts.Stream, i int) bool { return b.strong(*s.Messages[i].Event) && more(s, i) })
 }
 
-// sureBefore tells whether it is known what was there before the change of message i.
+// sureBefore reports whether it is known what was there before the change of message i.
 func sureBefore(s *facts.Stream, i int) (old *facts.KeyChange, sure bool) {
 	e, _, known := s.Shown(s.Messages[i])
 	if !known {

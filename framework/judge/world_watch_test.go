@@ -183,7 +183,7 @@ func (w *world) send(n *simWatch, e record.Event) {
 	w.run.Events = append(w.run.Events, record.Timed[record.Event]{At: w.now, V: e})
 }
 
-// live tells whether what is queued are changes: then each of them is a version to go
+// live reports whether what is queued are changes: then each of them is a version to go
 // on from.
 func (n *simWatch) live() bool { return !n.initial && n.From != "" }
 

@@ -125,7 +125,8 @@ func TestVersions(t *testing.T) {
 				{"metadata":{"name":"worker-1"},"status":{"nodeInfo":{"kubeletVersion":"v1.36.3"}}},
 				{"metadata":{"name":"simulated"},"status":{"nodeInfo":{"kubeletVersion":"kwok-v0.8.0"}}}]}`,
 			"/api/v1/namespaces/kube-system/pods": `{"kind":"PodList","apiVersion":"v1","items":[
-				{"metadata":{"name":"kube-proxy-x"},"spec":{"nodeName":"worker-1","containers":[{"name":"kube-proxy","image":"example.org/a/kube-proxy:v1.35.1"}]}}]}`,
+				{"metadata":{"name":"kube-proxy-x"},"spec":{"nodeName":"worker-1","containers":[{"name":"kube-proxy","image":"example.org/a/kube-proxy:v1.35.1@sha256:0123"}]}},
+				{"metadata":{"name":"kube-proxy-y"},"spec":{"nodeName":"worker-2","containers":[{"name":"kube-proxy","image":"example.org:5000/kube-proxy@sha256:0123"}]}}]}`,
 		}[r.URL.Path]
 		if ok {
 			w.Header().Set("Content-Type", "application/json")

@@ -117,7 +117,8 @@ func nodeVersions(ctx context.Context, c framework.Cluster, w *record.Writer) er
 		var proxies *corev1.PodList
 		if proxies, err = api.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-proxy"}); err == nil {
 			for _, p := range proxies.Items {
-				if _, tag, ok := strings.Cut(path.Base(p.Spec.Containers[0].Image), ":"); ok {
+				image, _, _ := strings.Cut(path.Base(p.Spec.Containers[0].Image), "@") // without its digest
+				if _, tag, ok := strings.Cut(image, ":"); ok {
 					found["kube-proxy/"+p.Spec.NodeName] = tag
 				}
 			}

@@ -16,16 +16,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Untouched is an error that is framework.ErrNothingDone, besides what it is.
-type Untouched struct{ Err error }
-
-func (e Untouched) Error() string { return e.Err.Error() }
-
-func (e Untouched) Unwrap() error { return e.Err }
-
-// Is makes it framework.ErrNothingDone.
-func (e Untouched) Is(target error) bool { return target == framework.ErrNothingDone }
-
 // Minor returns the minor version: 37 of v1.37.1.
 func Minor(version string) int {
 	_, digits, _ := strings.Cut(semver.MajorMinor(version), ".")

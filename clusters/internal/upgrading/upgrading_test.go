@@ -1,7 +1,6 @@
 package upgrading
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -38,12 +37,5 @@ func TestUndisturbed(t *testing.T) {
 	}
 	if err := Undisturbed([]framework.Process{{State: "S"}, {State: "R"}}); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestUntouched(t *testing.T) {
-	err := Untouched{errors.ErrUnsupported}
-	if !errors.Is(err, framework.ErrNothingDone) || !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v is not what it should be", err)
 	}
 }

@@ -96,8 +96,8 @@ func write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(filepath.Join(dir, etcdDir), 0o700); err != nil {
 		return err
 	}
-	// Components take files up while they run: whoever reads one finds the old or the new,
-	// and a certificate beside another one's key only for an instant.
+	// Components reload files while they run: each file is replaced atomically, and a
+	// certificate does not match its key only for an instant.
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name+".new"), data, 0o600); err != nil {
 			return err

@@ -65,7 +65,7 @@ func (c chain) Between(from, to record.Nanos) []record.Timed[record.Endpoints] {
 	return out
 }
 
-// Lists tells whether the last state before t has the address; known is false
+// Lists reports whether the last state before t has the address; known is false
 // where there is none.
 func (c chain) Lists(address string, t record.Nanos) (listed, known bool) {
 	for _, s := range c.States {
@@ -79,13 +79,13 @@ func (c chain) Lists(address string, t record.Nanos) (listed, known bool) {
 // Change is how a chain came to list, or no longer list, an address.
 type Change struct {
 	Chain chain
-	// Done tells whether it came about, at at.
+	// Done reports whether it came about, at at.
 	Done bool
 	At   record.Nanos
-	// undone tells whether it was taken back, at undoneAt.
+	// undone reports whether it was taken back, at undoneAt.
 	undone   bool
 	UndoneAt record.Nanos
-	// Last is the time of the last state seen; seen tells whether there is one.
+	// Last is the time of the last state seen; seen reports whether there is one.
 	Last record.Nanos
 	seen bool
 }

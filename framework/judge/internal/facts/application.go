@@ -98,7 +98,7 @@ func (l *Lack) own(from record.Nanos) time.Duration {
 	return left
 }
 
-// upToWorkers tells whether a lack from some time on lasts longer than a limit only
+// upToWorkers reports whether a lack from some time on lasts longer than a limit only
 // because of the nodes.
 func (l *Lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
 	return Since(from, l.To) > limit && l.own(from) <= limit

@@ -80,7 +80,7 @@ func hostOfBackend(b record.Backend) string {
 	return host
 }
 
-// Names tells whether the addresses on a certificate are those of one node.
+// Names reports whether the addresses on a certificate are those of one node.
 func (m *Matter) Names(server []string) bool {
 	n := 0
 	for _, node := range m.Run.Meta.Nodes {

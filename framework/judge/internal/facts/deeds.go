@@ -170,7 +170,7 @@ func isEvent(a record.Action) bool {
 	return a.Resource == "events" || a.Resource == "events.k8s.io/events"
 }
 
-// Reachable tells whether an API server was seen to take a request in after from
+// Reachable reports whether an API server was seen to take a request in after from
 // and to answer it before to: then none that it received at to had waited in front
 // of it since from.
 func Reachable(run *record.Run, node string, from, to record.Nanos) bool {

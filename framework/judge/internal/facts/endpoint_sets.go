@@ -71,7 +71,7 @@ func (m *Matter) APIServerAddresses() []string {
 	return all
 }
 
-// SameSet tells whether addresses, in whatever order, are those of a sorted list.
+// SameSet reports whether addresses, in whatever order, are those of a sorted list.
 func SameSet(addresses, sorted []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(addresses)), sorted)
 }

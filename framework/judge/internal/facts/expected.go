@@ -56,10 +56,10 @@ func (e Expected) String() string {
 	return Bracketed(e.want) + " (and perhaps " + text.And(slices.Compact(slices.Sorted(slices.Values(e.open)))) + ")"
 }
 
-// Met tells whether a list of addresses is as it must be.
+// Met reports whether a list of addresses is as it must be.
 func (e Expected) Met(addresses []string) bool { return SameSet(e.settled(addresses), e.want) }
 
-// KeepsAPIServerDown tells whether no API server can run on the fault's nodes until
+// KeepsAPIServerDown reports whether no API server can run on the fault's nodes until
 // it is healed.
 func (i *Injection) KeepsAPIServerDown() bool {
 	f := i.Injected

@@ -23,19 +23,19 @@ func IsWrite(t record.OpType) bool {
 	return false
 }
 
-// IsQuorumRead tells whether an operation promises the newest state.
+// IsQuorumRead reports whether an operation promises the newest state.
 func IsQuorumRead(op record.Op) bool {
 	return op.Type == record.OpGet &&
 		(op.Consistency == "" || op.Consistency == "quorum" || op.Consistency == "linearizable")
 }
 
-// IsRegister tells whether an operation acts on a register through the
+// IsRegister reports whether an operation acts on a register through the
 // Kubernetes API, whatever it was made for.
 func IsRegister(op record.Op) bool {
 	return op.API == APIKubernetes && !aside(op)
 }
 
-// aside tells whether an operation is on no register.
+// aside reports whether an operation is on no register.
 func aside(op record.Op) bool { return isLook(op) || op.Purpose == PurposeFailover }
 
 // OwnOps returns the operations on keys that no client changes but the clients in the
@@ -154,7 +154,7 @@ func MatchReads(writes, reads []record.Op) crossReads {
 	return c
 }
 
-// concurrentValue tells whether the read returned the value of a write that
+// concurrentValue reports whether the read returned the value of a write that
 // was not over when the newest one began or the read was called.
 func concurrentValue(writes []record.Op, read, newest record.Op) bool {
 	for _, w := range writes {

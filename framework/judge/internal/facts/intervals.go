@@ -18,7 +18,7 @@ func (l Intervals) Add(call, ret int64) Intervals {
 	return append(l, struct{ call, ret int64 }{call, ret})
 }
 
-// Within tells whether any was under way at some time between from and to.
+// Within reports whether any was under way at some time between from and to.
 func (l Intervals) Within(from, to int64) bool {
 	n, _ := slices.BinarySearchFunc(l, to, func(i struct{ call, ret int64 }, to int64) int {
 		if i.call <= to {

@@ -87,7 +87,7 @@ func HolderNode(l record.Lease) string {
 // ElectedComponent is the elected component that a check is about.
 func (m *Matter) ElectedComponent() string { return m.Param("component", m.Fault.Injected.Component) }
 
-// Newer tells whether a lease's state a comes after b.
+// Newer reports whether a lease's state a comes after b.
 func Newer(a, b record.Lease) bool {
 	va, vb := LeaseVersion(a), LeaseVersion(b)
 	if va > 0 && vb > 0 {

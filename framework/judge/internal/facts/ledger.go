@@ -69,7 +69,7 @@ func (l Ledger) StaleAgainst(read record.Op) *record.Op {
 	return newest
 }
 
-// Older tells whether what a read returned was certainly replaced by w, a write
+// Older reports whether what a read returned was certainly replaced by w, a write
 // that was acknowledged before the read was called.
 func (l Ledger) Older(read, w record.Op) bool {
 	switch {
@@ -88,7 +88,7 @@ func (l Ledger) Older(read, w record.Op) bool {
 	return l.Before(read, w.Call)
 }
 
-// Before tells whether what a read returned was certainly written before some time.
+// Before reports whether what a read returned was certainly written before some time.
 // A write of unknown outcome may have taken effect at any later one.
 func (l Ledger) Before(read record.Op, t record.Nanos) bool {
 	sources := l.Of(read).Sources[read.Value]
@@ -97,7 +97,7 @@ func (l Ledger) Before(read record.Op, t record.Nanos) bool {
 	})
 }
 
-// MayBeDeleted tells whether some delete may have come between a time and the end
+// MayBeDeleted reports whether some delete may have come between a time and the end
 // of a read.
 func (l Ledger) MayBeDeleted(read record.Op, since record.Nanos) bool {
 	return l.Of(read).deletes.Within(int64(since), int64(read.Return))

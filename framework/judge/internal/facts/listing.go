@@ -26,7 +26,7 @@ func (l Listing) Version() uint64 {
 	return Number(l.Pages[0].Revision)
 }
 
-// oneVersion tells whether all pages give the same version. An etcd gives its newest
+// oneVersion reports whether all pages give the same version. An etcd gives its newest
 // one with each.
 func (l Listing) oneVersion() bool {
 	return l.API == APIEtcd || !slices.ContainsFunc(l.Pages, func(p record.Page) bool { return p.Revision != l.Pages[0].Revision })

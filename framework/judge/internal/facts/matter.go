@@ -78,7 +78,7 @@ func (m *Matter) IsNode(name string) bool {
 	return slices.ContainsFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == name })
 }
 
-// WasNode tells whether there ever was such a control-plane node.
+// WasNode reports whether there ever was such a control-plane node.
 func (m *Matter) WasNode(name string) bool {
 	return slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool { return n.Name == name })
 }

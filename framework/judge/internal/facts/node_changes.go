@@ -50,7 +50,7 @@ func LeftAt(run *record.Run, node string) record.Nanos {
 	return Endless
 }
 
-// Stays tells whether a node was never asked to leave.
+// Stays reports whether a node was never asked to leave.
 func (m *Matter) Stays(node string) bool { return LeftAt(m.Run, node) == Endless }
 
 // NextChange is when the first change of nodes after a time was asked for; endless

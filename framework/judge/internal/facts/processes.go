@@ -18,12 +18,12 @@ func Fate(p record.ProcessState) string {
 	return "had ended and been started again" + how
 }
 
-// SameLife tells whether two states are of one process.
+// SameLife reports whether two states are of one process.
 func SameLife(a, b record.ProcessState) bool {
 	return a.PID == b.PID && a.StartTicks == b.StartTicks && a.Restarts == b.Restarts
 }
 
-// SameProcess tells whether a component was seen to run between two moments, and to
+// SameProcess reports whether a component was seen to run between two moments, and to
 // be the same process throughout.
 func SameProcess(run *record.Run, node, component string, from, to record.Nanos) bool {
 	var at *record.ProcessState

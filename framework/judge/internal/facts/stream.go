@@ -61,7 +61,7 @@ func (s *Stream) From() uint64 {
 	return v
 }
 
-// WithState tells whether the watch began with the state as added events.
+// WithState reports whether the watch began with the state as added events.
 func (s *Stream) WithState() bool {
 	return s.Watch.API == APIKubernetes && (s.Watch.Initial || Number(s.Watch.From) == 0)
 }
@@ -130,7 +130,7 @@ func (s *Stream) settleState() {
 	}
 }
 
-// Live tells whether message i tells of a change, rather than of the state with which
+// Live reports whether message i tells of a change, rather than of the state with which
 // the watch began.
 func (s *Stream) Live(i int) bool {
 	return !s.Messages[i].Bookmark() && (i >= s.Begin || s.Messages[i].Type != record.EventAdded)

@@ -25,7 +25,7 @@ func (s *Stream) BeforeOf(e Expectation) *KeyChange {
 	return e.Line.Before(i)
 }
 
-// ShowsPrevious tells whether a watch of etcd asked for what was there before.
+// ShowsPrevious reports whether a watch of etcd asked for what was there before.
 func ShowsPrevious(s *Stream) bool {
 	if !s.Watch.Previous || s.Watch.API != APIEtcd {
 		return false

@@ -16,7 +16,7 @@ const ClientsOwn = "closed by the client"
 // when nothing is broken any more: far longer than it takes on a busy machine.
 const SilenceLimit = 5 * time.Second
 
-// BrokeDown tells whether a watch ended otherwise than by its client's will or in due
+// BrokeDown reports whether a watch ended otherwise than by its client's will or in due
 // time.
 func BrokeDown(ended *record.Watch) bool {
 	return ended.Error != "" && !strings.HasPrefix(ended.Error, ClientsOwn)

@@ -32,10 +32,10 @@ type Write struct {
 
 func (w *Write) Deletes() bool { return w.Op.Type == record.OpDelete }
 
-// creates tells whether the write can make a key that is not there.
+// creates reports whether the write can make a key that is not there.
 func (w *Write) creates() bool { return w.Op.Type == record.OpCreate || w.Op.Type == record.OpPut }
 
-// fitsPresent tells whether the write can change a key that is there.
+// fitsPresent reports whether the write can change a key that is there.
 func (w *Write) fitsPresent() bool { return w.Op.Type != record.OpCreate }
 
 // expect is the version that the write replaced, 0 where it named none.
@@ -81,7 +81,7 @@ func (l *KeyLine) At(revision uint64) (c *KeyChange, known bool) {
 	return &l.Changes[i-1], true
 }
 
-// Sure tells whether it is known what the key was right before a change.
+// Sure reports whether it is known what the key was right before a change.
 func (l *KeyLine) Sure(i int) bool { return !l.Disputed && l.doubt[i] == 0 }
 
 // Before returns what the key was right before a change, nil for absent.

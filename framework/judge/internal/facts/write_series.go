@@ -12,12 +12,12 @@ import (
 // Try is a write of one client or prober.
 type Try struct {
 	Attempt
-	// Answered tells whether an API server did what was asked, or turned it away for
+	// Answered reports whether an API server did what was asked, or turned it away for
 	// what it asked for: a lost compare-and-swap is no failure of the cluster.
 	Answered bool
 }
 
-// TurnedAway tells whether an API server refused a request for what it asked for: a
+// TurnedAway reports whether an API server refused a request for what it asked for: a
 // version that is not the newest or is no longer to be had, a key that is there already
 // or is not there, an object that is none.
 func TurnedAway(op record.Op) bool {

@@ -113,7 +113,7 @@ func trustsWhatIsServed(m *facts.Matter, l trustLook) (missing []string, broken 
 				return nil, &f
 			}
 			if op.Outcome != record.OK {
-				missing = append(missing, fmt.Sprintf("nobody saw whether the API server on %s accepts clients with certificates of %s, which is served", server, issuerOf(l[served])))
+				missing = append(missing, fmt.Sprintf("no request shows whether the API server on %s accepts clients with certificates of %s, which is served", server, issuerOf(l[served])))
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func acceptsTokens(m *facts.Matter, l trustLook, dropped bool) (missing []string
 					Rests(op.Call, op.Return).Shows(text.Describe(op))
 				return nil, &f
 			case op.Outcome != record.OK:
-				missing = append(missing, fmt.Sprintf("nobody saw whether the API server on %s accepts a token %s", server, of))
+				missing = append(missing, fmt.Sprintf("no request shows whether the API server on %s accepts a token %s", server, of))
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func servesNew(m *facts.Matter, c record.NodeChange, before, after trustLook) (n
 			}
 			is := after[at]
 			if is.Outcome != record.OK {
-				missing = append(missing, fmt.Sprintf("nobody saw what %s on %s served after the %s", at[1], at[0], facts.InPlaceWords(c)))
+				missing = append(missing, fmt.Sprintf("the certificate of %s on %s was not seen after the %s", at[1], at[0], facts.InPlaceWords(c)))
 				continue
 			}
 			if is.Value == was.Value {
@@ -177,7 +177,7 @@ func servesNew(m *facts.Matter, c record.NodeChange, before, after trustLook) (n
 			seen++
 		}
 		if seen == 0 {
-			missing = append(missing, fmt.Sprintf("nobody saw what %s on %s served before and after the %s", component, c.Node.Name, facts.InPlaceWords(c)))
+			missing = append(missing, fmt.Sprintf("the certificate of %s on %s was not seen before and after the %s", component, c.Node.Name, facts.InPlaceWords(c)))
 		}
 		n += seen
 	}
@@ -190,7 +190,7 @@ func onlyNewIsTrusted(m *facts.Matter, first, last trustLook) (missing []string,
 		port := [2]string{server, "kube-apiserver/https"}
 		old, next := issuerOf(first[port]), issuerOf(last[port])
 		if old == "" || next == "" {
-			missing = append(missing, "nobody saw from which CA the certificate of "+server+" is, before and after")
+			missing = append(missing, "the CA of the certificate of "+server+" was not seen before and after")
 			continue
 		}
 		if old == next {
@@ -204,16 +204,16 @@ func onlyNewIsTrusted(m *facts.Matter, first, last trustLook) (missing []string,
 			f := Failed("In the end a client that knows the new CA alone must be served: the API server on %s did not serve it (%s).", server, alone.Value).Shows(text.Describe(alone))
 			return missing, &f
 		case without.Outcome == record.OK || accepted.Outcome == record.OK:
-			f := Failed("In the end nobody must be served with a certificate from the old CA: the API server on %s served a client that has one from %s.", server, old).
+			f := Failed("In the end no client may be served with a certificate from the old CA: the API server on %s served a client that has one from %s.", server, old).
 				Shows(text.Describe(without), text.Describe(accepted))
 			return missing, &f
 		case token.Outcome == record.OK:
 			f := Failed("In the end no token may be accepted that was signed with the old key: the API server on %s accepted one.", server).Shows(text.Describe(token))
 			return missing, &f
 		case token.Outcome != record.Refused || token.Value == "":
-			missing = append(missing, "nobody saw whether the API server on "+server+" refuses tokens that were signed with the old key")
+			missing = append(missing, "no request shows whether the API server on "+server+" refuses tokens that were signed with the old key")
 		case alone.Outcome != record.OK || without.Outcome != record.Refused || without.Value == "" || accepted.Outcome != record.Refused || accepted.Value == "":
-			missing = append(missing, "nobody saw whom the API server on "+server+" serves in the end")
+			missing = append(missing, "no request shows which clients the API server on "+server+" serves in the end")
 		}
 	}
 	return missing, nil

@@ -131,7 +131,7 @@ func follow(m *facts.Matter, c record.NodeChange) following {
 	return f
 }
 
-// watchesThroughout tells whether an entrance was there for the whole of a time; the
+// watchesThroughout reports whether an entrance was there for the whole of a time; the
 // balancer always is.
 func watchesThroughout(m *facts.Matter, entrance string, from, to record.Nanos) bool {
 	for _, n := range facts.NodeLives(m.Run) {

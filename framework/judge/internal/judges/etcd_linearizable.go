@@ -177,7 +177,7 @@ func stands(t *facts.Timeline, op *record.Op) (c *facts.KeyChange, known bool) {
 	return l.At(facts.Number(op.Header))
 }
 
-// meets tells whether a write that compares can take effect on a key that stands at c.
+// meets reports whether a write that compares can take effect on a key that stands at c.
 func meets(c *facts.KeyChange, op *record.Op) bool {
 	switch op.Type {
 	case record.OpCreate:
@@ -188,7 +188,7 @@ func meets(c *facts.KeyChange, op *record.Op) bool {
 	return c != nil && c.Revision == facts.Number(op.Expect)
 }
 
-// shownBy tells whether a read returned a key that stands at c.
+// shownBy reports whether a read returned a key that stands at c.
 func shownBy(c *facts.KeyChange, op *record.Op) bool {
 	if c == nil || !op.Found {
 		return c == nil && !op.Found

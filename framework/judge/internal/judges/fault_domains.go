@@ -49,7 +49,7 @@ func judgeFaultDomains(m *facts.Matter) Finding {
 		counted("%d fault domains", len(members))
 }
 
-// learns tells whether the etcd member on a node was a learner when it last answered.
+// learns reports whether the etcd member on a node was a learner when it last answered.
 func learns(m *facts.Matter, node string) bool {
 	last := record.EtcdStatus{}
 	for _, e := range m.Run.Etcd {

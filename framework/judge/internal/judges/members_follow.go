@@ -16,19 +16,19 @@ import (
 func membersFollow() Definition {
 	return Definition{verdict.Doc{
 		Name:      "members-follow",
-		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: a node that joins gets clients only once its API server is ready; one that leaves is taken from the load balancer first, then from etcd, and then deleted; and nobody lists it any more. What was interrupted leaves no member.",
+		Guarantee: "etcd's voting members follow the nodes, one by one, in one cluster: a node that joins gets clients only once its API server is ready; one that leaves is taken from the load balancer first, then from etcd, and then deleted; and no member lists it any more. What was interrupted leaves no member.",
 		Source:    "Automated HA master deployment (adding and deleting replicas); etcd runtime reconfiguration",
 		Params: map[string]string{
 			"changes": "names of the changes to judge, separated by commas (default: all)",
 			"leader":  "true: the node that leaves first must have had etcd's leader",
-			"sizes":   "the numbers of voting members that the changes are to lead through, such as \"3, 4, 5\"; with others there is no verdict (default: any)",
+			"sizes":   "the numbers of voting members that the changes are to lead through, such as \"3, 4, 5\"; with others the verdict is inconclusive (default: any)",
 			"cut":     "true: additions must have been interrupted after every step that an addition takes here, once each",
 		},
 	}, judgeMembersFollow}
 }
 
-// stepOrder is the order in which a change takes its steps, as far as it takes them, and
-// which of them it must take. The load balancer's are due where there is one.
+// stepOrder returns the order of the steps of a change, and those that are required; the
+// load balancer's are required if the cluster has one.
 func stepOrder(m *facts.Matter, phase record.ChangePhase) (order, must []string) {
 	if phase == record.NodeAdded {
 		order = []string{record.StepLearner, record.StepStart, record.StepJoin, record.StepPromote, record.StepReady, record.StepBalance}

@@ -175,7 +175,7 @@ func repetition(m *facts.Matter, op record.Op) *record.Op {
 	return nil
 }
 
-// brokeOff tells whether a request failed because its connection ended. A server may
+// brokeOff reports whether a request failed because its connection ended. A server may
 // close one that is idle while a request is on its way to it (RFC 9112, section 9.5);
 // clients repeat reads then, but no writes.
 func brokeOff(problem string) bool {

@@ -179,7 +179,7 @@ func quorumSightings(run *record.Run) map[[3]string]bool {
 	return shown
 }
 
-// won tells whether a compare-and-swap replaced the version that it names. One of
+// won reports whether a compare-and-swap replaced the version that it names. One of
 // unknown outcome did if somebody read its value and nobody else wrote that. An
 // update that changes nothing succeeds and replaces nothing: it returns the version
 // that it compared with.

@@ -48,7 +48,7 @@ func NewRefutation(ops []porcupine.Operation, s Search) *refutation {
 
 func (r *refutation) act(i int) action { return r.Ops[i].Input.(action) }
 
-// Illegal tells whether no order explains the shown operations, given by their
+// Illegal reports whether no order explains the shown operations, given by their
 // places in ops. False also means that it was not found out within the bounds.
 func (r *refutation) Illegal(shown []int) bool {
 	if len(shown) == 0 {
@@ -199,7 +199,7 @@ func (h *hidden) step(s part, o porcupine.Operation) (bool, part) {
 	return a.Outcome != record.OK, s
 }
 
-// allow tells whether a hidden write can have left what the operation needs.
+// allow reports whether a hidden write can have left what the operation needs.
 func (h *hidden) allow(s part, o porcupine.Operation) bool {
 	a := o.Input.(action)
 	switch {

@@ -110,7 +110,7 @@ func b2i(b bool) byte {
 	return 0
 }
 
-// step tells whether an operation can have had its outcome in a state, and the
+// step reports whether an operation can have had its outcome in a state, and the
 // state after it. A write of unknown outcome always can: where its precondition
 // does not hold, it had no effect.
 func step(s register, a action) (bool, register) {
@@ -152,7 +152,7 @@ func step(s register, a action) (bool, register) {
 	return false, s
 }
 
-// fits tells whether a compare-and-swap can succeed. Versions are unique, so one
+// fits reports whether a compare-and-swap can succeed. Versions are unique, so one
 // that the record shows to be another write's is not the unknown one.
 func fits(s register, a action) bool {
 	return a.Expect == "" || s.revision == a.Expect || s.revision == "" && a.strange

@@ -111,7 +111,7 @@ func newReplay(must, spare []*move) *replay {
 
 func compareCalls(a, b *move) int { return cmp.Compare(a.call, b.call) }
 
-// run tells whether it found an order. A key of which nothing is known at first
+// run reports whether it found an order. A key of which nothing is known at first
 // may have been there and be deleted: it then goes first by that.
 func (r *replay) run(deleteFirst bool) bool {
 	for r.left > 0 {

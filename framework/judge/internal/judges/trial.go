@@ -40,7 +40,7 @@ func (t *trial) unknown() (n int) {
 	return n
 }
 
-// Replay tells whether the history has an order that can be had without a search.
+// Replay reports whether the history has an order that can be had without a search.
 func (t *trial) Replay() bool {
 	for _, deleteFirst := range []bool{false, true} {
 		r := newReplay(t.must, t.spare)

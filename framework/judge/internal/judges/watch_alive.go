@@ -42,7 +42,7 @@ func watchAlive() Definition {
 	}}
 }
 
-// open tells whether the client waited for the last writes with the watch.
+// open reports whether the client waited for the last writes with the watch.
 func open(s *facts.Stream) bool { return s.Ended != nil && s.Ended.Purpose == facts.PurposeFinalRead }
 
 // silent returns what a watch did not show though its client waited for it, and since

@@ -47,14 +47,14 @@ func judgeWatchCompacted(m *facts.Matter) Finding {
 		refused, accepted), of, breaches)
 }
 
-// forgot tells whether there is reason to think that the history before a watch's
+// forgot reports whether there is reason to think that the history before a watch's
 // version was gone when it was opened: somebody had been told so, or etcd had been made
 // to forget.
 func forgot(c *facts.Collections, s *facts.Stream) bool {
 	return len(c.Compacted) > 0 && c.Compacted[0].At < s.Watch.Called || c.GoneBefore(s.Watch.Called, facts.Number(s.Watch.From))
 }
 
-// lost tells whether the history before a watch's version was gone for sure when it
+// lost reports whether the history before a watch's version was gone for sure when it
 // was opened: somebody had been told so, or etcd had been made to forget more than
 // that.
 func lost(c *facts.Collections, s *facts.Stream) bool {

@@ -77,7 +77,7 @@ func met(m *facts.Matter, f Finding, by map[string]int) Finding {
 
 func every(*facts.Stream) bool { return true }
 
-// hasEvents tells whether the watch showed a change.
+// hasEvents reports whether the watch showed a change.
 func hasEvents(s *facts.Stream) bool { return len(s.Index) > 0 }
 
 func etcdEvents(s *facts.Stream) bool { return s.Watch.API == facts.APIEtcd && hasEvents(s) }
