@@ -82,7 +82,7 @@ selftest: fetch ## Plant a violation of every guarantee and see it caught (an ho
 	$(BIN) selftest $(ARGS)
 
 .PHONY: verify
-verify: verify-format verify-vet verify-imports verify-generated verify-build ## Everything that is checked without running anything
+verify: verify-format verify-generated verify-vet verify-imports verify-build ## Everything that is checked without running anything
 
 .PHONY: verify-format
 verify-format:
