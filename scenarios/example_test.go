@@ -8,11 +8,8 @@ import (
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
-// quake stands for a fault of one's own.
-type quake struct{ fault.Fault }
-
-func (quake) Name() string   { return "quake" }
-func (quake) Doc() fault.Doc { return fault.Doc{Params: map[string]string{"magnitude": "from 1 to 9"}} }
+// quake stands for a fault of a program's own.
+var quake = &fault.Fault{Name: "quake", Params: []fault.Param{{Name: "magnitude", Doc: "from 1 to 9"}}}
 
 const shaken = `
 apiVersion: holdfast.dev/v1alpha1
@@ -32,7 +29,7 @@ spec:
 // disk.
 func ExampleParse() {
 	unshaken := judge.Judge{Doc: judge.Doc{Name: "unshaken", NeedsFault: true}}
-	scenario, err := scenarios.Parse("shaken.yaml", []byte(shaken), scenarios.WithFaults(quake{}), scenarios.WithJudges(unshaken))
+	scenario, err := scenarios.Parse("shaken.yaml", []byte(shaken), scenarios.WithFaults(quake), scenarios.WithJudges(unshaken))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -22,12 +22,8 @@ spec:
     - {id: HA-QR-001, judge: linearizable}
 `
 
-// meteor is a fault of a user's own.
-type meteor struct{ fault.Fault }
-
-func (meteor) Name() string { return "meteor" }
-
-func (meteor) Doc() fault.Doc { return fault.Doc{Params: map[string]string{"size": "in metres"}} }
+// meteor is a fault of a program's own.
+var meteor = &fault.Fault{Name: "meteor", Params: []fault.Param{{Name: "size", Doc: "in metres"}}}
 
 func survives() judge.Judge {
 	return judge.Judge{Doc: judge.Doc{Name: "survives", NeedsFault: true, NeedsBound: true, Params: map[string]string{"grace": "a duration"}}}
@@ -35,7 +31,7 @@ func survives() judge.Judge {
 
 // A file may name faults and judges of a user's own, which are checked as the built-in ones are.
 func TestOwnNames(t *testing.T) {
-	both := []Option{WithFaults(meteor{}), WithJudges(survives())}
+	both := []Option{WithFaults(meteor), WithJudges(survives())}
 	for name, test := range map[string]struct {
 		change  func(string) string
 		options []Option
@@ -51,7 +47,7 @@ func TestOwnNames(t *testing.T) {
 		"judge's bound":    {func(s string) string { return strings.Replace(s, "bound: 2E + M, ", "", 1) }, both, "judge survives needs one"},
 		"judge's fault":    {func(s string) string { return strings.Replace(s, ", fault: hit", "", 1) }, both, "judge survives needs the name of an injection"},
 		"two judges":       {nil, append(both, WithJudges(survives())), `two judges have the name "survives"`},
-		"two faults":       {nil, append(both, WithFaults(meteor{})), `two faults have the name "meteor"`},
+		"two faults":       {nil, append(both, WithFaults(meteor)), `two faults have the name "meteor"`},
 		"a built-in judge": {nil, append(both, WithJudges(judge.Judge{Doc: judge.Doc{Name: "linearizable"}})), `two judges have the name "linearizable"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +73,7 @@ func TestOwnSchema(t *testing.T) {
 	if err != nil || strings.Contains(string(plain), "meteor") {
 		t.Error(err)
 	}
-	own, err := Schema(WithFaults(meteor{}), WithJudges(survives()))
+	own, err := Schema(WithFaults(meteor), WithJudges(survives()))
 	if err != nil || !strings.Contains(string(own), `"meteor"`) || !strings.Contains(string(own), `"survives"`) {
 		t.Error(err)
 	}

@@ -265,7 +265,7 @@ type Option func(*engine.Options)
 
 // WithFaults lets a scenario inject faults beside the built-in ones. engine.Run takes them,
 // too.
-func WithFaults(own ...fault.Fault) Option {
+func WithFaults(own ...*fault.Fault) Option {
 	return func(o *engine.Options) { o.Faults = append(o.Faults, own...) }
 }
 

@@ -81,7 +81,7 @@ func schemaOf(t reflect.Type, path string, details map[string]object) object {
 func details(own engine.Options) map[string]object {
 	var faults []string
 	for _, f := range slices.Concat(fault.All(), own.Faults) {
-		faults = append(faults, f.Name())
+		faults = append(faults, f.Name)
 	}
 	about := func(text string) object { return object{"description": text} }
 	oneOf := func(text string, values []string) object { return object{"description": text, "enum": values} }

@@ -45,7 +45,7 @@ func (s *suite) labels(one *scenarios.Scenario) ginkgo.Labels {
 			add("disruptive")
 			add("fault-" + step.Inject.Fault)
 			if f, err := fault.Find(step.Inject.Fault, s.options.Faults...); err == nil {
-				for _, n := range f.Doc().Needs {
+				for _, n := range f.Needs {
 					// Others are needed by some targets or parameters only.
 					if ability, rest, _ := strings.Cut(n, " "); rest == "" || strings.HasPrefix(ability, "Disk") {
 						add("needs-" + ability)

@@ -36,7 +36,7 @@ type Options struct {
 	Scenarios []*scenarios.Scenario
 	Files     []string
 	// Faults and Judges are those that these scenarios may name beside the built-in ones.
-	Faults []fault.Fault
+	Faults []*fault.Fault
 	Judges []judge.Judge
 	// Profile limits the specs to a profile. Without a profile, and if Ginkgo's flags
 	// filter nothing, the suite runs its own scenarios or, if it has none, the profile smoke.

@@ -19,7 +19,7 @@ func BenchmarkAdministration(b *testing.B) {
 	})
 	defer c.Close(context.Background())
 	for _, f := range []struct {
-		fault   fault.Fault
+		fault   *fault.Fault
 		target  string
 		params  map[string]string
 		samples int
@@ -39,7 +39,7 @@ func BenchmarkAdministration(b *testing.B) {
 		{fault.DNSDead, "node/1", nil, 3},
 		{fault.RestoreSnapshot, "etcd/leader", map[string]string{"age": "1s"}, 3},
 	} {
-		b.Run(f.fault.Name(), func(b *testing.B) {
+		b.Run(f.fault.Name, func(b *testing.B) {
 			benchFault(b, c, f.fault, f.target, f.params, f.samples, func() {
 				// Something must have happened since the last compaction.
 				if !etcdTakes(b, c, "node-1") {

@@ -44,7 +44,7 @@ func TestAdministration(t *testing.T) {
 	}
 	for _, x := range []struct {
 		name   string
-		fault  fault.Fault
+		fault  *fault.Fault
 		target string
 		params fault.Params
 	}{
@@ -124,7 +124,7 @@ func TestAdministration(t *testing.T) {
 	// Nobody heals these, and nothing of them may be left.
 	for _, x := range []struct {
 		name   string
-		fault  fault.Fault
+		fault  *fault.Fault
 		target string
 		params fault.Params
 		ttl    time.Duration

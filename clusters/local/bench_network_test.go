@@ -52,13 +52,13 @@ func BenchmarkNetworkFaults(b *testing.B) {
 		}
 	})
 	for _, f := range []struct {
-		fault  fault.Fault
+		fault  *fault.Fault
 		values map[string]string
 	}{
 		{fault.Bandwidth, nil}, {fault.BlackHole, map[string]string{"established": "true"}}, {fault.Corrupt, map[string]string{"share": "50%"}},
 		{fault.Cut, nil}, {fault.Duplicate, map[string]string{"share": "50%"}}, {fault.Isolate, nil}, {fault.Latency, map[string]string{"delay": "1ms"}},
 		{fault.Loss, map[string]string{"share": "50%"}}, {fault.Reorder, map[string]string{"share": "50%"}}, {fault.Reset, nil}, {fault.Split, nil},
 	} {
-		b.Run(f.fault.Name(), func(b *testing.B) { benchFault(b, c, f.fault, "node/2", f.values, 20) })
+		b.Run(f.fault.Name, func(b *testing.B) { benchFault(b, c, f.fault, "node/2", f.values, 20) })
 	}
 }

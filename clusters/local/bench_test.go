@@ -126,7 +126,7 @@ func BenchmarkCreate(b *testing.B) {
 // benchFault injects and heals one fault, at least the given number of times since
 // healing can take seconds, and reports the time from the call to the proof of its effect, and
 // from the call of healing to the proof of that. It prepares each time.
-func benchFault(b *testing.B, c *Cluster, f fault.Fault, target string, params map[string]string, samples int, prepare ...func()) {
+func benchFault(b *testing.B, c *Cluster, f *fault.Fault, target string, params map[string]string, samples int, prepare ...func()) {
 	b.Helper()
 	took := map[string][]time.Duration{}
 	note := func(what string, p fault.Proof, err error) {

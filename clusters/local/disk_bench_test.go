@@ -127,12 +127,12 @@ func BenchmarkDiskFaults(b *testing.B) {
 	c := benchClusterOf(b, func(s *clusters.Cluster) { s.Spec.Disk = clusters.DiskFUSE })
 	defer c.Close(context.Background())
 	for _, f := range []struct {
-		fault  fault.Fault
+		fault  *fault.Fault
 		params map[string]string
 	}{
 		{fault.DiskSlow, map[string]string{"delay": "5ms"}}, {fault.DiskError, map[string]string{"op": "read"}}, {fault.DiskFull, nil},
 		{fault.DiskLie, nil}, {fault.DiskFlip, nil}, {fault.DiskWipe, nil},
 	} {
-		b.Run(f.fault.Name(), func(b *testing.B) { benchFault(b, c, f.fault, "etcd/2", f.params, 10) })
+		b.Run(f.fault.Name, func(b *testing.B) { benchFault(b, c, f.fault, "etcd/2", f.params, 10) })
 	}
 }

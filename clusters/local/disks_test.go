@@ -71,7 +71,7 @@ func TestDisks(t *testing.T) {
 	serves := func(n framework.Node) bool { return putKey(t, etcdOn(t, c, n.Name()), "serves") }
 
 	for i, f := range []struct {
-		fault  fault.Fault
+		fault  *fault.Fault
 		params string
 		ends   bool // etcd cannot go on
 	}{
@@ -89,7 +89,7 @@ func TestDisks(t *testing.T) {
 		{fault.DiskFlip, "bytes=16 file=member/wal/*.wal offset=4096", false},
 		{fault.DiskWipe, "", true},
 	} {
-		t.Run(f.fault.Name()+" "+f.params, func(t *testing.T) {
+		t.Run(f.fault.Name+" "+f.params, func(t *testing.T) {
 			n, target := on(i % 3)
 			before := process(t, n, framework.Etcd)
 			in := injectFor(t, c, f.fault, target.Asked, time.Hour, strings.Fields(f.params)...)
@@ -116,7 +116,7 @@ func TestDisks(t *testing.T) {
 		flipped, _ := on(2)
 		intact := wal(flipped)
 		for i, f := range []struct {
-			fault  fault.Fault
+			fault  *fault.Fault
 			params string
 		}{{fault.DiskFull, ""}, {fault.DiskLie, ""}, {fault.DiskFlip, "offset=0 bytes=64 file=" + log}} {
 			_, target := on(i)
@@ -144,7 +144,7 @@ func TestDisks(t *testing.T) {
 	t.Run("overlapping", func(t *testing.T) {
 		n, target := on(1)
 		var all []fault.Injection
-		for _, f := range []fault.Fault{fault.DiskSlow, fault.DiskLie, fault.DiskFlip, fault.DiskSlow} {
+		for _, f := range []*fault.Fault{fault.DiskSlow, fault.DiskLie, fault.DiskFlip, fault.DiskSlow} {
 			all = append(all, injectFor(t, c, f, target.Asked, time.Hour))
 		}
 		for _, i := range []int{2, 0, 3, 1} {

@@ -10,7 +10,7 @@ import (
 )
 
 // inject injects a fault and wants its proof.
-func inject(t *testing.T, c *Cluster, f fault.Fault, target string, p fault.Params) fault.Injection {
+func inject(t *testing.T, c *Cluster, f *fault.Fault, target string, p fault.Params) fault.Injection {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
@@ -26,15 +26,15 @@ func inject(t *testing.T, c *Cluster, f fault.Fault, target string, p fault.Para
 		t.Fatal(err)
 	}
 	proof := i.Proof()
-	t.Logf("%s of %s after %s: %s", f.Name(), on, proof.Effect.Sub(proof.Called).Round(10*time.Microsecond), proof.What)
+	t.Logf("%s of %s after %s: %s", f.Name, on, proof.Effect.Sub(proof.Called).Round(10*time.Microsecond), proof.What)
 	if !proof.Proven {
-		t.Fatalf("%s has no proof of its effect", f.Name())
+		t.Fatalf("%s has no proof of its effect", f.Name)
 	}
 	return i
 }
 
 // injectFor injects a fault with parameters as on a command line.
-func injectFor(t *testing.T, c *Cluster, f fault.Fault, target string, ttl time.Duration, params ...string) fault.Injection {
+func injectFor(t *testing.T, c *Cluster, f *fault.Fault, target string, ttl time.Duration, params ...string) fault.Injection {
 	t.Helper()
 	p := fault.Params{TTL: ttl, Values: map[string]string{}}
 	for _, param := range params {

@@ -17,7 +17,7 @@ func BenchmarkProcessFaults(b *testing.B) {
 	c := benchCluster(b, 3)
 	defer c.Close(context.Background())
 	for _, f := range []struct {
-		fault   fault.Fault
+		fault   *fault.Fault
 		target  string
 		params  map[string]string
 		samples int
@@ -38,7 +38,7 @@ func BenchmarkProcessFaults(b *testing.B) {
 		{fault.PowerOff, "node/2", nil, 5},
 		{fault.Reboot, "node/2", map[string]string{"off": "10ms"}, 5},
 	} {
-		name := []string{f.fault.Name(), strings.ReplaceAll(f.target, "/", "-")}
+		name := []string{f.fault.Name, strings.ReplaceAll(f.target, "/", "-")}
 		for k, v := range f.params {
 			name = append(name, k+"-"+v)
 		}

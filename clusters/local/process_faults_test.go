@@ -35,7 +35,7 @@ func TestProcessFaults(t *testing.T) {
 
 func testHealed(t *testing.T, c *Cluster) {
 	for _, tt := range []struct {
-		fault  fault.Fault
+		fault  *fault.Fault
 		target string
 		params []string
 	}{
@@ -64,7 +64,7 @@ func testHealed(t *testing.T, c *Cluster) {
 		{fault.MemoryPressure, "kwok", []string{"size=64Mi"}},
 		{fault.MemoryPressure, "zone/b", []string{"size=64Mi"}},
 	} {
-		t.Run(strings.Join(append([]string{tt.fault.Name(), tt.target}, tt.params...), " "), func(t *testing.T) {
+		t.Run(strings.Join(append([]string{tt.fault.Name, tt.target}, tt.params...), " "), func(t *testing.T) {
 			i := injectFor(t, c, tt.fault, tt.target, time.Hour, tt.params...)
 			if down := tt.fault == fault.Kill || tt.fault == fault.Stop || tt.fault == fault.Freeze; down && tt.target == "balancer" && ready(t, c, "balancer") {
 				t.Error("the balancer answers")

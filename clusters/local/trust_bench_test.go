@@ -15,7 +15,7 @@ func BenchmarkTrustAndTime(b *testing.B) {
 	defer c.Close(context.Background())
 	for _, f := range []struct {
 		name   string
-		fault  fault.Fault
+		fault  *fault.Fault
 		target string
 	}{
 		{"authority-rotated/apiserver", fault.AuthorityRotated, "apiserver/2"},

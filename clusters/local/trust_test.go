@@ -18,7 +18,7 @@ import (
 )
 
 // provenInjection injects a fault into a target and wants its effect proven.
-func provenInjection(t *testing.T, c *Cluster, f fault.Fault, target string, ttl time.Duration, values map[string]string) fault.Injection {
+func provenInjection(t *testing.T, c *Cluster, f *fault.Fault, target string, ttl time.Duration, values map[string]string) fault.Injection {
 	t.Helper()
 	resolved, err := fault.Resolve(t.Context(), c, target)
 	if err != nil {
@@ -30,9 +30,9 @@ func provenInjection(t *testing.T, c *Cluster, f fault.Fault, target string, ttl
 	}
 	proof := in.Proof()
 	if !proof.Proven {
-		t.Fatalf("%s of %s: no proof: %s", f.Name(), target, proof.What)
+		t.Fatalf("%s of %s: no proof: %s", f.Name, target, proof.What)
 	}
-	t.Logf("%s of %s after %s: %s", f.Name(), target, proof.Effect.Sub(proof.Called).Round(time.Millisecond), proof.What)
+	t.Logf("%s of %s after %s: %s", f.Name, target, proof.Effect.Sub(proof.Called).Round(time.Millisecond), proof.What)
 	return in
 }
 
@@ -80,9 +80,9 @@ func certificateFiles(t *testing.T, n *node) string {
 func testCertificates(t *testing.T, c *Cluster) {
 	n := c.nodes[1]
 	own := certificateFiles(t, n)
-	for _, f := range []fault.Fault{fault.CertExpired, fault.CertWrongNames, fault.AuthorityRotated} {
+	for _, f := range []*fault.Fault{fault.CertExpired, fault.CertWrongNames, fault.AuthorityRotated} {
 		for _, target := range []string{"apiserver/2", "etcd/2"} {
-			t.Run(f.Name()+" of "+target, func(t *testing.T) {
+			t.Run(f.Name+" of "+target, func(t *testing.T) {
 				provenHealing(t, provenInjection(t, c, f, target, time.Hour, nil))
 			})
 		}
@@ -117,7 +117,7 @@ func testCertificates(t *testing.T, c *Cluster) {
 func testClocks(t *testing.T, c *Cluster) {
 	n := c.nodes[2]
 	for _, x := range []struct {
-		fault  fault.Fault
+		fault  *fault.Fault
 		target string
 		values map[string]string
 	}{
@@ -128,7 +128,7 @@ func testClocks(t *testing.T, c *Cluster) {
 		{fault.ClockDrift, "node/3", nil},
 		{fault.ClockDrift, "apiserver/3", map[string]string{"rate": "-20%"}},
 	} {
-		t.Run(fmt.Sprintf("%s of %s %v", x.fault.Name(), x.target, x.values), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s of %s %v", x.fault.Name, x.target, x.values), func(t *testing.T) {
 			before := identities(t, n)
 			provenHealing(t, provenInjection(t, c, x.fault, x.target, time.Hour, x.values))
 			sameProcesses(t, n, before)

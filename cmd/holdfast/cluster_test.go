@@ -171,7 +171,7 @@ func TestClusterCommands(t *testing.T) {
 		args  string
 		words []string
 	}{
-		{"inject nothing --on etcd/1", []string{"is no fault", "kill"}},
+		{"inject nothing --on etcd/1", []string{"is not a fault", "kill"}},
 		{"inject kill", []string{"--on is missing"}},
 		{"inject kill --on etcd/4", []string{"there is no node 4"}},
 		{"inject kill --on pod/4", []string{"no kind of target"}},

@@ -97,7 +97,7 @@ func requirementIDs() []string {
 func faultNames() []string {
 	var names []string
 	for _, f := range fault.All() {
-		names = append(names, f.Name())
+		names = append(names, f.Name)
 	}
 	return names
 }
@@ -132,11 +132,10 @@ func completeFault(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var params []string
-	for name := range f.Doc().Params {
+	for _, name := range f.ParamNames() {
 		if !slices.ContainsFunc(args[1:], func(given string) bool { return strings.HasPrefix(given, name+"=") }) {
 			params = append(params, name+"=")
 		}
 	}
-	slices.Sort(params)
 	return params, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

@@ -11,18 +11,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // faultEntry is a fault as `holdfast faults` shows it.
 type faultEntry struct {
-	Name string `json:"name"`
-	fault.Doc
-	Command string `json:"command"`
+	Name    string   `json:"name"`
+	Summary string   `json:"summary"`
+	Targets []string `json:"targets"`
+	// Params describes each parameter by name.
+	Params  map[string]string `json:"params,omitempty"`
+	Needs   []string          `json:"needs"`
+	Effects []record.Effect   `json:"effects"`
+	Example string            `json:"example"`
+	Command string            `json:"command"`
 }
 
-func describeFault(f fault.Fault) faultEntry {
-	d := f.Doc()
-	return faultEntry{Name: f.Name(), Doc: d, Command: injectCommand(f.Name(), d.Example)}
+func describeFault(f *fault.Fault) faultEntry {
+	e := faultEntry{Name: f.Name, Summary: f.Summary, Targets: f.Targets, Needs: f.Needs, Effects: f.EffectsWith(nil),
+		Example: f.Example, Command: injectCommand(f.Name, f.Example), Params: map[string]string{}}
+	for _, p := range f.Params {
+		e.Params[p.Name] = p.String()
+	}
+	return e
 }
 
 // injectCommand turns the example of a fault into a command line.

@@ -119,12 +119,12 @@ func TestClusterFaultsOutliveHarness(t *testing.T) {
 	c := newCommandLine(t)
 	c.upForFaults()
 	for _, f := range fault.All() {
-		t.Run(f.Name(), func(t *testing.T) {
+		t.Run(f.Name, func(t *testing.T) {
 			c := c
 			c.t = t
-			id := f.Name() + "-1"
-			target, params, _ := strings.Cut(f.Doc().Example, " ")
-			cmd := c.command(append([]string{"inject", f.Name(), "--on", target, "--for", "4s"}, strings.Fields(params)...)...)
+			id := f.Name + "-1"
+			target, params, _ := strings.Cut(f.Example, " ")
+			cmd := c.command(append([]string{"inject", f.Name, "--on", target, "--for", "4s"}, strings.Fields(params)...)...)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Start(); err != nil {
@@ -157,7 +157,7 @@ func TestClusterFaultsOutliveHarness(t *testing.T) {
 			if e.Phase != fault.Healed {
 				t.Fatalf("not healed: %+v", e)
 			}
-			c.awaitWhole(f.Name())
+			c.awaitWhole(f.Name)
 			t.Logf("in force after %s, whole after %s\n%s\n%s", inject.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), e.Effect.What, e.Healing.What)
 		})
 	}
@@ -188,9 +188,9 @@ func TestClusterManyFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d, %d faults", seed, n)
 	nothing := 0
-	inject := func(f fault.Fault) {
-		target, params, _ := strings.Cut(f.Doc().Example, " ")
-		out, code := c.try(append([]string{"inject", f.Name(), "--on", target, "--for", "2m"}, strings.Fields(params)...)...)
+	inject := func(f *fault.Fault) {
+		target, params, _ := strings.Cut(f.Example, " ")
+		out, code := c.try(append([]string{"inject", f.Name, "--on", target, "--for", "2m"}, strings.Fields(params)...)...)
 		switch {
 		case code == exitPass:
 			c.do(exitPass, "heal")
@@ -198,9 +198,9 @@ func TestClusterManyFaults(t *testing.T) {
 			nothing++ // such as a compaction just after another one
 			t.Log(out)
 		default:
-			t.Fatalf("%s: exit code %d\n%s", f.Name(), code, out)
+			t.Fatalf("%s: exit code %d\n%s", f.Name, code, out)
 		}
-		c.awaitWhole(f.Name())
+		c.awaitWhole(f.Name)
 	}
 	// What the first of each kind sets up for good is no drift.
 	warm := min(n/4, 20)
@@ -210,7 +210,7 @@ func TestClusterManyFaults(t *testing.T) {
 			before = c.resources()
 		}
 		f := fault.All()[random.IntN(len(fault.All()))]
-		t.Logf("%d: %s", i, f.Name())
+		t.Logf("%d: %s", i, f.Name)
 		inject(f)
 	}
 	drifted := func(r resources) bool {

@@ -76,7 +76,7 @@ func readInjectArgs(r *keeper.InjectRequest, params []string) error {
 	case err != nil:
 		return err
 	case r.On == "":
-		return fmt.Errorf("--on is missing: say what to break, for example: %s", injectCommand(f.Name(), f.Doc().Example))
+		return fmt.Errorf("--on is missing: say what to break, for example: %s", injectCommand(f.Name, f.Example))
 	case r.For <= 0:
 		return fmt.Errorf("--for %s: want a time above zero, such as 30s", r.For)
 	}

@@ -37,7 +37,7 @@ func TestHighAvailability(t *testing.T) {
 
 // What Acme brings along.
 var (
-	faults = []fault.Fault{Stutter}
+	faults = []*fault.Fault{Stutter}
 	judges = []judge.Judge{KeepsLease}
 )
 

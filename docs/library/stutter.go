@@ -13,12 +13,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// Stutter pauses a component again and again, as a host does that has promised more
-// processors than it has.
-var Stutter fault.Fault = stutter{}
-
-type stutter struct{}
-
 // Defaults of the fault's parameters.
 const (
 	defaultPause = 2 * time.Second
@@ -28,19 +22,31 @@ const (
 // proofLimit is how long injection and healing wait for their proofs.
 const proofLimit = 10 * time.Second
 
-func (stutter) Name() string { return "stutter" }
+// Stutter pauses a component again and again, as a host does that has promised more
+// processors than it has.
+var Stutter = &fault.Fault{
+	Name:    "stutter",
+	Summary: "suspends a component again and again (SIGSTOP, SIGCONT)",
+	Targets: []string{"component"},
+	Params: []fault.Param{
+		duration("pause", "how long it is suspended each time", defaultPause),
+		duration("run", "how long it runs in between", defaultRun),
+	},
+	Needs:   []string{"Freezer", "ProcessReporter"},
+	Example: "kcm/active pause=2s run=2s",
+	Prepare: prepare,
+}
 
-func (stutter) Doc() fault.Doc {
-	return fault.Doc{
-		Summary: "suspends a component again and again (SIGSTOP, SIGCONT)",
-		Targets: []string{"component"},
-		Params: map[string]string{
-			"pause": "how long it stands still each time: a duration; default " + defaultPause.String(),
-			"run":   "how long it runs in between: a duration; default " + defaultRun.String(),
-		},
-		Needs:   []string{"Freezer", "ProcessReporter"},
-		Example: "kcm/active pause=2s run=2s",
-	}
+// duration is a parameter of 10ms or more.
+func duration(name, doc string, unset time.Duration) fault.Param {
+	return fault.Param{Name: name, Doc: doc, Allowed: "a duration of 10ms or more", Default: unset.String(),
+		Parse: func(value string) (any, bool) {
+			if value == "" {
+				return unset, true
+			}
+			d, err := time.ParseDuration(value)
+			return d, err == nil && d >= 10*time.Millisecond
+		}}
 }
 
 // machine is what the fault needs of a node.
@@ -49,58 +55,31 @@ type machine interface {
 	framework.ProcessReporter
 }
 
-// Check implements fault.Fault. Like every fault's, it touches nothing.
-func (f stutter) Check(c framework.Cluster, t fault.Target, p fault.Params) error {
-	_, err := f.parse(c, t, p)
-	return err
-}
-
-// parse returns the injection that is asked for.
-func (stutter) parse(c framework.Cluster, t fault.Target, p fault.Params) (*stuttering, error) {
-	if t.Component == "" || t.Node == "" {
-		return nil, fmt.Errorf("fault stutter: target %s: it takes a component of a node, such as kcm/active", t.Asked)
-	}
-	if p.TTL <= 0 {
-		return nil, fmt.Errorf("fault stutter: time to live %s: it must be above zero", p.TTL)
-	}
-	s := &stuttering{target: t, ttl: p.TTL, pause: defaultPause, run: defaultRun}
-	for name, into := range map[string]*time.Duration{"pause": &s.pause, "run": &s.run} {
-		text := p.Values[name]
-		if text == "" {
-			continue
-		}
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 10*time.Millisecond {
-			return nil, fmt.Errorf("fault stutter: parameter %s is %q: want a duration of 10ms or more", name, text)
-		}
-		*into = d
-	}
-	nodes := c.Nodes()
-	i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == t.Node })
+// prepare touches nothing; what it returns injects the fault.
+func prepare(r fault.Request) (fault.Inject, error) {
+	nodes := r.Cluster.Nodes()
+	i := slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == r.Target.Node })
 	if i < 0 {
-		return nil, fmt.Errorf("fault stutter: target %s: the cluster has no node %s", t.Asked, t.Node)
+		return nil, fmt.Errorf("target %s: the cluster has no node %s", r.Target.Asked, r.Target.Node)
 	}
-	var ok bool
-	if s.machine, ok = nodes[i].(machine); !ok {
+	m, ok := nodes[i].(machine)
+	if !ok {
 		// Requirements that rest on the fault are not applicable to such a cluster.
-		return nil, &fault.MissingAbility{Ability: "Freezer", Of: "node " + t.Node, For: "fault stutter"}
+		return nil, &fault.MissingAbility{Ability: "Freezer", Of: "node " + r.Target.Node, For: "fault stutter"}
 	}
-	return s, nil
+	s := &stuttering{target: r.Target, machine: m,
+		pause: fault.Value[time.Duration](r, "pause"), run: fault.Value[time.Duration](r, "run")}
+	return func(ctx context.Context) (fault.Injection, error) { return s.inject(ctx, r.TTL) }, nil
 }
 
-// Inject implements fault.Fault.
-func (f stutter) Inject(ctx context.Context, c framework.Cluster, t fault.Target, p fault.Params) (fault.Injection, error) {
-	s, err := f.parse(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func (s *stuttering) inject(ctx context.Context, ttl time.Duration) (fault.Injection, error) {
 	called := time.Now()
 	if err := s.freeze(ctx); err != nil {
-		return nil, fmt.Errorf("fault stutter: pausing %s: %w", t, err)
+		return nil, fmt.Errorf("fault stutter: pausing %s: %w", s.target, err)
 	}
 	s.proof = fault.Prove(ctx, called, proofLimit, s.is(true))
-	// The injection lives on when ctx ends, until it is healed or its time is over.
-	ctx, s.cancel = context.WithTimeout(context.WithoutCancel(ctx), p.TTL)
+	// The injection stays active when ctx ends, until it is healed or its time is over.
+	ctx, s.cancel = context.WithTimeout(context.WithoutCancel(ctx), ttl)
 	s.over = make(chan struct{})
 	go s.loop(ctx)
 	return s, nil
@@ -111,7 +90,6 @@ type stuttering struct {
 	target     fault.Target
 	machine    machine
 	pause, run time.Duration
-	ttl        time.Duration
 	proof      fault.Proof
 
 	cancel context.CancelFunc

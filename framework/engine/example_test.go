@@ -9,11 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// quake stands for a fault of one's own.
-type quake struct{ fault.Fault }
-
-func (quake) Name() string   { return "quake" }
-func (quake) Doc() fault.Doc { return fault.Doc{Params: map[string]string{"magnitude": "from 1 to 9"}} }
+// quake stands for a fault of a program's own.
+var quake = &fault.Fault{Name: "quake", Params: []fault.Param{{Name: "magnitude", Doc: "from 1 to 9"}}}
 
 // An experiment names faults and judges; those of one's own are in the options.
 func ExampleExperiment_Validate() {
@@ -27,7 +24,7 @@ func ExampleExperiment_Validate() {
 		Checks: []record.Check{{Requirement: "OUR-001", Level: "MUST", Judge: "unshaken", Fault: "quake"}},
 	}
 	options := engine.Options{
-		Faults: []fault.Fault{quake{}},
+		Faults: []*fault.Fault{quake},
 		Judges: []judge.Judge{{Doc: judge.Doc{Name: "unshaken", NeedsBound: true}}},
 	}
 	for _, problem := range experiment.Validate(options) {

@@ -36,11 +36,11 @@ func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 		}
 		target, err := fault.Resolve(ctx, r.cluster, r.actual(in.Target))
 		if err == nil {
-			var f fault.Fault
+			var f *fault.Fault
 			if f, err = fault.Find(in.Fault, r.options.Faults...); err != nil {
 				return false, err // Validate would have said it
 			}
-			err = fault.Possible(ctx, f, r.cluster, target, fault.Params{TTL: ttl, Values: in.Params})
+			err = f.Possible(ctx, r.cluster, target, fault.Params{TTL: ttl, Values: in.Params})
 		}
 		missing := missingAbility(err)
 		if missing == nil {

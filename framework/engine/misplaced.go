@@ -55,8 +55,9 @@ func (p *placement) inject(path string, in *Inject) {
 	if p.changed {
 		nodes = nil // which ones there are is known only when the step is reached
 	}
+	known := f.ParamNames()
 	for name := range in.Params {
-		if _, known := f.Doc().Params[name]; !known {
+		if !slices.Contains(known, name) {
 			return // which has been said
 		}
 	}

@@ -2,37 +2,25 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// eclipse is a fault of a user's own, which takes effect unless it is dim.
-type eclipse struct{ dim, missing bool }
-
-func (eclipse) Name() string { return "eclipse" }
-
-func (eclipse) Doc() fault.Doc { return fault.Doc{Summary: "darkens a node"} }
-
-func (e eclipse) Check(c framework.Cluster, t fault.Target, _ fault.Params) error {
-	if e.missing {
-		return &fault.MissingAbility{Ability: "Sun", Of: "cluster " + c.Name(), For: "fault eclipse"}
-	}
-	if t.Node == "" {
-		return errors.New("eclipse takes a node")
-	}
-	return nil
-}
-
-func (e eclipse) Inject(_ context.Context, _ framework.Cluster, t fault.Target, _ fault.Params) (fault.Injection, error) {
-	now := time.Now()
-	return eclipsed{t, fault.Proof{Proven: !e.dim, What: "it is dark", Called: now, Effect: now}}, nil
+// eclipse returns a fault of a program's own, whose Prepare may fail and which may have no
+// effect.
+func eclipse(refusal error, dim bool) *fault.Fault {
+	return &fault.Fault{Name: "eclipse", Summary: "darkens a node", Targets: []string{"node"},
+		Prepare: func(r fault.Request) (fault.Inject, error) {
+			return func(context.Context) (fault.Injection, error) {
+				now := time.Now()
+				return eclipsed{r.Target, fault.Proof{Proven: !dim, What: "it is dark", Called: now, Effect: now}}, nil
+			}, refusal
+		}}
 }
 
 type eclipsed struct {
@@ -66,15 +54,15 @@ func TestOwnFaultAndJudge(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
-		fault eclipse
+		fault *fault.Fault
 		judge judge.Judge
 		want  judge.Verdict
 		says  string
 	}{
-		{"kept", eclipse{}, lasted(time.Minute), judge.Pass, "eclipse of node-2 was short"},
-		{"broken", eclipse{}, lasted(time.Millisecond), judge.Fail, "eclipse of node-2 lasted too long"},
-		{"no effect", eclipse{dim: true}, lasted(time.Minute), judge.Inconclusive, "had no proof of effect: it is dark"},
-		{"ability missing", eclipse{missing: true}, lasted(time.Minute), judge.NotApplicable, "needs the ability Sun"},
+		{"kept", eclipse(nil, false), lasted(time.Minute), judge.Pass, "eclipse of node-2 was short"},
+		{"broken", eclipse(nil, false), lasted(time.Millisecond), judge.Fail, "eclipse of node-2 lasted too long"},
+		{"no effect", eclipse(nil, true), lasted(time.Minute), judge.Inconclusive, "had no proof of effect: it is dark"},
+		{"ability missing", eclipse(&fault.MissingAbility{Ability: "Sun", Of: "cluster fake", For: "fault eclipse"}, false), lasted(time.Minute), judge.NotApplicable, "needs the ability Sun"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +70,7 @@ func TestOwnFaultAndJudge(t *testing.T) {
 			e := Experiment{Name: "own", Traffic: Traffic{Off: true},
 				Timeline: []Step{{Inject: &Inject{ID: "dark", Fault: "eclipse", Target: "node/2"}}, {Wait: "100ms"}, {Heal: "dark"}},
 				Checks:   []record.Check{{Requirement: "OWN-1", Level: "MUST", Judge: "lasted", Fault: "dark"}}}
-			own := Options{Dir: dir, Faults: []fault.Fault{test.fault}, Judges: []judge.Judge{test.judge}}
+			own := Options{Dir: dir, Faults: []*fault.Fault{test.fault}, Judges: []judge.Judge{test.judge}}
 			if err := Run(t.Context(), newFake(t), e, own); err != nil {
 				t.Fatal(err)
 			}
@@ -108,8 +96,8 @@ func TestRunRefusesUnknownNames(t *testing.T) {
 		own  Options
 		says string
 	}{
-		{Options{Judges: []judge.Judge{lasted(0)}}, `"eclipse" is no fault`},
-		{Options{Faults: []fault.Fault{eclipse{}}}, `"lasted" is no judge`},
+		{Options{Judges: []judge.Judge{lasted(0)}}, `"eclipse" is not a fault`},
+		{Options{Faults: []*fault.Fault{eclipse(nil, false)}}, `"lasted" is no judge`},
 	} {
 		test.own.Dir = t.TempDir()
 		if err := Run(t.Context(), &fakeCluster{}, e, test.own); err == nil || !strings.Contains(err.Error(), test.says) {

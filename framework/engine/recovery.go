@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 const (
@@ -80,4 +81,4 @@ func recoveryLimit(s framework.Settings, i *inForce, healed time.Time, proven bo
 	return min(longestRecovery, limit.Round(time.Millisecond))
 }
 
-func isNetwork(f fault.Fault) bool { return slices.Contains(f.Doc().Needs, "NetworkFaulter") }
+func isNetwork(f *fault.Fault) bool { return slices.Contains(f.EffectsWith(nil), record.EffectNetwork) }

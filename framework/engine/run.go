@@ -47,7 +47,7 @@ type Options struct {
 	Harness, Provider string
 	// Faults and Judges are what the experiment may name beside the built-in ones. Run
 	// injects the faults; it leaves judging to judge.Evaluate, which takes the judges again.
-	Faults []fault.Fault
+	Faults []*fault.Fault
 	Judges []judge.Judge
 	// Progress is told what happens, one line a step; nil for silence.
 	Progress func(string)

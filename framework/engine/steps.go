@@ -19,7 +19,7 @@ import (
 // inForce is an injection that this run made.
 type inForce struct {
 	step   *Inject
-	fault  fault.Fault
+	fault  *fault.Fault
 	inj    fault.Injection
 	proven bool // when it was injected
 	healed bool
@@ -128,6 +128,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	r.injections = append(r.injections, &inForce{step: in, fault: f, inj: injection, proven: injection.Proof().Proven, ttl: ttl})
 	r.recovery = recovery{}
 	entry.Params = fault.Used(injection, in.Params)
+	entry.Effects = f.EffectsWith(entry.Params)
 	r.enter(&entry, injection.Proof())
 	r.say("%s hit %s: %s", in.ID, target, entry.Proof)
 	if err := r.w.Append(record.KindFault, entry); err != nil {

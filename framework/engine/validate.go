@@ -74,7 +74,7 @@ func (e Experiment) Validate(o Options) []Problem {
 }
 
 type validator struct {
-	faults   []fault.Fault // beside the built-in ones
+	faults   []*fault.Fault // beside the built-in ones
 	judges   []judge.Judge // likewise
 	problems []Problem
 	injected map[string]bool // by ID: whether it is in force
@@ -128,10 +128,10 @@ func (v *validator) inject(path string, in *Inject) {
 	if err != nil {
 		v.add(path+".fault", "%w", err)
 	} else {
-		known := f.Doc().Params
+		known := f.ParamNames()
 		for _, name := range sortedKeys(in.Params) {
-			if _, ok := known[name]; !ok {
-				v.add(path+".params."+name, "fault %s has no such parameter: it takes %s", in.Fault, listed(sortedKeys(known)))
+			if !slices.Contains(known, name) {
+				v.add(path+".params."+name, "fault %s has no such parameter: it takes %s", in.Fault, listed(known))
 			}
 		}
 	}

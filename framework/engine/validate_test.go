@@ -52,7 +52,7 @@ func TestValidate(t *testing.T) {
 		"no wait":          {steps(Step{Wait: "0s"}), "timeline[0].wait", "no time at all"},
 		"no ID":            {inject(func(i *Inject) { i.ID = "" }), "timeline[0].inject.as", "no name"},
 		"same ID":          {steps(a, a), "timeline[1].inject.as", "already"},
-		"unknown fault":    {inject(func(i *Inject) { i.Fault = "explode" }), "timeline[0].inject.fault", `"explode" is no fault: want one of `},
+		"unknown fault":    {inject(func(i *Inject) { i.Fault = "explode" }), "timeline[0].inject.fault", `"explode" is not a fault: want one of `},
 		"no target":        {inject(func(i *Inject) { i.Target = "" }), "timeline[0].inject.target", "target"},
 		"bad target":       {inject(func(i *Inject) { i.Target = "etcd/queen!" }), "timeline[0].inject.target", "queen!"},
 		"bad role":         {inject(func(i *Inject) { i.Target = "scheduler/leader" }), "timeline[0].inject.target", "does not fit"},
@@ -116,7 +116,7 @@ func TestRecoveryLimit(t *testing.T) {
 	s := framework.Settings{ElectionTimeout: time.Second, Margin: 2 * time.Second}
 	now := time.Now()
 	for _, test := range []struct {
-		fault  fault.Fault
+		fault  *fault.Fault
 		on     framework.Component
 		lasted time.Duration
 		proven bool
@@ -135,7 +135,7 @@ func TestRecoveryLimit(t *testing.T) {
 	} {
 		i := &inForce{fault: test.fault, inj: injectionAt{called: now.Add(-test.lasted), target: fault.Target{Component: test.on}}}
 		if got := recoveryLimit(s, i, now, test.proven); got != test.want {
-			t.Errorf("%s for %s: %s, want %s", test.fault.Name(), test.lasted, got, test.want)
+			t.Errorf("%s for %s: %s, want %s", test.fault.Name, test.lasted, got, test.want)
 		}
 	}
 }

@@ -12,55 +12,39 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // Alarm raises an alarm of etcd without a reason.
-var Alarm Fault = alarm{}
+var Alarm = onEtcd(&Fault{
+	Name:    "alarm",
+	Summary: "raises an alarm for an etcd member: with NOSPACE no member takes writes, with CORRUPT none takes reads either",
+	Params:  []Param{choiceParam("type", "of the alarm", pb.AlarmType_NOSPACE.String(), pb.AlarmType_CORRUPT.String())},
+	Example: "etcd/follower type=NOSPACE",
+	Effects: does(record.EffectAlarm),
+	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+		var a raisedAlarm
+		if err := json.Unmarshal(data, &a); err != nil {
+			return err
+		}
+		return onMembers(c, func(all members) error { return all.disarm(ctx, a.Member, a.Type) })
+	},
+}, func(r Request) (Inject, error) {
+	kind := pb.AlarmType(pb.AlarmType_value[Value[string](r, "type")])
+	return func(ctx context.Context) (Injection, error) { return raiseAlarm(ctx, r, kind) }, nil
+})
 
-type alarm struct{}
-
-func (alarm) Name() string { return "alarm" }
-
-func (alarm) Doc() Doc {
-	return Doc{
-		Summary: "raises an alarm in the name of an etcd member: with NOSPACE no member takes writes, with CORRUPT none takes reads either",
-		Targets: []string{"etcd"},
-		Params:  map[string]string{"type": "NOSPACE (default) or CORRUPT"},
-		Needs:   []string{"EtcdAccess", promiserNeed},
-		Example: "etcd/follower type=NOSPACE",
-	}
-}
-
-func (f alarm) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.alarmType(c, t, p)
-	return err
-}
-
-func (f alarm) alarmType(c framework.Cluster, t Target, p Params) (pb.AlarmType, error) {
-	if err := checkEtcd(f, c, t, p); err != nil {
-		return 0, err
-	}
-	if err := keepable(f, c, false); err != nil {
-		return 0, err
-	}
-	name, err := choiceParam(f, p, "type", pb.AlarmType_NOSPACE.String(), pb.AlarmType_CORRUPT.String())
-	return pb.AlarmType(pb.AlarmType_value[name]), err
-}
-
-func (f alarm) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	kind, err := f.alarmType(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func raiseAlarm(ctx context.Context, r Request, kind pb.AlarmType) (Injection, error) {
+	c, t := r.Cluster, r.Target
 	all, err := openMembers(c)
 	if err != nil {
-		return nil, fmt.Errorf("fault alarm: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	defer all.close()
 	m := all.on(t.Node)
 	status, err := m.status(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("fault alarm: before the fault: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	id := status.Header.MemberId
 	raised := func(ctx context.Context, all members) (bool, []*pb.AlarmMember, error) {
@@ -69,7 +53,7 @@ func (f alarm) Inject(ctx context.Context, c framework.Cluster, t Target, p Para
 	}
 	switch already, _, err := raised(ctx, all); {
 	case err != nil:
-		return nil, fmt.Errorf("fault alarm: before the fault: %w", err)
+		return nil, r.beforeFault(err)
 	case already:
 		return notInjected(t, "alarm %s of etcd on %s was raised already", kind, t.Node), nil
 	}
@@ -120,23 +104,13 @@ func (f alarm) Inject(ctx context.Context, c framework.Cluster, t Target, p Para
 			}
 			return held, seen
 		},
-		ttl: p.TTL,
-	}.promised(c, undoing(f, raisedAlarm{id, kind})).injection(ctx)
+	}.promised(r, r.undoing(raisedAlarm{id, kind})).injection(ctx)
 }
 
 // raisedAlarm is what there is to undo.
 type raisedAlarm struct {
 	Member uint64       `json:"member"`
 	Type   pb.AlarmType `json:"type"`
-}
-
-// undoData implements undoer.
-func (alarm) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-	var a raisedAlarm
-	if err := json.Unmarshal(data, &a); err != nil {
-		return err
-	}
-	return onMembers(c, func(all members) error { return all.disarm(ctx, a.Member, a.Type) })
 }
 
 // refuse looks whether a member refuses a write with this error, besides what

@@ -48,9 +48,9 @@ func TestAlarm(t *testing.T) {
 func TestEtcdAdministrationCheck(t *testing.T) {
 	c := &operatedEtcd{etcdCluster: &etcdCluster{fakeCluster: newFake("etcd")}}
 	member := component("node-1", "etcd")
-	for _, f := range []Fault{Alarm, Compact, Defragment, FillQuota, RemoveMember, RestoreSnapshot} {
+	for _, f := range []*Fault{Alarm, Compact, Defragment, FillQuota, RemoveMember, RestoreSnapshot} {
 		if err := f.Check(c, member, Params{TTL: ttl}); err != nil {
-			t.Errorf("%s: %v", f.Name(), err)
+			t.Errorf("%s: %v", f.Name, err)
 		}
 		for what, err := range map[string]error{
 			"no time to live":   f.Check(c, member, Params{}),
@@ -60,13 +60,13 @@ func TestEtcdAdministrationCheck(t *testing.T) {
 			"no access to etcd": f.Check(c.fakeCluster, member, Params{TTL: ttl}),
 		} {
 			if err == nil {
-				t.Errorf("%s: %s: accepted", f.Name(), what)
+				t.Errorf("%s: %s: accepted", f.Name, what)
 			}
 		}
 	}
-	for _, f := range []Fault{RemoveMember, RestoreSnapshot} {
+	for _, f := range []*Fault{RemoveMember, RestoreSnapshot} {
 		if err := f.Check(c.etcdCluster, member, Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "EtcdOperator") {
-			t.Errorf("%s without an operator: %v", f.Name(), err)
+			t.Errorf("%s without an operator: %v", f.Name, err)
 		}
 	}
 	c.nodes = c.nodes[:1]

@@ -3,14 +3,13 @@ package fault
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
 // All returns every built-in fault, sorted by name.
-func All() []Fault {
-	return []Fault{
+func All() []*Fault {
+	return []*Fault{
 		Alarm,
 		AuthorityRotated,
 		Bandwidth,
@@ -61,20 +60,20 @@ func All() []Fault {
 	}
 }
 
-// Find returns the fault of a name among the built-in ones and the caller's own. An error
-// says that there is none, or that there are two.
-func Find(name string, own ...Fault) (Fault, error) {
+// Find returns the fault of a name among the built-in ones and the caller's own. It is an
+// error if there is none, or more than one.
+func Find(name string, own ...*Fault) (*Fault, error) {
 	var names []string
-	var found []Fault
+	var found []*Fault
 	for _, f := range slices.Concat(All(), own) {
-		names = append(names, f.Name())
-		if f.Name() == name {
+		names = append(names, f.Name)
+		if f.Name == name {
 			found = append(found, f)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("%q is no fault%s: want one of %s", name, nearest.Meant(names, name), strings.Join(names, ", "))
+		return nil, fmt.Errorf("%q is not a fault%s: want one of %s", name, nearest.Meant(names, name), listed(names))
 	case 1:
 		return found[0], nil
 	}

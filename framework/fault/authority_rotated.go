@@ -9,10 +9,11 @@ import (
 
 // AuthorityRotated makes a component serve with a certificate of a new authority
 // that its clients do not trust yet.
-var AuthorityRotated Fault = &badCertificate{
-	name:    "authority-rotated",
-	summary: "makes a component serve with a certificate of a new authority, before anybody was told to trust that one",
-	defect:  framework.CertificateUntrusted,
+var AuthorityRotated = onCertificates(&Fault{
+	Name:    "authority-rotated",
+	Summary: "makes a component serve with a certificate of a new CA that its clients do not trust yet",
+}, badCertificate{
+	defect: framework.CertificateUntrusted,
 	is: func(err error) bool {
 		var unknown x509.UnknownAuthorityError
 		return errors.As(err, &unknown)
@@ -21,4 +22,4 @@ var AuthorityRotated Fault = &badCertificate{
 		o.Roots = x509.NewCertPool()
 		o.Roots.AddCert(leaf)
 	},
-}
+})

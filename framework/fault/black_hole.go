@@ -1,18 +1,20 @@
 package fault
 
-import "github.com/holdfast-ha/holdfast/framework"
+import (
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
 
-const establishedDoc = "true: only TCP connections that were there when it began, so that new ones get through; false (default): new ones too"
+// establishedParam narrows an impairment to the connections that exist when it starts.
+var establishedParam = boolParam("established", "true: only TCP connections that exist when it starts, so that new ones get through; false: new ones too", false)
 
 // BlackHole lets connections of a target fall silent.
-var BlackHole Fault = &linkFault{
-	name:    "black-hole",
-	summary: "lets connections between a target and its peers fall silent: neither data nor an end comes through, as when a firewall forgets them",
-	params:  map[string]string{"established": establishedDoc},
-	example: "apiserver/2 peer=balancer",
-	read: func(f Fault, p Params) (framework.Impairment, error) {
-		established, err := boolParam(f, p, "established")
-		return framework.Impairment{Cut: true, Established: established}, err
-	},
-	shows: drops,
-}
+var BlackHole = onLinks(&Fault{
+	Name:    "black-hole",
+	Summary: "lets connections between a target and its peers fall silent: neither data nor an end comes through, as when a firewall forgets them",
+	Params:  []Param{establishedParam},
+	Example: "apiserver/2 peer=balancer",
+	Effects: does(record.EffectNetwork, record.EffectPartitioned),
+}, func(r Request) framework.Impairment {
+	return framework.Impairment{Cut: true, Established: Value[bool](r, "established")}
+}, drops)

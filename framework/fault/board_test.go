@@ -91,7 +91,7 @@ func TestBoard(t *testing.T) {
 			fault, on, want string
 			p               Params
 		}{
-			{"melt", "node/1", `"melt" is no fault: want one of`, Params{TTL: time.Hour}},
+			{"melt", "node/1", `"melt" is not a fault: want one of`, Params{TTL: time.Hour}},
 			{"kill", "pod/1", "no kind of target", Params{TTL: time.Hour}},
 			{"kill", "etcd/1", "no node of cluster fake runs etcd", Params{TTL: time.Hour}},
 			{"kill", "apiserver/1", "above zero", Params{}},

@@ -9,10 +9,11 @@ import (
 )
 
 // CertExpired makes a component serve with a certificate that has expired.
-var CertExpired Fault = &badCertificate{
-	name:    "cert-expired",
-	summary: "makes a component serve with a certificate that has expired",
-	defect:  framework.CertificateExpired,
+var CertExpired = onCertificates(&Fault{
+	Name:    "cert-expired",
+	Summary: "makes a component serve with a certificate that has expired",
+}, badCertificate{
+	defect: framework.CertificateExpired,
 	is: func(err error) bool {
 		var invalid x509.CertificateInvalidError
 		return errors.As(err, &invalid) && invalid.Reason == x509.Expired
@@ -20,4 +21,4 @@ var CertExpired Fault = &badCertificate{
 	forgive: func(leaf *x509.Certificate, o *x509.VerifyOptions) {
 		o.CurrentTime = leaf.NotAfter.Add(-time.Second)
 	},
-}
+})

@@ -8,10 +8,11 @@ import (
 )
 
 // CertWrongNames makes a component serve with a certificate for other names.
-var CertWrongNames Fault = &badCertificate{
-	name:    "cert-wrong-names",
-	summary: "makes a component serve with a certificate that carries neither the node's nor the balancer's name and address",
-	defect:  framework.CertificateWrongNames,
+var CertWrongNames = onCertificates(&Fault{
+	Name:    "cert-wrong-names",
+	Summary: "makes a component serve with a certificate that carries neither the node's nor the balancer's name and address",
+}, badCertificate{
+	defect: framework.CertificateWrongNames,
 	is: func(err error) bool {
 		var host x509.HostnameError
 		return errors.As(err, &host)
@@ -19,4 +20,4 @@ var CertWrongNames Fault = &badCertificate{
 	forgive: func(_ *x509.Certificate, o *x509.VerifyOptions) {
 		o.DNSName = ""
 	},
-}
+})

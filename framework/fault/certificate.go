@@ -11,39 +11,37 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// badCertificate makes a component serve with certificates that its clients must
-// refuse.
+// badCertificate is a defect of certificates that makes clients refuse them.
 type badCertificate struct {
-	name    string
-	summary string
-	defect  framework.CertificateDefect
-	// is tells whether that defect is what made verifying it fail.
+	defect framework.CertificateDefect
+	// is reports whether that defect is what made verifying it fail.
 	is func(err error) bool
 	// forgive makes the defect not matter: all else must verify.
 	forgive func(leaf *x509.Certificate, o *x509.VerifyOptions)
 }
 
-func (f *badCertificate) Name() string { return f.name }
-
-func (f *badCertificate) Doc() Doc {
-	return Doc{
-		Summary: f.summary + "; connections that are open stay, new ones are refused by clients that verify",
-		Targets: []string{"etcd", "apiserver"},
-		Needs:   []string{"CertificateFaulter", "EndpointLister", "ProcessReporter", "EtcdAccess (for etcd)"},
-		Example: "apiserver/2",
+// onCertificates completes a fault that makes a component serve with bad certificates.
+func onCertificates(f *Fault, bad badCertificate) *Fault {
+	f.Summary += "; connections that are open stay, new ones are refused by clients that verify"
+	f.Targets = []string{"etcd", "apiserver"}
+	f.Needs = []string{"CertificateFaulter", "EndpointLister", "ProcessReporter", "EtcdAccess (for etcd)"}
+	f.Example = "apiserver/2"
+	f.Effects = does(record.EffectCertificate)
+	f.Prepare = func(r Request) (Inject, error) {
+		x, err := bad.of(r)
+		return x.inject, err
 	}
-}
-
-func (f *badCertificate) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.parts(c, t, p)
-	return err
+	return f
 }
 
 // certificates are those of one component.
 type certificates struct {
-	*badCertificate
+	badCertificate
+	fault     string
+	ttl       time.Duration
 	cluster   framework.Cluster
 	target    Target
 	proc      process
@@ -51,54 +49,41 @@ type certificates struct {
 	endpoints []framework.ServingEndpoint
 }
 
-func (f *badCertificate) parts(c framework.Cluster, t Target, p Params) (*certificates, error) {
-	if err := checkParams(f, p); err != nil {
-		return nil, err
+// of returns what the request is about.
+func (b badCertificate) of(r Request) (x *certificates, err error) {
+	x = &certificates{badCertificate: b, fault: r.Fault.Name, ttl: r.TTL, cluster: r.Cluster, target: r.Target}
+	if x.faulter, err = onTarget[framework.CertificateFaulter](r); err != nil {
+		return x, err
 	}
-	if t.Component != framework.Etcd && t.Component != framework.APIServer {
-		return nil, fmt.Errorf("fault %s: target %s: it takes an etcd member or an API server, such as etcd/leader or apiserver/2", f.name, t.Asked)
-	}
-	holder, of, err := componentHolder(f, c, t)
+	lister, err := onTarget[framework.EndpointLister](r)
 	if err != nil {
-		return nil, err
+		return x, err
 	}
-	x := &certificates{badCertificate: f, cluster: c, target: t}
-	what := "fault " + f.name
-	if x.faulter, err = ability[framework.CertificateFaulter](holder, of, what); err != nil {
-		return nil, err
-	}
-	lister, err := ability[framework.EndpointLister](holder, of, what)
-	if err != nil {
-		return nil, err
-	}
-	if x.endpoints, err = lister.ServingEndpoints(t.Component); err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+	if x.endpoints, err = lister.ServingEndpoints(r.Target.Component); err != nil {
+		return x, err
 	}
 	// Without a name to verify there would be nothing to prove.
 	if len(x.endpoints) == 0 || slices.ContainsFunc(x.endpoints, func(e framework.ServingEndpoint) bool { return len(e.Names) == 0 }) {
-		return nil, fmt.Errorf("%s: target %s: %s names no place where it serves, or none of the names of its certificate", what, t.Asked, of)
+		return x, fmt.Errorf("target %s: node %s reports no address where it serves, or none of the names of its certificate", r.Target.Asked, r.Target.Node)
 	}
-	x.proc, err = newProcess(f, c, t)
+	x.proc, err = r.process()
 	return x, err
 }
 
-func (f *badCertificate) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	x, err := f.parts(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func (x *certificates) inject(ctx context.Context) (Injection, error) {
+	t := x.target
 	if good, seen := x.good(ctx); !good {
 		return notInjected(t, "%s, so that a bad certificate would show nothing", seen), nil
 	}
 	return attempt{
 		target: t,
-		what:   f.name + " of " + t.String(),
-		ask:    func(ctx context.Context) error { return x.faulter.SpoilCertificates(ctx, t.Component, f.defect, p.TTL) },
+		what:   x.fault + " of " + t.String(),
+		ask:    func(ctx context.Context) error { return x.faulter.SpoilCertificates(ctx, t.Component, x.defect, x.ttl) },
 		effect: x.bad,
 		undo:   func(ctx context.Context) error { return x.faulter.RestoreCertificates(ctx, t.Component) },
 		healed: x.proc.orHeld(all(x.good, x.answers)),
 		// In vain after the time to live.
-		patience: max(effectLimit, min(reloadLimit, p.TTL)),
+		patience: max(effectLimit, min(reloadLimit, x.ttl)),
 	}.oneRequest().injection(ctx)
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-func testBadCertificate(t *testing.T, f Fault, defect framework.CertificateDefect) {
+func testBadCertificate(t *testing.T, f *Fault, defect framework.CertificateDefect) {
 	target := component("node-2", framework.APIServer)
 	for name, already := range map[string]func(*fakeNode){
 		"not running": func(n *fakeNode) { p := n.processes[framework.APIServer]; p.PID, p.State = 0, "" },

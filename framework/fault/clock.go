@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // clockShift moves the clocks of one component of a node, or of all of them. It
@@ -42,41 +43,46 @@ type movedClock struct {
 	with, without residue
 }
 
-// newClockShift finds what the fault needs. Its shift is still to be set.
-func newClockShift(f Fault, c framework.Cluster, t Target, p Params) (*clockShift, error) {
-	if err := checkParams(f, p); err != nil {
-		return nil, err
-	}
-	var holder any
-	var of string
-	var err error
-	components := []framework.Component{t.Component}
-	if t.Component != "" {
-		holder, of, err = componentHolder(f, c, t)
-	} else {
-		var n framework.Node
-		if n, err = wholeNode(f, c, t); err == nil {
-			holder, of, components = n, "node "+n.Name(), n.Components()
+// onClock completes a fault that moves clocks.
+func onClock(f *Fault, shift func(Request) (framework.ClockShift, error)) *Fault {
+	f.Targets = []string{"node", "component"}
+	f.Needs = []string{"ClockShifter", "EndpointLister", "ProcessReporter"}
+	f.Effects = does(record.EffectClock)
+	f.Prepare = func(r Request) (Inject, error) {
+		x, err := r.clocks()
+		if err != nil {
+			return nil, err
 		}
+		x.shift, err = shift(r)
+		return x.inject, err
 	}
+	return f
+}
+
+// clocks are those of the target. Their shift is still to be set.
+func (r Request) clocks() (*clockShift, error) {
+	holder, of, err := r.holder()
 	if err != nil {
 		return nil, err
 	}
-	what := "fault " + f.Name()
-	x := &clockShift{fault: f.Name(), target: t, ttl: p.TTL}
-	if x.shifter, err = ability[framework.ClockShifter](holder, of, what); err != nil {
+	components := []framework.Component{r.Target.Component}
+	if n, ok := holder.(framework.Node); ok && r.Target.Component == "" {
+		components = n.Components()
+	}
+	x := &clockShift{fault: r.Fault.Name, target: r.Target, ttl: r.TTL}
+	if x.shifter, err = onTarget[framework.ClockShifter](r); err != nil {
 		return nil, err
 	}
-	if x.reporter, err = ability[framework.ProcessReporter](holder, of, what); err != nil {
+	if x.reporter, err = onTarget[framework.ProcessReporter](r); err != nil {
 		return nil, err
 	}
 	x.power, _ = holder.(framework.PowerSwitch)
-	lister, err := ability[framework.EndpointLister](holder, of, what)
+	lister, err := onTarget[framework.EndpointLister](r)
 	if err != nil {
 		return nil, err
 	}
 	if why := x.shifter.ClockSupport(); why != nil {
-		return nil, &MissingAbility{Ability: "ClockShifter", Of: of, For: what, Why: why.Error()}
+		return nil, r.missing("ClockShifter", of, why.Error())
 	}
 	for _, component := range components {
 		endpoints, err := lister.ServingEndpoints(component)
@@ -85,7 +91,7 @@ func newClockShift(f Fault, c framework.Cluster, t Target, p Params) (*clockShif
 			err = errors.New("it serves no HTTP")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: target %s: %s cannot be asked for the time: %w", what, t.Asked, component, err)
+			return nil, fmt.Errorf("target %s: %s cannot be asked for the time: %w", r.Target.Asked, component, err)
 		}
 		x.clocks = append(x.clocks, &movedClock{clockShift: x, component: component, endpoint: endpoints[i]})
 	}

@@ -17,7 +17,7 @@ func leaveSilent(n *fakeNode) {
 	}
 }
 
-func testClockFault(t *testing.T, f Fault, values map[string]string) {
+func testClockFault(t *testing.T, f *Fault, values map[string]string) {
 	for name, target := range map[string]Target{"node": wholeTarget("node-3"), "component": component("node-3", framework.ControllerManager)} {
 		t.Run(name, func(t *testing.T) {
 			proofs{
@@ -50,7 +50,7 @@ func testClockFault(t *testing.T, f Fault, values map[string]string) {
 }
 
 // testMoves injects a fault and heals it.
-func testMoves(t *testing.T, f Fault, values map[string]string) {
+func testMoves(t *testing.T, f *Fault, values map[string]string) {
 	inBubble(t, fmt.Sprint(values), func(t *testing.T, c *fakeCluster) {
 		i, err := f.Inject(t.Context(), c, component("node-3", framework.Scheduler), Params{TTL: ttl, Values: values})
 		if err != nil || !i.Proof().Proven {

@@ -8,53 +8,28 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // Compact makes etcd forget old revisions.
-var Compact Fault = compact{}
+var Compact = onEtcd(&Fault{
+	Name:    "compact",
+	Summary: "makes etcd discard old revisions, so that watches and paged lists that are behind break off; healing changes nothing",
+	Params: []Param{
+		intParam("keep", "number of revisions before the current one that stay readable", 0, 0, 1_000_000_000),
+		boolParam("physical", "true: return once the discarded revisions are gone from the member's database too", false),
+	},
+	Example: "etcd/any keep=100",
+	Effects: does(record.EffectCompacted),
+}, func(r Request) (Inject, error) {
+	return func(ctx context.Context) (Injection, error) { return injectCompact(ctx, r) }, nil
+})
 
-type compact struct{}
-
-func (compact) Name() string { return "compact" }
-
-func (compact) Doc() Doc {
-	return Doc{
-		Summary: "makes etcd forget old revisions, so that watches and paged lists that are behind break off; there is nothing to heal",
-		Targets: []string{"etcd"},
-		Params: map[string]string{
-			"keep":     "number of revisions before the current one that stay readable, 0 to 1000000000; default 0",
-			"physical": "true: return once the forgotten revisions are gone from the member's database too; default false",
-		},
-		Needs:   []string{"EtcdAccess"},
-		Example: "etcd/any keep=100",
-	}
-}
-
-func (f compact) Check(c framework.Cluster, t Target, p Params) error {
-	_, _, err := f.params(c, t, p)
-	return err
-}
-
-func (f compact) params(c framework.Cluster, t Target, p Params) (keep int, physical bool, err error) {
-	if err = checkEtcd(f, c, t, p); err != nil {
-		return
-	}
-	if keep, err = intParam(f, p, "keep", 0, 0, 1_000_000_000); err != nil {
-		return
-	}
-	physical, err = boolParam(f, p, "physical")
-	return
-}
-
-func (f compact) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	keep, physical, err := f.params(c, t, p)
+func injectCompact(ctx context.Context, r Request) (Injection, error) {
+	t, keep := r.Target, Value[int](r, "keep")
+	m, err := openMember(r.Cluster, t.Node)
 	if err != nil {
-		return nil, err
-	}
-	m, err := openMember(c, t.Node)
-	if err != nil {
-		return nil, fmt.Errorf("fault compact: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	defer m.client.Close()
 	// A read at the revision before the first that stays tells whether it was
@@ -85,7 +60,7 @@ func (f compact) Inject(ctx context.Context, c framework.Cluster, t Target, p Pa
 			ctx, cancel := context.WithTimeout(ctx, compactLimit)
 			defer cancel()
 			var options []clientv3.CompactOption
-			if physical {
+			if Value[bool](r, "physical") {
 				options = append(options, clientv3.WithCompactPhysical())
 			}
 			_, err := m.client.Compact(ctx, to, options...)

@@ -8,11 +8,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// CPUPressure makes processor time scarce on a node, or on all nodes of a zone.
-var CPUPressure Fault = cpuPressure{}
-
-type cpuPressure struct{}
-
 // workersHigh is the highest number of busy loops on a node.
 const workersHigh = 1024
 
@@ -27,67 +22,39 @@ const (
 // more than one takes that only starts.
 const cpuShown = 300 * time.Millisecond
 
-func (cpuPressure) Name() string { return "cpu-pressure" }
-
-func (cpuPressure) Doc() Doc {
-	return Doc{
-		Summary: "makes processor time scarce for a component, for a node, or for all nodes of a zone, by a quota of its control group, which no other feels; or, where there are none, " +
-			"by a load process of busy loops at normal priority on the machine, which others that share its processors feel too, as all nodes of the local provider do",
-		Targets: pressedTargets(),
-		Params: map[string]string{
-			"by":      byDoc,
-			"quota":   fmt.Sprintf("by=cgroup: the processor time that the target gets, all its processes together, in percent of one processor over %s: a whole number from 1 to %d, and proven only if that is less than the machine can give it; default %d", quotaPeriod, quotaHigh, quotaUnset),
-			"workers": fmt.Sprintf("by=load: the number of busy loops on each node: a whole number from 1 to %d; default as many as the node has processors", workersHigh),
-		},
-		Needs:   []string{"Presser", "HostPresser (balancer, kwok, workers)", "Limiter (by=cgroup)"},
-		Example: "node/2 quota=50 workers=4",
-	}
-}
-
-func (f cpuPressure) Check(c framework.Cluster, t Target, p Params) error {
-	_, _, err := f.parts(c, t, p)
-	return err
-}
-
-// cpuParts are what the parameters of a cpuPressure say.
-type cpuParts struct{ workers, quota int }
-
-func (f cpuPressure) parts(c framework.Cluster, t Target, p Params) (parts cpuParts, w way, err error) {
-	if err = checkParams(f, p); err != nil {
-		return
-	}
-	if _, err = burdens(f, c, t); err != nil {
-		return
-	}
-	if parts.workers, err = intParam(f, p, "workers", framework.EveryProcessor, 1, workersHigh); err != nil {
-		return
-	}
-	if parts.quota, err = intParam(f, p, "quota", quotaUnset, 1, quotaHigh); err != nil {
-		return
-	}
-	w, err = chooseWay(f, c, t, p, framework.Limit{CPU: float64(parts.quota)}, []string{"quota"}, []string{"workers"})
-	return
-}
-
-func (f cpuPressure) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	parts, w, err := f.parts(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+// CPUPressure makes processor time scarce on a node, or on all nodes of a zone.
+var CPUPressure = onMachines(&Fault{
+	Name: "cpu-pressure",
+	Summary: "makes processor time scarce for a component, for a node, or for all nodes of a zone, by a quota of its control group, which no other feels; or, without control groups, " +
+		"by a load process of busy loops at normal priority on the machine, which others that share its processors feel too, as all nodes of the local provider do",
+	Params: []Param{
+		intParam("quota", fmt.Sprintf("by=cgroup: the processor time that the target gets, all its processes together, in percent of one processor over %s, and proven only if that is less than the machine can give it", quotaPeriod), quotaUnset, 1, quotaHigh),
+		intParam("workers", "by=load: the number of busy loops on each node", framework.EveryProcessor, 1, workersHigh).unless("as many as the node has processors"),
+	},
+	Example: "node/2 quota=50 workers=4",
+}, func(r Request) (Inject, error) {
+	quota, workers := Value[int](r, "quota"), Value[int](r, "workers")
+	limit := framework.Limit{CPU: float64(quota)}
+	w, err := r.chooseWay(limit, []string{"quota"}, []string{"workers"})
 	if w.by == byCgroup {
 		// So many loops want more than the quota, whatever the target wants.
-		probe := framework.Pressure{Loops: min(parts.quota/100+1, workersHigh)}
-		return w.inject(ctx, f, c, t, framework.Limit{CPU: float64(parts.quota)}, probe, p.TTL)
+		probe := framework.Pressure{Loops: min(quota/100+1, workersHigh)}
+		return func(ctx context.Context) (Injection, error) { return w.inject(ctx, r, limit, probe) }, err
 	}
-	return chosen(byLoad)(press(ctx, f, c, t, framework.Pressure{Loops: parts.workers}, p.TTL, func(b *burden) look {
-		began := time.Now()
-		return func(ctx context.Context) (bool, string) {
-			now, absent := b.load(ctx)
-			if absent != "" {
-				return false, absent
-			}
-			return now.CPUTime >= cpuShown, fmt.Sprintf("load process %d on %s has taken %s of processor time in %s%s",
-				now.PID, b.name, now.CPUTime, time.Since(began).Round(time.Millisecond), w.noCgroup())
+	return func(ctx context.Context) (Injection, error) {
+		return chosen(byLoad)(r.press(ctx, framework.Pressure{Loops: workers}, w.busy))
+	}, err
+})
+
+// busy looks whether a load process takes processor time.
+func (w way) busy(b *burden) look {
+	began := time.Now()
+	return func(ctx context.Context) (bool, string) {
+		now, absent := b.load(ctx)
+		if absent != "" {
+			return false, absent
 		}
-	}))
+		return now.CPUTime >= cpuShown, fmt.Sprintf("load process %d on %s has taken %s of processor time in %s%s",
+			now.PID, b.name, now.CPUTime, time.Since(began).Round(time.Millisecond), w.noCgroup())
+	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // pressed are the cases of a fault that puts nodes under load.
-func pressed(f Fault, params map[string]string) map[string]proofs {
+func pressed(f *Fault, params map[string]string) map[string]proofs {
 	loaded := func(nodes ...int) func(*fakeCluster) bool {
 		return func(c *fakeCluster) bool {
 			for _, n := range nodes {
@@ -57,15 +57,15 @@ func TestLimitProof(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				for _, f := range []Fault{CPUPressure, MemoryPressure} {
+				for _, f := range []*Fault{CPUPressure, MemoryPressure} {
 					c := newFake(framework.APIServer)
 					broken.how(c)
 					i, err := f.Inject(t.Context(), c, wholeTarget("node-1"), Params{TTL: ttl, Values: map[string]string{"by": "cgroup"}})
 					if err != nil || i.Proof().Proven || !strings.Contains(i.Proof().What, broken.want) {
-						t.Errorf("%s: %v, %v", f.Name(), i, err)
+						t.Errorf("%s: %v, %v", f.Name, i, err)
 					}
 					if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || len(c.nodes[0].loads)+len(c.nodes[0].limits) > 0 {
-						t.Errorf("%s: %+v, %v", f.Name(), healed, err)
+						t.Errorf("%s: %+v, %v", f.Name, healed, err)
 					}
 				}
 			})
@@ -148,7 +148,8 @@ func TestCPUPressureCheck(t *testing.T) {
 		want   string
 	}{
 		{component("node-1", framework.Etcd), "does not run etcd"},
-		{Target{Asked: "harness", Host: "harness"}, "HostPresser"},
+		{Target{Asked: "harness", Host: "harness"}, "it takes node"},
+		{Target{Asked: "workers", Host: "workers"}, "HostPresser"},
 	} {
 		if err := CPUPressure.Check(c, refused.target, Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), refused.want) {
 			t.Errorf("%s: %v", refused.target, err)

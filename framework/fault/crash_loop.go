@@ -6,12 +6,8 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// CrashLoop kills a component again and again.
-var CrashLoop Fault = crashLoop{}
-
-type crashLoop struct{}
 
 const (
 	afterUnset = time.Second
@@ -25,53 +21,32 @@ const (
 	outliveMargin = 500 * time.Millisecond
 )
 
-func (crashLoop) Name() string { return "crash-loop" }
-
-func (crashLoop) Doc() Doc {
-	return Doc{
-		Summary: "kills a component, and kills it again after each start; its process watcher backs off as it always does",
-		Targets: processTargets(),
-		Params:  map[string]string{"after": fmt.Sprintf("the time from each start to the kill: a duration from 0s to %s, shorter than the time to live; default %s", afterHigh, afterUnset)},
-		Needs:   []string{"CrashLooper", "ProcessReporter", "EtcdAccess (for etcd)"},
-		Example: "scheduler/active after=500ms",
-	}
+// CrashLoop kills a component again and again.
+var CrashLoop = &Fault{
+	Name:    "crash-loop",
+	Summary: "kills a component, and kills it again after each start; its process watcher backs off as usual",
+	Targets: processTargets,
+	Params:  []Param{durationParam("after", "the time from each start to the kill, shorter than the time to live", afterUnset, 0, afterHigh)},
+	Needs:   []string{"CrashLooper", "ProcessReporter", "EtcdAccess (for etcd)"},
+	Example: "scheduler/active after=500ms",
+	Effects: does(record.EffectRestarted),
+	Prepare: func(r Request) (Inject, error) {
+		after := Value[time.Duration](r, "after")
+		if after >= r.TTL {
+			return nil, r.bad("after", "shorter than the time to live, %s (default %s): the second kill is the proof", r.TTL, afterUnset)
+		}
+		looper, err := onTarget[framework.CrashLooper](r)
+		if err != nil {
+			return nil, err
+		}
+		proc, err := r.process()
+		return func(ctx context.Context) (Injection, error) { return proc.crashLoop(ctx, looper, after, r.TTL) }, err
+	},
 }
 
-func (f crashLoop) Check(c framework.Cluster, t Target, p Params) error {
-	_, _, _, err := f.parts(c, t, p)
-	return err
-}
-
-func (f crashLoop) parts(c framework.Cluster, t Target, p Params) (process, framework.CrashLooper, time.Duration, error) {
-	fail := func(err error) (process, framework.CrashLooper, time.Duration, error) { return process{}, nil, 0, err }
-	if err := checkParams(f, p); err != nil {
-		return fail(err)
-	}
-	after, err := durationParam(f, p, "after", afterUnset, 0, afterHigh)
-	if err != nil {
-		return fail(err)
-	}
-	if after >= p.TTL {
-		return fail(badParam(f, p, "after", "shorter than the time to live, %s (default %s): the second kill is the proof", p.TTL, afterUnset))
-	}
-	holder, of, err := componentHolder(f, c, t)
-	if err != nil {
-		return fail(err)
-	}
-	looper, err := ability[framework.CrashLooper](holder, of, "fault crash-loop")
-	if err != nil {
-		return fail(err)
-	}
-	proc, err := newProcess(f, c, t)
-	return proc, looper, after, err
-}
-
-func (f crashLoop) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	proc, looper, after, err := f.parts(c, t, p)
-	if err != nil {
-		return nil, err
-	}
-	old, absent, err := proc.before(ctx)
+func (p process) crashLoop(ctx context.Context, looper framework.CrashLooper, after, ttl time.Duration) (Injection, error) {
+	t := p.target
+	old, absent, err := p.before(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -83,10 +58,10 @@ func (f crashLoop) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 	return attempt{
 		target:   t,
 		what:     "crash loop of " + t.String(),
-		ask:      func(ctx context.Context) error { return looper.CrashLoop(ctx, t.Component, after, p.TTL) },
-		effect:   proc.killedTwice(old),
+		ask:      func(ctx context.Context) error { return looper.CrashLoop(ctx, t.Component, after, ttl) },
+		effect:   p.killedTwice(old),
 		undo:     func(ctx context.Context) error { return looper.EndCrashLoop(ctx, t.Component) },
-		healed:   proc.orHeld(all(proc.outlives(after+outliveMargin), proc.runs)),
+		healed:   p.orHeld(all(p.outlives(after+outliveMargin), p.runs)),
 		patience: 2*after + backOffLimit,
 	}.oneRequest().injection(ctx)
 }

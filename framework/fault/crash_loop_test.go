@@ -33,7 +33,9 @@ func TestCrashLoopProofs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.Scheduler)
 		target := component("node-1", framework.Scheduler)
-		proc, _, after, err := crashLoop{}.parts(c, target, Params{TTL: ttl})
+		r := requestOf(t, CrashLoop, c, target, nil)
+		after := Value[time.Duration](r, "after")
+		proc, err := r.process()
 		if err != nil || after != afterUnset {
 			t.Fatal(after, err)
 		}
@@ -68,7 +70,7 @@ func TestCrashLoopCheck(t *testing.T) {
 	c := newFake(framework.Scheduler)
 	for _, after := range []string{"-1s", "61s", "often"} {
 		err := CrashLoop.Check(c, component("node-1", framework.Scheduler), Params{TTL: ttl, Values: map[string]string{"after": after}})
-		if err == nil || !strings.Contains(err.Error(), "from 0s to 1m0s") {
+		if err == nil || !strings.Contains(err.Error(), "from 0s to 1m") {
 			t.Errorf("%s: %v", after, err)
 		}
 	}

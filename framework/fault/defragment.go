@@ -5,52 +5,37 @@ import (
 	"fmt"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// Defragment makes an etcd member rewrite its database, during which it serves
-// nobody.
-var Defragment Fault = defragment{}
-
-type defragment struct{}
 
 // defragCount is etcd's own count of finished defragmentations.
 const defragCount = "etcd_disk_backend_defrag_duration_seconds_count"
 
-func (defragment) Name() string { return "defragment" }
+// Defragment makes an etcd member rewrite its database, during which it serves no requests.
+var Defragment = onEtcd(&Fault{
+	Name:    "defragment",
+	Summary: "makes an etcd member rewrite its database, during which it answers no requests; healing changes nothing",
+	Example: "etcd/leader",
+	Effects: does(record.EffectLoad),
+}, func(r Request) (Inject, error) {
+	return func(ctx context.Context) (Injection, error) { return injectDefragment(ctx, r) }, nil
+})
 
-func (defragment) Doc() Doc {
-	return Doc{
-		Summary: "makes an etcd member rewrite its database, during which it answers nobody; there is nothing to heal",
-		Targets: []string{"etcd"},
-		Needs:   []string{"EtcdAccess"},
-		Example: "etcd/leader",
-	}
-}
-
-func (f defragment) Check(c framework.Cluster, t Target, p Params) error {
-	return checkEtcd(f, c, t, p)
-}
-
-func (f defragment) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	if err := f.Check(c, t, p); err != nil {
-		return nil, err
-	}
-	access, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), "fault defragment")
-	if err != nil {
-		return nil, err
-	}
+func injectDefragment(ctx context.Context, r Request) (Injection, error) {
+	c, t := r.Cluster, r.Target
+	access := c.(framework.EtcdAccess)
 	m, err := openMember(c, t.Node)
 	if err != nil {
-		return nil, fmt.Errorf("fault defragment: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	defer m.client.Close()
 	before, err := m.status(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("fault defragment: before the fault: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	count, err := m.metric(ctx, access, defragCount)
 	if err != nil {
-		return nil, fmt.Errorf("fault defragment: before the fault: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	return attempt{
 		target: t,

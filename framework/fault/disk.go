@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// diskNeeds is what all faults of the disk need but the loss of all data.
-const diskNeeds = "DiskFaulter" + diskProviders
+// diskNeeds is what all faults of the disk need.
+var diskNeeds = []string{"DiskFaulter" + diskProviders, "ProcessReporter"}
 
 const diskProviders = " (local provider: disk: fuse in the cluster file, or up --disk fuse)"
 
@@ -22,33 +23,46 @@ type badDisk struct {
 	disk framework.DiskFaulter
 }
 
-func newBadDisk(f Fault, c framework.Cluster, t Target, p Params) (badDisk, error) {
-	disk, member, err := onDisk[framework.DiskFaulter](f, c, t, p)
-	return badDisk{process: member, disk: disk}, err
+// badness is what a disk is to do.
+type badness struct {
+	fault framework.DiskFault
+	what  string // the fault in words
+	// already says of a probe before the fault why the disk is as bad without it; nil for a
+	// fault that needs no such probe.
+	already func(before framework.DiskProbe) string
+	shows   evidence
 }
 
-// onDisk returns an ability on the disk under an etcd member, and the member.
-func onDisk[A any](f Fault, c framework.Cluster, t Target, p Params) (disk A, member process, err error) {
-	if err := checkParams(f, p); err != nil {
-		return disk, member, err
+// onDisk completes a fault of the disk under an etcd member.
+func onDisk(f *Fault, bad func(Request) (badness, error)) *Fault {
+	f.Targets, f.Needs = []string{"etcd"}, diskNeeds
+	f.Effects = does(record.EffectDisk)
+	f.Prepare = func(r Request) (Inject, error) {
+		d, err := r.disk()
+		if err != nil {
+			return nil, err
+		}
+		bad, err := bad(r)
+		return func(ctx context.Context) (Injection, error) { return d.inject(ctx, bad, r.TTL) }, err
 	}
-	if t.Component != framework.Etcd {
-		return disk, member, fmt.Errorf("fault %s: target %s is not etcd: it takes an etcd member, such as etcd/leader or etcd/2", f.Name(), t.Asked)
+	return f
+}
+
+// disk returns the disk under the target, an etcd member.
+func (r Request) disk() (d badDisk, err error) {
+	if d.disk, err = onTarget[framework.DiskFaulter](r); err == nil {
+		d.process, err = r.member()
 	}
-	holder, of, err := componentHolder(f, c, t)
-	if err != nil {
-		return disk, member, err
+	return d, err
+}
+
+// member returns the target, an etcd member that need not be reached.
+func (r Request) member() (p process, err error) {
+	p = process{cluster: r.Cluster, target: r.Target}
+	if p.reporter, err = onTarget[framework.ProcessReporter](r); err == nil {
+		p.power, _ = p.reporter.(framework.PowerSwitch)
 	}
-	what := "fault " + f.Name()
-	member = process{cluster: c, target: t}
-	if disk, err = ability[A](holder, of, what); err != nil {
-		return disk, member, err
-	}
-	if member.reporter, err = ability[framework.ProcessReporter](holder, of, what); err != nil {
-		return disk, member, err
-	}
-	member.power, _ = holder.(framework.PowerSwitch)
-	return disk, member, nil
+	return p, err
 }
 
 // evidence looks in a probe and in the fault's counters for the fault's effect.
@@ -57,18 +71,27 @@ type evidence func(framework.DiskProbe, framework.DiskCounters) (shown bool, see
 // inject puts a fault on the disk. Its effect is proven by a probe that uses the
 // disk through the same file system as etcd does, and by the counters; healing
 // by a probe that the fault no longer touches, and by a member that runs.
-func (d badDisk) inject(ctx context.Context, f framework.DiskFault, what string, ttl time.Duration, shows evidence) (Injection, error) {
+func (d badDisk) inject(ctx context.Context, bad badness, ttl time.Duration) (Injection, error) {
 	if _, absent, err := d.before(ctx); err != nil {
 		return nil, err
 	} else if absent != "" {
 		return notInjected(d.target, "%s, so nothing uses its disk", absent), nil
 	}
+	if bad.already != nil {
+		before, err := d.probe(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if why := bad.already(before); why != "" {
+			return notInjected(d.target, "%s", why), nil
+		}
+	}
 	var handle string
 	return attempt{
 		target: d.target,
-		what:   fmt.Sprintf("%s of %s", what, d.target.String()),
+		what:   fmt.Sprintf("%s of %s", bad.what, d.target.String()),
 		ask: func(ctx context.Context) (err error) {
-			handle, err = d.disk.FaultDisk(ctx, f, ttl)
+			handle, err = d.disk.FaultDisk(ctx, bad.fault, ttl)
 			return err
 		},
 		effect: func(ctx context.Context) (bool, string) {
@@ -80,7 +103,7 @@ func (d badDisk) inject(ctx context.Context, f framework.DiskFault, what string,
 			if err != nil {
 				return false, err.Error()
 			}
-			shown, seen := shows(probe, count)
+			shown, seen := bad.shows(probe, count)
 			return shown, seen + "; " + d.memberNow(ctx)
 		},
 		undo:   func(ctx context.Context) error { return d.restore(ctx, handle) },
@@ -210,16 +233,27 @@ func probed(p framework.DiskProbe) string {
 	return strings.Join(all, ", ")
 }
 
-// diskOpDoc describes the parameter op, but for its default.
-const diskOpDoc = "operations it acts on: fsync (and fdatasync), write, read (what the page cache does not hold) or all"
-
-func diskOpParam(f Fault, p Params, unset framework.DiskOp) (framework.DiskOp, error) {
+// diskOpParam is the operations that a fault of the disk acts on.
+func diskOpParam(unset framework.DiskOp) Param {
 	ops := []string{string(unset)}
 	for _, o := range []framework.DiskOp{framework.DiskAll, framework.DiskFsync, framework.DiskRead, framework.DiskWrite} {
 		if o != unset {
 			ops = append(ops, string(o))
 		}
 	}
-	op, err := choiceParam(f, p, "op", ops...)
-	return framework.DiskOp(op), err
+	return choiceParam("op", "operations it acts on: fsync (and fdatasync), write, read (what the page cache does not hold) or all", ops...)
+}
+
+// touched returns the steps of a probe on which a fault of these operations acts.
+func touched(op framework.DiskOp, p framework.DiskProbe) []namedStep {
+	all := steps(p)
+	switch op {
+	case framework.DiskWrite:
+		return all[:1]
+	case framework.DiskFsync:
+		return all[1:2]
+	case framework.DiskRead:
+		return all[2:]
+	}
+	return all
 }

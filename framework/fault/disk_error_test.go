@@ -20,7 +20,7 @@ func TestDiskError(t *testing.T) {
 		"op=none":              "one of all, fsync, read, write",
 		"error=ENOENT":         "one of EIO, EROFS",
 		"error=EROFS op=fsync": "write or all",
-		"share=130%":           "from 0% to 100%",
+		"share=130%":           "above 0% up to 100%",
 		"share=0":              "above 0%",
 	})
 }

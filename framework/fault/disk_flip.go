@@ -2,34 +2,15 @@ package fault
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// DiskFlip damages a file of an etcd member.
-var DiskFlip Fault = diskFlip{}
-
-type diskFlip struct{}
-
-func (diskFlip) Name() string { return "disk-flip" }
-
-func (diskFlip) Doc() Doc {
-	return Doc{
-		Summary: "inverts bytes of a file of an etcd member behind its back. Healing inverts them again, except those that were written since; what the member made of damage that it has read stays",
-		Targets: []string{"etcd"},
-		Params: map[string]string{
-			"file":    "pattern of the file's name, relative to etcd's data directory; the first that fits is taken; default " + boltFile + ", the database",
-			"offset":  "of the first byte, from 0; default half of the file",
-			"bytes":   "how many, from 1 to 1Mi; default 1",
-			"restore": "true (default); false: the damage stays after healing, and the member may never be well again",
-		},
-		Needs:   []string{diskNeeds, "DiskDamager", "ProcessReporter"},
-		Example: "etcd/follower file=member/wal/*.wal offset=4096 bytes=16",
-	}
-}
 
 // boltFile is etcd's database.
 const boltFile = "member/snap/db"
@@ -38,50 +19,39 @@ type flipped struct {
 	badDisk
 	damager framework.DiskDamager
 	flip    framework.DiskFlip
+	ttl     time.Duration
 }
 
-func (f diskFlip) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.parts(c, t, p)
-	return err
+// DiskFlip damages a file of an etcd member.
+var DiskFlip = &Fault{
+	Name:    "disk-flip",
+	Summary: "inverts bytes of a file of an etcd member behind its back. Healing inverts them again, except those that were written since; what the member made of damage that it has read stays",
+	Targets: []string{"etcd"},
+	Params: []Param{
+		{Name: "file", Doc: "the first file whose name matches", Default: boltFile + ", the database",
+			Allowed: "a pattern of a name below etcd's data directory, such as member/wal/*.wal",
+			Parse:   func(v string) (any, bool) { return cmp.Or(v, boltFile), localPattern(cmp.Or(v, boltFile)) }},
+		sizeParam("offset", "of the first byte", -1, 0, 1<<40).unless("half of the file"),
+		sizeParam("bytes", "how many", 1, 1, 1<<20),
+		boolParam("restore", "false: the damage stays after healing, and the member may never be well again", true),
+	},
+	Needs:   append([]string{"DiskDamager"}, diskNeeds...),
+	Example: "etcd/follower file=member/wal/*.wal offset=4096 bytes=16",
+	Effects: does(record.EffectDisk),
+	Prepare: func(r Request) (Inject, error) {
+		d := flipped{ttl: r.TTL, flip: framework.DiskFlip{File: Value[string](r, "file"), Offset: Value[int64](r, "offset"),
+			Bytes: int(Value[int64](r, "bytes")), Keep: !Value[bool](r, "restore")}}
+		var err error
+		if d.badDisk, err = r.disk(); err != nil {
+			return nil, err
+		}
+		d.damager, err = onTarget[framework.DiskDamager](r)
+		return d.inject, err
+	},
 }
 
-func (f diskFlip) parts(c framework.Cluster, t Target, p Params) (d flipped, err error) {
-	if d.badDisk, err = newBadDisk(f, c, t, p); err != nil {
-		return
-	}
-	if d.damager, err = damager(f, c, t); err != nil {
-		return
-	}
-	d.flip.File = boltFile
-	if file := p.Values["file"]; file != "" {
-		d.flip.File = file
-	}
-	if !localPattern(d.flip.File) {
-		return d, badParam(f, p, "file", "a pattern of a name below etcd's data directory, such as member/wal/*.wal")
-	}
-	if d.flip.Offset, err = sizeParam(f, p, "offset", -1, 0, 1<<40); err != nil {
-		return
-	}
-	n, err := sizeParam(f, p, "bytes", 1, 1, 1<<20)
-	if err != nil {
-		return d, err
-	}
-	d.flip.Bytes = int(n)
-	switch p.Values["restore"] {
-	case "", "true":
-	case "false":
-		d.flip.Keep = true
-	default:
-		err = badParam(f, p, "restore", "true or false")
-	}
-	return d, err
-}
-
-func (f diskFlip) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	d, err := f.parts(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func (d flipped) inject(ctx context.Context) (Injection, error) {
+	t := d.target
 	if _, absent, err := d.before(ctx); err != nil {
 		return nil, err
 	} else if absent != "" {
@@ -92,7 +62,7 @@ func (f diskFlip) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 		target: t,
 		what:   fmt.Sprintf("flipping %d bytes of %s of %s", d.flip.Bytes, d.flip.File, t.String()),
 		ask: func(ctx context.Context) (err error) {
-			done, err = d.damager.FlipDisk(ctx, d.flip, p.TTL)
+			done, err = d.damager.FlipDisk(ctx, d.flip, d.ttl)
 			return err
 		},
 		effect: func(ctx context.Context) (bool, string) {
@@ -154,13 +124,4 @@ func (d flipped) inverted(ctx context.Context, done framework.DiskFlipped) (n in
 		seen += fmt.Sprintf(", and %d were written since", changed)
 	}
 	return n, seen
-}
-
-// damager returns the ability to damage the disk of a target.
-func damager(f Fault, c framework.Cluster, t Target) (framework.DiskDamager, error) {
-	holder, of, err := componentHolder(f, c, t)
-	if err != nil {
-		return nil, err
-	}
-	return ability[framework.DiskDamager](holder, of, "fault "+f.Name())
 }

@@ -18,9 +18,9 @@ func TestDiskSlow(t *testing.T) {
 	}
 	diskRefusals(t, DiskSlow, map[string]string{
 		"op=sync":                 "one of fsync, all, read, write",
-		"delay=-1ms":              "from 1ms to 1m0s",
-		"delay=10ms jitter=20ms":  "from 0s to 10ms",
-		"delay=10ms jitter=-20ms": "from 0s to 10ms",
+		"delay=-1ms":              "from 1ms to 1m",
+		"delay=10ms jitter=20ms":  "from 0s to delay, 10ms",
+		"delay=10ms jitter=-20ms": "from 0s to 1m",
 		"speed=1":                 "it takes delay, jitter, op",
 	})
 }

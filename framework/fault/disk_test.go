@@ -11,12 +11,12 @@ import (
 )
 
 // diskRefusals puts bad targets and parameters to a fault of the disk.
-func diskRefusals(t *testing.T, f Fault, bad map[string]string) {
+func diskRefusals(t *testing.T, f *Fault, bad map[string]string) {
 	t.Helper()
 	c := newFake(framework.Etcd, framework.APIServer)
 	for target, want := range map[string]Target{
-		"takes an etcd member":   component("node-1", framework.APIServer),
-		"takes an etcd member,":  wholeTarget("node-1"),
+		"takes etcd":             component("node-1", framework.APIServer),
+		"takes etcd,":            wholeTarget("node-1"),
 		"node-1, node-2, node-3": component("node-9", framework.Etcd),
 	} {
 		if err := f.Check(c, want, Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), target) {
@@ -55,10 +55,10 @@ func TestDisksOverlap(t *testing.T) {
 			time.Sleep(time.Minute)
 			target := component("node-2", framework.Etcd)
 			var all []Injection
-			for _, f := range []Fault{DiskLie, DiskSlow, DiskSlow} {
+			for _, f := range []*Fault{DiskLie, DiskSlow, DiskSlow} {
 				i, err := f.Inject(t.Context(), c, target, Params{TTL: ttl})
 				if err != nil || !i.Proof().Proven {
-					t.Fatalf("%s: %v, %v", f.Name(), i, err)
+					t.Fatalf("%s: %v, %v", f.Name, i, err)
 				}
 				all = append(all, i)
 			}

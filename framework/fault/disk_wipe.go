@@ -7,24 +7,35 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // DiskWipe takes an etcd member's data away.
-var DiskWipe Fault = diskWipe{}
-
-type diskWipe struct{}
-
-func (diskWipe) Name() string { return "disk-wipe" }
-
-func (diskWipe) Doc() Doc {
-	return Doc{
-		Summary: "kills an etcd member, puts an empty disk into the place of its own and starts it, without its data (a member of a larger cluster refuses to go on, the only one begins anew). Healing kills it again and brings its own disk back with the data that were on it; what was written in between is lost",
-		Targets: []string{"etcd"},
-		Needs:   []string{"DiskWiper" + diskProviders, "Killer", "Starter", "ProcessReporter"},
-		Example: "etcd/follower",
-	}
+var DiskWipe = &Fault{
+	Name:    "disk-wipe",
+	Summary: "kills an etcd member, replaces its disk with an empty one and starts it, without its data (a member of a larger cluster refuses to run, the only one starts from nothing). Healing kills it again and brings its own disk back with the data that were on it; what was written in between is lost",
+	Targets: []string{"etcd"},
+	Needs:   []string{"DiskWiper" + diskProviders, "Killer", "Starter", "ProcessReporter"},
+	Example: "etcd/follower",
+	Effects: does(record.EffectDisk),
+	Prepare: func(r Request) (Inject, error) {
+		d := wiped{ttl: r.TTL}
+		var err error
+		if d.disk, err = onTarget[framework.DiskWiper](r); err != nil {
+			return nil, err
+		}
+		if d.process, err = r.member(); err != nil {
+			return nil, err
+		}
+		if d.killer, err = onTarget[framework.Killer](r); err != nil {
+			return nil, err
+		}
+		d.starter, err = onTarget[framework.Starter](r)
+		return d.inject, err
+	},
 }
 
 type wiped struct {
@@ -32,33 +43,11 @@ type wiped struct {
 	disk    framework.DiskWiper
 	killer  framework.Killer
 	starter framework.Starter
+	ttl     time.Duration
 }
 
-func (f diskWipe) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.parts(c, t, p)
-	return err
-}
-
-func (f diskWipe) parts(c framework.Cluster, t Target, p Params) (d wiped, err error) {
-	if d.disk, d.process, err = onDisk[framework.DiskWiper](f, c, t, p); err != nil {
-		return
-	}
-	holder, of, err := componentHolder(f, c, t)
-	if err != nil {
-		return d, err
-	}
-	if d.killer, err = ability[framework.Killer](holder, of, "fault "+f.Name()); err != nil {
-		return d, err
-	}
-	d.starter, err = ability[framework.Starter](holder, of, "fault "+f.Name())
-	return d, err
-}
-
-func (f diskWipe) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	d, err := f.parts(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func (d wiped) inject(ctx context.Context) (Injection, error) {
+	t := d.target
 	if _, absent, err := d.before(ctx); err != nil {
 		return nil, err
 	} else if absent != "" {
@@ -66,7 +55,7 @@ func (f diskWipe) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 	}
 	had, err := d.list(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("fault disk-wipe: before the fault: %w", err)
+		return nil, fmt.Errorf("wiping the disk of %s: before the fault: %w", t.String(), err)
 	}
 	if len(had) == 0 {
 		return notInjected(t, "%s has no data", t.String()), nil
@@ -78,10 +67,10 @@ func (f diskWipe) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 		ask: func(ctx context.Context) (err error) {
 			// Held down for as long as the disk is away: the hold is
 			// ended below, and by the node itself should nobody be left.
-			if err := d.killer.Kill(ctx, t.Component, p.TTL); err != nil {
+			if err := d.killer.Kill(ctx, t.Component, d.ttl); err != nil {
 				return err
 			}
-			w.handle, err = d.disk.WipeDisk(ctx, p.TTL)
+			w.handle, err = d.disk.WipeDisk(ctx, d.ttl)
 			return err
 		},
 		effect: func(ctx context.Context) (bool, string) { return d.gone(ctx, &w, had) },

@@ -1,61 +1,33 @@
 package fault
 
 import (
-	"context"
 	"net/netip"
 	"slices"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// DNSWrong makes the name service give wrong answers.
-var DNSWrong Fault = dnsWrong{}
+// noSuchName is the answer that a name does not exist.
+const noSuchName = "NXDOMAIN"
 
-type dnsWrong struct{}
-
-func (dnsWrong) Name() string { return "dns-wrong" }
-
-func (dnsWrong) Doc() Doc {
-	return Doc{
-		Summary: "makes the name service give hosts a wrong address, or deny that there is such a name",
-		Targets: namesTargets,
-		Params: map[string]string{
-			"names":   namesParam,
-			"address": "the IPv4 address that is given; default NXDOMAIN: there is no such name",
-		},
-		Needs:   []string{"NameServiceFaulter"},
-		Example: "node/2 address=10.77.0.99",
+// DNSWrong makes DNS give wrong answers.
+var DNSWrong = onNames(&Fault{
+	Name:    "dns-wrong",
+	Summary: "makes DNS give hosts a wrong address, or deny that a name exists",
+	Params: []Param{{Name: "address", Doc: "what is answered: that the name does not exist, or an address that is not its own", Default: noSuchName,
+		Allowed: "an IPv4 address, such as 10.77.0.99, or " + noSuchName,
+		Parse: func(v string) (any, bool) {
+			if v == "" || v == noSuchName {
+				return netip.Addr{}, true
+			}
+			address, err := netip.ParseAddr(v)
+			return address, err == nil && address.Is4()
+		}}},
+	Example: "node/2 address=10.77.0.99",
+}, func(r Request) (framework.NameDisturbance, func(framework.Lookup) bool) {
+	address := Value[netip.Addr](r, "address")
+	if !address.IsValid() {
+		return framework.NameDisturbance{NotFound: true}, notFound
 	}
-}
-
-func (f dnsWrong) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.misleading(c, t, p)
-	return err
-}
-
-func (f dnsWrong) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	m, err := f.misleading(c, t, p)
-	if err != nil {
-		return nil, err
-	}
-	return m.inject(ctx, "wrong names for "+t.String())
-}
-
-func (f dnsWrong) misleading(c framework.Cluster, t Target, p Params) (*misleading, error) {
-	m, err := newMisleading(f, c, t, p)
-	if err != nil {
-		return nil, err
-	}
-	text := p.Values["address"]
-	if text == "" || text == "NXDOMAIN" {
-		m.disturb.NotFound, m.led = true, notFound
-		return m, nil
-	}
-	address, err := netip.ParseAddr(text)
-	if err != nil || !address.Is4() {
-		return nil, badParam(f, p, "address", "an IPv4 address, such as 10.77.0.99, or NXDOMAIN")
-	}
-	m.disturb.Address = address
-	m.led = func(l framework.Lookup) bool { return slices.Contains(l.Addresses, address) }
-	return m, nil
-}
+	return framework.NameDisturbance{Address: address}, func(l framework.Lookup) bool { return slices.Contains(l.Addresses, address) }
+})

@@ -6,9 +6,19 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-const restartDoc = "true: the node's process watcher restarts it as it always does; false (default): it is held down until healed or until the time to live is over"
+// restartParam says whether the component is started again.
+var restartParam = boolParam("restart", "true: the node's process watcher restarts it as usual; false: it is held down until healed or until the time to live is over", false)
+
+// ends are the effects of a fault that ends a process.
+func ends(values map[string]string) []record.Effect {
+	if values["restart"] == "true" {
+		return []record.Effect{record.EffectRestarted}
+	}
+	return []record.Effect{record.EffectDown}
+}
 
 // restartLimit is how long an injection with restart=true waits for the next
 // process, only to be able to name it: a watcher may back off for longer, and
@@ -25,22 +35,22 @@ type end struct {
 	starter framework.Starter
 }
 
-func newEnd(f Fault, c framework.Cluster, t Target, p Params) (e end, holder any, of string, err error) {
-	e = end{fault: f.Name(), ttl: p.TTL}
-	if err = checkParams(f, p); err != nil {
-		return
+// end returns what ends the request's component.
+func (r Request) end() (e end, err error) {
+	e = end{fault: r.Fault.Name, ttl: r.TTL}
+	if e.process, err = r.process(); err != nil {
+		return e, err
 	}
-	if e.restart, err = boolParam(f, p, "restart"); err != nil {
-		return
-	}
-	if holder, of, err = componentHolder(f, c, t); err != nil {
-		return
-	}
-	if e.process, err = newProcess(f, c, t); err != nil {
-		return
-	}
-	e.starter, err = ability[framework.Starter](holder, of, "fault "+f.Name())
-	return
+	e.starter, err = onTarget[framework.Starter](r)
+	return e, err
+}
+
+// ending returns how to end the request's component by a call that takes how long to hold it
+// down.
+func (r Request) ending(orderly bool, call func(context.Context, framework.Component, time.Duration) error) (Inject, error) {
+	e, err := r.end()
+	e.orderly, e.restart = orderly, Value[bool](r, restartParam.Name)
+	return func(ctx context.Context) (Injection, error) { return e.inject(ctx, call) }, err
 }
 
 // inject ends the component with kill, which takes how long to hold it down.

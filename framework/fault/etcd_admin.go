@@ -17,19 +17,30 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// checkEtcd refuses what is no fault of an etcd member.
-func checkEtcd(f Fault, c framework.Cluster, t Target, p Params) error {
-	if err := checkParams(f, p); err != nil {
-		return err
+// onEtcd completes a fault that is done through etcd's own API.
+func onEtcd(f *Fault, prepare func(Request) (Inject, error)) *Fault {
+	if f.Targets == nil {
+		f.Targets = []string{"etcd"}
 	}
-	if t.Component != framework.Etcd {
-		return fmt.Errorf("fault %s: target %s is not etcd: it takes an etcd member, such as etcd/leader or etcd/2", f.Name(), t.Asked)
+	f.Needs = append([]string{"EtcdAccess"}, f.Needs...)
+	if f.Undo != nil {
+		f.Needs = append(f.Needs, promiserNeed)
 	}
-	if _, _, err := componentHolder(f, c, t); err != nil {
-		return err
+	f.Prepare = func(r Request) (Inject, error) {
+		if _, _, err := r.holder(); err != nil {
+			return nil, err
+		}
+		if _, err := onCluster[framework.EtcdAccess](r); err != nil {
+			return nil, err
+		}
+		return prepare(r)
 	}
-	_, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), "fault "+f.Name())
-	return err
+	return f
+}
+
+// beforeFault returns the error of what is looked at before a fault.
+func (r Request) beforeFault(err error) error {
+	return fmt.Errorf("fault %s: before the fault: %w", r.Fault.Name, err)
 }
 
 // onMember does something with a client of the member on a node.

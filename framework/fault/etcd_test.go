@@ -135,8 +135,8 @@ func (c *etcdCluster) resolve(t *testing.T, target string) Target {
 func TestEtcdHealing(t *testing.T) {
 	t.Parallel()
 	c := startEtcd(t)
-	for _, f := range []Fault{Kill, Stop, Freeze, IsolateEtcd, Isolate, PowerOff} {
-		t.Run(f.Name(), func(t *testing.T) {
+	for _, f := range []*Fault{Kill, Stop, Freeze, IsolateEtcd, Isolate, PowerOff} {
+		t.Run(f.Name, func(t *testing.T) {
 			target := c.resolve(t, "etcd/follower")
 			if f == Isolate || f == PowerOff {
 				target = c.resolve(t, "node/follower")

@@ -8,48 +8,40 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Blink takes the power of a node for a moment. It is a fault of one's own.
-type Blink struct{}
-
-func (Blink) Name() string { return "blink" }
-
-func (Blink) Doc() fault.Doc {
-	return fault.Doc{Summary: "takes the power of a node for a moment", Targets: []string{"node"}, Needs: []string{"PowerSwitch"}, Example: "node/2"}
-}
-
-// Check says before anything is touched what cannot be done.
-func (Blink) Check(c framework.Cluster, t fault.Target, _ fault.Params) error {
-	_, err := powerSwitch(c, t)
-	return err
-}
-
-func powerSwitch(c framework.Cluster, t fault.Target) (framework.PowerSwitch, error) {
-	for _, n := range c.Nodes() {
-		if n.Name() != t.Node {
-			continue
+// Blink takes the power of a node for a moment. It is a fault of a program's own.
+var Blink = &fault.Fault{
+	Name:    "blink",
+	Summary: "takes the power of a node for a moment",
+	Targets: []string{"node"},
+	Needs:   []string{"PowerSwitch"},
+	Example: "node/2",
+	Effects: func(map[string]string) []record.Effect { return []record.Effect{record.EffectDown, record.EffectPower} },
+	// Prepare reports before anything is touched what cannot be done.
+	Prepare: func(r fault.Request) (fault.Inject, error) {
+		for _, n := range r.Cluster.Nodes() {
+			if n.Name() != r.Target.Node {
+				continue
+			}
+			if power, ok := n.(framework.PowerSwitch); ok {
+				return func(ctx context.Context) (fault.Injection, error) { return blink(ctx, r, power) }, nil
+			}
+			return nil, &fault.MissingAbility{Ability: "PowerSwitch", Of: "node " + n.Name(), For: "fault blink"}
 		}
-		if power, ok := n.(framework.PowerSwitch); ok {
-			return power, nil
-		}
-		return nil, &fault.MissingAbility{Ability: "PowerSwitch", Of: "node " + n.Name(), For: "fault blink"}
-	}
-	return nil, fmt.Errorf("fault blink: target %s is not a node: it takes one such as node/2", t.Asked)
+		return nil, fmt.Errorf("the cluster has no node %s", r.Target.Node)
+	},
 }
 
-// Inject waits for the proof that the fault took effect.
-func (Blink) Inject(ctx context.Context, c framework.Cluster, t fault.Target, p fault.Params) (fault.Injection, error) {
-	power, err := powerSwitch(c, t)
-	if err != nil {
-		return nil, err
-	}
+// blink waits for the proof that the fault took effect.
+func blink(ctx context.Context, r fault.Request, power framework.PowerSwitch) (fault.Injection, error) {
 	called := time.Now()
 	// With a time to live, power comes back even if this process is killed.
-	if err := power.PowerOff(ctx, p.TTL); err != nil {
-		return nil, fmt.Errorf("fault blink: power of %s: %w", t, err)
+	if err := power.PowerOff(ctx, r.TTL); err != nil {
+		return nil, fmt.Errorf("fault blink: power of %s: %w", r.Target, err)
 	}
-	b := &blinked{target: t, power: power}
+	b := &blinked{target: r.Target, power: power}
 	b.proof = fault.Prove(ctx, called, 5*time.Second, b.has(false))
 	return b, nil
 }
@@ -84,12 +76,12 @@ func (b *blinked) has(power bool) func(context.Context) (bool, string) {
 	}
 }
 
-// Faults of one's own are found beside the built-in ones; engine.Options takes them in the
+// A program's own faults are found beside the built-in ones; engine.Options takes them in the
 // same way.
 func ExampleFind() {
 	for _, name := range []string{"blink", "kill"} {
-		f, err := fault.Find(name, Blink{})
-		fmt.Println(f.Doc().Summary, err)
+		f, err := fault.Find(name, Blink)
+		fmt.Println(f.Summary, err)
 	}
 	// Output:
 	// takes the power of a node for a moment <nil>
@@ -98,10 +90,9 @@ func ExampleFind() {
 
 // A fault whose proof and healing are seen, and one that the cluster cannot have.
 func ExampleFault() {
-	var blink fault.Fault = Blink{}
 	ctx, target := context.Background(), fault.Target{Asked: "node/1", Node: "node-1"}
 
-	injection, err := blink.Inject(ctx, oneNode{&powered{on: true}}, target, fault.Params{TTL: time.Minute})
+	injection, err := Blink.Inject(ctx, oneNode{&powered{on: true}}, target, fault.Params{TTL: time.Minute})
 	if err != nil {
 		panic(err)
 	}
@@ -109,7 +100,7 @@ func ExampleFault() {
 	healed, err := injection.Heal(ctx)
 	fmt.Println(healed.Proven, healed.What, err)
 
-	err = blink.Check(oneNode{plain{}}, target, fault.Params{TTL: time.Minute})
+	err = Blink.Check(oneNode{plain{}}, target, fault.Params{TTL: time.Minute})
 	var missing *fault.MissingAbility
 	fmt.Println(errors.As(err, &missing), err)
 	// Output:

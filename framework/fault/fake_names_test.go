@@ -66,7 +66,7 @@ func (c *fakeCluster) ledAstray() bool {
 }
 
 // proveNames puts a fault of the name service to every test.
-func proveNames(t *testing.T, f Fault, params map[string]string, already framework.NameDisturbance) {
+func proveNames(t *testing.T, f *Fault, params map[string]string, already framework.NameDisturbance) {
 	t.Helper()
 	proofs{
 		fault:   f,

@@ -1,69 +1,126 @@
 // Package fault breaks a cluster on purpose.
 //
-// A fault is a named value, one file each. Injecting one returns an Injection
-// that carries the proof of its effect and heals it, with a proof of that too.
-// Every injection has a time to live, after which the provider heals it by
-// itself, whether or not the harness is still there.
+// A fault is a value of type Fault, one file each. Injecting one returns an Injection that
+// carries the proof of its effect and heals it, with a proof of that too. Every injection
+// has a time to live, after which the provider heals it, whether or not the harness still
+// runs.
 package fault
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Fault is a way to break a cluster.
-type Fault interface {
+// Fault is a way to break a cluster: its documentation, what it accepts, and how it is
+// injected. All returns the built-in ones; those of a program that uses holdfast as a
+// library are values of the same type.
+type Fault struct {
 	// Name is the fault's name in scenario files, such as "kill".
-	Name() string
-	// Doc describes the fault for people and programs.
-	Doc() Doc
-	// Check refuses parameters and abilities that do not fit, before
-	// anything is touched.
-	Check(c framework.Cluster, t Target, p Params) error
-	// Inject breaks the target and waits for the proof that it took effect.
-	// An error means that nothing is known to be broken; an injection
-	// without a proven effect is returned with Proof.Proven false.
-	Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error)
+	Name string
+	// Summary describes the fault, without a full stop.
+	Summary string
+	// Targets are the kinds of target that it accepts, such as "etcd" or "node": the first
+	// word of a target, "component" for any component of a node. Words after a space are for
+	// readers. Empty means any target.
+	Targets []string
+	// Params are its parameters.
+	Params []Param
+	// Needs names the abilities that a provider must have, and in brackets when.
+	Needs []string
+	// Example is a target and parameters, such as "etcd/leader restart=true".
+	Example string
+	// Effects returns what the fault does to its target with these parameters, which judges
+	// go by. Nil means that it may have any effect anywhere.
+	Effects func(values map[string]string) []record.Effect
+	// Prepare refuses what does not fit the cluster, before anything is touched, and returns
+	// how to inject the fault. Its errors need not name the fault.
+	Prepare func(Request) (Inject, error)
+	// Undo undoes what an injection promised with this data to the nodes of a cluster, in
+	// another process than the one that injected it. It is set for faults that no provider
+	// heals: those that go through etcd or the API.
+	Undo func(ctx context.Context, c framework.Cluster, data json.RawMessage) error
+
+	// lossy faults lose data for good, which is refused on a cluster that says so.
+	lossy bool
+	// impair returns the impairment that a fault of the network is.
+	impair func(Request) (*impairment, error)
+	// ask asks the cluster whether it can be injected, where the fault has to know more than
+	// Prepare can see.
+	ask func(context.Context, Request) error
 }
 
-// asker is a fault that has to ask the cluster whether it can be injected.
-type asker interface {
-	ask(ctx context.Context, c framework.Cluster, t Target, p Params) error
+// Inject breaks the target and waits for the proof that it took effect. An error means that
+// nothing is known to be broken; an injection without a proven effect is returned with
+// Proof.Proven false.
+type Inject func(context.Context) (Injection, error)
+
+// Check refuses parameters, targets and clusters that do not fit, before anything is
+// touched. Its error is or wraps a *MissingAbility where the provider lacks an ability.
+func (f *Fault) Check(c framework.Cluster, t Target, p Params) error {
+	_, err := f.prepare(c, t, p)
+	return err
+}
+
+// Inject checks, and then injects the fault.
+func (f *Fault) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
+	inject, err := f.prepare(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	return inject(ctx)
 }
 
 // Possible is Check, and asks the cluster where the fault has to know more than that. It
 // touches nothing.
-func Possible(ctx context.Context, f Fault, c framework.Cluster, t Target, p Params) error {
-	if err := f.Check(c, t, p); err != nil {
+func (f *Fault) Possible(ctx context.Context, c framework.Cluster, t Target, p Params) error {
+	if err := f.Check(c, t, p); err != nil || f.ask == nil {
 		return err
 	}
-	if a, ok := f.(asker); ok {
-		return a.ask(ctx, c, t, p)
+	r, err := f.request(c, t, p)
+	if err != nil {
+		return err
 	}
-	return nil
+	return f.ask(ctx, r)
 }
 
-// Doc describes a fault.
-type Doc struct {
-	Summary string `json:"summary"`
-	// Targets are the kinds of target that it takes.
-	Targets []string `json:"targets"`
-	// Params describes each parameter by name, with its unit and default.
-	Params map[string]string `json:"params,omitempty"`
-	// Needs names the abilities that a provider must have.
-	Needs []string `json:"needs"`
-	// Example is a target and parameters, such as "etcd/leader restart=true".
-	Example string `json:"example"`
+// EffectsWith returns what the fault does to its target with these parameters; nil if that
+// is not known.
+func (f *Fault) EffectsWith(values map[string]string) []record.Effect {
+	if f.Effects == nil {
+		return nil
+	}
+	return f.Effects(values)
+}
+
+func (f *Fault) prepare(c framework.Cluster, t Target, p Params) (Inject, error) {
+	r, err := f.request(c, t, p)
+	if err != nil {
+		return nil, err
+	}
+	inject, err := f.Prepare(r)
+	if _, missing := errors.AsType[*MissingAbility](err); err != nil && !missing {
+		err = fmt.Errorf("fault %s: %w", f.Name, err)
+	}
+	return inject, err
+}
+
+// does returns the effects of a fault that has the same with any parameters.
+func does(effects ...record.Effect) func(map[string]string) []record.Effect {
+	return func(map[string]string) []record.Effect { return effects }
 }
 
 // Params are the parameters of an injection.
 type Params struct {
 	// TTL is the time after which the provider heals the fault by itself.
 	TTL time.Duration
-	// Values are the fault's own parameters, as documented in Doc.Params.
+	// Values are the fault's own parameters by name.
 	Values map[string]string
 }
 
@@ -76,7 +133,7 @@ type Target struct {
 	// Nodes are the nodes of a zone, in the order of joining; empty for any
 	// other target.
 	Nodes []string `json:"nodes,omitempty"`
-	// Host is a host of the network that is no control-plane node:
+	// Host is a host of the network that is not a control-plane node:
 	// "balancer", "workers" or "harness".
 	Host string `json:"host,omitempty"`
 	// Component is empty where the target is a whole node, zone or host.
@@ -92,7 +149,7 @@ func (t Target) AllNodes() []string {
 	return t.Nodes
 }
 
-// Injection is a fault in force.
+// Injection is an active fault.
 type Injection interface {
 	Target() Target
 	// Proof shows that the fault took effect. Healing may withdraw it, where what was

@@ -13,12 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// FillQuota fills etcd's database until it takes no more writes.
-var FillQuota Fault = fillQuota{}
-
-type fillQuota struct{}
 
 const (
 	// fillPrefix begins the keys with which the database is filled; it is no
@@ -28,56 +24,37 @@ const (
 	quotaMetric = "etcd_server_quota_backend_bytes"
 )
 
-func (fillQuota) Name() string { return "fill-quota" }
+// FillQuota fills etcd's database until it takes no more writes.
+var FillQuota = onEtcd(&Fault{
+	Name:    "fill-quota",
+	Summary: "writes values to an etcd member until its database is as large as its quota and it raises the alarm NOSPACE; healing deletes them, compacts, defragments every member and disarms the alarm",
+	Params: []Param{
+		sizeParam("max", "largest quota to fill, in bytes. etcd's default quota is 2Gi: set quota-backend-bytes in the cluster's extraArgs for etcd", 256<<20, 16<<20, 8<<30),
+		sizeParam("value", "size of each value, in bytes", 512<<10, 1<<10, 1<<20),
+	},
+	Example: "etcd/any max=256Mi",
+	Effects: does(record.EffectAlarm),
+	// As much was written as the quota is, as far as is known.
+	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+		var quota int64
+		if err := json.Unmarshal(data, &quota); err != nil {
+			return err
+		}
+		return onMembers(c, func(all members) error { return all.makeSpace(ctx, quota) })
+	},
+}, func(r Request) (Inject, error) {
+	return func(ctx context.Context) (Injection, error) { return injectFillQuota(ctx, r) }, nil
+})
 
-func (fillQuota) Doc() Doc {
-	return Doc{
-		Summary: "writes values to an etcd member until its database is as large as its quota and it raises the alarm NOSPACE; healing deletes them, compacts, defragments every member and disarms the alarm",
-		Targets: []string{"etcd"},
-		Params: map[string]string{
-			"max":   "largest quota to fill, in bytes, 16Mi to 8Gi; default 256Mi. etcd's default quota is 2Gi: set quota-backend-bytes in the cluster's extraArgs for etcd",
-			"value": "size of each value, in bytes, 1Ki to 1Mi; default 512Ki",
-		},
-		Needs:   []string{"EtcdAccess", promiserNeed},
-		Example: "etcd/any max=256Mi",
-	}
-}
-
-func (f fillQuota) Check(c framework.Cluster, t Target, p Params) error {
-	_, _, err := f.params(c, t, p)
-	return err
-}
-
-func (f fillQuota) params(c framework.Cluster, t Target, p Params) (most, value int64, err error) {
-	if err = checkEtcd(f, c, t, p); err != nil {
-		return
-	}
-	if err = keepable(f, c, false); err != nil {
-		return
-	}
-	if most, err = sizeParam(f, p, "max", 256<<20, 16<<20, 8<<30); err != nil {
-		return
-	}
-	value, err = sizeParam(f, p, "value", 512<<10, 1<<10, 1<<20)
-	return
-}
-
-func (f fillQuota) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	most, value, err := f.params(c, t, p)
-	if err != nil {
-		return nil, err
-	}
-	access, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), "fault fill-quota")
-	if err != nil {
-		return nil, err
-	}
+func injectFillQuota(ctx context.Context, r Request) (Injection, error) {
+	c, t, most, value := r.Cluster, r.Target, Value[int64](r, "max"), Value[int64](r, "value")
 	all, err := openMembers(c)
 	if err != nil {
-		return nil, fmt.Errorf("fault fill-quota: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	defer all.close()
 	m := all.on(t.Node)
-	quota, err := m.quota(ctx, access)
+	quota, err := m.quota(ctx, c.(framework.EtcdAccess))
 	if err != nil {
 		return nil, fmt.Errorf("fault fill-quota: asking for the quota of etcd on %s: %w", t.Node, err)
 	}
@@ -88,7 +65,7 @@ func (f fillQuota) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 	noSpace := func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE }
 	switch list, err := all.alarms(ctx); {
 	case err != nil:
-		return nil, fmt.Errorf("fault fill-quota: before the fault: %w", err)
+		return nil, r.beforeFault(err)
 	case slices.ContainsFunc(list, noSpace):
 		return notInjected(t, "etcd had an alarm already: %s", alarmWords(list)), nil
 	}
@@ -134,17 +111,7 @@ func (f fillQuota) Inject(ctx context.Context, c framework.Cluster, t Target, p 
 			}
 			return held, seen
 		},
-		ttl: p.TTL,
-	}.promised(c, undoing(f, quota)).injection(ctx)
-}
-
-// undoData implements undoer. As much was written as the quota is, as far as is known.
-func (fillQuota) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-	var quota int64
-	if err := json.Unmarshal(data, &quota); err != nil {
-		return err
-	}
-	return onMembers(c, func(all members) error { return all.makeSpace(ctx, quota) })
+	}.promised(r, r.undoing(quota)).injection(ctx)
 }
 
 // quota returns the size that the member's database may have.

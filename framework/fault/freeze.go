@@ -3,53 +3,33 @@ package fault
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // Freeze suspends a component (SIGSTOP).
-var Freeze Fault = freeze{}
-
-type freeze struct{}
-
-func (freeze) Name() string { return "freeze" }
-
-func (freeze) Doc() Doc {
-	return Doc{
-		Summary: "suspends a component (SIGSTOP): its connections stay open and nothing answers on them",
-		Targets: processTargets(),
-		Needs:   []string{"Freezer", "ProcessReporter", "EtcdAccess (for etcd)"},
-		Example: "kcm/active",
-	}
+var Freeze = &Fault{
+	Name:    "freeze",
+	Summary: "suspends a component (SIGSTOP): its connections stay open and nothing answers on them",
+	Targets: processTargets,
+	Needs:   []string{"Freezer", "ProcessReporter", "EtcdAccess (for etcd)"},
+	Example: "kcm/active",
+	Effects: does(record.EffectFrozen),
+	Prepare: func(r Request) (Inject, error) {
+		freezer, err := onTarget[framework.Freezer](r)
+		if err != nil {
+			return nil, err
+		}
+		proc, err := r.process()
+		return func(ctx context.Context) (Injection, error) { return proc.freeze(ctx, freezer, r.TTL) }, err
+	},
 }
 
-func (f freeze) Check(c framework.Cluster, t Target, p Params) error {
-	_, _, err := f.parts(c, t, p)
-	return err
-}
-
-func (f freeze) parts(c framework.Cluster, t Target, p Params) (process, framework.Freezer, error) {
-	if err := checkParams(f, p); err != nil {
-		return process{}, nil, err
-	}
-	holder, of, err := componentHolder(f, c, t)
-	if err != nil {
-		return process{}, nil, err
-	}
-	freezer, err := ability[framework.Freezer](holder, of, "fault freeze")
-	if err != nil {
-		return process{}, nil, err
-	}
-	proc, err := newProcess(f, c, t)
-	return proc, freezer, err
-}
-
-func (f freeze) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	proc, freezer, err := f.parts(c, t, p)
-	if err != nil {
-		return nil, err
-	}
-	old, absent, err := proc.before(ctx)
+func (p process) freeze(ctx context.Context, freezer framework.Freezer, ttl time.Duration) (Injection, error) {
+	t := p.target
+	old, absent, err := p.before(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -59,7 +39,7 @@ func (f freeze) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 		return notInjected(t, "%s, %s, was frozen already (state %s)", t.String(), id(old), old.State), nil
 	}
 	frozen := func(ctx context.Context) (bool, string) {
-		now, err := proc.reporter.Process(ctx, t.Component)
+		now, err := p.reporter.Process(ctx, t.Component)
 		switch {
 		case err != nil:
 			return false, fmt.Sprintf("%s cannot be asked for: %v", t.String(), err)
@@ -71,9 +51,9 @@ func (f freeze) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 	return attempt{
 		target: t,
 		what:   "freeze of " + t.String(),
-		ask:    func(ctx context.Context) error { return freezer.Freeze(ctx, t.Component, p.TTL) },
+		ask:    func(ctx context.Context) error { return freezer.Freeze(ctx, t.Component, ttl) },
 		effect: frozen,
 		undo:   func(ctx context.Context) error { return freezer.Thaw(ctx, t.Component) },
-		healed: proc.orHeld(proc.runs),
+		healed: p.orHeld(p.runs),
 	}.oneRequest().injection(ctx)
 }

@@ -29,7 +29,7 @@ func TestFreeze(t *testing.T) {
 // off is no reason to wait.
 func TestHealWhilePoweredOff(t *testing.T) {
 	for name, x := range map[string]struct {
-		fault  Fault
+		fault  *Fault
 		params map[string]string
 	}{
 		"kill": {Kill, nil}, "kill, restarted": {Kill, map[string]string{"restart": "true"}}, "stop": {Stop, nil}, "restart": {Restart, nil},
@@ -72,7 +72,7 @@ func TestClockOfAFrozenComponent(t *testing.T) {
 // Faults that overlap are healed each alone, in any order: what another fault
 // keeps down is no reason to wait.
 func TestHealWhileHeld(t *testing.T) {
-	for _, f := range []Fault{Freeze, CrashLoop, ClockJump, CertExpired} {
+	for _, f := range []*Fault{Freeze, CrashLoop, ClockJump, CertExpired} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newFake(framework.APIServer)
 			time.Sleep(time.Minute)
@@ -84,13 +84,13 @@ func TestHealWhileHeld(t *testing.T) {
 			p.fault = Kill
 			second := p.inject(t, c)
 			if healed, err := first.Heal(t.Context()); err != nil || !healed.Proven || !strings.Contains(healed.What, "held down by another fault") {
-				t.Errorf("%s: %+v, %v", f.Name(), healed, err)
+				t.Errorf("%s: %+v, %v", f.Name, healed, err)
 			}
 			if now := state(c, 1, framework.APIServer); !ended(now) || !now.Held {
-				t.Errorf("%s: its healing healed the kill: %+v", f.Name(), now)
+				t.Errorf("%s: its healing healed the kill: %+v", f.Name, now)
 			}
 			if healed, err := second.Heal(t.Context()); err != nil || !healed.Proven {
-				t.Errorf("%s: %+v, %v", f.Name(), healed, err)
+				t.Errorf("%s: %+v, %v", f.Name, healed, err)
 			}
 		})
 	}

@@ -41,37 +41,38 @@ type party struct {
 	reporter framework.ProcessReporter
 }
 
-func newImpairment(f Fault, c framework.Cluster, t Target, p Params, ends []party) (*impairment, error) {
-	what := "fault " + f.Name()
-	network, err := ability[framework.NetworkFaulter](c, "cluster "+c.Name(), what)
+// impairment returns one that hits these parties. Its effect and links are still to be set.
+func (r Request) impairment(ends []party) (*impairment, error) {
+	network, err := onCluster[framework.NetworkFaulter](r)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range ends {
 		if !slices.Contains(network.Parties(), e.name) {
-			return nil, fmt.Errorf("%s: %s is not on the provider's network, whose parties are %s", what, e.name, listed(network.Parties()))
+			return nil, fmt.Errorf("%s is not on the provider's network, whose parties are %s", e.name, listed(network.Parties()))
 		}
 	}
-	return &impairment{cluster: c, target: t, fault: f.Name(), network: network, ttl: p.TTL, ends: ends,
-		probed: map[int]bool{}, mute: map[int]bool{}}, nil
+	x := &impairment{cluster: r.Cluster, target: r.Target, fault: r.Fault.Name, network: network, ttl: r.TTL, ends: ends,
+		probed: map[int]bool{}, mute: map[int]bool{}}
+	return x, nil
 }
 
 // nodeParty returns a node as a party of which some components matter.
-func nodeParty(f Fault, n framework.Node, components []framework.Component) (party, error) {
+func (r Request) nodeParty(n framework.Node, components []framework.Component) (party, error) {
 	p := party{name: n.Name(), components: components}
 	p.power, _ = n.(framework.PowerSwitch)
 	p.reporter, _ = n.(framework.ProcessReporter)
 	if p.power == nil && p.reporter == nil {
-		return p, &MissingAbility{Ability: "PowerSwitch or ProcessReporter", Of: "node " + n.Name(), For: "fault " + f.Name()}
+		return p, r.missing("PowerSwitch or ProcessReporter", "node "+n.Name(), "")
 	}
 	return p, nil
 }
 
 // nodeParties returns whole nodes as parties.
-func nodeParties(f Fault, nodes []framework.Node) ([]party, error) {
+func (r Request) nodeParties(nodes []framework.Node) ([]party, error) {
 	var all []party
 	for _, n := range nodes {
-		p, err := nodeParty(f, n, n.Components())
+		p, err := r.nodeParty(n, n.Components())
 		if err != nil {
 			return nil, err
 		}
@@ -80,16 +81,14 @@ func nodeParties(f Fault, nodes []framework.Node) ([]party, error) {
 	return all, nil
 }
 
-// newCut is newImpairment for a fault that drops every packet, all the time or,
-// if asked to, now and then. Its links are still to be set.
-func newCut(f Fault, c framework.Cluster, t Target, p Params, ends []party) (*impairment, error) {
-	x, err := newImpairment(f, c, t, p, ends)
+// cut is impairment for a fault that drops every packet. Its links are still to be set.
+func (r Request) cut(ends []party) (*impairment, error) {
+	x, err := r.impairment(ends)
 	if err != nil {
 		return nil, err
 	}
 	x.asked, x.shows = framework.Impairment{Cut: true}, drops
-	x.asked.FlapOn, x.asked.FlapOff, err = flapParam(f, p)
-	return x, err
+	return x, nil
 }
 
 // trafficLimit is how long an injection waits for the first packet that it

@@ -62,7 +62,7 @@ func TestTimeOverAtOnce(t *testing.T) {
 func TestSecondOfTwoAtOnce(t *testing.T) {
 	apiserver := component("node-2", framework.APIServer)
 	for name, x := range map[string]struct {
-		fault  Fault
+		fault  *Fault
 		target Target
 		// first puts the fault into force in a way that before it is not seen.
 		first  func(*fakeNode) error

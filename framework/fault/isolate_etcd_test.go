@@ -73,8 +73,8 @@ func TestIsolateEtcdCheck(t *testing.T) {
 		params Params
 		want   string
 	}{
-		"API server": {component("node-1", framework.APIServer), Params{TTL: ttl}, "takes an etcd member"},
-		"node":       {wholeTarget("node-1"), Params{TTL: ttl}, "takes an etcd member"},
+		"API server": {component("node-1", framework.APIServer), Params{TTL: ttl}, "takes etcd"},
+		"node":       {wholeTarget("node-1"), Params{TTL: ttl}, "takes etcd"},
 		"elsewhere":  {component("node-7", framework.Etcd), Params{TTL: ttl}, "node-1, node-2, node-3"},
 		"no TTL":     {component("node-1", framework.Etcd), Params{}, "time to live"},
 		"parameter":  {component("node-1", framework.Etcd), Params{TTL: ttl, Values: map[string]string{"keep": ""}}, "it takes flap"},

@@ -20,7 +20,7 @@ func TestIsolate(t *testing.T) {
 
 func TestIsolateLinks(t *testing.T) {
 	c := newFake(framework.APIServer)
-	x, err := isolate{}.impairment(c, wholeTarget("node-2"), Params{TTL: ttl, Values: map[string]string{"keep": "harness, workers"}})
+	x, err := impairmentOf(Isolate, c, wholeTarget("node-2"), map[string]string{"keep": "harness, workers"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestIsolateLinks(t *testing.T) {
 			t.Errorf("keep=%s: %v", keep, err)
 		}
 	}
-	if err := Isolate.Check(c, component("node-1", framework.Etcd), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "whole node") {
+	if err := Isolate.Check(c, component("node-1", framework.Etcd), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "it takes node, zone") {
 		t.Errorf("component: %v", err)
 	}
 }

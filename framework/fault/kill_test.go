@@ -70,12 +70,12 @@ func TestKillNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.Scheduler)
 		target := component("node-1", framework.Scheduler)
-		e, killer, err := kill{}.end(c, target, Params{TTL: ttl})
+		e, err := requestOf(t, Kill, c, target, nil).end()
 		if err != nil {
 			t.Fatal(err)
 		}
 		old := state(c, 0, framework.Scheduler)
-		if err := killer.Kill(t.Context(), framework.Scheduler, 0); err != nil {
+		if err := c.nodes[0].Kill(t.Context(), framework.Scheduler, 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * watcherPause)
@@ -93,7 +93,7 @@ func TestKillCheck(t *testing.T) {
 		want   string
 	}{
 		"restart":     {component("node-1", framework.APIServer), map[string]string{"restart": "yes"}, "true or false"},
-		"whole node":  {wholeTarget("node-1"), nil, "no component: it takes one"},
+		"whole node":  {wholeTarget("node-1"), nil, "it takes component"},
 		"not there":   {component("node-1", framework.Kwok), nil, "does not run kwok"},
 		"unknown":     {component("node-1", framework.APIServer), map[string]string{"re": ""}, "it takes restart"},
 		"etcd":        {component("node-1", framework.Etcd), nil, "EtcdAccess"},

@@ -12,48 +12,25 @@ import (
 
 // LeaseDelete deletes the lease by which a component elects its active
 // instance.
-var LeaseDelete Fault = leaseDelete{}
-
-type leaseDelete struct{}
-
-func (leaseDelete) Name() string { return "lease-delete" }
-
-func (leaseDelete) Doc() Doc {
-	return Doc{
-		Summary: "deletes the lease by which a component elects its active instance; whoever is first makes a new one, so that there is nothing to undo",
-		Targets: []string{"kcm", "scheduler"},
-		Needs:   []string{"an entrance, or EtcdAccess"},
-		Example: "kcm/active",
+var LeaseDelete = onLease(&Fault{
+	Name:    "lease-delete",
+	Summary: "deletes the lease by which a component elects its active instance; the first instance to try makes a new one, so that healing changes nothing",
+	Needs:   []string{"an entrance, or EtcdAccess"},
+}, func(r Request, l leaseObject) (Inject, error) {
+	if _, ok := r.Cluster.(framework.EtcdAccess); !ok && len(r.Cluster.Entrances()) == 0 {
+		return nil, r.missing("EtcdAccess", "cluster "+r.Cluster.Name()+", which has no entrance", "")
 	}
-}
+	return func(ctx context.Context) (Injection, error) { return deleteLease(ctx, r, l) }, nil
+})
 
-func (f leaseDelete) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.lease(c, t, p)
-	return err
-}
-
-func (f leaseDelete) lease(c framework.Cluster, t Target, p Params) (leaseObject, error) {
-	l, err := leaseOf(f, c, t, p)
-	if err != nil {
-		return l, err
-	}
-	if _, ok := c.(framework.EtcdAccess); !ok && len(c.Entrances()) == 0 {
-		return l, &MissingAbility{Ability: "EtcdAccess", Of: "cluster " + c.Name() + ", which has no entrance", For: "fault lease-delete"}
-	}
-	return l, nil
-}
-
-func (f leaseDelete) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	l, err := f.lease(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func deleteLease(ctx context.Context, r Request, l leaseObject) (Injection, error) {
+	c, t := r.Cluster, r.Target
 	old, _, err := l.read(ctx)
 	switch {
 	case errors.Is(err, errGone):
 		return notInjected(t, "there was no lease kube-system/%s", l.name), nil
 	case err != nil:
-		return nil, fmt.Errorf("fault lease-delete: reading lease kube-system/%s before the fault: %w", l.name, err)
+		return nil, r.beforeFault(fmt.Errorf("reading lease kube-system/%s: %w", l.name, err))
 	}
 	isOld := func(now *coordinationv1.Lease) bool { return now.UID == old.UID }
 	return attempt{

@@ -13,44 +13,30 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// LeaseSteal takes the lease of an elected component over.
-var LeaseSteal Fault = leaseSteal{}
-
-type leaseSteal struct{}
-
 // stranger is the holder that no instance knows.
 const stranger = "holdfast-stranger"
 
-func (leaseSteal) Name() string { return "lease-steal" }
-
-func (leaseSteal) Doc() Doc {
-	return Doc{
-		Summary: "takes the lease of an elected component over in the name of a stranger, so that no instance is active; healing gives it up",
-		Targets: []string{"kcm", "scheduler"},
-		Params:  map[string]string{"renew": "true (default): the stranger renews the lease until healed or until the time to live is over; false: it takes the lease once, and the lease runs out by itself"},
-		Needs:   []string{"an entrance; EtcdAccess to give the lease up at once where no API server answers", promiserNeed},
-		Example: "kcm/active renew=true",
+// LeaseSteal takes the lease of an elected component over.
+var LeaseSteal = onLease(&Fault{
+	Name:    "lease-steal",
+	Summary: "takes the lease of an elected component over with an identity that no instance has, so that no instance is active; healing gives it up",
+	Params:  []Param{boolParam("renew", "true: the stranger renews the lease until healed or until the time to live is over; false: it takes the lease once, and the lease expires", true)},
+	Needs:   []string{"an entrance; EtcdAccess to give the lease up immediately where no API server answers", promiserNeed},
+	Example: " renew=true",
+	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+		l := leaseObject{cluster: c}
+		if err := json.Unmarshal(data, &l.name); err != nil {
+			return err
+		}
+		l.release(ctx)
+		return nil
+	},
+}, func(r Request, l leaseObject) (Inject, error) {
+	if len(r.Cluster.Entrances()) == 0 {
+		return nil, fmt.Errorf("cluster %s has no entrance", r.Cluster.Name())
 	}
-}
-
-func (f leaseSteal) Check(c framework.Cluster, t Target, p Params) error {
-	_, _, err := f.params(c, t, p)
-	return err
-}
-
-func (f leaseSteal) params(c framework.Cluster, t Target, p Params) (l leaseObject, renew bool, err error) {
-	if l, err = leaseOf(f, c, t, p); err != nil {
-		return
-	}
-	if err = keepable(f, c, false); err != nil {
-		return
-	}
-	if len(c.Entrances()) == 0 {
-		return l, false, fmt.Errorf("fault lease-steal: cluster %s has no entrance", c.Name())
-	}
-	choice, err := choiceParam(f, p, "renew", "true", "false")
-	return l, choice == "true", err
-}
+	return func(ctx context.Context) (Injection, error) { return stealLease(ctx, r, l) }, nil
+})
 
 // theft is a stranger that holds a lease.
 type theft struct {
@@ -59,20 +45,17 @@ type theft struct {
 	done  chan struct{} // closed when the stranger has stopped to renew
 }
 
-func (f leaseSteal) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	l, renew, err := f.params(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error) {
+	t, renew := r.Target, Value[bool](r, "renew")
 	old, err := l.get(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("fault lease-steal: reading lease kube-system/%s before the fault: %w", l.name, err)
+		return nil, r.beforeFault(fmt.Errorf("reading lease kube-system/%s: %w", l.name, err))
 	}
 	holder := text(old.Spec.HolderIdentity)
 	if holder == stranger {
 		return notInjected(t, "lease kube-system/%s was a stranger's already", l.name), nil
 	}
-	renewing, stop := context.WithTimeout(context.WithoutCancel(ctx), p.TTL)
+	renewing, stop := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
 	x := &theft{lease: l, stop: stop, done: make(chan struct{})}
 	close(x.done)
 	return attempt{
@@ -98,18 +81,7 @@ func (f leaseSteal) Inject(ctx context.Context, c framework.Cluster, t Target, p
 		},
 		undo:   x.giveUp,
 		healed: l.held(func(now *coordinationv1.Lease) bool { return text(now.Spec.HolderIdentity) == stranger }),
-		ttl:    p.TTL,
-	}.promised(c, undoing(f, l.name)).injection(ctx)
-}
-
-// undoData implements undoer.
-func (leaseSteal) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-	l := leaseObject{cluster: c}
-	if err := json.Unmarshal(data, &l.name); err != nil {
-		return err
-	}
-	l.release(ctx)
-	return nil
+	}.promised(r, r.undoing(l.name)).injection(ctx)
 }
 
 // take makes the stranger the holder.

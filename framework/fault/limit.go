@@ -20,8 +20,8 @@ const (
 	byLoad   = "load"
 )
 
-const byDoc = "how: cgroup limits the target itself, load starts a process beside it; auto (default) is cgroup where the kernel lets the harness make control groups and load elsewhere, " +
-	"or the one that alone has a parameter given; the proof and the record say which it was"
+var byParam = choiceParam("by", "how: cgroup limits the target itself, load starts a process beside it; auto is cgroup where the kernel lets the harness make control groups and load elsewhere, "+
+	"or the one that alone has a parameter given; the proof and the record say which it was", byAuto, byCgroup, byLoad)
 
 // probeTTL is how long the probe lives that shows that a limit is kept, should nobody
 // end it before.
@@ -54,14 +54,11 @@ type limited struct {
 
 // chooseWay finds out how pressure is made. Of the fault's parameters, those named
 // in ofCgroup and ofLoad have a meaning for one way only.
-func chooseWay(f Fault, c framework.Cluster, t Target, p Params, want framework.Limit, ofCgroup, ofLoad []string) (way, error) {
-	by, err := choiceParam(f, p, "by", byAuto, byCgroup, byLoad)
-	if err != nil {
-		return way{}, err
-	}
+func (r Request) chooseWay(want framework.Limit, ofCgroup, ofLoad []string) (way, error) {
+	by := Value[string](r, "by")
 	given := func(names []string) string {
 		for _, name := range names {
-			if p.Values[name] != "" {
+			if r.Values[name] != "" {
 				return name
 			}
 		}
@@ -70,13 +67,13 @@ func chooseWay(f Fault, c framework.Cluster, t Target, p Params, want framework.
 	forCgroup, forLoad := given(ofCgroup), given(ofLoad)
 	switch {
 	case by == byCgroup && forLoad != "":
-		return way{}, fmt.Errorf("fault %s: parameter %s: it is for by=load, not for by=cgroup", f.Name(), forLoad)
+		return way{}, fmt.Errorf("parameter %s: it is for by=load, not for by=cgroup", forLoad)
 	case by == byLoad && forCgroup != "":
-		return way{}, fmt.Errorf("fault %s: parameter %s: it is for by=cgroup, not for by=load", f.Name(), forCgroup)
+		return way{}, fmt.Errorf("parameter %s: it is for by=cgroup, not for by=load", forCgroup)
 	case by == byLoad, by == byAuto && forLoad != "" && forCgroup == "":
 		return way{by: byLoad}, nil
 	}
-	all, err := limitedOf(f, c, t, want)
+	all, err := r.limited(want)
 	var missing *MissingAbility
 	switch {
 	case err == nil:
@@ -87,28 +84,28 @@ func chooseWay(f Fault, c framework.Cluster, t Target, p Params, want framework.
 	return way{}, err
 }
 
-// limitedOf returns what the target puts under a limit.
-func limitedOf(f Fault, c framework.Cluster, t Target, want framework.Limit) ([]*limited, error) {
-	loads, err := burdens(f, c, t)
+// limited returns what the target puts under a limit.
+func (r Request) limited(want framework.Limit) ([]*limited, error) {
+	loads, err := r.burdens()
 	if err != nil {
 		return nil, err
 	}
 	var all []*limited
 	for _, b := range loads {
 		l := &limited{burden: b}
-		what := "fault " + f.Name() + " by=cgroup"
+		what := r.what() + " by=cgroup"
 		if l.limiter, err = ability[framework.Limiter](b.presser, b.name, what); err != nil {
 			return nil, err
 		}
 		why := l.limiter.LimitSupport(want)
-		if t.Component == framework.NodeAgent {
+		if r.Target.Component == framework.NodeAgent {
 			why = errors.New("what the node agent starts would be limited with it: take the whole node")
 		}
 		if why != nil {
 			return nil, &MissingAbility{Ability: "Limiter", Of: b.name, For: what, Why: why.Error()}
 		}
-		if t.Component != "" {
-			l.components = []framework.Component{t.Component}
+		if c := r.Target.Component; c != "" {
+			l.components = []framework.Component{c}
 		}
 		all = append(all, l)
 	}
@@ -118,24 +115,24 @@ func limitedOf(f Fault, c framework.Cluster, t Target, want framework.Limit) ([]
 // inject puts the target under a limit. probe is a load that wants more than that:
 // the target itself may be idle, and what the kernel keeps shows only when somebody
 // wants more. It ends when that was seen.
-func (w way) inject(ctx context.Context, f Fault, c framework.Cluster, t Target, want framework.Limit, probe framework.Pressure, ttl time.Duration) (Injection, error) {
-	if t.Component != "" {
-		p, err := newProcess(f, c, t)
+func (w way) inject(ctx context.Context, r Request, want framework.Limit, probe framework.Pressure) (Injection, error) {
+	if r.Target.Component != "" {
+		p, err := r.process()
 		if err != nil {
 			return nil, err
 		}
 		if _, absent, err := p.before(ctx); err != nil {
 			return nil, err
 		} else if absent != "" {
-			return notInjected(t, "%s", absent), nil
+			return notInjected(r.Target, "%s", absent), nil
 		}
 	}
 	var shares []share
 	for _, l := range w.limited {
 		shares = append(shares, share{l.node, attempt{
-			what: fmt.Sprintf("%s on %s by cgroup", f.Name(), l.name),
+			what: fmt.Sprintf("%s on %s by cgroup", r.Fault.Name, l.name),
 			ask: func(ctx context.Context) (err error) {
-				if l.limit, err = l.limiter.Limit(ctx, l.components, want, ttl); err != nil {
+				if l.limit, err = l.limiter.Limit(ctx, l.components, want, r.TTL); err != nil {
 					return err
 				}
 				if l.began, err = l.limiter.ReadLimit(ctx, l.limit); err != nil {
@@ -143,7 +140,7 @@ func (w way) inject(ctx context.Context, f Fault, c framework.Cluster, t Target,
 				}
 				within := probe
 				within.Within = l.limit
-				l.handle, err = l.presser.Press(ctx, within, min(ttl, probeTTL))
+				l.handle, err = l.presser.Press(ctx, within, min(r.TTL, probeTTL))
 				return err
 			},
 			effect:   func(ctx context.Context) (bool, string) { return l.kept(ctx, want) },
@@ -152,7 +149,7 @@ func (w way) inject(ctx context.Context, f Fault, c framework.Cluster, t Target,
 			patience: pressLimit,
 		}})
 	}
-	return chosen(byCgroup)(onNodes(ctx, t, shares))
+	return chosen(byCgroup)(onNodes(ctx, r.Target, shares))
 }
 
 // chosen notes on an injection how its pressure is made.

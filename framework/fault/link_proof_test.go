@@ -38,8 +38,8 @@ func TestCutIsProvenByEachLink(t *testing.T) {
 		{name: "an idle link, and nothing can be sent", noProber: true, prepare: func(c *fakeCluster) { c.idle = links("node-2>node-3") }},
 		{name: "an idle direction, and nothing can be sent", noProber: true, prepare: func(c *fakeCluster) { c.idle = quiet }, want: "nothing came from node-2"},
 	} {
-		for _, f := range []Fault{Cut, Isolate, Split, BlackHole} {
-			t.Run(tc.name+", "+f.Name(), func(t *testing.T) {
+		for _, f := range []*Fault{Cut, Isolate, Split, BlackHole} {
+			t.Run(tc.name+", "+f.Name, func(t *testing.T) {
 				want := tc.want
 				if f == Split && tc.noProber { // node-3 has one link that is cut
 					want = "nothing came"
@@ -132,39 +132,39 @@ func TestFindings(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name    string
-		fault   Fault
+		shows   shows
 		asked   framework.Impairment
 		links   []counted
 		shown   bool
 		refuted bool
 	}{
-		{"half is lost", Loss, framework.Impairment{Loss: .5}, links(loss(1000, 490)), true, false},
-		{"one of many is lost", Loss, framework.Impairment{Loss: .5}, links(loss(100_000, 1)), true, true},
-		{"all are lost, half was asked for", Loss, framework.Impairment{Loss: .5}, links(loss(100, 100)), true, true},
-		{"a tenth is lost, half was asked for", Loss, framework.Impairment{Loss: .5}, links(loss(200, 20)), true, true},
-		{"one link of two loses none", Loss, framework.Impairment{Loss: .1}, links(loss(1000, 100), loss(1000, 0)), true, true},
-		{"one link of two has carried little", Loss, framework.Impairment{Loss: .1}, links(loss(1000, 100), loss(20, 0)), true, false},
-		{"everything is lost", Loss, framework.Impairment{Loss: 1}, links(loss(50, 50)), true, false},
-		{"everything but half", Loss, framework.Impairment{Loss: 1}, links(loss(50, 25)), true, true},
-		{"few packets", Loss, framework.Impairment{Loss: .1}, links(loss(20, 1)), false, false},
-		{"none has come", Loss, framework.Impairment{Loss: .1}, links(loss(0, 0)), false, false},
-		{"all are reordered", Reorder, framework.Impairment{Reorder: 1}, links(reorder(1000, 980, 1000)), true, false},
-		{"one is reordered", Reorder, framework.Impairment{Reorder: 1}, links(reorder(100_000, 100_000, 1)), true, true},
-		{"what is left of what another one drops", Reorder, framework.Impairment{Reorder: .5}, links(reorder(1000, 100, 50)), true, false},
-		{"duplicated", Duplicate, framework.Impairment{Duplicate: .5}, links(framework.LinkCounters{Matched: 1000, Passed: 1500, Duplicated: 500}), true, false},
-		{"not duplicated", Duplicate, framework.Impairment{Duplicate: .5}, links(framework.LinkCounters{Matched: 1000, Passed: 1001, Duplicated: 1}), true, true},
-		{"as slow as asked", Bandwidth, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 10*time.Second)), true, false},
-		{"slower, since packets wait", Bandwidth, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 55*time.Second)), true, false},
-		{"faster than asked", Bandwidth, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 5*time.Second)), true, true},
-		{"one link is faster", Bandwidth, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 10*time.Second), held(10, 10_000, time.Second)), true, true},
-		{"nothing has passed", Bandwidth, framework.Impairment{Rate: 1000}, links(framework.LinkCounters{Matched: 1}), false, false},
-		{"delayed", Latency, framework.Impairment{Delay: time.Second}, links(held(3, 300, 3*time.Second)), true, false},
-		{"one link is not delayed", Latency, framework.Impairment{Delay: time.Second}, links(held(3, 300, 9*time.Second), held(3, 300, time.Second)), false, false},
-		{"cut", Cut, framework.Impairment{Cut: true}, links(loss(1000, 1000)), true, false},
-		{"one of a thousand dropped", Cut, framework.Impairment{Cut: true}, links(loss(1000, 1)), true, true},
+		{"half is lost", losses, framework.Impairment{Loss: .5}, links(loss(1000, 490)), true, false},
+		{"one of many is lost", losses, framework.Impairment{Loss: .5}, links(loss(100_000, 1)), true, true},
+		{"all are lost, half was asked for", losses, framework.Impairment{Loss: .5}, links(loss(100, 100)), true, true},
+		{"a tenth is lost, half was asked for", losses, framework.Impairment{Loss: .5}, links(loss(200, 20)), true, true},
+		{"one link of two loses none", losses, framework.Impairment{Loss: .1}, links(loss(1000, 100), loss(1000, 0)), true, true},
+		{"one link of two has carried little", losses, framework.Impairment{Loss: .1}, links(loss(1000, 100), loss(20, 0)), true, false},
+		{"everything is lost", losses, framework.Impairment{Loss: 1}, links(loss(50, 50)), true, false},
+		{"everything but half", losses, framework.Impairment{Loss: 1}, links(loss(50, 25)), true, true},
+		{"few packets", losses, framework.Impairment{Loss: .1}, links(loss(20, 1)), false, false},
+		{"none has come", losses, framework.Impairment{Loss: .1}, links(loss(0, 0)), false, false},
+		{"all are reordered", reorders, framework.Impairment{Reorder: 1}, links(reorder(1000, 980, 1000)), true, false},
+		{"one is reordered", reorders, framework.Impairment{Reorder: 1}, links(reorder(100_000, 100_000, 1)), true, true},
+		{"what is left of what another one drops", reorders, framework.Impairment{Reorder: .5}, links(reorder(1000, 100, 50)), true, false},
+		{"duplicated", duplicates, framework.Impairment{Duplicate: .5}, links(framework.LinkCounters{Matched: 1000, Passed: 1500, Duplicated: 500}), true, false},
+		{"not duplicated", duplicates, framework.Impairment{Duplicate: .5}, links(framework.LinkCounters{Matched: 1000, Passed: 1001, Duplicated: 1}), true, true},
+		{"as slow as asked", rates, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 10*time.Second)), true, false},
+		{"slower, since packets wait", rates, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 55*time.Second)), true, false},
+		{"faster than asked", rates, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 5*time.Second)), true, true},
+		{"one link is faster", rates, framework.Impairment{Rate: 8000}, links(held(10, 10_000, 10*time.Second), held(10, 10_000, time.Second)), true, true},
+		{"nothing has passed", rates, framework.Impairment{Rate: 1000}, links(framework.LinkCounters{Matched: 1}), false, false},
+		{"delayed", delays, framework.Impairment{Delay: time.Second}, links(held(3, 300, 3*time.Second)), true, false},
+		{"one link is not delayed", delays, framework.Impairment{Delay: time.Second}, links(held(3, 300, 9*time.Second), held(3, 300, time.Second)), false, false},
+		{"cut", drops, framework.Impairment{Cut: true}, links(loss(1000, 1000)), true, false},
+		{"one of a thousand dropped", drops, framework.Impairment{Cut: true}, links(loss(1000, 1)), true, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := tc.fault.(*linkFault).shows(tc.asked, tc.links)
+			f := tc.shows(tc.asked, tc.links)
 			if f.shown != tc.shown || (f.refuted != "") != tc.refuted {
 				t.Errorf("%+v", f)
 			}

@@ -3,13 +3,13 @@ package fault
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // Ports of the control plane's protocols.
@@ -19,115 +19,92 @@ const (
 	apiServerPort  = 6443
 )
 
-// Parameters that faults of the network share.
-const (
-	portDoc = "all, or what is impaired, separated by commas: etcd-peer (2380), etcd-client (2379), apiserver (6443), or a TCP or UDP port from 1 to 65535; default that of a component, all of any other target"
-	flapDoc = "ON/OFF, such as 1s/500ms: in force for ON, out of force for OFF, and so on until healed, the provider keeping time; each from 10ms to 1h; default always in force"
-)
+// portsParam narrows the impairment to ports.
+var portsParam = Param{Name: "port", Doc: "what is impaired", Default: "that of a component, all of any other target",
+	Allowed: "all, or a list of etcd-peer (2380), etcd-client (2379), apiserver (6443) and numbers of TCP or UDP ports from 1 to 65535, separated by commas",
+	Parse:   func(v string) (any, bool) { return parsePorts(v) }}
+
+// flapParam makes the impairment come and go.
+var flapParam = Param{Name: "flap", Doc: "ON/OFF, such as 1s/500ms: active for ON, inactive for OFF, and so on until healed, the provider keeping time", Default: "always active",
+	Allowed: fmt.Sprintf("two durations from %s to %s, such as 1s/500ms", brief(flapShortest), brief(flapLongest)),
+	Parse:   func(v string) (any, bool) { return parseFlap(v) }}
 
 // linkTargets are the kinds of target that have links of their own.
-func linkTargets() []string {
-	return []string{"node", "zone", "etcd", "apiserver", "balancer", "workers", "harness"}
+var linkTargets = []string{"node", "zone", "nodes", "etcd", "apiserver", "balancer", "kwok", "workers", "harness"}
+
+// linkParams are the parameters that all faults on the links of a target take.
+var linkParams = []Param{
+	choiceParam("direction", "in is what the target receives, out what it sends", "both", "in", "out"),
+	partiesParam("peer", "parties at the other end, separated by commas: names (node-2, balancer, workers, harness), numbers of nodes (2), zones (zone/b)").unless("all others"),
+	portsParam,
+	flapParam,
 }
 
-// linkParams documents the parameters that all faults on the links of a target
-// take, and some more.
-func linkParams(more map[string]string) map[string]string {
-	all := map[string]string{
-		"direction": "both, in (what the target receives) or out (what it sends); default both",
-		"peer":      "parties at the other end, separated by commas: names (node-2, balancer, workers, harness), numbers of nodes (2), zones (zone/b); default all others",
-		"port":      portDoc,
-		"flap":      flapDoc,
+// network completes a fault that is an impairment of links.
+func network(f *Fault, impair func(Request) (*impairment, error)) *Fault {
+	f.impair = func(r Request) (*impairment, error) {
+		x, err := impair(r)
+		if err != nil {
+			return nil, err
+		}
+		phases := Value[flap](r, flapParam.Name)
+		x.asked.FlapOn, x.asked.FlapOff = phases.on, phases.off
+		return x, x.check()
 	}
-	maps.Copy(all, more)
-	return all
+	f.Prepare = func(r Request) (Inject, error) {
+		x, err := f.impair(r)
+		if err != nil {
+			return nil, err
+		}
+		return x.inject, nil
+	}
+	f.ask = func(ctx context.Context, r Request) error {
+		x, err := f.impair(r)
+		if err != nil {
+			return err
+		}
+		checker, ok := r.Cluster.(framework.ImpairmentChecker)
+		if !ok {
+			return nil
+		}
+		return x.unsupported(checker.CheckImpairment(ctx, x.links, x.asked))
+	}
+	return f
 }
 
-// linkFault is a fault that does one impairment to the links of a target.
-type linkFault struct {
-	name, summary, example string
-	params                 map[string]string // besides those of linkParams
-	// read returns the impairment that is asked for.
-	read func(Fault, Params) (framework.Impairment, error)
-	// shows reports what the counters show of its effect.
-	shows shows
-}
-
-func (f *linkFault) Name() string { return f.name }
-
-func (f *linkFault) Doc() Doc {
-	return Doc{
-		Summary: f.summary,
-		Targets: linkTargets(),
-		Params:  linkParams(f.params),
-		Needs:   []string{"NetworkFaulter", "PowerSwitch or ProcessReporter (nodes)", "LinkReporter (workers)", "LinkProber (links that carry nothing by themselves)"},
-		Example: f.example,
+// onLinks completes a fault that does one impairment to the links of a target. shows reports
+// what the counters show of its effect.
+func onLinks(f *Fault, asked func(Request) framework.Impairment, shows shows) *Fault {
+	f.Targets = linkTargets
+	f.Params = slices.Concat(f.Params, linkParams)
+	f.Needs = []string{"NetworkFaulter", "PowerSwitch or ProcessReporter (nodes)", "LinkReporter (workers)", "LinkProber (links that carry nothing by themselves)"}
+	if f.Effects == nil {
+		f.Effects = does(record.EffectNetwork)
 	}
-}
-
-func (f *linkFault) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.impairment(c, t, p)
-	return err
-}
-
-func (f *linkFault) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	x, err := f.impairment(c, t, p)
-	if err != nil {
-		return nil, err
-	}
-	return x.inject(ctx)
-}
-
-// ask implements asker.
-func (f *linkFault) ask(ctx context.Context, c framework.Cluster, t Target, p Params) error {
-	x, err := f.impairment(c, t, p)
-	if err != nil {
-		return err
-	}
-	checker, ok := c.(framework.ImpairmentChecker)
-	if !ok {
-		return nil
-	}
-	return x.unsupported(checker.CheckImpairment(ctx, x.links, x.asked))
-}
-
-func (f *linkFault) impairment(c framework.Cluster, t Target, p Params) (*impairment, error) {
-	if err := checkParams(f, p); err != nil {
-		return nil, err
-	}
-	asked, err := f.read(f, p)
-	if err != nil {
-		return nil, err
-	}
-	ends, ports, err := endsOf(f, c, t)
-	if err != nil {
-		return nil, err
-	}
-	x, err := newImpairment(f, c, t, p, ends)
-	if err != nil {
-		return nil, err
-	}
-	x.asked, x.shows = asked, f.shows
-	if x.asked.FlapOn, x.asked.FlapOff, err = flapParam(f, p); err != nil {
-		return nil, err
-	}
-	if ports, err = portParam(f, p, ports); err != nil {
-		return nil, err
-	}
-	var own []string
-	for _, e := range ends {
-		own = append(own, e.name)
-	}
-	peers, err := peerParam(f, p, x, own)
-	if err != nil {
-		return nil, err
-	}
-	direction, err := choiceParam(f, p, "direction", "both", "in", "out")
-	if err != nil {
-		return nil, err
-	}
-	x.links = linksBetween(own, peers, direction, ports)
-	return x, x.check()
+	return network(f, func(r Request) (*impairment, error) {
+		ends, ports, err := r.ends()
+		if err != nil {
+			return nil, err
+		}
+		x, err := r.impairment(ends)
+		if err != nil {
+			return nil, err
+		}
+		x.asked, x.shows = asked(r), shows
+		if given := Value[portList](r, portsParam.Name); given.given {
+			ports = given.ports
+		}
+		var own []string
+		for _, e := range ends {
+			own = append(own, e.name)
+		}
+		peers, err := r.peers(x, own)
+		if err != nil {
+			return nil, err
+		}
+		x.links = linksBetween(own, peers, Value[string](r, "direction"), ports)
+		return x, nil
+	})
 }
 
 // linksBetween returns the links from the first parties to the second ones
@@ -147,50 +124,51 @@ func linksBetween(from, to []string, direction string, ports []uint16) []framewo
 	return links
 }
 
-// endsOf returns the parties that a target stands for, and the ports of its
-// component, if it is one.
-func endsOf(f Fault, c framework.Cluster, t Target) (ends []party, ports []uint16, err error) {
+// ends returns the parties that the target stands for, and the ports of its component, if it
+// is one.
+func (r Request) ends() (ends []party, ports []uint16, err error) {
+	t := r.Target
+	switch t.Component {
+	case framework.Etcd:
+		ports = []uint16{etcdPeerPort, etcdClientPort}
+	case framework.APIServer:
+		ports = []uint16{apiServerPort}
+	}
 	switch {
 	case t.Host != "":
 		e := party{name: t.Host}
 		if t.Component != "" {
 			e.components = []framework.Component{t.Component}
-			e.reporter, _ = c.(framework.ProcessReporter)
+			e.reporter, _ = r.Cluster.(framework.ProcessReporter)
 		}
 		return []party{e}, nil, nil
 	case t.Component == "":
-		nodes, err := wholeNodes(f, c, t)
+		nodes, err := r.nodes()
 		if err != nil {
 			return nil, nil, err
 		}
-		ends, err = nodeParties(f, nodes)
+		ends, err = r.nodeParties(nodes)
 		return ends, nil, err
-	case t.Component == framework.Etcd:
-		ports = []uint16{etcdPeerPort, etcdClientPort}
-	case t.Component == framework.APIServer:
-		ports = []uint16{apiServerPort}
-	default:
-		return nil, nil, fmt.Errorf("fault %s: target %s: %s speaks to nobody across the network: it takes %s", f.Name(), t.Asked, t.Component, listed(linkTargets()))
 	}
-	if _, _, err := componentHolder(f, c, t); err != nil {
+	if _, _, err := r.holder(); err != nil {
 		return nil, nil, err
 	}
-	n, err := node(c, t)
+	n, err := r.node()
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := nodeParty(f, n, []framework.Component{t.Component})
+	e, err := r.nodeParty(n, []framework.Component{t.Component})
 	return []party{e}, ports, err
 }
 
-// peerParam returns the parties at the other end of a target's links.
-func peerParam(f Fault, p Params, x *impairment, own []string) ([]string, error) {
+// peers returns the parties at the other end of a target's links.
+func (r Request) peers(x *impairment, own []string) ([]string, error) {
 	others := slices.DeleteFunc(slices.Clone(x.network.Parties()), func(party string) bool { return slices.Contains(own, party) })
-	if p.Values["peer"] == "" {
+	if r.Values["peer"] == "" {
 		return others, nil
 	}
 	var peers []string
-	for word := range strings.SplitSeq(p.Values["peer"], ",") {
+	for word := range strings.SplitSeq(r.Values["peer"], ",") {
 		named := partiesNamed(x.cluster, x.network.Parties(), strings.TrimSpace(word))
 		for _, name := range named {
 			if !slices.Contains(others, name) {
@@ -198,7 +176,7 @@ func peerParam(f Fault, p Params, x *impairment, own []string) ([]string, error)
 			}
 		}
 		if len(named) == 0 {
-			return nil, badParam(f, p, "peer", "a list of %s, or a node's number, or a zone that the target is not in; %q is none of them", listed(others), word)
+			return nil, r.bad("peer", "a list of %s, or a node's number, or a zone that the target is not in; %q is none of them", listed(others), word)
 		}
 		peers = append(peers, named...)
 	}
@@ -231,14 +209,18 @@ func partiesNamed(c framework.Cluster, parties []string, word string) []string {
 	return nil
 }
 
-// portParam returns the ports to which links are narrowed; none means all.
-func portParam(f Fault, p Params, unset []uint16) ([]uint16, error) {
-	v := p.Values["port"]
+// portList are the ports to which links are narrowed; none means all.
+type portList struct {
+	given bool
+	ports []uint16
+}
+
+func parsePorts(v string) (portList, bool) {
 	switch v {
 	case "":
-		return unset, nil
+		return portList{}, true
 	case "all":
-		return nil, nil
+		return portList{given: true}, true
 	}
 	named := map[string]uint16{"etcd-peer": etcdPeerPort, "etcd-client": etcdClientPort, "apiserver": apiServerPort}
 	var ports []uint16
@@ -248,13 +230,13 @@ func portParam(f Fault, p Params, unset []uint16) ([]uint16, error) {
 		if !ok {
 			n, err := strconv.ParseUint(word, 10, 16)
 			if err != nil || n == 0 {
-				return nil, badParam(f, p, "port", "all, or a list of etcd-peer, etcd-client, apiserver and numbers from 1 to 65535")
+				return portList{}, false
 			}
 			port = uint16(n)
 		}
 		ports = append(ports, port)
 	}
-	return ports, nil
+	return portList{true, ports}, true
 }
 
 // Limits of one phase of a fault that flaps.
@@ -263,19 +245,16 @@ const (
 	flapLongest  = time.Hour
 )
 
-// flapParam returns the phases of a fault that comes and goes; unset is 0.
-func flapParam(f Fault, p Params) (on, off time.Duration, err error) {
-	v := p.Values["flap"]
+// flap are the phases of a fault that comes and goes; 0 for one that stays.
+type flap struct{ on, off time.Duration }
+
+func parseFlap(v string) (f flap, ok bool) {
 	if v == "" {
-		return 0, 0, nil
+		return f, true
 	}
 	first, second, _ := strings.Cut(v, "/")
-	on, onErr := time.ParseDuration(first)
-	off, offErr := time.ParseDuration(second)
-	if onErr != nil || offErr != nil || min(on, off) < flapShortest || max(on, off) > flapLongest {
-		return 0, 0, badParam(f, p, "flap", "two durations from %s to %s, such as 1s/500ms", flapShortest, flapLongest)
-	}
-	return on, off, nil
+	var onErr, offErr error
+	f.on, onErr = time.ParseDuration(first)
+	f.off, offErr = time.ParseDuration(second)
+	return f, onErr == nil && offErr == nil && min(f.on, f.off) >= flapShortest && max(f.on, f.off) <= flapLongest
 }
-
-func listed(words []string) string { return strings.Join(words, ", ") }

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// proveLinkFault puts a fault made of linkFault to what any fault must stand, and
+// proveLinkFault puts a fault of links to what any fault must stand, and
 // looks what it asks of the network.
-func proveLinkFault(t *testing.T, f Fault, params map[string]string, asks framework.Impairment) {
+func proveLinkFault(t *testing.T, f *Fault, params map[string]string, asks framework.Impairment) {
 	t.Helper()
 	name := "default"
 	for k, v := range params {
@@ -31,11 +31,19 @@ func proveLinkFault(t *testing.T, f Fault, params map[string]string, asks framew
 			already: func(c *fakeCluster) { c.nodes[1].power(false) },
 		}.run(t)
 		c := newFake(framework.APIServer)
-		x, err := f.(*linkFault).impairment(c, wholeTarget("node-2"), Params{TTL: ttl, Values: params})
+		x, err := impairmentOf(f, c, wholeTarget("node-2"), params)
 		if err != nil || x.asked != asks {
 			t.Errorf("asks for %+v, want %+v (%v)", x.asked, asks, err)
 		}
 	})
+}
+
+func impairmentOf(f *Fault, c framework.Cluster, t Target, values map[string]string) (*impairment, error) {
+	r, err := f.request(c, t, Params{TTL: ttl, Values: values})
+	if err != nil {
+		return nil, err
+	}
+	return f.impair(r)
 }
 
 func TestLinksOfATarget(t *testing.T) {
@@ -70,7 +78,7 @@ func TestLinksOfATarget(t *testing.T) {
 		{"balancer", balancer, map[string]string{"peer": "zone/a"}, []string{"balancer>node-1", "node-1>balancer"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			x, err := Cut.(*linkFault).impairment(c, tc.target, Params{TTL: ttl, Values: tc.params})
+			x, err := impairmentOf(Cut, c, tc.target, tc.params)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,13 +102,13 @@ func TestLinkFaultsRefuse(t *testing.T) {
 	c := newFake(framework.APIServer, framework.Scheduler)
 	node := wholeTarget("node-1")
 	for _, tc := range []struct {
-		fault  Fault
+		fault  *Fault
 		target Target
 		values map[string]string
 		want   string
 	}{
 		{Latency, node, map[string]string{"delay": "-20ms"}, "from 100µs to 1m"},
-		{Latency, node, map[string]string{"delay": "20"}, "such as 20ms"},
+		{Latency, node, map[string]string{"delay": "20"}, "a duration from 100µs to 1m"},
 		{Latency, node, map[string]string{"jitter": "2h"}, "from 0s to 1m"},
 		{Latency, node, map[string]string{"distribution": "cauchy"}, "uniform, normal, pareto"},
 		{Loss, node, map[string]string{"share": "130%"}, "up to 100%"},
@@ -117,24 +125,24 @@ func TestLinkFaultsRefuse(t *testing.T) {
 		{Cut, node, map[string]string{"peer": "zone/a"}, "none of them"},
 		{Cut, node, map[string]string{"peer": "4"}, "none of them"},
 		{Cut, node, map[string]string{"peer": "node-2,"}, "none of them"},
-		{Cut, node, map[string]string{"port": "http"}, "etcd-peer, etcd-client, apiserver"},
+		{Cut, node, map[string]string{"port": "http"}, "etcd-peer (2380), etcd-client (2379), apiserver (6443)"},
 		{Cut, node, map[string]string{"port": "70000"}, "from 1 to 65535"},
 		{Cut, node, map[string]string{"port": "0"}, "from 1 to 65535"},
 		{Cut, node, map[string]string{"flap": "1s"}, "such as 1s/500ms"},
 		{Cut, node, map[string]string{"flap": "1s/1ns"}, "from 10ms"},
 		{Cut, node, map[string]string{"flap": "-1s/1s"}, "from 10ms"},
 		{Cut, node, map[string]string{"share": "1"}, "it takes direction, flap, peer, port"},
-		{Cut, component("node-1", framework.Scheduler), nil, "speaks to nobody across the network"},
-		{Cut, component("node-1", framework.NodeAgent), nil, "speaks to nobody across the network"},
+		{Cut, component("node-1", framework.Scheduler), nil, "it takes node, zone, nodes, etcd, apiserver"},
+		{Cut, component("node-1", framework.NodeAgent), nil, "it takes node, zone, nodes, etcd, apiserver"},
 		{Cut, component("node-1", framework.Etcd), nil, "does not run etcd"},
 		{Cut, wholeTarget("node-7"), nil, "node-1, node-2, node-3"},
-		{Cut, Target{Asked: "moon", Host: "moon"}, nil, "whose parties are node-1"},
+		{Cut, Target{Asked: "moon", Host: "moon"}, nil, "it takes node, zone"},
 		{Isolate, node, map[string]string{"flap": "x/y"}, "such as 1s/500ms"},
 		{Split, node, map[string]string{"flap": "x/y"}, "such as 1s/500ms"},
 	} {
 		p := Params{TTL: ttl, Values: tc.values}
 		if err := tc.fault.Check(c, tc.target, p); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s %v: %v, want words %q", tc.fault.Name(), tc.values, err, tc.want)
+			t.Errorf("%s %v: %v, want words %q", tc.fault.Name, tc.values, err, tc.want)
 		}
 	}
 	var missing *MissingAbility
@@ -239,10 +247,10 @@ func TestOverlappingImpairments(t *testing.T) {
 			c := reportingCluster{newFake(framework.APIServer)}
 			time.Sleep(time.Minute)
 			var all []Injection
-			for _, f := range []Fault{Latency, Cut, Loss, Isolate} {
+			for _, f := range []*Fault{Latency, Cut, Loss, Isolate} {
 				i, err := f.Inject(t.Context(), c, wholeTarget("node-2"), Params{TTL: ttl})
 				if err != nil || !i.Proof().Proven {
-					t.Fatalf("%s: %v, %v", f.Name(), i, err)
+					t.Fatalf("%s: %v, %v", f.Name, i, err)
 				}
 				all = append(all, i)
 			}
@@ -279,10 +287,10 @@ func (c limitedCluster) Impair(ctx context.Context, links []framework.Link, imp 
 func TestUnsupportedImpairment(t *testing.T) {
 	c := limitedCluster{newFake(framework.APIServer)}
 	target, p := wholeTarget("node-2"), Params{TTL: ttl}
-	if err := Possible(t.Context(), Cut, c, target, p); err != nil {
+	if err := Cut.Possible(t.Context(), c, target, p); err != nil {
 		t.Error(err)
 	}
-	before := Possible(t.Context(), Latency, c, target, p)
+	before := Latency.Possible(t.Context(), c, target, p)
 	_, then := Latency.Inject(t.Context(), c, target, p)
 	for _, err := range []error{before, then} {
 		var missing *MissingAbility
@@ -293,10 +301,10 @@ func TestUnsupportedImpairment(t *testing.T) {
 	if c.asked != 0 {
 		t.Errorf("the network was asked for %d impairments", c.asked)
 	}
-	if err := Possible(t.Context(), Latency, c.fakeCluster, target, p); err != nil {
+	if err := Latency.Possible(t.Context(), c.fakeCluster, target, p); err != nil {
 		t.Errorf("where nobody can tell beforehand: %v", err)
 	}
-	if err := Possible(t.Context(), Latency, c, target, Params{}); err == nil {
+	if err := Latency.Possible(t.Context(), c, target, Params{}); err == nil {
 		t.Error("what Check refuses is possible")
 	}
 }

@@ -1,80 +1,48 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // MoveLeader makes the etcd leader hand its leadership to another member.
-var MoveLeader Fault = moveLeader{}
-
-type moveLeader struct{}
-
-func (moveLeader) Name() string { return "move-leader" }
-
-func (moveLeader) Doc() Doc {
-	return Doc{
-		Summary: "makes the etcd leader hand its leadership to another member; healing leaves it there",
-		Targets: []string{"etcd/leader"},
-		Params:  map[string]string{"to": "node of the member that is to lead; default the next node in the order of joining"},
-		Needs:   []string{"EtcdAccess"},
-		Example: "etcd/leader",
-	}
-}
-
-func (f moveLeader) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.to(c, t, p)
-	return err
-}
-
-// to returns the node that is to lead.
-func (f moveLeader) to(c framework.Cluster, t Target, p Params) (string, error) {
-	if err := checkParams(f, p); err != nil {
-		return "", err
-	}
-	if t.Component != framework.Etcd {
-		return "", fmt.Errorf("fault move-leader: target %s is not etcd: it takes etcd/leader", t.Asked)
-	}
-	if _, _, err := componentHolder(f, c, t); err != nil {
-		return "", err
-	}
-	if _, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), "fault move-leader"); err != nil {
-		return "", err
-	}
-	nodes := nodeNames(nodesWith(c, framework.Etcd))
+var MoveLeader = onEtcd(&Fault{
+	Name:    "move-leader",
+	Summary: "makes the etcd leader hand its leadership to another member; healing leaves it there",
+	Targets: []string{"etcd/leader"},
+	Params:  []Param{partiesParam("to", "node of the member that is to lead").unless("the next node in the order of joining")},
+	Example: "etcd/leader",
+	Effects: does(record.EffectLeadership),
+}, func(r Request) (Inject, error) {
+	nodes := nodeNames(nodesWith(r.Cluster, framework.Etcd))
 	if len(nodes) < 2 {
-		return "", fmt.Errorf("fault move-leader: node %s has the only etcd member: there is none to hand leadership to", t.Node)
+		return nil, fmt.Errorf("node %s has the only etcd member, so that no other can lead", r.Target.Node)
 	}
-	at := slices.Index(nodes, t.Node)
+	at := slices.Index(nodes, r.Target.Node)
 	others := slices.Delete(slices.Clone(nodes), at, at+1)
-	switch to := p.Values["to"]; {
-	case to == "":
-		return nodes[(at+1)%len(nodes)], nil
-	case !slices.Contains(others, to):
-		return "", fmt.Errorf("fault move-leader: parameter to=%q: it must be one of %s", to, strings.Join(others, ", "))
-	default:
-		return to, nil
+	to := cmp.Or(r.Values["to"], nodes[(at+1)%len(nodes)])
+	if !slices.Contains(others, to) {
+		return nil, r.bad("to", "one of %s", listed(others))
 	}
-}
+	return func(ctx context.Context) (Injection, error) { return moveLeadership(ctx, r, to) }, nil
+})
 
-func (f moveLeader) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	to, err := f.to(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func moveLeadership(ctx context.Context, r Request, to string) (Injection, error) {
+	c, t := r.Cluster, r.Target
 	all, err := openMembers(c)
 	if err != nil {
-		return nil, fmt.Errorf("fault move-leader: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	defer all.close()
 	before, err := all.leadership(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("fault move-leader: before the fault: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	if before.leader != t.Node {
 		return notInjected(t, "etcd on %s was not the leader any more: %s", t.Node, before), nil
@@ -83,7 +51,7 @@ func (f moveLeader) Inject(ctx context.Context, c framework.Cluster, t Target, p
 	if !ok { // the majority that answered first was without it
 		s, err := all.on(to).status(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("fault move-leader: asking for the member that is to lead: %w", err)
+			return nil, r.beforeFault(err)
 		}
 		target = s.Header.MemberId
 	}

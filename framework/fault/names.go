@@ -11,16 +11,33 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// namesTargets are the targets that the faults of the name service share.
-var namesTargets = []string{"node", "zone", "workers", "balancer (its machine)", "harness (where the name server is): every host"}
-
-const namesParam = "comma-separated names; default every name"
+// onNames completes a fault that leads hosts astray. disturb returns what the name service is
+// to do, and whether a lookup shows it.
+func onNames(f *Fault, disturb func(Request) (framework.NameDisturbance, func(framework.Lookup) bool)) *Fault {
+	f.Targets = []string{"node", "zone", "nodes", "workers", "balancer (its machine)", "harness (where the name server is): every host"}
+	f.Params = append(f.Params, textParam("names", "comma-separated names").unless("every name"))
+	f.Needs = []string{"NameServiceFaulter"}
+	f.Effects = does(record.EffectNames)
+	f.Prepare = func(r Request) (Inject, error) {
+		m, err := r.misleading()
+		if err != nil {
+			return nil, err
+		}
+		names := m.disturb.Names
+		m.disturb, m.led = disturb(r)
+		m.disturb.Names = names
+		return m.inject, nil
+	}
+	return f
+}
 
 // misleading is a name service that leads hosts astray.
 type misleading struct {
 	target  Target
+	what    string
 	ttl     time.Duration
 	faulter framework.NameServiceFaulter
 	hosts   []string
@@ -30,41 +47,38 @@ type misleading struct {
 	led func(framework.Lookup) bool
 }
 
-// newMisleading reads what the faults share.
-func newMisleading(f Fault, c framework.Cluster, t Target, p Params) (*misleading, error) {
-	if err := checkParams(f, p); err != nil {
-		return nil, err
-	}
-	m := &misleading{target: t, ttl: p.TTL, ask: map[string]string{}}
+// misleading reads what the faults share.
+func (r Request) misleading() (*misleading, error) {
+	m := &misleading{target: r.Target, what: r.Fault.Name + " for " + r.Target.String(), ttl: r.TTL, ask: map[string]string{}}
 	switch {
-	case t.Host == framework.HarnessHost:
-		m.hosts = nodeNames(c.Nodes())
-		if net, ok := c.(framework.NetworkFaulter); ok {
+	case r.Target.Host == framework.HarnessHost:
+		m.hosts = nodeNames(r.Cluster.Nodes())
+		if net, ok := r.Cluster.(framework.NetworkFaulter); ok {
 			m.hosts = slices.DeleteFunc(slices.Clone(net.Parties()), func(h string) bool { return h == framework.HarnessHost })
 		}
-	case t.Host == framework.WorkersHost && t.Component == "", t.Host == framework.BalancerHost:
-		m.hosts = []string{t.Host}
+	case r.Target.Host != "":
+		m.hosts = []string{r.Target.Host}
 	default:
-		nodes, err := wholeNodes(f, c, t)
+		nodes, err := r.nodes()
 		if err != nil {
 			return nil, err
 		}
 		m.hosts = nodeNames(nodes)
 	}
 	var err error
-	if m.faulter, err = ability[framework.NameServiceFaulter](c, "cluster "+c.Name(), "fault "+f.Name()); err != nil {
+	if m.faulter, err = onCluster[framework.NameServiceFaulter](r); err != nil {
 		return nil, err
 	}
 	known := m.faulter.Names()
 	if len(known) == 0 {
-		return nil, &MissingAbility{Ability: "NameServiceFaulter", Of: "cluster " + c.Name() + ", whose machines have no name server", For: "fault " + f.Name()}
+		return nil, r.missing("NameServiceFaulter", "cluster "+r.Cluster.Name()+", whose machines have no name server", "")
 	}
-	if text := p.Values["names"]; text != "" {
+	if text := r.Values["names"]; text != "" {
 		m.disturb.Names = strings.Split(text, ",")
 		for i, name := range m.disturb.Names {
 			name = strings.TrimSpace(name)
 			if m.disturb.Names[i] = name; !slices.Contains(known, name) {
-				return nil, badParam(f, p, "names", "names of %s, separated by commas", strings.Join(known, ", "))
+				return nil, r.bad("names", "names of %s, separated by commas", listed(known))
 			}
 		}
 		known = m.disturb.Names
@@ -73,7 +87,7 @@ func newMisleading(f Fault, c framework.Cluster, t Target, p Params) (*misleadin
 		// A host knows its own name without the service.
 		i := slices.IndexFunc(known, func(name string) bool { return name != h })
 		if i < 0 {
-			return nil, fmt.Errorf("fault %s: host %s does not ask for its own name: name another one in names", f.Name(), h)
+			return nil, fmt.Errorf("host %s does not ask for its own name: name another one in names", h)
 		}
 		m.ask[h] = known[i]
 	}
@@ -122,10 +136,10 @@ func (m *misleading) words(found map[string]framework.Lookup) string {
 	return strings.Join(all, "; ")
 }
 
-func (m *misleading) inject(ctx context.Context, what string) (Injection, error) {
+func (m *misleading) inject(ctx context.Context) (Injection, error) {
 	before, err := m.lookUp(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: before the fault: %w", what, err)
+		return nil, fmt.Errorf("%s: before the fault: %w", m.what, err)
 	}
 	for h, l := range before {
 		if l.Problem != "" || m.led(l) {
@@ -135,7 +149,7 @@ func (m *misleading) inject(ctx context.Context, what string) (Injection, error)
 	handle := ""
 	return attempt{
 		target: m.target,
-		what:   what,
+		what:   m.what,
 		ask: func(ctx context.Context) (err error) {
 			handle, err = m.faulter.DisturbNames(ctx, m.hosts, m.disturb, m.ttl)
 			return err

@@ -10,7 +10,7 @@ import (
 func TestNamesCheck(t *testing.T) {
 	c := newFake()
 	for name, bad := range map[string]struct {
-		fault Fault
+		fault *Fault
 		value string
 		want  string
 	}{

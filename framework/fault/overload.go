@@ -19,12 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// Overload asks more of an API server than it can do.
-var Overload Fault = overload{}
-
-type overload struct{}
 
 const (
 	// overloadUser is the client: an ordinary user, since administrators are
@@ -37,24 +33,33 @@ const (
 	levelHeader  = "X-Kubernetes-Pf-Prioritylevel-Uid"
 )
 
-func (overload) Name() string { return "overload" }
-
-func (overload) Doc() Doc {
-	return Doc{
-		Summary: "has an ordinary user, to whom priority and fairness applies, list all cluster roles of an API server over and over, from many clients at once",
-		Targets: []string{"apiserver"},
-		Params: map[string]string{
-			"concurrency": "number of requests at once, 1 to 5000; default 600",
-			"rate":        "most requests a second of all of them together, 1 to 100000; default as many as are answered",
-		},
-		Needs:   []string{"an entrance to the API server; EtcdAccess to take the user's role away where no API server answers", promiserNeed},
-		Example: "apiserver/any concurrency=600",
-	}
-}
-
-func (f overload) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.crowd(c, t, p)
-	return err
+// Overload asks more of an API server than it can do.
+var Overload = &Fault{
+	Name:    "overload",
+	Summary: "has an ordinary user, to whom priority and fairness applies, list all cluster roles of an API server over and over, from many clients at once",
+	Targets: []string{"apiserver"},
+	Params: []Param{
+		intParam("concurrency", "number of requests at once", 600, 1, 5000),
+		intParam("rate", "most requests a second of all of them together", 0, 1, 100_000).unless("as many as are answered"),
+	},
+	Needs:   []string{"an entrance to the API server; EtcdAccess to take the user's role away where no API server answers", promiserNeed},
+	Example: "apiserver/any concurrency=600",
+	Effects: does(record.EffectLoad),
+	Prepare: func(r Request) (Inject, error) {
+		o := &crowd{cluster: r.Cluster, name: "holdfast-overload-" + strconv.FormatInt(time.Now().UnixNano(), 36),
+			concurrency: Value[int](r, "concurrency"), rate: Value[int](r, "rate")}
+		var err error
+		o.entrance, err = r.apiServer()
+		return func(ctx context.Context) (Injection, error) { return o.inject(ctx, r) }, err
+	},
+	// The clients have ended with their process.
+	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+		var name string
+		if err := json.Unmarshal(data, &name); err != nil {
+			return err
+		}
+		return takeRole(ctx, c, name)
+	},
 }
 
 // crowd is a user with many clients.
@@ -75,51 +80,23 @@ type crowd struct {
 	served, rejected atomic.Int64
 }
 
-func (f overload) crowd(c framework.Cluster, t Target, p Params) (*crowd, error) {
-	if err := checkParams(f, p); err != nil {
-		return nil, err
-	}
-	if t.Component != framework.APIServer {
-		return nil, fmt.Errorf("fault overload: target %s is not an API server: it takes one, such as apiserver/any", t.Asked)
-	}
-	if _, _, err := componentHolder(f, c, t); err != nil {
-		return nil, err
-	}
-	if err := keepable(f, c, false); err != nil {
-		return nil, err
-	}
-	o := &crowd{cluster: c, name: "holdfast-overload-" + strconv.FormatInt(time.Now().UnixNano(), 36)}
-	var ok bool
-	if o.entrance, ok = entranceOf(c, t.Node, framework.APIServer); !ok {
-		return nil, fmt.Errorf("fault overload: cluster %s names no entrance to the API server on %s", c.Name(), t.Node)
-	}
-	var err error
-	if o.concurrency, err = intParam(f, p, "concurrency", 600, 1, 5000); err != nil {
-		return nil, err
-	}
-	o.rate, err = intParam(f, p, "rate", 0, 1, 100_000)
-	return o, err
-}
-
-func (f overload) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	o, err := f.crowd(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
+	t := r.Target
 	if err := o.connect(); err != nil {
-		return nil, fmt.Errorf("fault overload: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	defer o.hangUp() // what the clients use is not idle
+	var err error
 	if o.level, err = o.findLevel(ctx); err != nil {
-		return nil, fmt.Errorf("fault overload: finding the priority level of user %s: %w", overloadUser, err)
+		return nil, r.beforeFault(fmt.Errorf("finding the priority level of user %s: %w", overloadUser, err))
 	}
 	if o.before, err = o.state(ctx); err != nil {
-		return nil, fmt.Errorf("fault overload: before the fault: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	if o.before.waiting > 0 {
 		return notInjected(t, "requests of priority level %s were waiting already: %s", o.level, o.before), nil
 	}
-	running, stop := context.WithTimeout(context.WithoutCancel(ctx), p.TTL)
+	running, stop := context.WithTimeout(context.WithoutCancel(ctx), r.TTL)
 	o.stop = stop
 	return attempt{
 		target: t,
@@ -135,17 +112,7 @@ func (f overload) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 		patience: healLimit / 2, // what it asks is overloaded
 		undo:     o.end,
 		healed:   o.calm,
-		ttl:      p.TTL,
-	}.promised(c, undoing(f, o.name)).injection(ctx)
-}
-
-// undoData implements undoer. The clients have ended with their process.
-func (overload) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-	var name string
-	if err := json.Unmarshal(data, &name); err != nil {
-		return err
-	}
-	return takeRole(ctx, c, name)
+	}.promised(r, r.undoing(o.name)).injection(ctx)
 }
 
 // connect makes the client: with the user's name and with connections that no

@@ -11,91 +11,130 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The functions below read one parameter each. Their errors name the fault, the
-// parameter, what was given and what is allowed. An empty value is the default.
+// Param is a parameter of a fault.
+type Param struct {
+	// Name is its name on the command line and in scenario files.
+	Name string
+	// Doc describes it, with its unit.
+	Doc string
+	// Allowed says in words which values are allowed, such as "true or false".
+	Allowed string
+	// Default says in words what applies if it is not given.
+	Default string
+	// Parse reads a value, "" being the default, and reports whether it is allowed; nil
+	// accepts any text.
+	Parse func(value string) (any, bool)
 
-func badParam(f Fault, p Params, name, format string, args ...any) error {
-	return fmt.Errorf("fault %s: parameter %s=%q: it must be %s", f.Name(), name, p.Values[name], fmt.Sprintf(format, args...))
+	// parties are named or counted by its values, so that they depend on the cluster.
+	parties bool
 }
 
-// boolParam returns a parameter that is "true" or "false"; unset is false.
-func boolParam(f Fault, p Params, name string) (bool, error) {
-	switch p.Values[name] {
-	case "", "false":
-		return false, nil
-	case "true":
-		return true, nil
+// String describes the parameter for people.
+func (p Param) String() string {
+	s := p.Doc
+	if p.Allowed != "" {
+		s += ": " + p.Allowed
 	}
-	return false, badParam(f, p, name, "true or false")
+	if p.Default != "" {
+		s += "; default " + p.Default
+	}
+	return s
 }
 
-// durationParam returns a duration from low to high, such as 20ms.
-func durationParam(f Fault, p Params, name string, unset, low, high time.Duration) (time.Duration, error) {
-	v := p.Values[name]
-	if v == "" {
-		return unset, nil
+func (p Param) parse(value string) (any, bool) {
+	if p.Parse == nil {
+		return value, true
 	}
-	d, err := time.ParseDuration(v)
-	if err != nil || d < low || d > high {
-		return 0, badParam(f, p, name, "a duration from %s to %s, such as 20ms", low, high)
-	}
-	return d, nil
+	return p.Parse(value)
 }
 
-// shareParam returns a share from 0 to 1, written as 10% or 0.1.
-func shareParam(f Fault, p Params, name string, unset float64) (float64, error) {
-	v := p.Values[name]
-	if v == "" {
-		return unset, nil
-	}
-	number, percent := strings.CutSuffix(v, "%")
-	share, err := strconv.ParseFloat(number, 64)
-	if percent {
-		share /= 100
-	}
-	if err != nil || math.IsNaN(share) || share < 0 || share > 1 {
-		return 0, badParam(f, p, name, "a share from 0%% to 100%%, such as 10%% or 0.1")
-	}
-	return share, nil
+// unless says in words what applies if the parameter is not given.
+func (p Param) unless(given string) Param {
+	p.Default = given
+	return p
 }
 
-// intParam returns a whole number from low to high.
-func intParam(f Fault, p Params, name string, unset, low, high int) (int, error) {
-	v := p.Values[name]
-	if v == "" {
-		return unset, nil
+// The functions below return parameters of one type each. An unset one has the value unset.
+
+// textParam takes any text, which the fault itself reads.
+func textParam(name, doc string) Param { return Param{Name: name, Doc: doc} }
+
+// partiesParam takes words for parties of the cluster, which the fault itself reads.
+func partiesParam(name, doc string) Param { return Param{Name: name, Doc: doc, parties: true} }
+
+func parsed[T any](unset T, parse func(string) (T, bool)) func(string) (any, bool) {
+	return func(value string) (any, bool) {
+		if value == "" {
+			return unset, true
+		}
+		return parse(value)
 	}
-	n, err := strconv.Atoi(v)
-	if err != nil || n < low || n > high {
-		return 0, badParam(f, p, name, "a whole number from %d to %d", low, high)
-	}
-	return n, nil
 }
 
-// sizeParam returns a number of bytes, or bits, from low to high, written as
-// Kubernetes writes quantities: 512Mi, 10M, 4096.
-func sizeParam(f Fault, p Params, name string, unset, low, high int64) (int64, error) {
-	v := p.Values[name]
-	if v == "" {
-		return unset, nil
-	}
-	q, err := resource.ParseQuantity(v)
-	n := q.Value()
-	if err != nil || n < low || n > high {
-		return 0, badParam(f, p, name, "a size from %s to %s, such as 10M or 512Ki",
-			resource.NewQuantity(low, resource.BinarySI), resource.NewQuantity(high, resource.BinarySI))
-	}
-	return n, nil
+// boolParam is a bool.
+func boolParam(name, doc string, unset bool) Param {
+	return Param{Name: name, Doc: doc, Allowed: "true or false", Default: strconv.FormatBool(unset),
+		Parse: parsed(unset, func(v string) (bool, bool) { return v == "true", v == "true" || v == "false" })}
 }
 
-// choiceParam returns one of some words; unset is the first.
-func choiceParam(f Fault, p Params, name string, choices ...string) (string, error) {
-	v := p.Values[name]
-	if v == "" {
-		return choices[0], nil
+// durationParam is a time.Duration from low to high.
+func durationParam(name, doc string, unset, low, high time.Duration) Param {
+	return Param{Name: name, Doc: doc, Allowed: fmt.Sprintf("a duration from %s to %s", brief(low), brief(high)), Default: brief(unset),
+		Parse: parsed(unset, func(v string) (time.Duration, bool) {
+			d, err := time.ParseDuration(v)
+			return d, err == nil && d >= low && d <= high
+		})}
+}
+
+// brief writes a duration without units that are zero: 1m, not 1m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
 	}
-	if !slices.Contains(choices, v) {
-		return "", badParam(f, p, name, "one of %s", strings.Join(choices, ", "))
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
 	}
-	return v, nil
+	return s
+}
+
+// shareParam is a float64 above 0 and up to 1, written as 10% or 0.1.
+func shareParam(name, doc string, unset float64) Param {
+	return Param{Name: name, Doc: doc, Allowed: "a share above 0% up to 100%, such as 10% or 0.1", Default: fmt.Sprintf("%g%%", 100*unset),
+		Parse: parsed(unset, func(v string) (float64, bool) {
+			number, percent := strings.CutSuffix(v, "%")
+			share, err := strconv.ParseFloat(number, 64)
+			if percent {
+				share /= 100
+			}
+			return share, err == nil && !math.IsNaN(share) && share > 0 && share <= 1
+		})}
+}
+
+// intParam is an int from low to high.
+func intParam(name, doc string, unset, low, high int) Param {
+	return Param{Name: name, Doc: doc, Allowed: fmt.Sprintf("a whole number from %d to %d", low, high), Default: strconv.Itoa(unset),
+		Parse: parsed(unset, func(v string) (int, bool) {
+			n, err := strconv.Atoi(v)
+			return n, err == nil && n >= low && n <= high
+		})}
+}
+
+// sizeParam is an int64, a number of bytes or bits from low to high, written as Kubernetes
+// writes quantities: 512Mi, 10M, 4096.
+func sizeParam(name, doc string, unset, low, high int64) Param {
+	return Param{Name: name, Doc: doc, Allowed: fmt.Sprintf("a size from %s to %s, such as 10M or 512Ki", quantity(low), quantity(high)), Default: quantity(unset),
+		Parse: parsed(unset, func(v string) (int64, bool) {
+			q, err := resource.ParseQuantity(v)
+			n := q.Value()
+			return n, err == nil && n >= low && n <= high
+		})}
+}
+
+func quantity(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
+
+// choiceParam is a string, one of some words; unset is the first.
+func choiceParam(name, doc string, choices ...string) Param {
+	return Param{Name: name, Doc: doc, Allowed: "one of " + strings.Join(choices, ", "), Default: choices[0],
+		Parse: parsed(choices[0], func(v string) (string, bool) { return v, slices.Contains(choices, v) })}
 }

@@ -7,27 +7,26 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// Pause suspends everything on a node, or on all nodes of a zone or of the control
-// plane at once.
-var Pause Fault = pause{}
-
-type pause struct{}
 
 // silence is how long the API server of a node that is said to be paused is asked in
 // vain: it answers within milliseconds, and who is slow is not said to be paused.
 const silence = 500 * time.Millisecond
 
-func (pause) Name() string { return "pause" }
-
-func (pause) Doc() Doc {
-	return Doc{
-		Summary: "suspends everything on a node, or on all nodes of a zone or of the control plane at once, as when a hypervisor stops a virtual machine for a live migration or a snapshot: connections stay open and nobody answers on them. Afterwards all of it goes on where it was, and takes its time to notice",
-		Targets: []string{"node", "zone", "nodes"},
-		Needs:   []string{"Pauser"},
-		Example: "node/leader",
-	}
+// Pause suspends everything on a node, or on all nodes of a zone or of the control
+// plane at once.
+var Pause = &Fault{
+	Name:    "pause",
+	Summary: "suspends everything on a node, or on all nodes of a zone or of the control plane at once, as when a hypervisor stops a virtual machine for a live migration or a snapshot: connections stay open and get no answers. Afterwards everything continues where it was, and takes its time to notice",
+	Targets: []string{"node", "zone", "nodes"},
+	Needs:   []string{"Pauser"},
+	Example: "node/leader",
+	Effects: does(record.EffectFrozen),
+	Prepare: func(r Request) (Inject, error) {
+		all, err := r.suspended()
+		return func(ctx context.Context) (Injection, error) { return injectPause(ctx, r, all) }, err
+	},
 }
 
 // suspended is one node that is to be paused.
@@ -36,28 +35,20 @@ type suspended struct {
 	pauser framework.Pauser
 }
 
-func (f pause) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.parts(c, t, p)
-	return err
-}
-
-func (f pause) parts(c framework.Cluster, t Target, p Params) (all []suspended, err error) {
-	if err := checkParams(f, p); err != nil {
-		return nil, err
-	}
-	nodes, err := wholeNodes(f, c, t)
+func (r Request) suspended() (all []suspended, err error) {
+	nodes, err := r.nodes()
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range nodes {
-		s := suspended{outage: &outage{cluster: c, node: n}}
-		if s.pauser, err = ability[framework.Pauser](n, "node "+n.Name(), "fault "+f.Name()); err != nil {
+		s := suspended{outage: &outage{cluster: r.Cluster, node: n}}
+		if s.pauser, err = onNode[framework.Pauser](r, n); err != nil {
 			return nil, err
 		}
 		s.power, _ = n.(framework.PowerSwitch)
-		e, ok := entranceOf(c, n.Name(), framework.APIServer)
+		e, ok := entranceOf(r.Cluster, n.Name(), framework.APIServer)
 		if !ok {
-			return nil, fmt.Errorf("fault %s: node %s has no API server that is an entrance, whose silence would show that the node is paused", f.Name(), n.Name())
+			return nil, fmt.Errorf("node %s has no API server that is an entrance, whose silence would show that the node is paused", n.Name())
 		}
 		s.entrance = &e
 		all = append(all, s)
@@ -65,11 +56,7 @@ func (f pause) parts(c framework.Cluster, t Target, p Params) (all []suspended, 
 	return all, nil
 }
 
-func (f pause) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	all, err := f.parts(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func injectPause(ctx context.Context, r Request, all []suspended) (Injection, error) {
 	var shares []share
 	for _, s := range all {
 		paused, err := s.pauser.Paused(ctx)
@@ -78,7 +65,7 @@ func (f pause) Inject(ctx context.Context, c framework.Cluster, t Target, p Para
 		}
 		part := share{s.node, attempt{
 			what:   "pause of node " + s.node.Name(),
-			ask:    func(ctx context.Context) error { return s.pauser.Pause(ctx, p.TTL) },
+			ask:    func(ctx context.Context) error { return s.pauser.Pause(ctx, r.TTL) },
 			effect: s.still,
 			undo:   s.pauser.Resume,
 			healed: s.goesOn,
@@ -88,7 +75,7 @@ func (f pause) Inject(ctx context.Context, c framework.Cluster, t Target, p Para
 		}
 		shares = append(shares, part)
 	}
-	return onNodes(ctx, t, shares)
+	return onNodes(ctx, r.Target, shares)
 }
 
 // still looks whether the node is paused and its API server silent.

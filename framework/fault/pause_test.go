@@ -82,7 +82,7 @@ func TestPauseSecondWitness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := talkingCluster{fakeCluster: newFake(framework.APIServer)}
 		time.Sleep(time.Minute)
-		s, err := pause{}.parts(c, wholeTarget("node-1"), Params{TTL: ttl})
+		s, err := requestOf(t, Pause, c, wholeTarget("node-1"), nil).suspended()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-const unsyncedDoc = "what becomes of changes that the disk was not told to sync: keep (default), or drop, as a real loss of power may (needs PowerLoser)"
+var unsyncedParam = choiceParam("unsynced", "what becomes of changes that no process has synced: drop discards them, as a real loss of power may (needs PowerLoser)", "keep", "drop")
 
 // plug is how the plug is pulled, and what it took from the disk.
 type plug struct {
@@ -17,15 +17,13 @@ type plug struct {
 	lost  *framework.DiskLoss  // nil until the plug is pulled
 }
 
-// newPlug reads the parameter unsynced.
-func newPlug(f Fault, n framework.Node, p Params, power framework.PowerSwitch) (*plug, error) {
-	c := &plug{power: power}
-	unsynced, err := choiceParam(f, p, "unsynced", "keep", "drop")
-	if err != nil || unsynced == "keep" {
-		return c, err
+// plug returns how to pull the plug of a node.
+func (r Request) plug(n framework.Node, power framework.PowerSwitch) (p *plug, err error) {
+	p = &plug{power: power}
+	if Value[string](r, "unsynced") == "drop" {
+		p.loser, err = ability[framework.PowerLoser](n, "node "+n.Name(), r.what()+" unsynced=drop")
 	}
-	c.loser, err = ability[framework.PowerLoser](n, "node "+n.Name(), "fault "+f.Name()+" unsynced=drop")
-	return c, err
+	return p, err
 }
 
 func (c *plug) off(ctx context.Context, ttl time.Duration) error {

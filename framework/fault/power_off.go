@@ -7,24 +7,34 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // PowerOff pulls the plug of a node, or of all nodes of a zone or of the control plane
-// at once.
-var PowerOff Fault = powerOff{}
-
-type powerOff struct{}
-
-func (powerOff) Name() string { return "power-off" }
-
-func (powerOff) Doc() Doc {
-	return Doc{
-		Summary: "pulls the plug of a node, or of all nodes of a zone or of the control plane at once: everything on it ends, and its peers get neither FIN nor RST",
-		Targets: []string{"node", "zone", "nodes"},
-		Params:  map[string]string{"unsynced": unsyncedDoc},
-		Needs:   []string{"PowerSwitch", "ProcessReporter, unless the node has an entrance"},
-		Example: "node/leader",
-	}
+// at the same time.
+var PowerOff = &Fault{
+	Name:    "power-off",
+	Summary: "pulls the plug of a node, or of all nodes of a zone or of the control plane at once: everything on it ends, and its peers get neither FIN nor RST",
+	Targets: []string{"node", "zone", "nodes"},
+	Params:  []Param{unsyncedParam},
+	Needs:   []string{"PowerSwitch", "ProcessReporter, unless the node has an entrance"},
+	Example: "node/leader",
+	Effects: does(record.EffectDown, record.EffectPower),
+	Prepare: func(r Request) (Inject, error) {
+		all, err := r.outages()
+		if err != nil {
+			return nil, err
+		}
+		var plugs []*plug
+		for _, o := range all {
+			plug, err := r.plug(o.node, o.power)
+			if err != nil {
+				return nil, err
+			}
+			plugs = append(plugs, plug)
+		}
+		return func(ctx context.Context) (Injection, error) { return pullPlugs(ctx, r, all, plugs) }, nil
+	},
 }
 
 // outage is one node without power.
@@ -36,47 +46,18 @@ type outage struct {
 	entrance *framework.Entrance       // nil where the node has none
 }
 
-func (f powerOff) Check(c framework.Cluster, t Target, p Params) error {
-	_, _, err := f.outages(c, t, p)
-	return err
-}
-
-// outages returns all nodes that lose power, and how each is to lose it.
-func (f powerOff) outages(c framework.Cluster, t Target, p Params) ([]*outage, []*plug, error) {
-	if err := checkParams(f, p); err != nil {
-		return nil, nil, err
-	}
-	all, err := outages(f, c, t)
-	if err != nil {
-		return nil, nil, err
-	}
-	var plugs []*plug
-	for _, o := range all {
-		plug, err := newPlug(f, o.node, p, o.power)
-		if err != nil {
-			return nil, nil, err
-		}
-		plugs = append(plugs, plug)
-	}
-	return all, plugs, nil
-}
-
-func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	all, plugs, err := f.outages(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func pullPlugs(ctx context.Context, r Request, all []*outage, plugs []*plug) (Injection, error) {
 	var shares []share
 	for i, o := range all {
 		shares = append(shares, share{o.node, attempt{
 			what:   "power-off of node " + o.node.Name(),
-			ask:    func(ctx context.Context) error { return plugs[i].off(ctx, p.TTL) },
+			ask:    func(ctx context.Context) error { return plugs[i].off(ctx, r.TTL) },
 			effect: plugs[i].told(o.dark),
 			undo:   o.power.PowerOn,
 			healed: o.back,
 		}.oneRequest()})
 	}
-	i, err := onNodes(ctx, t, shares)
+	i, err := onNodes(ctx, r.Target, shares)
 	if err == nil && i.Proof().Proven && tookNothing(plugs) {
 		i.(*injection).revoke("no disk had unsynced changes to forget: nothing was being written")
 	}
@@ -84,24 +65,24 @@ func (f powerOff) Inject(ctx context.Context, c framework.Cluster, t Target, p P
 }
 
 // outages returns all nodes that the fault takes power from.
-func outages(f Fault, c framework.Cluster, t Target) ([]*outage, error) {
-	nodes, err := wholeNodes(f, c, t)
+func (r Request) outages() ([]*outage, error) {
+	nodes, err := r.nodes()
 	if err != nil {
 		return nil, err
 	}
 	var all []*outage
 	for _, n := range nodes {
-		o := &outage{cluster: c, node: n}
-		if o.power, err = ability[framework.PowerSwitch](n, "node "+n.Name(), "fault "+f.Name()); err != nil {
+		o := &outage{cluster: r.Cluster, node: n}
+		if o.power, err = onNode[framework.PowerSwitch](r, n); err != nil {
 			return nil, err
 		}
 		o.reporter, _ = n.(framework.ProcessReporter)
-		if e, ok := entranceOf(c, n.Name(), framework.APIServer); ok {
+		if e, ok := entranceOf(r.Cluster, n.Name(), framework.APIServer); ok {
 			o.entrance = &e
 		}
 		// The switch's own word is no proof of what it did.
 		if o.reporter == nil && o.entrance == nil {
-			return nil, &MissingAbility{Ability: "ProcessReporter", Of: "node " + n.Name(), For: "fault " + f.Name()}
+			return nil, r.missing("ProcessReporter", "node "+n.Name(), "")
 		}
 		all = append(all, o)
 	}

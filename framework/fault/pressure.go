@@ -6,16 +6,27 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // pressLimit is how long a load process may take to show: it gets its share of
 // a machine that may be busy already.
 const pressLimit = 30 * time.Second
 
-// pressedTargets are what the faults of pressure take. That of a component is felt
-// on the machine that runs it.
-func pressedTargets() []string {
-	return []string{"node", "zone", "component", "balancer", "kwok", "workers"}
+// onMachines completes a fault of pressure. That of a component is felt on the machine that
+// runs it.
+func onMachines(f *Fault, prepare func(Request) (Inject, error)) *Fault {
+	f.Targets = []string{"node", "zone", "nodes", "component", "agent", "balancer", "kwok", "workers"}
+	f.Params = append(f.Params, byParam)
+	f.Needs = []string{"Presser", "HostPresser (balancer, kwok, workers)", "Limiter (by=cgroup)"}
+	f.Effects = does(record.EffectLoad)
+	f.Prepare = func(r Request) (Inject, error) {
+		if _, err := r.burdens(); err != nil {
+			return nil, err
+		}
+		return prepare(r)
+	}
+	return f
 }
 
 // burden is the load process of one machine.
@@ -27,32 +38,31 @@ type burden struct {
 }
 
 // burdens returns all machines that the fault puts under load.
-func burdens(f Fault, c framework.Cluster, t Target) ([]*burden, error) {
-	what := "fault " + f.Name()
+func (r Request) burdens() ([]*burden, error) {
+	t := r.Target
 	if t.Host != "" {
-		hosts, err := ability[framework.HostPresser](c, "cluster "+c.Name(), what+" on a host that is no node")
+		hosts, err := ability[framework.HostPresser](r.Cluster, "cluster "+r.Cluster.Name(), r.what()+" on a host that is not a node")
 		if err != nil {
 			return nil, err
 		}
 		presser, err := hosts.PresserOf(t.Host)
 		if err != nil {
-			return nil, fmt.Errorf("%s: target %s: %w", what, t.Asked, err)
+			return nil, fmt.Errorf("target %s: %w", t.Asked, err)
 		}
 		return []*burden{{name: "host " + t.Host, presser: presser}}, nil
 	}
 	if t.Component != "" {
-		if _, _, err := componentHolder(f, c, t); err != nil {
+		if _, _, err := r.holder(); err != nil {
 			return nil, err
 		}
-		t.Component = ""
 	}
-	nodes, err := wholeNodes(f, c, t)
+	nodes, err := r.nodes()
 	if err != nil {
 		return nil, err
 	}
 	var all []*burden
 	for _, n := range nodes {
-		presser, err := ability[framework.Presser](n, "node "+n.Name(), what)
+		presser, err := onNode[framework.Presser](r, n)
 		if err != nil {
 			return nil, err
 		}
@@ -61,18 +71,18 @@ func burdens(f Fault, c framework.Cluster, t Target) ([]*burden, error) {
 	return all, nil
 }
 
-// press puts all machines of the target under load. shown tells what shows it.
-func press(ctx context.Context, f Fault, c framework.Cluster, t Target, want framework.Pressure, ttl time.Duration, shown func(*burden) look) (Injection, error) {
-	all, err := burdens(f, c, t)
+// press puts all machines of the target under load. shown returns what shows it.
+func (r Request) press(ctx context.Context, want framework.Pressure, shown func(*burden) look) (Injection, error) {
+	all, err := r.burdens()
 	if err != nil {
 		return nil, err
 	}
 	var shares []share
 	for _, b := range all {
 		shares = append(shares, share{b.node, attempt{
-			what: fmt.Sprintf("%s on %s", f.Name(), b.name),
+			what: fmt.Sprintf("%s on %s", r.Fault.Name, b.name),
 			ask: func(ctx context.Context) (err error) {
-				b.handle, err = b.presser.Press(ctx, want, ttl)
+				b.handle, err = b.presser.Press(ctx, want, r.TTL)
 				return err
 			},
 			effect: shown(b),
@@ -86,7 +96,7 @@ func press(ctx context.Context, f Fault, c framework.Cluster, t Target, want fra
 			patience: pressLimit,
 		}})
 	}
-	return onNodes(ctx, t, shares)
+	return onNodes(ctx, r.Target, shares)
 }
 
 // load returns what the load process takes now, and in words why there is none.

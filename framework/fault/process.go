@@ -20,25 +20,23 @@ type process struct {
 }
 
 // processTargets are the kinds of target of a fault on a process.
-func processTargets() []string { return []string{"component", "agent", "balancer", "kwok"} }
+var processTargets = []string{"component", "agent", "balancer", "kwok"}
 
-func newProcess(f Fault, c framework.Cluster, t Target) (process, error) {
-	holder, of, err := componentHolder(f, c, t)
+// process returns the component that the request is about.
+func (r Request) process() (p process, err error) {
+	p = process{cluster: r.Cluster, target: r.Target}
+	holder, of, err := r.holder()
 	if err != nil {
-		return process{}, err
+		return p, err
 	}
-	what := "fault " + f.Name()
-	p := process{cluster: c, target: t}
-	if p.reporter, err = ability[framework.ProcessReporter](holder, of, what); err != nil {
-		return process{}, err
+	if p.reporter, err = ability[framework.ProcessReporter](holder, of, r.what()); err != nil {
+		return p, err
 	}
 	p.power, _ = holder.(framework.PowerSwitch)
-	if t.Component == framework.Etcd {
-		if _, err := ability[framework.EtcdAccess](c, "cluster "+c.Name(), what+" on etcd"); err != nil {
-			return process{}, err
-		}
+	if r.Target.Component == framework.Etcd {
+		_, err = ability[framework.EtcdAccess](r.Cluster, "cluster "+r.Cluster.Name(), r.what()+" on etcd")
 	}
-	return p, nil
+	return p, err
 }
 
 // before returns the process that the fault is about to hit, or in words why
@@ -99,7 +97,7 @@ func (p process) runs(ctx context.Context) (bool, string) {
 
 // agentAnswers returns how to ask whether a node's process watcher answers.
 func agentAnswers(c framework.Cluster, name string) (answers, error) {
-	n, err := node(c, Target{Asked: "agent/" + name, Node: name})
+	n, err := nodeNamed(c, name, "agent/"+name)
 	if err != nil {
 		return nil, err
 	}

@@ -20,12 +20,6 @@ const promiserNeed = "Promiser (a cluster that outlives the process that injects
 // would have undone by then.
 const promiseGrace = 5 * time.Second
 
-// undoer is a fault that can be undone by another process than the one that injected it.
-type undoer interface {
-	// undoData undoes what an injection was about to do when it promised this.
-	undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error
-}
-
 // Undo carries out what undoes a fault, on the cluster's side: c is the cluster as it is
 // seen from there, where some nodes may lack abilities. What others can do is left to them.
 func Undo(ctx context.Context, c framework.Cluster, u framework.Undoing) error {
@@ -33,48 +27,45 @@ func Undo(ctx context.Context, c framework.Cluster, u framework.Undoing) error {
 	if err != nil {
 		return err
 	}
-	x, ok := f.(undoer)
-	if !ok {
+	if f.Undo == nil {
 		return fmt.Errorf("failed to undo %s: it is healed by its own provider", u.Fault)
 	}
-	if err := x.undoData(ctx, c, u.Data); err != nil {
+	if err := f.Undo(ctx, c, u.Data); err != nil {
 		return fmt.Errorf("failed to undo %s: %w", u.Fault, err)
 	}
 	return nil
 }
 
-// keepable refuses a fault on a cluster that outlives this process and would not heal it
-// then. A lossy fault loses data for good.
-func keepable(f Fault, c framework.Cluster, lossy bool) error {
-	missing := &MissingAbility{Ability: "Promiser", Of: "cluster " + c.Name(), For: "fault " + f.Name()}
-	if p, ok := c.(framework.Promiser); ok {
-		err := p.CheckPromise(framework.Undoing{Fault: f.Name(), Lossy: lossy})
-		if err == nil {
-			return nil
+// checkUndo refuses the fault on a cluster that outlives this process and would not heal it
+// then.
+func (r Request) checkUndo() error {
+	of := "cluster " + r.Cluster.Name()
+	if p, ok := r.Cluster.(framework.Promiser); ok {
+		if err := p.CheckPromise(framework.Undoing{Fault: r.Fault.Name, Lossy: r.Fault.lossy}); err != nil {
+			return r.missing("Promiser", of, err.Error())
 		}
-		missing.Why = err.Error()
-		return missing
-	}
-	if _, ok := c.(framework.Mortal); ok {
 		return nil
 	}
-	missing.Why = "it would stay broken if this process was killed"
-	return missing
+	if _, ok := r.Cluster.(framework.Mortal); ok {
+		return nil
+	}
+	return r.missing("Promiser", of, "it would stay broken if this process was killed")
 }
 
-// undoing returns what a fault promises.
-func undoing(f Fault, data any) *framework.Undoing {
+// undoing returns what the fault promises.
+func (r Request) undoing(data any) *framework.Undoing {
 	b, err := json.Marshal(data)
 	if err != nil {
 		panic(err) // the types of this package can all be written
 	}
-	return &framework.Undoing{Fault: f.Name(), Data: b}
+	return &framework.Undoing{Fault: r.Fault.Name, Data: b, Lossy: r.Fault.lossy}
 }
 
 // promised completes an attempt whose fault the cluster's nodes undo where this process
 // does not come to it.
-func (a attempt) promised(c framework.Cluster, u *framework.Undoing) attempt {
-	promiser, ok := c.(framework.Promiser)
+func (a attempt) promised(r Request, u *framework.Undoing) attempt {
+	a.ttl = r.TTL
+	promiser, ok := r.Cluster.(framework.Promiser)
 	if !ok {
 		return a // the cluster ends with this process
 	}

@@ -71,7 +71,7 @@ type promisingAPI struct {
 // promisedFault is a fault that is done through etcd or the API, on a cluster whose nodes
 // undo it where the process that injected it is killed.
 type promisedFault struct {
-	fault  Fault
+	fault  *Fault
 	params map[string]string
 	// start returns a cluster and a target, and how to tell whether it is whole.
 	start func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look)
@@ -162,7 +162,7 @@ func promisedFaults() []promisedFault {
 // that mind the time.
 func TestFaultsArePromised(t *testing.T) {
 	for _, f := range promisedFaults() {
-		t.Run(f.fault.Name(), func(t *testing.T) {
+		t.Run(f.fault.Name, func(t *testing.T) {
 			p := &nodesPromise{}
 			c, target, whole := f.start(t, p)
 			f.refused(t, p, c, target)
@@ -175,7 +175,7 @@ func TestFaultsArePromised(t *testing.T) {
 				t.Fatalf("%v, %v", i, err)
 			}
 			u, given := p.given["a"]
-			if !given || u.Fault != f.fault.Name() || p.calls[0] != "promise" {
+			if !given || u.Fault != f.fault.Name || p.calls[0] != "promise" {
 				t.Fatalf("promised: %+v, after %v", p.given, p.calls)
 			}
 			if held, _ := whole(t.Context()); held {

@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // proofs puts one fault to every test that any fault must stand. Time is that
 // of a bubble, so that the longest limit passes in no time.
 type proofs struct {
-	fault  Fault
+	fault  *Fault
 	target Target
 	params map[string]string
 	// already puts the target of a fake cluster into the faulted state.
@@ -184,45 +186,85 @@ func state(c *fakeCluster, node int, comp framework.Component) framework.Process
 	return p
 }
 
+func requestOf(t *testing.T, f *Fault, c framework.Cluster, target Target, values map[string]string) Request {
+	t.Helper()
+	r, err := f.request(c, target, Params{TTL: ttl, Values: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func TestAll(t *testing.T) {
 	for i, f := range All() {
-		if i > 0 && All()[i-1].Name() >= f.Name() {
-			t.Errorf("%s is out of order", f.Name())
+		if i > 0 && All()[i-1].Name >= f.Name {
+			t.Errorf("%s is out of order", f.Name)
 		}
-		if got, err := Find(f.Name()); err != nil || got != f {
-			t.Errorf("Find(%s) = %v, %v", f.Name(), got, err)
+		if got, err := Find(f.Name); err != nil || got != f {
+			t.Errorf("Find(%s) = %v, %v", f.Name, got, err)
 		}
-		d := f.Doc()
-		if d.Summary == "" || len(d.Targets) == 0 || len(d.Needs) == 0 || d.Example == "" {
-			t.Errorf("%s: incomplete documentation %+v", f.Name(), d)
+		if f.Summary == "" || len(f.Targets) == 0 || len(f.Needs) == 0 || f.Example == "" || len(f.EffectsWith(nil)) == 0 {
+			t.Errorf("%s: incomplete: %+v", f.Name, f)
 		}
-		target, _, _ := strings.Cut(d.Example, " ")
+		target, _, _ := strings.Cut(f.Example, " ")
 		if _, err := parseTarget(target); err != nil {
-			t.Errorf("%s: example: %v", f.Name(), err)
+			t.Errorf("%s: example: %v", f.Name, err)
 		}
 	}
-	if f, err := Find("meteor"); err == nil || !strings.Contains(err.Error(), `"meteor" is no fault: want one of alarm, `) {
+	if f, err := Find("meteor"); err == nil || !strings.Contains(err.Error(), `"meteor" is not a fault: want one of alarm, `) {
 		t.Errorf("there is a fault %v, %v", f, err)
 	}
 }
 
-// meteor is a fault of a user's own.
-type meteor struct{ Fault }
+// Judges go by these effects.
+func TestEffects(t *testing.T) {
+	restart := map[string]string{"restart": "true"}
+	for _, tc := range []struct {
+		fault  *Fault
+		values map[string]string
+		want   []record.Effect
+	}{
+		{Kill, nil, []record.Effect{record.EffectDown}},
+		{Kill, restart, []record.Effect{record.EffectRestarted}},
+		{Stop, nil, []record.Effect{record.EffectDown}},
+		{Stop, restart, []record.Effect{record.EffectRestarted}},
+		{Restart, nil, []record.Effect{record.EffectRestarted}},
+		{CrashLoop, nil, []record.Effect{record.EffectRestarted}},
+		{Freeze, nil, []record.Effect{record.EffectFrozen}},
+		{Pause, nil, []record.Effect{record.EffectFrozen}},
+		{PowerOff, nil, []record.Effect{record.EffectDown, record.EffectPower}},
+		{Reboot, nil, []record.Effect{record.EffectRestarted, record.EffectPower}},
+		{Isolate, nil, []record.Effect{record.EffectNetwork, record.EffectIsolated}},
+		{IsolateEtcd, nil, []record.Effect{record.EffectNetwork, record.EffectIsolated}},
+		{Split, nil, []record.Effect{record.EffectNetwork, record.EffectPartitioned}},
+		{BlackHole, nil, []record.Effect{record.EffectNetwork, record.EffectPartitioned}},
+		{Cut, nil, []record.Effect{record.EffectNetwork}},
+		{Latency, nil, []record.Effect{record.EffectNetwork}},
+		{RemoveMember, nil, []record.Effect{record.EffectRemoved}},
+		{Compact, nil, []record.Effect{record.EffectCompacted}},
+		{RestoreSnapshot, nil, []record.Effect{record.EffectRestored}},
+	} {
+		if got := tc.fault.EffectsWith(tc.values); !slices.Equal(got, tc.want) {
+			t.Errorf("%s %v: %v, want %v", tc.fault.Name, tc.values, got, tc.want)
+		}
+	}
+}
 
-func (meteor) Name() string { return "meteor" }
+// meteor is a fault of a program's own.
+var meteor = &Fault{Name: "meteor"}
 
 func TestFindOwn(t *testing.T) {
-	if f, err := Find("meteor", meteor{}); err != nil || f != (meteor{}) {
+	if f, err := Find("meteor", meteor); err != nil || f != meteor {
 		t.Error(f, err)
 	}
-	if f, err := Find("kill", meteor{}); err != nil || f != Kill {
+	if f, err := Find("kill", meteor); err != nil || f != Kill {
 		t.Error(f, err)
 	}
-	if _, err := Find("meteors", meteor{}); err == nil || !strings.Contains(err.Error(), ", webhook-hang, meteor") {
+	if _, err := Find("meteors", meteor); err == nil || !strings.Contains(err.Error(), ", webhook-hang, meteor") {
 		t.Error(err)
 	}
-	for _, own := range [][]Fault{{Kill}, {meteor{}, meteor{}}} {
-		name := own[0].Name()
+	for _, own := range [][]*Fault{{Kill}, {meteor, meteor}} {
+		name := own[0].Name
 		if _, err := Find(name, own...); err == nil || !strings.Contains(err.Error(), "two faults have the name") {
 			t.Error(err)
 		}

@@ -9,13 +9,8 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// Reboot takes power from a node, or from all nodes of a zone at once, and lets
-// it come back by itself.
-var Reboot Fault = reboot{}
-
-type reboot struct{}
 
 const (
 	offUnset = time.Second
@@ -26,52 +21,34 @@ const (
 	bootLimit = 60 * time.Second
 )
 
-func (reboot) Name() string { return "reboot" }
-
-func (reboot) Doc() Doc {
-	return Doc{
-		Summary: "takes power from a node, or from all nodes of a zone at once, and gives it back after a while",
-		Targets: []string{"node", "zone"},
-		Params: map[string]string{"off": fmt.Sprintf("how long power is off: a duration from %s to %s, shorter than the time to live; default %s",
-			offLow, offHigh, offUnset)},
-		Needs:   []string{"PowerSwitch", "ProcessReporter"},
-		Example: "node/2 off=2s",
-	}
-}
-
-func (f reboot) Check(c framework.Cluster, t Target, p Params) error {
-	_, _, err := f.parts(c, t, p)
-	return err
-}
-
-func (f reboot) parts(c framework.Cluster, t Target, p Params) ([]*outage, time.Duration, error) {
-	if err := checkParams(f, p); err != nil {
-		return nil, 0, err
-	}
-	off, err := durationParam(f, p, "off", offUnset, offLow, offHigh)
-	if err != nil {
-		return nil, 0, err
-	}
-	if off >= p.TTL {
-		return nil, 0, badParam(f, p, "off", "shorter than the time to live, %s (default %s)", p.TTL, offUnset)
-	}
-	all, err := outages(f, c, t)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, o := range all {
-		if o.reporter == nil {
-			return nil, 0, &MissingAbility{Ability: "ProcessReporter", Of: "node " + o.node.Name(), For: "fault reboot"}
+// Reboot takes power from a node, or from all nodes of a zone at once, and gives it back.
+var Reboot = &Fault{
+	Name:    "reboot",
+	Summary: "takes power from a node, or from all nodes of a zone at once, and gives it back after a while",
+	Targets: []string{"node", "zone", "nodes"},
+	Params:  []Param{durationParam("off", "how long power is off, shorter than the time to live", offUnset, offLow, offHigh)},
+	Needs:   []string{"PowerSwitch", "ProcessReporter"},
+	Example: "node/2 off=2s",
+	Effects: does(record.EffectRestarted, record.EffectPower),
+	Prepare: func(r Request) (Inject, error) {
+		if off := Value[time.Duration](r, "off"); off >= r.TTL {
+			return nil, r.bad("off", "shorter than the time to live, %s (default %s)", r.TTL, offUnset)
 		}
-	}
-	return all, off, nil
+		all, err := r.outages()
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range all {
+			if o.reporter == nil {
+				return nil, r.missing("ProcessReporter", "node "+o.node.Name(), "")
+			}
+		}
+		return func(ctx context.Context) (Injection, error) { return injectReboot(ctx, r, all) }, nil
+	},
 }
 
-func (f reboot) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	nodes, off, err := f.parts(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func injectReboot(ctx context.Context, r Request, nodes []*outage) (Injection, error) {
+	off := Value[time.Duration](r, "off")
 	var shares []share
 	for _, o := range nodes {
 		before := map[framework.Component]framework.Process{}
@@ -89,7 +66,7 @@ func (f reboot) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 			patience: off + bootLimit,
 		}.oneRequest()})
 	}
-	return onNodes(ctx, t, shares)
+	return onNodes(ctx, r.Target, shares)
 }
 
 // remember writes down what runs on the node.

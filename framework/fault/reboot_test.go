@@ -76,7 +76,7 @@ func TestReboot(t *testing.T) {
 
 func TestRebootCheck(t *testing.T) {
 	c := newFake(framework.APIServer)
-	for off, want := range map[string]string{"5ms": "from 10ms to 10m0s", "1h": "from 10ms to 10m0s", "8m": "shorter than the time to live, 5m0s"} {
+	for off, want := range map[string]string{"5ms": "from 10ms to 10m", "1h": "from 10ms to 10m", "8m": "shorter than the time to live, 5m0s"} {
 		err := Reboot.Check(c, wholeTarget("node-1"), Params{TTL: ttl, Values: map[string]string{"off": off}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", off, err)

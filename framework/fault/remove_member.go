@@ -10,67 +10,43 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // RemoveMember removes an etcd member behind the cluster's back.
-var RemoveMember Fault = removeMember{}
-
-type removeMember struct{}
-
-func (removeMember) Name() string { return "remove-member" }
-
-func (removeMember) Doc() Doc {
-	return Doc{
-		Summary: "removes an etcd member from the list of members, upon which it ends; healing adds it again with the same peer URL and without its old data",
-		Targets: []string{"etcd"},
-		Needs:   []string{"EtcdAccess", "EtcdOperator", promiserNeed},
-		Example: "etcd/follower",
+var RemoveMember = onEtcd(&Fault{
+	Name:    "remove-member",
+	Summary: "removes an etcd member from the list of members, upon which it exits; healing adds it again with the same peer URL and without its old data",
+	Needs:   []string{"EtcdOperator"},
+	Example: "etcd/follower",
+	Effects: does(record.EffectRemoved),
+	Undo:    undoRemoveMember,
+}, func(r Request) (Inject, error) {
+	if all := nodesWith(r.Cluster, framework.Etcd); len(all) < 3 {
+		return nil, fmt.Errorf("cluster %s has %d etcd members: it takes 3 or more, so that a majority is left to add the member again", r.Cluster.Name(), len(all))
 	}
-}
+	operator, err := onTarget[framework.EtcdOperator](r)
+	return func(ctx context.Context) (Injection, error) { return removeMember(ctx, r, operator) }, err
+})
 
-func (f removeMember) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.operator(c, t, p)
-	return err
-}
-
-func (f removeMember) operator(c framework.Cluster, t Target, p Params) (framework.EtcdOperator, error) {
-	if err := checkEtcd(f, c, t, p); err != nil {
-		return nil, err
-	}
-	if err := keepable(f, c, false); err != nil {
-		return nil, err
-	}
-	if all := nodesWith(c, framework.Etcd); len(all) < 3 {
-		return nil, fmt.Errorf("fault remove-member: cluster %s has %d etcd members: it takes 3 or more, so that a majority is left to add the member again", c.Name(), len(all))
-	}
-	n, err := node(c, t)
-	if err != nil {
-		return nil, err
-	}
-	return ability[framework.EtcdOperator](n, "node "+n.Name(), "fault remove-member")
-}
-
-func (f removeMember) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	operator, err := f.operator(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func removeMember(ctx context.Context, r Request, operator framework.EtcdOperator) (Injection, error) {
+	c, t := r.Cluster, r.Target
 	all, err := openMembers(c)
 	if err != nil {
-		return nil, fmt.Errorf("fault remove-member: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	defer all.close()
 	others := all.without(t.Node)
 	list, err := others.list(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("fault remove-member: before the fault: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	at := slices.IndexFunc(list, func(m *pb.Member) bool { return m.Name == t.Node })
 	if at < 0 {
 		return notInjected(t, "etcd on %s was no member already: %s", t.Node, memberWords(list)), nil
 	}
 	removed := list[at]
-	u := undoing(f, removedMember{t.Node, removed.PeerURLs})
+	u := r.undoing(removedMember{t.Node, removed.PeerURLs})
 	u.Node = t.Node // which has to start the member
 	return attempt{
 		target: t,
@@ -118,8 +94,7 @@ func (f removeMember) Inject(ctx context.Context, c framework.Cluster, t Target,
 			}
 			return held, seen
 		},
-		ttl: p.TTL,
-	}.promised(c, u).injection(ctx)
+	}.promised(r, u).injection(ctx)
 }
 
 // removedMember is what there is to undo.
@@ -128,13 +103,12 @@ type removedMember struct {
 	URLs []string `json:"urls"`
 }
 
-// undoData implements undoer.
-func (removeMember) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+func undoRemoveMember(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
 	var m removedMember
 	if err := json.Unmarshal(data, &m); err != nil {
 		return err
 	}
-	n, err := node(c, Target{Asked: m.Node, Node: m.Node})
+	n, err := nodeNamed(c, m.Node, m.Node)
 	if err != nil {
 		return err
 	}

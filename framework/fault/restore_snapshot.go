@@ -14,32 +14,33 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/backup"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// RestoreSnapshot takes etcd back in time.
-var RestoreSnapshot Fault = restoreSnapshot{}
-
-type restoreSnapshot struct{}
 
 // afterSnapshotKey is written after the snapshot, so that it must be gone when
 // the snapshot is restored.
 const afterSnapshotKey = "holdfast/after-snapshot"
 
-func (restoreSnapshot) Name() string { return "restore-snapshot" }
-
-func (restoreSnapshot) Doc() Doc {
-	return Doc{
-		Summary: "takes a snapshot of etcd, waits, and restores it on every member: what was written since is lost and, without bump, the revision goes back. Healing restarts the API servers, controller managers and schedulers, which know of a future that is no more; what was lost stays lost",
-		Targets: []string{"etcd"},
-		Params: map[string]string{
-			"age":    "how old the snapshot is when it is restored, a duration from 0s to 10m; default 5s",
-			"bump":   "by how much the revision is raised above the snapshot's, with all before that compacted, as etcd's guide to recovery asks for; 0 to 1000000000, default 0: the revision goes back",
-			"writes": "wait, beyond the age, until etcd has had this many more revisions, 0 to 1000000; default 0",
-		},
-		Needs:   []string{"EtcdAccess", "EtcdOperator", "Killer", "Starter", "ProcessReporter", promiserNeed},
-		Example: "etcd/any age=10s",
-	}
-}
+// RestoreSnapshot takes etcd back in time.
+var RestoreSnapshot = onEtcd(&Fault{
+	Name:    "restore-snapshot",
+	Summary: "takes a snapshot of etcd, waits, and restores it on every member: what was written since is lost and, without bump, the revision goes back. Healing restarts the API servers, controller managers and schedulers, which have read what is lost; what was lost stays lost",
+	Params: []Param{
+		durationParam("age", "how old the snapshot is when it is restored", 5*time.Second, 0, 10*time.Minute),
+		intParam("bump", "by how much the revision is raised above the snapshot's, with all before that compacted, as etcd's guide to recovery asks for; 0: the revision goes back", 0, 0, 1_000_000_000),
+		intParam("writes", "wait, beyond the age, until etcd has had this many more revisions", 0, 0, 1_000_000),
+	},
+	Needs:   []string{"EtcdOperator", "Killer", "Starter", "ProcessReporter"},
+	Example: "etcd/any age=10s",
+	Effects: does(record.EffectRestored),
+	Undo: func(ctx context.Context, c framework.Cluster, _ json.RawMessage) error {
+		return (&rewind{cluster: c, restarted: map[string]bool{}}).restart(ctx)
+	},
+	lossy: true,
+}, func(r Request) (Inject, error) {
+	x, err := rewindOf(r)
+	return func(ctx context.Context) (Injection, error) { return x.inject(ctx, r) }, err
+})
 
 // rewind is what the fault needs.
 type rewind struct {
@@ -54,66 +55,41 @@ type rewind struct {
 	restarted map[string]bool
 }
 
-func (f restoreSnapshot) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.rewind(c, t, p)
-	return err
-}
-
-func (f restoreSnapshot) rewind(c framework.Cluster, t Target, p Params) (*rewind, error) {
-	if err := checkEtcd(f, c, t, p); err != nil {
-		return nil, err
-	}
-	if err := keepable(f, c, true); err != nil {
-		return nil, err
-	}
-	r := &rewind{cluster: c, ttl: p.TTL, restarted: map[string]bool{}}
-	var err error
-	if r.age, err = durationParam(f, p, "age", 5*time.Second, 0, 10*time.Minute); err != nil {
-		return nil, err
-	}
-	if r.writes, err = intParam(f, p, "writes", 0, 0, 1_000_000); err != nil {
-		return nil, err
-	}
-	bump, err := intParam(f, p, "bump", 0, 0, 1_000_000_000)
-	if err != nil {
-		return nil, err
-	}
-	r.bump = uint64(bump)
-	for _, n := range nodesWith(c, framework.Etcd) {
-		of, what := "node "+n.Name(), "fault restore-snapshot"
-		x := backup.Member{Name: n.Name()}
-		if x.EtcdOperator, err = ability[framework.EtcdOperator](n, of, what); err != nil {
+func rewindOf(r Request) (*rewind, error) {
+	x := &rewind{cluster: r.Cluster, ttl: r.TTL, restarted: map[string]bool{},
+		age: Value[time.Duration](r, "age"), writes: Value[int](r, "writes"), bump: uint64(Value[int](r, "bump"))}
+	for _, n := range nodesWith(r.Cluster, framework.Etcd) {
+		m := backup.Member{Name: n.Name()}
+		var err error
+		if m.EtcdOperator, err = onNode[framework.EtcdOperator](r, n); err != nil {
 			return nil, err
 		}
-		if x.Killer, err = ability[framework.Killer](n, of, what); err != nil {
+		if m.Killer, err = onNode[framework.Killer](r, n); err != nil {
 			return nil, err
 		}
-		if x.Starter, err = ability[framework.Starter](n, of, what); err != nil {
+		if m.Starter, err = onNode[framework.Starter](r, n); err != nil {
 			return nil, err
 		}
-		r.nodes = append(r.nodes, x)
+		x.nodes = append(x.nodes, m)
 	}
 	for _, component := range stale {
-		for _, n := range nodesWith(c, component) {
-			if _, err := ability[framework.Killer](n, "node "+n.Name(), "fault restore-snapshot"); err != nil {
+		for _, n := range nodesWith(r.Cluster, component) {
+			if _, err := onNode[framework.Killer](r, n); err != nil {
 				return nil, err
 			}
-			if _, err := ability[framework.ProcessReporter](n, "node "+n.Name(), "fault restore-snapshot"); err != nil {
+			if _, err := onNode[framework.ProcessReporter](r, n); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return r, nil
+	return x, nil
 }
 
-func (f restoreSnapshot) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	r, err := f.rewind(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
+	c, t := asked.Cluster, asked.Target
 	dir, err := os.MkdirTemp("", "holdfast-snapshot-")
 	if err != nil {
-		return nil, fmt.Errorf("fault restore-snapshot: making a directory for the snapshot: %w", err)
+		return nil, asked.beforeFault(err)
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "snapshot.db")
@@ -132,13 +108,11 @@ func (f restoreSnapshot) Inject(ctx context.Context, c framework.Cluster, t Targ
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("fault restore-snapshot: before the fault: etcd on %s: %w", t.Node, err)
+		return nil, asked.beforeFault(fmt.Errorf("etcd on %s: %w", t.Node, err))
 	}
 	if len(peers) != len(r.nodes) {
 		return notInjected(t, "etcd has %d members, and there are %d nodes with etcd", len(peers), len(r.nodes)), nil
 	}
-	u := undoing(f, nil)
-	u.Lossy = true
 	return attempt{
 		target: t,
 		what:   fmt.Sprintf("restoring a snapshot of etcd at revision %d", revision),
@@ -150,14 +124,7 @@ func (f restoreSnapshot) Inject(ctx context.Context, c framework.Cluster, t Targ
 		patience: healLimit, // the members start and elect a leader
 		undo:     r.restart,
 		healed:   r.serves,
-		ttl:      p.TTL,
-	}.promised(c, u).injection(ctx)
-}
-
-// undoData implements undoer.
-func (restoreSnapshot) undoData(ctx context.Context, c framework.Cluster, _ json.RawMessage) error {
-	r := &rewind{cluster: c, restarted: map[string]bool{}}
-	return r.restart(ctx)
+	}.promised(asked, asked.undoing(nil)).injection(ctx)
 }
 
 // wait returns when the snapshot is old enough, and the revision by then.
@@ -262,10 +229,12 @@ func (r *rewind) restart(ctx context.Context) error {
 }
 
 func (r *rewind) restartOne(ctx context.Context, n framework.Node, t Target) error {
-	p, err := newProcess(RestoreSnapshot, r.cluster, t)
-	if err != nil {
-		return err
+	reporter, ok := n.(framework.ProcessReporter)
+	if !ok {
+		return fmt.Errorf("%s has no word on its processes", n.Name())
 	}
+	p := process{cluster: r.cluster, target: t, reporter: reporter}
+	p.power, _ = n.(framework.PowerSwitch)
 	_, absent, err := p.before(ctx)
 	if err != nil || absent != "" {
 		return err // one that does not run knows nothing

@@ -58,7 +58,7 @@ func TestSplitGroups(t *testing.T) {
 	} {
 		name := fmt.Sprint(tc.nodes, tc.target, tc.params)
 		c := nodesOf(tc.nodes)
-		x, err := split{}.impairment(c, wholeTarget(tc.target), Params{TTL: ttl, Values: tc.params})
+		x, err := impairmentOf(Split, c, wholeTarget(tc.target), tc.params)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -140,7 +140,7 @@ func TestSplitRefuses(t *testing.T) {
 			t.Errorf("%d nodes, %v: %v, want words %q", tc.nodes, tc.params, err, tc.want)
 		}
 	}
-	if err := Split.Check(nodesOf(3), component("node-1", framework.APIServer), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "whole node") {
+	if err := Split.Check(nodesOf(3), component("node-1", framework.APIServer), Params{TTL: ttl}); err == nil || !strings.Contains(err.Error(), "it takes node") {
 		t.Errorf("a component: %v", err)
 	}
 }

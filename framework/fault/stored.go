@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // What follows reads and writes objects of Kubernetes through any API server
@@ -229,23 +230,23 @@ func (l leaseObject) held(besides func(*coordinationv1.Lease) bool) look {
 	}
 }
 
-// leaseOf returns the lease of the elected component that a fault is for.
-func leaseOf(f Fault, c framework.Cluster, t Target, p Params) (leaseObject, error) {
-	if err := checkParams(f, p); err != nil {
-		return leaseObject{}, err
-	}
-	var elected []string
+// onLease completes a fault of the lease by which a component elects its active instance.
+func onLease(f *Fault, prepare func(Request, leaseObject) (Inject, error)) *Fault {
+	f.Targets = nil
 	for _, k := range kinds() {
-		if k.lease == "" {
-			continue
-		}
-		elected = append(elected, k.names[0]+"/active")
-		if k.component == t.Component && t.Component != "" {
-			if _, _, err := componentHolder(f, c, t); err != nil {
-				return leaseObject{}, err
-			}
-			return leaseObject{c, k.lease}, nil
+		if k.lease != "" {
+			f.Targets = append(f.Targets, k.names[0])
 		}
 	}
-	return leaseObject{}, fmt.Errorf("fault %s: target %s has no lease of kube-system: it takes %s", f.Name(), t.Asked, strings.Join(elected, " or "))
+	f.Example = "kcm/active" + f.Example
+	f.Effects = does(record.EffectLease)
+	f.Prepare = func(r Request) (Inject, error) {
+		if _, _, err := r.holder(); err != nil {
+			return nil, err
+		}
+		all := kinds()
+		k := slices.IndexFunc(all, func(k kind) bool { return k.component == r.Target.Component })
+		return prepare(r, leaseObject{r.Cluster, all[k].lease})
+	}
+	return f
 }

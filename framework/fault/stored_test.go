@@ -95,7 +95,7 @@ func TestLeaseStored(t *testing.T) {
 
 func TestLeaseCheck(t *testing.T) {
 	c := newAPI(t)
-	for _, f := range []Fault{LeaseDelete, LeaseSteal} {
+	for _, f := range []*Fault{LeaseDelete, LeaseSteal} {
 		for what, err := range map[string]error{
 			"no time to live":   f.Check(c, component("node-1", framework.Scheduler), Params{}),
 			"unknown parameter": f.Check(c, component("node-1", framework.Scheduler), Params{TTL: ttl, Values: map[string]string{"speed": "high"}}),
@@ -104,11 +104,11 @@ func TestLeaseCheck(t *testing.T) {
 			"an unknown node":   f.Check(c, component("node-9", framework.Scheduler), Params{TTL: ttl}),
 		} {
 			if err == nil {
-				t.Errorf("%s: %s: accepted", f.Name(), what)
+				t.Errorf("%s: %s: accepted", f.Name, what)
 			}
 		}
 	}
-	if err := LeaseSteal.Check(c, component("node-1", framework.Scheduler), Params{TTL: ttl, Values: map[string]string{"renew": "often"}}); err == nil || !strings.Contains(err.Error(), "true, false") {
+	if err := LeaseSteal.Check(c, component("node-1", framework.Scheduler), Params{TTL: ttl, Values: map[string]string{"renew": "often"}}); err == nil || !strings.Contains(err.Error(), "true or false") {
 		t.Errorf("renew=often: %v", err)
 	}
 }

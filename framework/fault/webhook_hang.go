@@ -16,12 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
-
-// WebhookHang registers an admission webhook that does not answer.
-var WebhookHang Fault = webhookHang{}
-
-type webhookHang struct{}
 
 const (
 	webhooksPath = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -34,26 +30,33 @@ const (
 	webhookGrace = time.Minute
 )
 
-func (webhookHang) Name() string { return "webhook-hang" }
-
-func (webhookHang) Doc() Doc {
-	return Doc{
-		Summary: "registers a validating admission webhook, served by this process, that takes requests and does not answer them; healing makes it allow everything at once and takes it away",
-		Targets: []string{"apiserver"},
-		Params: map[string]string{
-			"resources":     "what the webhook is asked about when it is created or changed: configmaps (default) or all",
-			"namespace":     "only objects in this namespace; default every namespace",
-			"timeout":       "how long API servers wait for it, in whole seconds from 1s to 30s; default 10s",
-			"failurePolicy": "what API servers do then: Fail (default) refuses the request, Ignore allows it",
-		},
-		Needs:   []string{"an entrance; EtcdAccess to take it away where no API server answers", promiserNeed},
-		Example: "apiserver/any timeout=2s failurePolicy=Fail",
-	}
-}
-
-func (f webhookHang) Check(c framework.Cluster, t Target, p Params) error {
-	_, err := f.webhook(c, t, p)
-	return err
+// WebhookHang registers an admission webhook that does not answer.
+var WebhookHang = &Fault{
+	Name:    "webhook-hang",
+	Summary: "registers a validating admission webhook, served by this process, that takes requests and does not answer them; healing makes it allow everything and takes it away",
+	Targets: []string{"apiserver"},
+	Params: []Param{
+		choiceParam("resources", "what the webhook is asked about when it is created or changed", "configmaps", "all"),
+		{Name: "namespace", Doc: "only objects in this namespace", Default: "every namespace", Allowed: "the name of a namespace",
+			Parse: func(v string) (any, bool) { return v, nodeName(v) }},
+		durationParam("timeout", "how long API servers wait for it, in whole seconds", 10*time.Second, time.Second, 30*time.Second),
+		choiceParam("failurePolicy", "what API servers do then: Fail refuses the request, Ignore allows it", string(admissionregistrationv1.Fail), string(admissionregistrationv1.Ignore)),
+	},
+	Needs:   []string{"an entrance; EtcdAccess to take it away where no API server answers", promiserNeed},
+	Example: "apiserver/any timeout=2s failurePolicy=Fail",
+	Effects: does(record.EffectAdmission),
+	Prepare: func(r Request) (Inject, error) {
+		w, err := webhookOf(r)
+		return func(ctx context.Context) (Injection, error) { return w.inject(ctx, r) }, err
+	},
+	// The webhook itself has ended with its process.
+	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+		var name string
+		if err := json.Unmarshal(data, &name); err != nil {
+			return err
+		}
+		return remove(ctx, c, webhooksPath+"/"+name, webhooksKey+name)
+	},
 }
 
 // hangingWebhook is a webhook and what is registered of it.
@@ -69,72 +72,44 @@ type hangingWebhook struct {
 	server   *webhookServer
 }
 
-func (f webhookHang) webhook(c framework.Cluster, t Target, p Params) (*hangingWebhook, error) {
-	if err := checkParams(f, p); err != nil {
+func webhookOf(r Request) (w *hangingWebhook, err error) {
+	w = &hangingWebhook{cluster: r.Cluster, timeout: Value[time.Duration](r, "timeout"), space: Value[string](r, "namespace"),
+		policy: admissionregistrationv1.FailurePolicyType(Value[string](r, "failurePolicy")),
+		rule:   admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}}
+	if Value[string](r, "resources") == "all" {
+		w.rule = admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}
+	}
+	if w.entrance, err = r.apiServer(); err != nil {
 		return nil, err
 	}
-	if t.Component != framework.APIServer {
-		return nil, fmt.Errorf("fault webhook-hang: target %s is not an API server: it takes one, such as apiserver/any, through which the effect is proven", t.Asked)
-	}
-	if _, _, err := componentHolder(f, c, t); err != nil {
-		return nil, err
-	}
-	if err := keepable(f, c, false); err != nil {
-		return nil, err
-	}
-	w := &hangingWebhook{cluster: c}
-	var err error
-	if w.node, err = node(c, t); err != nil {
-		return nil, err
-	}
-	var ok bool
-	if w.entrance, ok = entranceOf(c, t.Node, framework.APIServer); !ok {
-		return nil, fmt.Errorf("fault webhook-hang: cluster %s names no entrance to the API server on %s", c.Name(), t.Node)
-	}
-	if w.timeout, err = durationParam(f, p, "timeout", 10*time.Second, time.Second, 30*time.Second); err != nil {
+	if w.node, err = r.node(); err != nil {
 		return nil, err
 	}
 	if w.timeout%time.Second != 0 {
-		return nil, badParam(f, p, "timeout", "whole seconds")
+		return nil, r.bad("timeout", "whole seconds")
 	}
-	if p.TTL <= w.timeout {
-		return nil, fmt.Errorf("fault webhook-hang: time to live %s: it must be longer than timeout=%s, which is what the proof of effect takes", p.TTL, w.timeout)
+	if r.TTL <= w.timeout {
+		return nil, fmt.Errorf("time to live %s: it must be longer than timeout=%s, which is what the proof of effect takes", r.TTL, w.timeout)
 	}
-	resources, err := choiceParam(f, p, "resources", "configmaps", "all")
-	if err != nil {
-		return nil, err
-	}
-	w.rule = admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}
-	if resources == "all" {
-		w.rule = admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}
-	}
-	policy, err := choiceParam(f, p, "failurePolicy", string(admissionregistrationv1.Fail), string(admissionregistrationv1.Ignore))
-	w.policy = admissionregistrationv1.FailurePolicyType(policy)
-	if w.space = p.Values["namespace"]; !nodeName(w.space) {
-		return nil, badParam(f, p, "namespace", "the name of a namespace")
-	}
-	return w, err
+	return w, nil
 }
 
-func (f webhookHang) Inject(ctx context.Context, c framework.Cluster, t Target, p Params) (Injection, error) {
-	w, err := f.webhook(c, t, p)
-	if err != nil {
-		return nil, err
-	}
+func (w *hangingWebhook) inject(ctx context.Context, r Request) (Injection, error) {
+	t := r.Target
 	if err := w.create(ctx); err != nil && strings.Contains(err.Error(), webhookName) {
 		return notInjected(t, "a webhook hangs already: %v", err), nil
 	} else if err != nil {
-		return nil, fmt.Errorf("fault webhook-hang: creating a ConfigMap, as a dry run, through entrance %s before the fault: %w", w.entrance.Name, err)
+		return nil, r.beforeFault(fmt.Errorf("creating a ConfigMap, as a dry run, through entrance %s: %w", w.entrance.Name, err))
 	}
 	// API servers reach this process where it would send from to reach them.
 	route, err := net.Dial("udp", net.JoinHostPort(w.node.Address().String(), "6443"))
 	if err != nil {
-		return nil, fmt.Errorf("fault webhook-hang: finding an address of this process that node %s reaches: %w", t.Node, err)
+		return nil, r.beforeFault(fmt.Errorf("finding an address of this process that node %s reaches: %w", t.Node, err))
 	}
 	address := route.LocalAddr().(*net.UDPAddr).IP
 	_ = route.Close()
 	if w.server, err = startWebhook(address); err != nil {
-		return nil, fmt.Errorf("fault webhook-hang: %w", err)
+		return nil, r.beforeFault(err)
 	}
 	w.name = "holdfast-webhook-hang-" + strconv.Itoa(w.server.port)
 	return attempt{
@@ -145,17 +120,7 @@ func (f webhookHang) Inject(ctx context.Context, c framework.Cluster, t Target, 
 		patience: w.timeout + healLimit/2,
 		undo:     w.takeAway,
 		healed:   w.gone,
-		ttl:      p.TTL,
-	}.promised(c, undoing(f, w.name)).injection(ctx)
-}
-
-// undoData implements undoer. The webhook itself has ended with its process.
-func (webhookHang) undoData(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-	var name string
-	if err := json.Unmarshal(data, &name); err != nil {
-		return err
-	}
-	return remove(ctx, c, webhooksPath+"/"+name, webhooksKey+name)
+	}.promised(r, r.undoing(w.name)).injection(ctx)
 }
 
 func (w *hangingWebhook) register(ctx context.Context) error {

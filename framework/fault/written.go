@@ -37,17 +37,22 @@ type Place struct{ Name, Zone string }
 // injected into a cluster of these nodes: parameters that are out of range, and a target of
 // another kind than the fault takes. Without nodes it refuses what fits no cluster. What
 // depends on the state of a cluster is left to Check.
-func CheckWritten(f Fault, target string, values map[string]string, nodes []Place) error {
+func CheckWritten(f *Fault, target string, values map[string]string, nodes []Place) error {
 	r, err := parseTarget(target)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(All(), func(known Fault) bool { return known.Name() == f.Name() }) {
+	if !slices.Contains(All(), f) {
 		return nil // one of a user's own, which may ask a cluster for anything
 	}
 	if len(nodes) == 0 {
 		nodes = []Place{{"node-1", "a"}, {"node-2", "b"}, {"node-3", "c"}}
-		values = withoutParties(f, values)
+		values = maps.Clone(values)
+		for _, p := range f.Params {
+			if p.parties {
+				delete(values, p.Name)
+			}
+		}
 	}
 	c := newPaperCluster(nodes)
 	t := r.onPaper(target, c.nodes)
@@ -61,19 +66,6 @@ func CheckWritten(f Fault, target string, values map[string]string, nodes []Plac
 
 // paperTTL is longer than any parameter may be.
 const paperTTL = 365 * 24 * time.Hour
-
-// withoutParties returns parameters without those whose values name or count the parties
-// of a cluster.
-func withoutParties(f Fault, values map[string]string) map[string]string {
-	kept := maps.Clone(values)
-	for _, name := range []string{"peer", "groups", "shape", "hosts"} {
-		delete(kept, name)
-	}
-	if f.Name() == Isolate.Name() {
-		delete(kept, "keep")
-	}
-	return kept
-}
 
 // onPaper returns the target with the first node for each role.
 func (r reference) onPaper(asked string, nodes []framework.Node) Target {

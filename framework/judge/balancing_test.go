@@ -244,7 +244,7 @@ func TestBalancerRestarted(t *testing.T) {
 	killed := func() *story {
 		return newStory().fault("kill", "kill", "", "load-balancer", 10, 30).change(func(r *record.Run) {
 			for i := range r.Faults {
-				r.Faults[i].V.Params, r.Faults[i].V.Host = map[string]string{"restart": "true"}, "balancer"
+				r.Faults[i].V.Effects, r.Faults[i].V.Host = []record.Effect{record.EffectRestarted}, "balancer"
 			}
 		}).at(1).process("balancer", "load-balancer", 7).at(10.2).process("balancer", "load-balancer", 0)
 	}
@@ -295,7 +295,7 @@ func TestSessionAffinity(t *testing.T) {
 		{name: "a fault of the node that ends nothing", want: Fail, says: "nothing had ended the first one", story: func() *story {
 			return killed().change(func(r *record.Run) {
 				for i := range r.Faults {
-					r.Faults[i].V.Name, r.Faults[i].V.Component = "latency", ""
+					r.Faults[i].V.Effects, r.Faults[i].V.Component = []record.Effect{record.EffectNetwork}, ""
 				}
 			})
 		}},

@@ -62,7 +62,7 @@ func TestOneAddress(t *testing.T) {
 			s := cut(func(s *story) { s.at(14.2).backend("node-2", true, 14).at(32).standby("node-1", 31.5) })()
 			return s.change(func(r *record.Run) {
 				for i := range r.Faults {
-					r.Faults[i].V.Name = "power-off"
+					r.Faults[i].V.Effects = effects["power-off"]
 				}
 			})
 		}},

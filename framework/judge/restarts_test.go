@@ -96,7 +96,7 @@ func TestRestarted(t *testing.T) {
 		return newStory().fault("kill", "kill", "node-2", "kube-scheduler", 10, 30).ran(1, 7, 0).ran(10.3, 0, 0).
 			change(func(r *record.Run) {
 				for i := range r.Faults {
-					r.Faults[i].V.Params = map[string]string{"restart": "true"}
+					r.Faults[i].V.Effects = []record.Effect{record.EffectRestarted}
 				}
 			})
 	}
@@ -123,7 +123,7 @@ func TestRestarted(t *testing.T) {
 			return killed().fault("again", "kill", "node-2", "kube-scheduler", 20, 40).ran(12, 9, 1).ran(20.5, 0, 1)
 		}},
 		{name: "kept down", want: Inconclusive, says: "kept the component down", story: func() *story {
-			return killed().change(func(r *record.Run) { r.Faults[0].V.Params = nil })
+			return killed().change(func(r *record.Run) { r.Faults[0].V.Effects = effects["kill"] })
 		}},
 		{name: "watched too short", want: Inconclusive, says: "less than the bound", story: func() *story {
 			return killed().change(func(r *record.Run) { r.EndAt = sec(15) })

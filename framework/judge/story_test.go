@@ -70,9 +70,29 @@ func (s *story) part(name string, took time.Duration, problems ...string) *story
 	return add(s, &s.run.Steadies, record.Steady{Phase: record.SteadyPart, Part: name, OK: len(problems) == 0, Took: took, Limit: 43800 * time.Millisecond, Problems: problems})
 }
 
+// effects are those of the faults in stories, as framework/fault has them.
+var effects = map[string][]record.Effect{
+	"black-hole":       {record.EffectNetwork, record.EffectPartitioned},
+	"clock-jump":       {record.EffectClock},
+	"compact":          {record.EffectCompacted},
+	"crash-loop":       {record.EffectRestarted},
+	"freeze":           {record.EffectFrozen},
+	"isolate":          {record.EffectNetwork, record.EffectIsolated},
+	"isolate-etcd":     {record.EffectNetwork, record.EffectIsolated},
+	"kill":             {record.EffectDown},
+	"pause":            {record.EffectFrozen},
+	"power-off":        {record.EffectDown, record.EffectPower},
+	"reboot":           {record.EffectRestarted, record.EffectPower},
+	"remove-member":    {record.EffectRemoved},
+	"restart":          {record.EffectRestarted},
+	"restore-snapshot": {record.EffectRestored},
+	"split":            {record.EffectNetwork, record.EffectPartitioned},
+	"stop":             {record.EffectDown},
+}
+
 // fault is a proven injection that is proven to be healed.
 func (s *story) fault(id, name, node, component string, injected, healed float64) *story {
-	f := record.Fault{ID: id, Name: name, Target: node, Node: node, Component: component, Phase: record.FaultInjected,
+	f := record.Fault{ID: id, Name: name, Target: node, Node: node, Component: component, Effects: effects[name], Phase: record.FaultInjected,
 		Called: sec(injected) - 1000, Effect: sec(injected), Proven: true, Proof: "gone"}
 	s.at(injected)
 	add(s, &s.run.Faults, f)

@@ -84,7 +84,7 @@ func resum(run string, texts ...string) []byte {
 	return out
 }
 
-const metaText = `{"t":0,"k":"meta","d":{"version":2,"run":"r1"}}`
+const metaText = `{"t":0,"k":"meta","d":{"version":3,"run":"r1"}}`
 
 func TestDamage(t *testing.T) {
 	data := unpack(t, sample(t))
@@ -300,7 +300,7 @@ func TestRefused(t *testing.T) {
 		{"no lines", string(pack(t, nil)), "line 1: the record is empty"},
 		{"not compressed", string(resum("r1", metaText)), "line 1: this is no file of holdfast: it is not compressed with zstd"},
 		{"one byte", "\x28", "line 1: the record is empty"},
-		{"another version", packed(resum("r1", `{"t":0,"k":"meta","d":{"version":1,"run":"r1","harness":"v9"}}`)), "format version 1, this program reads version 2"},
+		{"another version", packed(resum("r1", `{"t":0,"k":"meta","d":{"version":1,"run":"r1","harness":"v9"}}`)), "format version 1, this program reads version 3"},
 		{"no meta", packed(resum("r1", `{"t":0,"k":"op","d":{}}`)), `the first entry is "op"`},
 		{"something else", packed([]byte("hello, world\n")), "line 1: the line does not begin"},
 		{"endless line", packed(bytes.Repeat([]byte("x"), maxLine+100<<10)), "longer than 16 MiB"},

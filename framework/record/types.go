@@ -6,7 +6,7 @@ import (
 )
 
 // Version is the version of the record's format. A reader refuses others.
-const Version = 2
+const Version = 3
 
 // Nanos is a point on the harness's monotonic clock: nanoseconds since the
 // start of the record.
@@ -277,7 +277,9 @@ type Fault struct {
 	Host      string            `json:"host,omitempty"`  // as resolved, where it is no node
 	Component string            `json:"component,omitempty"`
 	Params    map[string]string `json:"params,omitempty"`
-	Phase     FaultPhase        `json:"phase"`
+	// Effects are what it does to the target; none means that it may have any.
+	Effects []Effect   `json:"effects,omitempty"`
+	Phase   FaultPhase `json:"phase"`
 	// Called is when the call was made, Effect when the proof held.
 	Called Nanos  `json:"called"`
 	Effect Nanos  `json:"effect,omitempty"`

@@ -29,7 +29,7 @@ const workerName = "run-worker"
 type Program struct {
 	Providers []clusters.Provider
 	// Faults and Judges are those that scenarios may name beside the built-in ones.
-	Faults []fault.Fault
+	Faults []*fault.Fault
 	Judges []judge.Judge
 }
 

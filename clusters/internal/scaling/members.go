@@ -271,8 +271,11 @@ func (all Members) QuorumWith(ctx context.Context) error {
 	return nil
 }
 
-// HandOn gives the leadership to another member, if the node's own has it.
+// HandOn gives the leadership to another member, if the node's own has it and there are others.
 func (all Members) HandOn(ctx context.Context, node string) error {
+	if len(all) == 1 {
+		return nil
+	}
 	ctx, cancel := agenthttp.Within(ctx, memberChange)
 	defer cancel()
 	return await.Until(ctx, Pause, func(ctx context.Context) error {
@@ -281,12 +284,15 @@ func (all Members) HandOn(ctx context.Context, node string) error {
 		if own == nil || own.Leader != own.Header.MemberId {
 			return nil
 		}
-		// The one that has the most of the log takes over at once.
+		// The one that has the most of the log takes over fastest.
 		var to, most uint64
 		for other, answer := range answers {
 			if other != node && !answer.IsLearner && answer.RaftIndex >= most {
 				to, most = answer.Header.MemberId, answer.RaftIndex
 			}
+		}
+		if to == 0 {
+			return errors.New("handing on the leadership: no other etcd member answers")
 		}
 		i := slices.IndexFunc(all, func(m Member) bool { return m.Node == node })
 		err := all[i].Ask(ctx, func(ctx context.Context, client *clientv3.Client) error {

@@ -25,7 +25,7 @@ import (
 var options = &suites.Options{
 	Providers: []clusters.Provider{ha.Provider{}},
 	Files:     []string{"../testdata/pauses.yaml"},
-	Faults:    []fault.Fault{ha.Stutter},
+	Faults:    []*fault.Fault{ha.Stutter},
 	Judges:    []judge.Judge{ha.KeepsLease},
 }
 

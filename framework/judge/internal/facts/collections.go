@@ -139,7 +139,7 @@ func (c *Collections) GoneBefore(at record.Nanos, version uint64) bool {
 func (c *Collections) compactions(run *record.Run) (all []bound) {
 	for i := range run.Faults {
 		f := &run.Faults[i].V
-		if f.Name != "compact" || f.Phase != record.FaultInjected || !f.Proven {
+		if !f.Has(record.EffectCompacted) || f.Phase != record.FaultInjected || !f.Proven {
 			continue
 		}
 		newest := uint64(0)

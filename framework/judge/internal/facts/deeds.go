@@ -48,7 +48,7 @@ func (d Deeds) Untimed(m *Matter) *Deed {
 // clockMoved reports whether a fault moved the clock of a node.
 func (m *Matter) clockMoved(node string) bool {
 	for _, inj := range m.Faults {
-		if inj.Injected != nil && strings.HasPrefix(inj.Injected.Name, "clock-") && slices.Contains(inj.Nodes(), node) {
+		if inj.Injected != nil && inj.Injected.Has(record.EffectClock) && slices.Contains(inj.Nodes(), node) {
 			return true
 		}
 	}

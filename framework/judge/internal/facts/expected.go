@@ -63,11 +63,5 @@ func (e Expected) Met(addresses []string) bool { return SameSet(e.settled(addres
 // it is healed.
 func (i *Injection) KeepsAPIServerDown() bool {
 	f := i.Injected
-	switch f.Name {
-	case "kill", "stop", "freeze":
-		return i.Failed == nil && f.Component == "kube-apiserver" && f.Params["restart"] != "true"
-	case "power-off", "pause":
-		return i.Failed == nil
-	}
-	return false
+	return i.Failed == nil && f.Has(record.EffectDown, record.EffectFrozen) && (f.Component == "" || f.Component == "kube-apiserver")
 }

@@ -5,7 +5,6 @@ package facts
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -147,7 +146,7 @@ func (i *Injection) Nodes() []string {
 func (i *Injection) What() string {
 	f := i.Injected
 	name := f.Name
-	if strings.HasPrefix(name, "isolate") { // isolate-etcd as well: the component follows
+	if f.Has(record.EffectIsolated) { // of a node or of etcd: the component follows
 		name = "isolation"
 	}
 	switch {

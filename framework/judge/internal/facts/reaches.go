@@ -7,9 +7,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// confined are the faults that act on one process or on whole nodes and on nothing else.
-// Any other fault may have consequences everywhere.
-var confined = []string{"kill", "stop", "restart", "freeze", "crash-loop", "pause", "power-off", "reboot", "isolate", "isolate-etcd"}
+// confined reports whether the fault acts on one process or on whole nodes and on nothing
+// else. Any other fault may have consequences everywhere.
+func confined(f *record.Fault) bool {
+	if f.Has(record.EffectIsolated) {
+		return true
+	}
+	return len(f.Effects) > 0 && !slices.ContainsFunc(f.Effects, func(e record.Effect) bool {
+		return !slices.Contains([]record.Effect{record.EffectDown, record.EffectRestarted, record.EffectFrozen, record.EffectPower}, e)
+	})
+}
 
 // Touching returns the injections that were active at any time between from and to, or
 // less than after before it.
@@ -38,7 +45,7 @@ func (m *Matter) Touching(from, to, after record.Nanos) (all []*Injection) {
 func (m *Matter) Reached(by []*Injection, node, component string) bool {
 	return slices.ContainsFunc(by, func(inj *Injection) bool {
 		f := inj.Injected
-		if f == nil || !slices.Contains(confined, f.Name) {
+		if f == nil || !confined(f) {
 			return true
 		}
 		here := f.Host == node || slices.Contains(inj.Nodes(), node)

@@ -47,7 +47,7 @@ func JudgeOneLeaderPerTerm(m *facts.Matter) Finding {
 	terms := map[term]reign{} // the first proven one
 	restored := false
 	for _, inj := range m.Faults {
-		restored = restored || inj.Injected != nil && inj.Injected.Name == "restore-snapshot"
+		restored = restored || inj.Injected != nil && inj.Injected.Has(record.EffectRestored)
 	}
 	answers := 0
 	if len(m.Run.Etcd) == 0 {

@@ -22,16 +22,15 @@ func rejoins() Definition {
 
 func judgeRejoins(m *facts.Matter) Finding {
 	back := m.Fault.Healed.Called
-	switch f := m.Fault.Injected; f.Name {
-	case "power-off":
-	case "reboot":
+	switch f := m.Fault.Injected; {
+	case !f.Has(record.EffectPower):
+		return Inconclusive("the %s takes no node's power", m.Fault.What())
+	case f.Has(record.EffectRestarted):
 		off, err := time.ParseDuration(f.Params["off"])
 		if err != nil {
 			return Inconclusive("the record does not say for how long the nodes were off")
 		}
 		back = f.Called + record.Nanos(off)
-	default:
-		return Inconclusive("the %s takes no node's power", m.Fault.What())
 	}
 	// Asked for a little earlier than the bound is no time to judge.
 	until := m.NextInjection(m.Fault.Effect())

@@ -24,7 +24,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 	if f.Component == "" || host == "" {
 		return Inconclusive("the fault (%s) did not hit a component", m.Fault.What())
 	}
-	if (f.Name == "kill" || f.Name == "stop") && f.Params["restart"] != "true" {
+	if f.Has(record.EffectDown) {
 		return Inconclusive("the fault (%s) kept the component down, so that its process watcher could not start it again", m.Fault.What())
 	}
 	effect := m.Fault.Effect()

@@ -95,16 +95,17 @@ func endings(m *facts.Matter) []*facts.Injection {
 		if inj == nil || inj.Injected == nil {
 			continue
 		}
-		if f := inj.Injected; (f.Component == "" || f.Component == "etcd") && slices.Contains(deadly, f.Name) {
+		if f := inj.Injected; (f.Component == "" || f.Component == "etcd") && f.Has(deadly...) {
 			all = append(all, inj)
 		}
 	}
 	return all
 }
 
-// deadly are the faults of etcd, or of a whole node, during which the member there
-// serves nobody.
-var deadly = []string{"kill", "stop", "restart", "crash-loop", "freeze", "remove-member", "isolate", "isolate-etcd", "split", "black-hole", "power-off", "power-loss", "reboot", "pause"}
+// deadly are the effects of a fault on etcd, or on a whole node, during which the member there
+// serves no client.
+var deadly = []record.Effect{record.EffectDown, record.EffectRestarted, record.EffectFrozen, record.EffectPower,
+	record.EffectRemoved, record.EffectIsolated, record.EffectPartitioned}
 
 func hits(f *record.Fault, node string) bool { return f.Node == node || slices.Contains(f.Nodes, node) }
 
