@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
-	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
 // The type of a scenario file.
@@ -54,11 +53,11 @@ type Spec struct {
 	// MaxNodes is how many it takes at most, 7 where 0.
 	MaxNodes int `yaml:"maxNodes"`
 	// Cluster is what the scenario asks of its cluster.
-	Cluster      Topology  `yaml:"cluster"`
-	Traffic      Traffic   `yaml:"traffic"`
-	Probes       Probes    `yaml:"probes"`
-	Timeline     []Step    `yaml:"timeline"`
-	Requirements []Settles `yaml:"requirements"`
+	Cluster      Topology       `yaml:"cluster"`
+	Traffic      engine.Traffic `yaml:"traffic"`
+	Probes       Probes         `yaml:"probes"`
+	Timeline     []engine.Step  `yaml:"timeline"`
+	Requirements []Settles      `yaml:"requirements"`
 }
 
 // Topology is what a scenario asks of its cluster. What it leaves out is as the run
@@ -99,67 +98,12 @@ func (t Topology) AsTheRun() bool {
 	return reflect.ValueOf(t).IsZero()
 }
 
-// Traffic is the traffic throughout, as in package engine; zero values take the
-// defaults.
-type Traffic struct {
-	// Off leaves it out; probes stay.
-	Off         bool                         `yaml:"off"`
-	Profiles    []string                     `yaml:"profiles"`
-	Timeout     time.Duration                `yaml:"timeout"`
-	Intensity   int                          `yaml:"intensity"`
-	Registers   workload.RegisterSettings    `yaml:"registers"`
-	Lists       workload.ListSettings        `yaml:"lists"`
-	Watches     workload.WatchSettings       `yaml:"watches"`
-	Kubernetes  workload.KubernetesSettings  `yaml:"kubernetes"`
-	Etcd        workload.EtcdSettings        `yaml:"etcd"`
-	Set         workload.SetSettings         `yaml:"set"`
-	Contests    workload.ContestSettings     `yaml:"contests"`
-	Work        workload.WorkSettings        `yaml:"work"`
-	Application workload.ApplicationSettings `yaml:"application"`
-}
-
 // Probes are the observers' own requests through each entrance.
 type Probes struct {
 	// Interval is between two quorum reads of an entrance on a kept connection, 100 ms
 	// where 0; all other probes follow from it (see observe.Config).
 	Interval time.Duration `yaml:"interval"`
 }
-
-// Step is one step of the timeline; exactly one field is set.
-type Step struct {
-	Inject *Inject `yaml:"inject"`
-	Heal   string  `yaml:"heal"`
-	Wait   string  `yaml:"wait"`
-	Until  *Until  `yaml:"until"`
-	Action *Action `yaml:"action"`
-}
-
-// Inject, Until and Action are as in package engine. Times are formulas, such
-// as "8s" or "2E + M".
-type (
-	Inject struct {
-		Fault  string            `yaml:"fault"`
-		Target string            `yaml:"target"`
-		ID     string            `yaml:"as"`
-		TTL    string            `yaml:"ttl"`
-		Params map[string]string `yaml:"params"`
-	}
-	Until struct {
-		Condition string `yaml:"condition"`
-		AtMost    string `yaml:"atMost"`
-		Fault     string `yaml:"fault"`
-	}
-	Action struct {
-		Name  string `yaml:"name"`
-		Fault string `yaml:"fault"`
-		ID    string `yaml:"as"`
-		Node  string `yaml:"node"`
-		To    string `yaml:"to"`
-
-		Interrupt int                          `yaml:"interrupt"`
-		Args      map[string]map[string]string `yaml:"args"`
-	}
-)
 
 // Settles is a requirement that the scenario gives evidence for, and how.
 type Settles struct {
@@ -194,11 +138,7 @@ func (s *Scenario) NotFor(nodes int) string {
 
 // Experiment returns what the engine is to run.
 func (s *Scenario) Experiment() engine.Experiment {
-	e := engine.Experiment{Name: s.Metadata.Name, Traffic: engine.Traffic(s.Spec.Traffic), ProbeInterval: s.Spec.Probes.Interval}
-	for _, step := range s.Spec.Timeline {
-		e.Timeline = append(e.Timeline, engine.Step{Inject: (*engine.Inject)(step.Inject), Heal: step.Heal, Wait: step.Wait,
-			Until: (*engine.Until)(step.Until), Action: (*engine.Action)(step.Action)})
-	}
+	e := engine.Experiment{Name: s.Metadata.Name, Traffic: s.Spec.Traffic, ProbeInterval: s.Spec.Probes.Interval, Timeline: s.Spec.Timeline}
 	for _, r := range s.Spec.Requirements {
 		level := "MUST"
 		if known, ok := RequirementByID(r.ID); ok {

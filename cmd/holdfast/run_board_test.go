@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
@@ -18,7 +19,7 @@ func planned(t *testing.T) *run.Plan {
 	t.Helper()
 	p := &run.Plan{Cluster: clusters.Default(), Parallel: 2}
 	for i, name := range []string{"a", "b", "c", "d"} {
-		s := &scenarios.Scenario{Metadata: scenarios.Metadata{Name: name}, Spec: scenarios.Spec{Timeline: []scenarios.Step{{Wait: "20s"}}}}
+		s := &scenarios.Scenario{Metadata: scenarios.Metadata{Name: name}, Spec: scenarios.Spec{Timeline: []engine.Step{{Wait: "20s"}}}}
 		p.Scenarios = append(p.Scenarios, s)
 		if i%2 == 0 {
 			p.Parts = append(p.Parts, run.Part{Name: "cluster-" + string(rune('1'+i/2)), Cluster: p.Cluster, Expected: 52 * time.Second})

@@ -29,20 +29,20 @@ type Experiment struct {
 // defaults.
 type Traffic struct {
 	// Off leaves the traffic out. Observers and their probes stay.
-	Off bool
+	Off bool `yaml:"off"`
 	// Profiles are what the traffic is made of; see workload.Config.
-	Profiles    []string
-	Timeout     time.Duration // of one operation
-	Intensity   int           // see workload.Config
-	Registers   workload.RegisterSettings
-	Lists       workload.ListSettings
-	Watches     workload.WatchSettings
-	Kubernetes  workload.KubernetesSettings
-	Etcd        workload.EtcdSettings
-	Set         workload.SetSettings
-	Contests    workload.ContestSettings
-	Work        workload.WorkSettings
-	Application workload.ApplicationSettings
+	Profiles    []string                     `yaml:"profiles"`
+	Timeout     time.Duration                `yaml:"timeout"`   // of one operation
+	Intensity   int                          `yaml:"intensity"` // see workload.Config
+	Registers   workload.RegisterSettings    `yaml:"registers"`
+	Lists       workload.ListSettings        `yaml:"lists"`
+	Watches     workload.WatchSettings       `yaml:"watches"`
+	Kubernetes  workload.KubernetesSettings  `yaml:"kubernetes"`
+	Etcd        workload.EtcdSettings        `yaml:"etcd"`
+	Set         workload.SetSettings         `yaml:"set"`
+	Contests    workload.ContestSettings     `yaml:"contests"`
+	Work        workload.WorkSettings        `yaml:"work"`
+	Application workload.ApplicationSettings `yaml:"application"`
 }
 
 // config returns the workload's configuration, for any cluster.
@@ -55,13 +55,13 @@ func (t Traffic) config() workload.Config {
 
 // Step is one step of a timeline. Exactly one field is set.
 type Step struct {
-	Inject *Inject
+	Inject *Inject `yaml:"inject"`
 	// Heal names the injections to heal, all at once; a comma separates them.
-	Heal string
+	Heal string `yaml:"heal"`
 	// Wait is how long to do nothing, a formula.
-	Wait   string
-	Until  *Until
-	Action *Action
+	Wait   string  `yaml:"wait"`
+	Until  *Until  `yaml:"until"`
+	Action *Action `yaml:"action"`
 }
 
 // heals are the injections that the step heals.
@@ -75,45 +75,45 @@ func (s Step) heals() []string {
 
 // Inject is a step that breaks something.
 type Inject struct {
-	Fault  string // name of the fault, such as kill
-	Target string // such as etcd/leader, resolved when the step is reached
+	Fault  string `yaml:"fault"`  // name of the fault, such as kill
+	Target string `yaml:"target"` // such as etcd/leader, resolved when the step is reached
 	// ID is what later steps and checks call this injection.
-	ID string
+	ID string `yaml:"as"`
 	// TTL is after what time the provider heals the fault by itself, a
 	// formula; empty is more than the rest of the timeline can take.
-	TTL    string
-	Params map[string]string
+	TTL    string            `yaml:"ttl"`
+	Params map[string]string `yaml:"params"`
 }
 
 // Until is a step that waits for a condition. It keeps a run short: reaching
 // AtMost is no error, since it is the judge who holds times against bounds.
 type Until struct {
-	Condition string // one of Conditions
+	Condition string `yaml:"condition"` // one of Conditions
 	// AtMost is how long to wait, a formula.
-	AtMost string
+	AtMost string `yaml:"atMost"`
 	// Fault names the injection that the condition is about.
-	Fault string
+	Fault string `yaml:"fault"`
 }
 
 // Action is a step that makes requests of its own for a check.
 type Action struct {
-	Name string // one of Actions
+	Name string `yaml:"name"` // one of Actions
 	// Fault names the injection whose node the action is about.
-	Fault string
+	Fault string `yaml:"fault"`
 	// ID is what later steps and checks call a change of nodes, and the node that
 	// it added.
-	ID string
+	ID string `yaml:"as"`
 	// Node is the node to remove: the name of an added one, or a target such as node/2 or
 	// node/leader, also without its first part. The one added last where empty. Those that
 	// are lost at the same time are separated by commas.
-	Node string
+	Node string `yaml:"node"`
 	// To is the version to upgrade the node, or its etcd member, to.
-	To string
+	To string `yaml:"to"`
 	// Interrupt is the number of the step after which adding a node is interrupted, from 1
 	// on; 0 for none.
-	Interrupt int
+	Interrupt int `yaml:"interrupt"`
 	// Args are the arguments to restart components with, by component and by flag.
-	Args map[string]map[string]string
+	Args map[string]map[string]string `yaml:"args"`
 }
 
 // String describes the step as progress and the record show it.

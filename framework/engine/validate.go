@@ -75,7 +75,7 @@ func (e Experiment) Validate(o Options) []Problem {
 
 type validator struct {
 	faults   []*fault.Fault // beside the built-in ones
-	judges   []judge.Judge // likewise
+	judges   []judge.Judge  // likewise
 	problems []Problem
 	injected map[string]bool // by ID: whether it is in force
 	changes  map[string]bool // of nodes, by ID: whether the node that it added is there

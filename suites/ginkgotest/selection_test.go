@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -29,7 +30,7 @@ func TestSelection(t *testing.T) {
 		return slices.ContainsFunc(s.Spec.Requirements, func(r scenarios.Settles) bool { return r.ID == id })
 	}
 	injects := func(s *scenarios.Scenario, fault string) bool {
-		return slices.ContainsFunc(s.Spec.Timeline, func(step scenarios.Step) bool { return step.Inject != nil && step.Inject.Fault == fault })
+		return slices.ContainsFunc(s.Spec.Timeline, func(step engine.Step) bool { return step.Inject != nil && step.Inject.Fault == fault })
 	}
 	smoke := in(func(s *scenarios.Scenario) bool { return s.In("smoke") })
 	coreQR := in(func(s *scenarios.Scenario) bool { return s.In("core") && area(s, "QR") })

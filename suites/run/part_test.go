@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -16,7 +17,7 @@ import (
 // asking returns a scenario that takes some seconds and asks for a cluster.
 func asking(name string, seconds int, wants scenarios.Topology) *scenarios.Scenario {
 	return &scenarios.Scenario{Metadata: scenarios.Metadata{Name: name},
-		Spec: scenarios.Spec{Cluster: wants, Timeline: []scenarios.Step{{Wait: fmt.Sprintf("%ds", seconds)}}}}
+		Spec: scenarios.Spec{Cluster: wants, Timeline: []engine.Step{{Wait: fmt.Sprintf("%ds", seconds)}}}}
 }
 
 func TestDivide(t *testing.T) {

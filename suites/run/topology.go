@@ -92,7 +92,7 @@ func AsItIs(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Scenari
 }
 
 func changesNodes(s *scenarios.Scenario) bool {
-	return slices.ContainsFunc(s.Spec.Timeline, func(step scenarios.Step) bool { return step.Action != nil && engine.ChangesNodes(step.Action.Name) })
+	return slices.ContainsFunc(s.Spec.Timeline, func(step engine.Step) bool { return step.Action != nil && engine.ChangesNodes(step.Action.Name) })
 }
 
 // Here returns the scenarios with what a provider lacks on this machine for the cluster

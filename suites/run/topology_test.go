@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/engine"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -79,15 +80,15 @@ func TestAsDescribed(t *testing.T) {
 
 // TestAsItIs: a cluster that stays is neither made over nor left without a node.
 func TestAsItIs(t *testing.T) {
-	wants := func(c scenarios.Topology, steps ...scenarios.Step) *scenarios.Scenario {
+	wants := func(c scenarios.Topology, steps ...engine.Step) *scenarios.Scenario {
 		return &scenarios.Scenario{Spec: scenarios.Spec{Cluster: c, Timeline: steps}}
 	}
 	missing := &scenarios.Scenario{Missing: "no way"}
 	all := []*scenarios.Scenario{
-		wants(scenarios.Topology{}, scenarios.Step{Wait: "1s"}, scenarios.Step{Action: &scenarios.Action{Name: "ready"}}),
+		wants(scenarios.Topology{}, engine.Step{Wait: "1s"}, engine.Step{Action: &engine.Action{Name: "ready"}}),
 		wants(scenarios.Topology{ExtraArgs: map[string]map[string]string{"etcd": {"election-timeout": "2000"}}}),
 		wants(scenarios.Topology{LoadBalancer: "haproxy"}),
-		wants(scenarios.Topology{Own: true}), wants(scenarios.Topology{}, scenarios.Step{Action: &scenarios.Action{Name: "add-node", ID: "x"}}), missing,
+		wants(scenarios.Topology{Own: true}), wants(scenarios.Topology{}, engine.Step{Action: &engine.Action{Name: "add-node", ID: "x"}}), missing,
 	}
 	for i, want := range []string{"", "", "it needs balancer haproxy", "as it found it", "as it found it", "no way"} {
 		if why := AsItIs(clusters.Default(), all)[i].NotFor(3); !strings.Contains(why, want) || want == "" && why != "" {
