@@ -162,8 +162,8 @@ func diffRequirement(x, y Requirement) []Change {
 	if before, after := boundText(x.Bound), boundText(y.Bound); before != after {
 		changes = append(changes, Change{Kind: ChangedBound, ID: x.ID, Before: before, After: after})
 	}
-	if x.MeasuredNanos != nil && y.MeasuredNanos != nil {
-		before, after := *x.MeasuredNanos, *y.MeasuredNanos
+	if x.MeasuredDuration != nil && y.MeasuredDuration != nil {
+		before, after := *x.MeasuredDuration, *y.MeasuredDuration
 		if d := (after - before).Abs(); d >= noiseFloor && float64(d) >= noiseShare*float64(before.Abs()) {
 			changes = append(changes, Change{Kind: ChangedMeasured, ID: x.ID, Before: human(before), After: human(after), Worse: after > before})
 		}

@@ -236,22 +236,22 @@ func fixtureResults() []judge.Result {
 	cut := "the record is damaged or was cut short: line 8127: the line is cut short"
 	return []judge.Result{
 		{Requirement: "HA-EP-003", Level: "MUST", Scenario: "api-server-killed", Judge: "endpoint-removed", Verdict: judge.Pass,
-			Bound: gone, Measured: "13.9s", MeasuredNanos: dur(13.9), Sentence: "address 10.77.0.12 gone after 13.9s",
+			Bound: gone, Measured: "13.9s", MeasuredDuration: dur(13.9), Sentence: "address 10.77.0.12 gone after 13.9s",
 			Evidence: []string{"killed at 20.003s, first state without 10.77.0.12 at 33.900s (endpointslice, revision 900)"}},
 		{Requirement: "HA-EP-006", Level: "MUST", Scenario: "api-server-killed", Judge: "endpoint-back", Verdict: judge.Pass,
 			Bound:    fixtureBound("I + M", 12, map[string]float64{"I": 10, "M": 2}),
-			Measured: "700ms", MeasuredNanos: dur(0.7), Sentence: "address 10.77.0.12 back after 700ms, once"},
+			Measured: "700ms", MeasuredDuration: dur(0.7), Sentence: "address 10.77.0.12 back after 700ms, once"},
 		{Requirement: "HA-CL-003", Level: "MUST", Scenario: "api-server-killed", Judge: "availability", Verdict: judge.Fail,
 			Bound:    fixtureBound("H + M", 4, map[string]float64{"H": 2, "M": 2}),
-			Measured: "8.9s", MeasuredNanos: dur(8.9), Sentence: "a client pinned to the load balancer saw errors for 8.9s after the API server on node-2 was killed",
+			Measured: "8.9s", MeasuredDuration: dur(8.9), Sentence: "a client pinned to the load balancer saw errors for 8.9s after the API server on node-2 was killed",
 			Evidence: []string{"62 failed probes on new connections through balancer, 20.1s to 29.0s", `first: dial tcp: connect: connection refused`}},
 		{Requirement: "HA-LE-002", Level: "MUST", Scenario: "api-server-killed", Judge: "lease-takeover", Verdict: judge.Pass,
 			Bound:    fixtureBound("L + P + M", 19, map[string]float64{"L": 15, "P": 2, "M": 2}),
-			Measured: "16.5s", MeasuredNanos: dur(16.5), Sentence: "node-3 took over kube-scheduler after 16.5s"},
+			Measured: "16.5s", MeasuredDuration: dur(16.5), Sentence: "node-3 took over kube-scheduler after 16.5s"},
 		{Requirement: "HA-QR-001", Level: "MUST", Scenario: "api-server-killed", Judge: "cross-read", Verdict: judge.Pass,
 			Measured: "6 of 6", Sentence: "every write was seen by the next read through each other API server (6 of 6 ordered pairs)"},
 		{Requirement: "HA-EP-003", Level: "MUST", Scenario: "another-killed", Judge: "endpoint-removed", Verdict: judge.Pass,
-			Bound: gone, Measured: "11.2s", MeasuredNanos: dur(11.2), Sentence: "address 10.77.0.13 gone after 11.2s"},
+			Bound: gone, Measured: "11.2s", MeasuredDuration: dur(11.2), Sentence: "address 10.77.0.13 gone after 11.2s"},
 		{Requirement: "HA-QR-005", Level: "MUST", Scenario: "etcd-leader-killed", Judge: "election", Verdict: judge.Inconclusive, Bound: election, Sentence: cut},
 		{Requirement: "HA-QR-003", Level: "INFO", Scenario: "etcd-leader-killed", Judge: "stale-read", Verdict: judge.NotApplicable,
 			Sentence: "the provider cannot isolate <etcd> peer traffic"},
@@ -259,7 +259,7 @@ func fixtureResults() []judge.Result {
 			Sentence: "the history of 2000 operations on 8 keys is linearizable"},
 		{Requirement: "HA-INV-001", Level: "MUST", Scenario: "etcd-leader-killed", Judge: "linearizable", Verdict: judge.Inconclusive, Sentence: cut},
 		{Requirement: "RUN/harness", Level: "INFO", Scenario: "api-server-killed", Judge: "harness", Verdict: judge.Pass,
-			Measured: "38ms", MeasuredNanos: dur(0.038), Sentence: "timers of the harness fired at most 38ms late"},
+			Measured: "38ms", MeasuredDuration: dur(0.038), Sentence: "timers of the harness fired at most 38ms late"},
 	}
 }
 

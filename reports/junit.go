@@ -148,8 +148,8 @@ func caseOutput(group []judge.Result) string {
 	var b strings.Builder
 	for _, r := range group {
 		fmt.Fprintf(&b, "%s (%s): %s", r.Verdict, r.Judge, oneLine(r.Sentence))
-		if r.MeasuredNanos != nil {
-			fmt.Fprintf(&b, " [%d ns]", *r.MeasuredNanos/time.Nanosecond)
+		if r.MeasuredDuration != nil {
+			fmt.Fprintf(&b, " [%d ns]", *r.MeasuredDuration/time.Nanosecond)
 		}
 		b.WriteByte('\n')
 		for _, e := range r.Evidence {

@@ -73,14 +73,14 @@ func merge(results []judge.Result, titles map[string]string, checks bool) []Requ
 func mergeGroup(id, title string, group []judge.Result) Requirement {
 	worst := decisive(group)
 	req := Requirement{
-		ID:            id,
-		Title:         title,
-		Verdict:       known(worst.Verdict),
-		Bound:         worst.Bound,
-		Measured:      worst.Measured,
-		MeasuredNanos: worst.MeasuredNanos,
-		Sentence:      worst.Sentence,
-		DecidedBy:     worst.Scenario,
+		ID:               id,
+		Title:            title,
+		Verdict:          known(worst.Verdict),
+		Bound:            worst.Bound,
+		Measured:         worst.Measured,
+		MeasuredDuration: worst.MeasuredDuration,
+		Sentence:         worst.Sentence,
+		DecidedBy:        worst.Scenario,
 	}
 	for _, r := range group {
 		if level := knownLevel(r.Level); levelRank(level) > levelRank(req.Level) {
@@ -143,10 +143,10 @@ func levelRank(level string) int {
 
 // share is the part of the bound that was used, -1 where that is unknown.
 func share(r judge.Result) float64 {
-	if r.Bound == nil || r.Bound.Limit <= 0 || r.MeasuredNanos == nil {
+	if r.Bound == nil || r.Bound.Limit <= 0 || r.MeasuredDuration == nil {
 		return -1
 	}
-	return float64(*r.MeasuredNanos) / float64(r.Bound.Limit)
+	return float64(*r.MeasuredDuration) / float64(r.Bound.Limit)
 }
 
 func compareResults(a, b judge.Result) int {

@@ -48,8 +48,8 @@ func (m *metrics) requirements(name, label, what string, reqs []Requirement) {
 	}
 	m.family(name+"_measured_seconds", "gauge", "seconds", "Value that decided on "+what+".")
 	for _, r := range reqs {
-		if r.MeasuredNanos != nil {
-			m.sample(name+"_measured_seconds", seconds(int64(*r.MeasuredNanos)), label, r.ID, "level", r.Level)
+		if r.MeasuredDuration != nil {
+			m.sample(name+"_measured_seconds", seconds(int64(*r.MeasuredDuration)), label, r.ID, "level", r.Level)
 		}
 	}
 	m.family(name+"_bound_seconds", "gauge", "seconds", "Limit that it was held against.")

@@ -21,7 +21,7 @@ func hostileResults() []judge.Result {
 	return []judge.Result{
 		{Requirement: "HA-EP-001", Level: "MUST", Scenario: "api-server-killed", Judge: hostile, Verdict: judge.Fail,
 			Bound:    &judge.Bound{Formula: hostile, Limit: time.Second, Inputs: map[string]time.Duration{"T": 1}},
-			Measured: hostile, MeasuredNanos: dur(2), Sentence: hostile, Evidence: []string{hostile}},
+			Measured: hostile, MeasuredDuration: dur(2), Sentence: hostile, Evidence: []string{hostile}},
 		{Requirement: hostile, Level: "INFO", Scenario: hostile, Verdict: judge.Fail, Sentence: hostile},
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // FormatVersion is the version of results.json. Load refuses others.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // checkPrefix marks results on the harness itself, RUN/harness, apart from the
 // requirements of the catalogue.
@@ -19,30 +19,32 @@ const checkPrefix = "RUN/"
 // Run says which run the verdicts belong to.
 type Run struct {
 	// ID identifies the run.
-	ID string
+	ID string `json:"id"`
 	// Provider is the provider of the cluster, such as local.
-	Provider string
+	Provider string `json:"provider"`
 	// Profile is the profile that selected the scenarios, such as smoke.
-	Profile string
-	// Seed replays the run's traffic and schedule of faults.
-	Seed uint64
+	Profile string `json:"profile,omitempty"`
+	// Seed replays the run's traffic and schedule of faults. It is a string in JSON, since it
+	// takes all 64 bits, which half of the readers would round as a number.
+	Seed uint64 `json:"seed,string" jsonschema:"type=string,pattern=^[0-9]+$"`
 	// Started and Ended are wall times.
-	Started, Ended time.Time
-	Versions       Versions
-	Machine        Machine
+	Started  time.Time `json:"started"`
+	Ended    time.Time `json:"ended"`
+	Versions Versions  `json:"versions"`
+	Machine  Machine   `json:"machine"`
 	// Command is the command line that made the run, program included.
-	Command []string
+	Command []string `json:"command"`
 	// Nodes and Versions are those of the run's own cluster.
-	Nodes []Node
+	Nodes []Node `json:"nodes"`
 	// Clusters are all that were made for the run; empty where that is not known.
-	Clusters []Cluster
+	Clusters []Cluster `json:"clusters,omitempty"`
 	// Times say where the time of each scenario went; empty where that is not known.
-	Times []ScenarioTime
+	Times []ScenarioTime `json:"times,omitempty"`
 	// Problem says why the run ended early; empty for a full run.
-	Problem string
+	Problem string `json:"problem,omitempty"`
 	// NotJudged says how many requirements the run did not judge, and why; empty if none.
 	// It follows from the catalogue and is not in results.json.
-	NotJudged string
+	NotJudged string `json:"-"`
 }
 
 // Versions are the versions of what took part in a run.
@@ -60,7 +62,7 @@ type Machine struct {
 	Kernel string `json:"kernel,omitempty"`
 	Cores  int    `json:"cores"`
 	// MemoryBytes is the machine's memory; 0 where it is not known.
-	MemoryBytes uint64 `json:"memory_bytes,omitempty"`
+	MemoryBytes uint64 `json:"memoryBytes,omitempty"`
 }
 
 // Node is a control-plane node of the cluster under test.
@@ -73,22 +75,24 @@ type Node struct {
 
 // Requirement is the verdict on one requirement over all scenarios of a run.
 type Requirement struct {
-	ID    string
-	Level string
+	// ID is that of the catalogue, such as HA-EP-003.
+	ID string `json:"id"`
+	// Level is MUST, SHOULD or INFO, which is measured and shown and never fails a run.
+	Level string `json:"level" jsonschema:"enum=MUST,enum=SHOULD,enum=INFO"`
 	// Title is the requirement's text in the catalogue; may be empty.
-	Title   string
-	Verdict judge.Verdict
-	// Bound, Measured, MeasuredNanos and Sentence are those of the judge and
+	Title   string        `json:"title,omitempty"`
+	Verdict judge.Verdict `json:"verdict"`
+	// Bound, Measured, MeasuredDuration and Sentence are those of the judge and
 	// scenario that decided: the worst verdict and, among equals, the measured value
 	// closest to or furthest beyond its bound.
-	Bound         *judge.Bound
-	Measured      string
-	MeasuredNanos *time.Duration
-	Sentence      string
+	Bound            *judge.Bound   `json:"bound,omitempty"`
+	Measured         string         `json:"measured,omitempty"`
+	MeasuredDuration *time.Duration `json:"measuredDuration,omitempty"`
+	Sentence         string         `json:"sentence"`
 	// DecidedBy is that scenario.
-	DecidedBy string
+	DecidedBy string `json:"decidedBy"`
 	// Scenarios are the scenarios that gave a result, in order of name.
-	Scenarios []string
+	Scenarios []string `json:"scenarios"`
 }
 
 // Check reports whether r is a check of the harness itself rather than a requirement of
@@ -97,17 +101,21 @@ func (r Requirement) Check() bool { return strings.HasPrefix(r.ID, checkPrefix) 
 
 // Results is what results.json holds.
 type Results struct {
-	Run Run
-	// Verdict is that of the whole run, and ExitCode the program's exit code
-	// for it (see ExitCode).
-	Verdict      judge.Verdict
-	ExitCode     int
-	Requirements []Requirement
+	// Version is that of this format.
+	Version int `json:"version"`
+	// Verdict is that of the whole run, and ExitCode the program's exit code for it: 0 if
+	// all pass or are not applicable, 1 if a MUST or SHOULD failed, 3 if inconclusive.
+	Verdict  judge.Verdict `json:"verdict"`
+	ExitCode int           `json:"exitCode"`
+	Run      Run           `json:"run"`
+	// Requirements are merged over the scenarios and judges that settle them: any fail, else
+	// any inconclusive, else pass; not applicable only where all were.
+	Requirements []Requirement `json:"requirements"`
 	// Checks are those of the harness itself. They change no other verdict.
-	Checks []Requirement
+	Checks []Requirement `json:"checks"`
 	// Results are the verdicts they were merged from, one per check and
 	// scenario.
-	Results []judge.Result
+	Results []judge.Result `json:"results"`
 }
 
 // New merges the results of a run. Titles are requirement titles by ID and may
@@ -122,6 +130,7 @@ func New(run Run, results []judge.Result, titles map[string]string) *Results {
 	code := ExitCode(sorted)
 	return &Results{
 		Run:          run,
+		Version:      FormatVersion,
 		Verdict:      overall(code, sorted),
 		ExitCode:     code,
 		Requirements: Merge(sorted, titles),

@@ -13,12 +13,12 @@ import (
 type Spent struct {
 	// Waiting is inherent in the scenarios and in the cluster's settings: the steps
 	// wait and until.
-	Waiting time.Duration
+	Waiting time.Duration `json:"waiting"`
 	// Work is injecting, healing, actions, ending the traffic, and judging.
-	Work time.Duration
+	Work time.Duration `json:"work"`
 	// Overhead is making clusters and taking them down, and checking that they are in
 	// their steady state.
-	Overhead time.Duration
+	Overhead time.Duration `json:"overhead"`
 }
 
 // Total is the sum.
@@ -52,30 +52,32 @@ func SpentOn(run *record.Run) Spent {
 
 // ScenarioTime says where the time of one scenario went.
 type ScenarioTime struct {
-	Scenario string
+	Scenario string `json:"scenario"`
 	// Cluster is the name of the cluster that it ran on.
-	Cluster string
+	Cluster string `json:"cluster,omitempty"`
 	Spent
 }
 
 // Cluster is one that scenarios of a run shared.
 type Cluster struct {
-	Name      string
-	Scenarios []string
-	Nodes     []Node
-	Versions  Versions
-	// LoadBalancer is the way clients were spread, Disk what etcd's data passed
-	// through, Arguments are what components were given besides the usual, a line for
-	// each component.
-	LoadBalancer, Disk string
-	Arguments          []string
+	Name      string   `json:"name"`
+	Scenarios []string `json:"scenarios"`
+	Nodes     []Node   `json:"nodes"`
+	Versions  Versions `json:"versions"`
+	// LoadBalancer is the way clients were spread.
+	LoadBalancer string `json:"loadBalancer"`
+	// Disk is what etcd's data passed through.
+	Disk string `json:"disk"`
+	// Arguments are those of components besides the usual, a line for each component.
+	Arguments []string `json:"arguments,omitempty"`
 	// Settings are what bounds are computed from, by the catalogue's symbols.
-	Settings map[string]time.Duration
+	Settings map[string]time.Duration `json:"settings"`
 	// Took is the time from the start of its worker to its end, Made what making the
 	// cluster took of that, and each one that took its place.
-	Took, Made time.Duration
+	Took time.Duration `json:"took"`
+	Made time.Duration `json:"made"`
 	// Problem says why it ended early; empty where it did not.
-	Problem string
+	Problem string `json:"problem,omitempty"`
 }
 
 // Spent says where the time of all clusters together went. What a cluster took besides

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,10 +75,7 @@ func render(in input) ([]file, error) {
 
 func renderJSON(in input) ([]byte, error) {
 	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(in.Results)
+	err := WriteJSON(&buf, in.Results)
 	return buf.Bytes(), err
 }
 

@@ -26,10 +26,10 @@ const (
 
 // Scenario is one experiment and the requirements that it settles.
 type Scenario struct {
-	APIVersion string   `yaml:"apiVersion"`
-	Kind       string   `yaml:"kind"`
-	Metadata   Metadata `yaml:"metadata"`
-	Spec       Spec     `yaml:"spec"`
+	APIVersion string   `yaml:"apiVersion" json:"apiVersion"`
+	Kind       string   `yaml:"kind" json:"kind"`
+	Metadata   Metadata `yaml:"metadata" json:"metadata"`
+	Spec       Spec     `yaml:"spec" json:"spec"`
 	// Missing is what the machine of a run lacks for it, set when the run is
 	// planned; empty where nothing is missing.
 	Missing string `json:"missing,omitempty"`
@@ -40,24 +40,24 @@ type Scenario struct {
 // Metadata names a scenario.
 type Metadata struct {
 	// Name is a DNS label, the same as the file's name.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" json:"name"`
 }
 
 // Spec is what a scenario does.
 type Spec struct {
-	Summary string `yaml:"summary"`
+	Summary string `yaml:"summary" json:"summary,omitempty"`
 	// Profiles are those that the scenario belongs to: smoke, core, full.
-	Profiles []string `yaml:"profiles"`
+	Profiles []string `yaml:"profiles" json:"profiles,omitempty"`
 	// MinNodes is how many control-plane nodes it takes, 1 where 0.
-	MinNodes int `yaml:"minNodes"`
+	MinNodes int `yaml:"minNodes" json:"minNodes,omitempty"`
 	// MaxNodes is how many it takes at most, 7 where 0.
-	MaxNodes int `yaml:"maxNodes"`
+	MaxNodes int `yaml:"maxNodes" json:"maxNodes,omitempty"`
 	// Cluster is what the scenario asks of its cluster.
-	Cluster      Topology       `yaml:"cluster"`
-	Traffic      engine.Traffic `yaml:"traffic"`
-	Probes       Probes         `yaml:"probes"`
-	Timeline     []engine.Step  `yaml:"timeline"`
-	Requirements []Settles      `yaml:"requirements"`
+	Cluster      Topology       `yaml:"cluster" json:"cluster,omitzero"`
+	Traffic      engine.Traffic `yaml:"traffic" json:"traffic,omitzero"`
+	Probes       Probes         `yaml:"probes" json:"probes,omitzero"`
+	Timeline     []engine.Step  `yaml:"timeline" json:"timeline"`
+	Requirements []Settles      `yaml:"requirements" json:"requirements"`
 }
 
 // Topology is what a scenario asks of its cluster. What it leaves out is as the run
@@ -102,16 +102,16 @@ func (t Topology) AsTheRun() bool {
 type Probes struct {
 	// Interval is between two quorum reads of an entrance on a kept connection, 100 ms
 	// where 0; all other probes follow from it (see observe.Config).
-	Interval time.Duration `yaml:"interval"`
+	Interval time.Duration `yaml:"interval" json:"interval,omitempty"`
 }
 
 // Settles is a requirement that the scenario gives evidence for, and how.
 type Settles struct {
-	ID     string            `yaml:"id"`
-	Judge  string            `yaml:"judge"`
-	Bound  string            `yaml:"bound"`
-	Fault  string            `yaml:"fault"`
-	Params map[string]string `yaml:"params"`
+	ID     string            `yaml:"id" json:"id"`
+	Judge  string            `yaml:"judge" json:"judge"`
+	Bound  string            `yaml:"bound" json:"bound,omitempty"`
+	Fault  string            `yaml:"fault" json:"fault,omitempty"`
+	Params map[string]string `yaml:"params" json:"params,omitempty"`
 }
 
 // Profiles are the profiles by size; each holds those before it.

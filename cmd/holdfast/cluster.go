@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -96,15 +96,15 @@ func watchStatus(cmd *cobra.Command, h *keeper.Handle, output outputFormat) erro
 		case err != nil:
 			return err
 		}
-		text, err := json.Marshal(status)
-		if err != nil {
+		var text bytes.Buffer
+		if err := writeJSON(&text, status); err != nil {
 			return err
 		}
-		if string(text) != last {
-			if err := showAgain(out, status, text, output, last == ""); err != nil {
+		if text.String() != last {
+			if err := showAgain(out, status, text.String(), output, last == ""); err != nil {
 				return err
 			}
-			last = string(text)
+			last = text.String()
 		}
 		select {
 		case <-ctx.Done():
@@ -115,9 +115,9 @@ func watchStatus(cmd *cobra.Command, h *keeper.Handle, output outputFormat) erro
 }
 
 // showAgain shows a status in the place of the one before, or below it.
-func showAgain(out io.Writer, s *keeper.Status, text []byte, output outputFormat, first bool) error {
+func showAgain(out io.Writer, s *keeper.Status, text string, output outputFormat, first bool) error {
 	if output == outputJSON {
-		_, err := fmt.Fprintf(out, "%s\n", text)
+		_, err := io.WriteString(out, text)
 		return err
 	}
 	switch {

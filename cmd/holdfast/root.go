@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-ha/holdfast/framework/nearest"
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // Exit codes of every command; documented in the README.
@@ -186,10 +186,7 @@ func addOutputFlag(cmd *cobra.Command) *outputFormat {
 
 // writeJSON writes v indented, as every -o json does.
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	return reports.WriteJSON(w, v)
 }
 
 // progress shows long work: on a terminal as one live line that is rewritten,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/backup"
+
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // TestClusterSnapshot saves a snapshot of a cluster and takes it back to that, also when etcd
@@ -33,7 +34,7 @@ func TestClusterSnapshot(t *testing.T) {
 	}
 	steps := func(out string) (result changed) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(out), &result); err != nil || !result.Done {
+		if err := reports.ReadJSON([]byte(out), &result); err != nil || !result.Done {
 			t.Fatalf("%v: %s", err, out)
 		}
 		return result

@@ -29,20 +29,20 @@ type Experiment struct {
 // defaults.
 type Traffic struct {
 	// Off leaves the traffic out. Observers and their probes stay.
-	Off bool `yaml:"off"`
+	Off bool `yaml:"off" json:"off,omitempty"`
 	// Profiles are what the traffic is made of; see workload.Config.
-	Profiles    []string                     `yaml:"profiles"`
-	Timeout     time.Duration                `yaml:"timeout"`   // of one operation
-	Intensity   int                          `yaml:"intensity"` // see workload.Config
-	Registers   workload.RegisterSettings    `yaml:"registers"`
-	Lists       workload.ListSettings        `yaml:"lists"`
-	Watches     workload.WatchSettings       `yaml:"watches"`
-	Kubernetes  workload.KubernetesSettings  `yaml:"kubernetes"`
-	Etcd        workload.EtcdSettings        `yaml:"etcd"`
-	Set         workload.SetSettings         `yaml:"set"`
-	Contests    workload.ContestSettings     `yaml:"contests"`
-	Work        workload.WorkSettings        `yaml:"work"`
-	Application workload.ApplicationSettings `yaml:"application"`
+	Profiles    []string                     `yaml:"profiles" json:"profiles,omitempty"`
+	Timeout     time.Duration                `yaml:"timeout" json:"timeout,omitempty"`     // of one operation
+	Intensity   int                          `yaml:"intensity" json:"intensity,omitempty"` // see workload.Config
+	Registers   workload.RegisterSettings    `yaml:"registers" json:"registers,omitzero"`
+	Lists       workload.ListSettings        `yaml:"lists" json:"lists,omitzero"`
+	Watches     workload.WatchSettings       `yaml:"watches" json:"watches,omitzero"`
+	Kubernetes  workload.KubernetesSettings  `yaml:"kubernetes" json:"kubernetes,omitzero"`
+	Etcd        workload.EtcdSettings        `yaml:"etcd" json:"etcd,omitzero"`
+	Set         workload.SetSettings         `yaml:"set" json:"set,omitzero"`
+	Contests    workload.ContestSettings     `yaml:"contests" json:"contests,omitzero"`
+	Work        workload.WorkSettings        `yaml:"work" json:"work,omitzero"`
+	Application workload.ApplicationSettings `yaml:"application" json:"application,omitzero"`
 }
 
 // config returns the workload's configuration, for any cluster.
@@ -55,13 +55,13 @@ func (t Traffic) config() workload.Config {
 
 // Step is one step of a timeline. Exactly one field is set.
 type Step struct {
-	Inject *Inject `yaml:"inject"`
+	Inject *Inject `yaml:"inject" json:"inject,omitempty"`
 	// Heal names the injections to heal, all at once; a comma separates them.
-	Heal string `yaml:"heal"`
+	Heal string `yaml:"heal" json:"heal,omitempty"`
 	// Wait is how long to do nothing, a formula.
-	Wait   string  `yaml:"wait"`
-	Until  *Until  `yaml:"until"`
-	Action *Action `yaml:"action"`
+	Wait   string  `yaml:"wait" json:"wait,omitempty"`
+	Until  *Until  `yaml:"until" json:"until,omitempty"`
+	Action *Action `yaml:"action" json:"action,omitempty"`
 }
 
 // heals are the injections that the step heals.
@@ -75,45 +75,45 @@ func (s Step) heals() []string {
 
 // Inject is a step that breaks something.
 type Inject struct {
-	Fault  string `yaml:"fault"`  // name of the fault, such as kill
-	Target string `yaml:"target"` // such as etcd/leader, resolved when the step is reached
+	Fault  string `yaml:"fault" json:"fault"`   // name of the fault, such as kill
+	Target string `yaml:"target" json:"target"` // such as etcd/leader, resolved when the step is reached
 	// ID is what later steps and checks call this injection.
-	ID string `yaml:"as"`
+	ID string `yaml:"as" json:"as"`
 	// TTL is after what time the provider heals the fault by itself, a
 	// formula; empty is more than the rest of the timeline can take.
-	TTL    string            `yaml:"ttl"`
-	Params map[string]string `yaml:"params"`
+	TTL    string            `yaml:"ttl" json:"ttl,omitempty"`
+	Params map[string]string `yaml:"params" json:"params,omitempty"`
 }
 
 // Until is a step that waits for a condition. It keeps a run short: reaching
 // AtMost is no error, since it is the judge who holds times against bounds.
 type Until struct {
-	Condition string `yaml:"condition"` // one of Conditions
+	Condition string `yaml:"condition" json:"condition"` // one of Conditions
 	// AtMost is how long to wait, a formula.
-	AtMost string `yaml:"atMost"`
+	AtMost string `yaml:"atMost" json:"atMost"`
 	// Fault names the injection that the condition is about.
-	Fault string `yaml:"fault"`
+	Fault string `yaml:"fault" json:"fault,omitempty"`
 }
 
 // Action is a step that makes requests of its own for a check.
 type Action struct {
-	Name string `yaml:"name"` // one of Actions
+	Name string `yaml:"name" json:"name"` // one of Actions
 	// Fault names the injection whose node the action is about.
-	Fault string `yaml:"fault"`
+	Fault string `yaml:"fault" json:"fault,omitempty"`
 	// ID is what later steps and checks call a change of nodes, and the node that
 	// it added.
-	ID string `yaml:"as"`
+	ID string `yaml:"as" json:"as,omitempty"`
 	// Node is the node to remove: the name of an added one, or a target such as node/2 or
 	// node/leader, also without its first part. The one added last where empty. Those that
 	// are lost at the same time are separated by commas.
-	Node string `yaml:"node"`
+	Node string `yaml:"node" json:"node,omitempty"`
 	// To is the version to upgrade the node, or its etcd member, to.
-	To string `yaml:"to"`
+	To string `yaml:"to" json:"to,omitempty"`
 	// Interrupt is the number of the step after which adding a node is interrupted, from 1
 	// on; 0 for none.
-	Interrupt int `yaml:"interrupt"`
+	Interrupt int `yaml:"interrupt" json:"interrupt,omitempty"`
 	// Args are the arguments to restart components with, by component and by flag.
-	Args map[string]map[string]string `yaml:"args"`
+	Args map[string]map[string]string `yaml:"args" json:"args,omitempty"`
 }
 
 // String describes the step as progress and the record show it.

@@ -322,7 +322,7 @@ func (s strain) starves(limit time.Duration) string {
 func (c *court) result(check record.Check, bound *Bound, f judges.Finding) Result {
 	return Result{
 		Requirement: check.Requirement, Level: check.Level, Scenario: c.run.Meta.Scenario, Judge: check.Judge,
-		Verdict: f.Verdict, Bound: bound, Measured: f.Measured, MeasuredNanos: f.Value,
+		Verdict: f.Verdict, Bound: bound, Measured: f.Measured, MeasuredDuration: f.Value,
 		Sentence: f.Sentence, Evidence: f.Evidence, Exhibit: f.Exhibit,
 	}
 }

@@ -103,7 +103,7 @@ func TestOwnFinding(t *testing.T) {
 	s.run.Meta.Checks = []record.Check{{Requirement: "OWN-1", Judge: "own"}}
 	exhibit := &Exhibit{Title: "how it went"}
 	r := Evaluate(s.run, says(Finding{Verdict: Pass, Sentence: "good", Measured: "2 of 3", Took: time.Second, Evidence: []string{"a", "b"}, Exhibit: exhibit}))[0]
-	if r.Verdict != Pass || r.Sentence != "good" || r.Measured != "2 of 3" || *r.MeasuredNanos != time.Second || !slices.Equal(r.Evidence, []string{"a", "b"}) || r.Exhibit != exhibit {
+	if r.Verdict != Pass || r.Sentence != "good" || r.Measured != "2 of 3" || *r.MeasuredDuration != time.Second || !slices.Equal(r.Evidence, []string{"a", "b"}) || r.Exhibit != exhibit {
 		t.Errorf("%+v", r)
 	}
 }

@@ -5,7 +5,7 @@ import "time"
 // Result is the verdict on one requirement from one record.
 type Result struct {
 	Requirement string  `json:"requirement"`
-	Level       string  `json:"level"`
+	Level       string  `json:"level" jsonschema:"enum=MUST,enum=SHOULD,enum=INFO"`
 	Scenario    string  `json:"scenario"`
 	Judge       string  `json:"judge"`
 	Verdict     Verdict `json:"verdict"`
@@ -13,8 +13,8 @@ type Result struct {
 	// Measured is the value that was held against the bound, for people:
 	// "1.19s", "3 of 3".
 	Measured string `json:"measured,omitempty"`
-	// MeasuredNanos is the same as a duration where it is one.
-	MeasuredNanos *time.Duration `json:"measuredNanos,omitempty"`
+	// MeasuredDuration is the same as a duration where it is one.
+	MeasuredDuration *time.Duration `json:"measuredDuration,omitempty"`
 	// Sentence says in one sentence what was found: guarantee, who or where,
 	// bound and value.
 	Sentence string `json:"sentence"`

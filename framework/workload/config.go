@@ -69,73 +69,73 @@ type Config struct {
 
 // RegisterSettings are those of the profile "registers".
 type RegisterSettings struct {
-	ClientsPerEntrance int `yaml:"clientsPerEntrance"` // 2 where 0
+	ClientsPerEntrance int `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 2 where 0
 	// Keys is the number of registers that all clients share, 5 where 0.
-	Keys     int           `yaml:"keys"`
-	Interval time.Duration `yaml:"interval"` // 250 ms where 0
+	Keys     int           `yaml:"keys" json:"keys,omitempty"`
+	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // 250 ms where 0
 	// ValueSize is the size of every tenth value in bytes; 0 for short ones only.
-	ValueSize int `yaml:"valueSize"`
+	ValueSize int `yaml:"valueSize" json:"valueSize,omitempty"`
 }
 
 // ListSettings are those of the profile "lists".
 type ListSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance"` // 1 where 0
-	Interval           time.Duration `yaml:"interval"`           // 500 ms where 0
-	Limit              int           `yaml:"limit"`              // of a page, 2 where 0
+	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 500 ms where 0
+	Limit              int           `yaml:"limit" json:"limit,omitempty"`                           // of a page, 2 where 0
 }
 
 // WatchSettings are those of the profile "watches".
 type WatchSettings struct {
-	ClientsPerEntrance int `yaml:"clientsPerEntrance"` // 2 where 0
+	ClientsPerEntrance int `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 2 where 0
 	// Lifetime is the mean time after which a client or, as often, the server
 	// ends a watch, 6 s where 0.
-	Lifetime time.Duration `yaml:"lifetime"`
+	Lifetime time.Duration `yaml:"lifetime" json:"lifetime,omitempty"`
 }
 
 // SetSettings are those of the profile "set".
 type SetSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance"` // 1 where 0
-	Interval           time.Duration `yaml:"interval"`           // 1 s where 0
+	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 1 s where 0
 }
 
 // ContestSettings are those of the profile "contests".
 type ContestSettings struct {
-	Interval time.Duration `yaml:"interval"` // 700 ms where 0
+	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // 700 ms where 0
 }
 
 // KubernetesSettings are those of the profile "kubernetes".
 type KubernetesSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance"` // 1 where 0
-	Interval           time.Duration `yaml:"interval"`           // 200 ms where 0
+	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 200 ms where 0
 }
 
 // EtcdSettings are those of the profile "etcd".
 type EtcdSettings struct {
-	ClientsPerMember int           `yaml:"clientsPerMember"` // 2 where 0
-	Keys             int           `yaml:"keys"`             // 6 where 0
-	Interval         time.Duration `yaml:"interval"`         // 100 ms where 0
-	ValueSize        int           `yaml:"valueSize"`        // as of registers
-	Watches          int           `yaml:"watches"`          // of each member, 2 where 0
-	Lifetime         time.Duration `yaml:"lifetime"`         // of a watch, 6 s where 0
+	ClientsPerMember int           `yaml:"clientsPerMember" json:"clientsPerMember,omitempty"` // 2 where 0
+	Keys             int           `yaml:"keys" json:"keys,omitempty"`                         // 6 where 0
+	Interval         time.Duration `yaml:"interval" json:"interval,omitempty"`                 // 100 ms where 0
+	ValueSize        int           `yaml:"valueSize" json:"valueSize,omitempty"`               // as of registers
+	Watches          int           `yaml:"watches" json:"watches,omitempty"`                   // of each member, 2 where 0
+	Lifetime         time.Duration `yaml:"lifetime" json:"lifetime,omitempty"`                 // of a watch, 6 s where 0
 }
 
 // WorkSettings are those of the profile "work".
 type WorkSettings struct {
-	ClientsPerEntrance int           `yaml:"clientsPerEntrance"` // 1 where 0
-	Interval           time.Duration `yaml:"interval"`           // 2 s where 0
+	ClientsPerEntrance int           `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 1 where 0
+	Interval           time.Duration `yaml:"interval" json:"interval,omitempty"`                     // 2 s where 0
 }
 
 // ApplicationSettings are those of the profile "application".
 type ApplicationSettings struct {
 	// Replicas is the largest number of pods that a part is scaled to, 5 where 0.
-	Replicas int           `yaml:"replicas"`
-	Interval time.Duration `yaml:"interval"` // between two scalings, 3 s where 0
+	Replicas int           `yaml:"replicas" json:"replicas,omitempty"`
+	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // between two scalings, 3 s where 0
 	// BatchInterval is that between two batches, 4 s where 0, PodInterval between two
 	// pods that stand alone, 1 s where 0.
-	BatchInterval time.Duration `yaml:"batchInterval"`
-	PodInterval   time.Duration `yaml:"podInterval"`
+	BatchInterval time.Duration `yaml:"batchInterval" json:"batchInterval,omitempty"`
+	PodInterval   time.Duration `yaml:"podInterval" json:"podInterval,omitempty"`
 	// StartLimit is how long the application may take to run at first, 60 s where 0.
-	StartLimit time.Duration `yaml:"startLimit"`
+	StartLimit time.Duration `yaml:"startLimit" json:"startLimit,omitempty"`
 }
 
 // MaxIntensity is the highest Config.Intensity: the intervals are a few milliseconds then.

@@ -1,7 +1,7 @@
 package run
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -96,11 +96,12 @@ func (p *Plan) Scenario(name string) (*scenarios.Scenario, error) {
 
 // Save writes the plan to a results directory.
 func (p *Plan) Save(dir string) error {
-	b, err := json.MarshalIndent(p, "", "  ")
+	var text bytes.Buffer
+	err := reports.WriteJSON(&text, p)
 	if err == nil {
 		// Whole or not at all: later commands cannot do without it.
 		path := filepath.Join(dir, planFile)
-		if err = os.WriteFile(path+".tmp", b, 0o644); err == nil {
+		if err = os.WriteFile(path+".tmp", text.Bytes(), 0o644); err == nil {
 			err = os.Rename(path+".tmp", path)
 		}
 	}
@@ -124,7 +125,7 @@ func Load(dir string) (*Plan, error) {
 		return nil, fmt.Errorf("%s: %w: %w", dir, ErrNoResults, err)
 	}
 	var p Plan
-	if err := json.Unmarshal(b, &p); err != nil {
+	if err := reports.ReadJSON(b, &p); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrNoResults, err)
 	}
 	if p.Cluster == nil || len(p.Scenarios) == 0 {

@@ -65,7 +65,7 @@ type Settled struct {
 
 // created is the answer to a request for a cluster.
 type created struct {
-	Took time.Duration `json:"took"` // nanoseconds; 0 if there was one
+	Took time.Duration `json:"took"` // 0 if there was one
 }
 
 // work is what a worker has.

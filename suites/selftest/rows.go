@@ -45,7 +45,7 @@ type Row struct {
 	Sentence        string        `json:"sentence,omitempty"`
 	Healthy         judge.Verdict `json:"healthy,omitempty"`
 	HealthySentence string        `json:"healthySentence,omitempty"`
-	Took            time.Duration `json:"took,omitempty"` // nanoseconds, of the run with the plant
+	Took            time.Duration `json:"took,omitempty"` // of the run with the plant
 	Tries           int           `json:"tries,omitempty"`
 }
 

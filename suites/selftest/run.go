@@ -52,7 +52,7 @@ type Outcome struct {
 	// Acted tells how often the proxies tampered.
 	Acted int `json:"acted"`
 	// Took is the time of the last try, Tries how many there were.
-	Took  time.Duration `json:"took"` // nanoseconds
+	Took  time.Duration `json:"took"`
 	Tries int           `json:"tries"`
 	// Problem says why there are no verdicts, where there are none.
 	Problem string `json:"problem,omitempty"`

@@ -21,8 +21,8 @@ const (
 // Bound is a limit with the way it was computed.
 type Bound struct {
 	Formula string                   `json:"formula"`
-	Inputs  map[string]time.Duration `json:"inputs"` // nanoseconds, by symbol
-	Limit   time.Duration            `json:"limit"`  // nanoseconds
+	Inputs  map[string]time.Duration `json:"inputs"` // by symbol
+	Limit   time.Duration            `json:"limit"`
 }
 
 // Exhibit is the smallest part of the history that shows what a judge says of it.
