@@ -136,7 +136,8 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("they run with %q", args)
 		}
 	})
-	if acknowledged := names(); len(acknowledged) < 20 {
+	// The only API server is down for most of the test.
+	if acknowledged := names(); len(acknowledged) < 5 {
 		t.Errorf("only %d writes were acknowledged", len(acknowledged))
 	}
 }
