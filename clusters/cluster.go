@@ -121,7 +121,7 @@ const (
 	EtcdBalancerRoundRobin EtcdBalancer = "round-robin"
 )
 
-// Machine tells whether the way of balancing has a machine of its own.
+// Machine reports whether the way of balancing has a machine of its own.
 func (b LoadBalancer) Machine() bool { return b.Kind != BalancerNone && b.Kind != BalancerVIP }
 
 // LoadBalancer is what stands in front of the API servers.

@@ -25,7 +25,7 @@ const (
 	ElectionCareless Election = "careless-supervisor"
 )
 
-// Supervised tells whether the component runs only where a lock is held.
+// Supervised reports whether the component runs only where a lock is held.
 func (e Election) Supervised() bool { return e == ElectionSupervisor || e == ElectionCareless }
 
 // electable are the components that can be elected in more than one way.
@@ -53,7 +53,7 @@ func (n Node) ElectionTimes(c framework.Component) (lease, renew, retry time.Dur
 	return lease, renew, retry, nil
 }
 
-// elections tells what is wrong with how components are elected.
+// elections reports what is wrong with how components are elected.
 func (v *validator) elections(c *Cluster) {
 	for _, component := range slices.Sorted(maps.Keys(c.Spec.Election)) {
 		how, path := c.Spec.Election[component], join("spec.election", string(component))
@@ -76,7 +76,7 @@ func (v *validator) elections(c *Cluster) {
 	}
 }
 
-// checkLock tells what is wrong with the times of a lock.
+// checkLock reports what is wrong with the times of a lock.
 func checkLock(lease, renew, retry time.Duration) error {
 	switch {
 	case lease%time.Second != 0 || lease < 2*time.Second:

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// maxFileSize keeps a file that is no cluster file from filling the memory.
+// maxFileSize keeps a file that is not a cluster file from filling the memory.
 const maxFileSize = 1 << 20
 
 // Load reads a cluster file; - stands for standard input. Errors name file and line, and what is allowed.

@@ -74,7 +74,7 @@ func Creation(p Provider) time.Duration {
 
 // Settler is the ability of a provider to tell how its clusters come to rest.
 type Settler interface {
-	// Settling is for how long one that is ready may go on with what its machines do
+	// Settling is for how long one that is ready may continue with what its machines do
 	// first, such as starting pods: for so long it is waited at most until the processors
 	// have time to spare.
 	Settling() time.Duration

@@ -184,7 +184,7 @@ func parseMilliseconds(text string) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// RuntimeEnvironment returns what is set for the components of each of so many nodes that
+// RuntimeEnvironment returns what is set for the components of each of that many nodes that
 // share a machine, all of them Go programs. GOMAXPROCS is a node's share of the processors,
 // as if it were a machine of its own: where all of a dozen processes reach for every
 // processor, they mostly get in each other's way; on two processors three nodes take an

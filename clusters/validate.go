@@ -47,7 +47,7 @@ func Version(text string) string {
 	return text
 }
 
-// Validate tells what is wrong with a cluster, all at once. It does not tell
+// Validate reports what is wrong with a cluster, all at once. It does not tell
 // whether versions exist: that is found out when they are fetched.
 func (c *Cluster) Validate() error {
 	return errors.Join(c.problems(func(string) string { return "" })...)

@@ -75,19 +75,19 @@ type PowerSwitch interface {
 	// PowerOn starts the machine with the disk it had; it does nothing where
 	// the machine is on.
 	PowerOn(ctx context.Context) error
-	// Powered tells whether the machine is on.
+	// Powered reports whether the machine is on.
 	Powered(ctx context.Context) (bool, error)
 }
 
 // Pauser is the ability of a node to stand still as a whole.
 type Pauser interface {
 	// Pause suspends everything on the node, its process watcher and its agent
-	// included, and has it go on after ttl. Connections stay, and nobody answers
+	// included, and has it continue after ttl. Connections stay, and nobody answers
 	// on them. It refuses a node that is paused already, or has no power.
 	Pause(ctx context.Context, ttl time.Duration) error
-	// Resume has the node go on; it does nothing where it is not paused.
+	// Resume has the node continue; it does nothing where it is not paused.
 	Resume(ctx context.Context) error
-	// Paused tells whether the node stands still.
+	// Paused reports whether the node stands still.
 	Paused(ctx context.Context) (bool, error)
 }
 
@@ -105,7 +105,7 @@ type CrashLooper interface {
 	// has one crash loop at most: see Process.CrashLooped.
 	CrashLoop(ctx context.Context, c Component, after, ttl time.Duration) error
 	// EndCrashLoop ends it and starts the component without further delay;
-	// it does nothing where there is no crash loop.
+	// it does nothing if there is no crash loop.
 	EndCrashLoop(ctx context.Context, c Component) error
 }
 
@@ -122,7 +122,7 @@ type Limiter interface {
 	Limit(ctx context.Context, components []Component, l Limit, ttl time.Duration) (handle string, err error)
 	// Unlimit ends a limit; it does nothing where it is gone.
 	Unlimit(ctx context.Context, handle string) error
-	// ReadLimit tells what the kernel makes of a limit.
+	// ReadLimit reports what the kernel makes of a limit.
 	ReadLimit(ctx context.Context, handle string) (LimitReading, error)
 }
 
@@ -142,7 +142,7 @@ type Limit struct {
 type LimitReading struct {
 	// InForce says that the limit has neither been ended nor has run out.
 	InForce bool `json:"inForce"`
-	// Left names what is there of limits that are in force no more.
+	// Left names what is there of limits that are active no more.
 	Left []string `json:"left,omitempty"`
 	// Group is where the kernel keeps the limit. Inside are how many of the
 	// processes that are to be under it are; Outside are the others, as the
@@ -152,7 +152,7 @@ type LimitReading struct {
 	Outside []int  `json:"outside,omitempty"`
 
 	// CPU is the processor time that the kernel grants, in percent of one
-	// processor. Of so many Periods in which the processes ran, they were
+	// processor. Of that many Periods in which the processes ran, they were
 	// Throttled in some, for ThrottledFor.
 	CPU          float64       `json:"cpu,omitempty"`
 	Periods      uint64        `json:"periods,omitempty"`
@@ -176,8 +176,8 @@ type Presser interface {
 	Press(ctx context.Context, p Pressure, ttl time.Duration) (handle string, err error)
 	// Relieve ends a load process; it does nothing where it is gone.
 	Relieve(ctx context.Context, handle string) error
-	// Load tells what a load process has taken so far, as the kernel counts
-	// it; its PID is 0 where there is no such process.
+	// Load reports what a load process has taken so far, as the kernel counts
+	// it; its PID is 0 if there is no such process.
 	Load(ctx context.Context, handle string) (Load, error)
 }
 
@@ -218,7 +218,7 @@ type Load struct {
 }
 
 // ClockShifter is the ability of a node to move the wall clock of its
-// components. Their monotonic clocks go on as they were.
+// components. Their monotonic clocks continue as they were.
 type ClockShifter interface {
 	// ClockSupport returns nil where clocks can be moved, and otherwise why
 	// not: it can be for reasons of the machine rather than of the provider.
@@ -230,7 +230,7 @@ type ClockShifter interface {
 	ShiftClock(ctx context.Context, components []Component, s ClockShift, ttl time.Duration) (handle string, err error)
 	// UnshiftClock takes a shift back; it does nothing where it is gone.
 	UnshiftClock(ctx context.Context, handle string) error
-	// ReadClock tells how the clock of a component that runs is moved now,
+	// ReadClock reports how the clock of a component that runs is moved now,
 	// from the memory of its process.
 	ReadClock(ctx context.Context, c Component) (ClockReading, error)
 }
@@ -250,7 +250,7 @@ type ClockReading struct {
 	Offset time.Duration `json:"offset"`
 	// Drift is what it gains, in seconds each second.
 	Drift float64 `json:"drift"`
-	// Shifts are the handles of what is in force for the component.
+	// Shifts are the handles of what is active for the component.
 	Shifts []string `json:"shifts"`
 	// Untouched says that its code for reading clocks is the kernel's own.
 	Untouched bool `json:"untouched"`
@@ -283,7 +283,7 @@ const (
 	// CertificateNoBalancerName is one that does not carry the balancer's name. It
 	// carries its address: only clients that come by the name must refuse it.
 	CertificateNoBalancerName CertificateDefect = "no-balancer-name"
-	// CertificateUntrusted is one of a new authority that nobody trusts.
+	// CertificateUntrusted is one of a new CA that nobody trusts.
 	CertificateUntrusted CertificateDefect = "untrusted"
 )
 
@@ -308,7 +308,7 @@ type Undoing struct {
 	Data  json.RawMessage `json:"data"`
 	// Node is the one node that can do it; empty for any.
 	Node string `json:"node,omitempty"`
-	// Lossy tells that data are lost for good, whatever is undone.
+	// Lossy reports that data are lost for good, whatever is undone.
 	Lossy bool `json:"lossy,omitempty"`
 }
 

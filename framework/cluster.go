@@ -32,7 +32,7 @@ const (
 	EtcdBalancer Component = "etcd-balancer"
 	Kwok         Component = "kwok"
 	// NodeAgent is the process watcher of a node: what starts its components
-	// and starts them again, such as a kubelet. It is no member of
+	// and starts them again, such as a kubelet. It is not a member of
 	// Node.Components.
 	NodeAgent Component = "node-agent"
 	// ContainerRuntime is what a kubelet starts containers with.
@@ -43,7 +43,7 @@ const (
 	AddonManager Component = "addon-manager"
 )
 
-// Names of the hosts on the network that are no control-plane nodes.
+// Names of the hosts on the network that are not control-plane nodes.
 const (
 	BalancerHost = "balancer"
 	WorkersHost  = "workers"
@@ -76,7 +76,7 @@ type Node interface {
 	Components() []Component
 }
 
-// EntranceKind tells what stands behind an entrance.
+// EntranceKind reports what stands behind an entrance.
 type EntranceKind string
 
 const (
@@ -166,7 +166,7 @@ type LockReporter interface {
 // balancer.
 type EtcdBalanced interface {
 	// EtcdBalancerConfig returns a client configuration whose only endpoint is the
-	// balancer; false where there is none.
+	// balancer; false if there is none.
 	EtcdBalancerConfig() (clientv3.Config, bool)
 }
 

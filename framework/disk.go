@@ -14,7 +14,7 @@ type DiskFaulter interface {
 	// RestoreDisk takes back a fault, a flip or a wipe; it does nothing where
 	// it is gone.
 	RestoreDisk(ctx context.Context, handle string) error
-	// DiskCounters tells what a fault has done so far. They can still be read
+	// DiskCounters reports what a fault has done so far. They can still be read
 	// after RestoreDisk.
 	DiskCounters(ctx context.Context, handle string) (DiskCounters, error)
 	// ProbeDisk uses the disk as etcd does: it writes a small file, syncs it,

@@ -55,7 +55,7 @@ type Impairment struct {
 	Rate int64 `json:"rate,omitempty"`
 	// FlapOn and FlapOff make the impairment come and go for as long as it
 	// lasts: in force for FlapOn, then out of force for FlapOff. Both are 0
-	// (always in force) or at least 1 ms.
+	// (always active) or at least 1 ms.
 	FlapOn  time.Duration `json:"flapOn,omitempty"`
 	FlapOff time.Duration `json:"flapOff,omitempty"`
 }
@@ -118,7 +118,7 @@ type ImpairmentChecker interface {
 }
 
 // LinkProber is the ability of a cluster to send packets along a link. What is proven of
-// a link by its counters is proven then of one that carries nothing by itself, too.
+// a link by its counters is proven then of one that carries nothing on its own, too.
 type LinkProber interface {
 	// ProbeLink has the sender's own network stack send this many packets (UDP, to one
 	// of the link's ports) to the receiver. It waits for no answer. An error means that
@@ -147,7 +147,7 @@ type NameServiceFaulter interface {
 	// RestoreNames ends a disturbance; it does nothing where it has ended.
 	RestoreNames(ctx context.Context, handle string) error
 	// LookUp looks a name up on a host, as a program there would. A name that
-	// cannot be looked up is no error but part of the outcome.
+	// cannot be looked up is not an error but part of the outcome.
 	LookUp(ctx context.Context, host, name string) (Lookup, error)
 }
 

@@ -40,7 +40,7 @@ type Change struct {
 
 // DiffExitCode gives a program's exit code for the changes between two runs: 1 if a
 // requirement fails that did not, else 3 if one that passed has no verdict any more,
-// else 0. Measured times are no reason: they vary.
+// else 0. Measured times are not reason: they vary.
 func DiffExitCode(changes []Change) int {
 	code := ExitPass
 	for _, c := range changes {
@@ -62,7 +62,7 @@ const (
 	noiseFloor = 500 * time.Millisecond
 )
 
-// Diff tells what changed from a to b: the worse first, then by ID. Seed, times
+// Diff reports what changed from a to b: the worse first, then by ID. Seed, times
 // and scenarios are expected to differ and are left out.
 func Diff(a, b *Results) []Change {
 	changes := append([]Change{}, diffRuns(a.Run, b.Run)...) // never nil, which JSON would call null

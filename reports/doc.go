@@ -7,10 +7,10 @@
 // bytes, at any time and on any machine.
 //
 // Write renders everything into a results directory, Load reads results.json
-// back, Print announces the verdicts at the end of a run and Diff tells what
+// back, Print announces the verdicts at the end of a run and Diff reports what
 // changed between two runs.
 //
-// The golden files in testdata/ are written anew with
+// The golden files in testdata/ are written again with
 //
 //	go test ./reports/ -update
 package reports

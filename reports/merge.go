@@ -33,7 +33,7 @@ func Checks(results []judge.Result, titles map[string]string) []Requirement {
 
 // ExitCode gives the program's exit code for the results of a run: 1 where a
 // MUST or SHOULD failed, else 3 where any is inconclusive or there is no result
-// at all, else 0. A failed INFO shows a hazard and is no failure.
+// at all, else 0. A failed INFO shows a hazard and is not a failure.
 func ExitCode(results []judge.Result) int {
 	if len(results) == 0 {
 		return ExitInconclusive
@@ -50,7 +50,7 @@ func ExitCode(results []judge.Result) int {
 	return code
 }
 
-// broken tells whether a verdict is a failure of the run.
+// broken reports whether a verdict is a failure of the run.
 func broken(level string, v judge.Verdict) bool {
 	return v == judge.Fail && level != levelInfo
 }

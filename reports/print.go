@@ -98,7 +98,7 @@ func line(r Requirement, labelWidth, idWidth int, color bool) string {
 	return text
 }
 
-// named tells whether a sentence has a formula in it. One of a single letter
+// named reports whether a sentence has a formula in it. One of a single letter
 // could be any word.
 func named(sentence, formula string) bool {
 	return strings.Contains(formula, " ") && strings.Contains(sentence, formula)

@@ -67,7 +67,7 @@ func (t *track) finish(end, step record.Nanos, name string) []bar {
 	return bars
 }
 
-// alarming tells whether a bar shows something that is missing or wrong.
+// alarming reports whether a bar shows something that is missing or wrong.
 func (b bar) alarming() bool { return b.class == "gone" || b.class == "bad" }
 
 // nodeState is a state in the colour of a node.
@@ -242,7 +242,7 @@ func presence(run *record.Run, newest map[string]record.Endpoints, address, node
 	return nodeState(run, node, "present")
 }
 
-// older tells whether revision a is before b; false where they cannot be
+// older reports whether revision a is before b; false where they cannot be
 // compared.
 func older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)

@@ -181,7 +181,7 @@ func latenessBars(run *record.Run, step record.Nanos) (bars []bar, worst time.Du
 	return bars, worst
 }
 
-// tip is a text for hovering with the times of what it tells of.
+// tip is a text for hovering with the times of what it reports.
 func tip(text string, from, to record.Nanos) string {
 	return fmt.Sprintf("%s\n%s to %s (%s)", text, at(from), at(to), human(time.Duration(to-from)))
 }

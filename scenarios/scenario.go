@@ -91,7 +91,7 @@ type Topology struct {
 	Sysctls map[string]string `yaml:"sysctls" json:"sysctls,omitempty"`
 }
 
-// AsTheRun tells whether a scenario asks for nothing else than the run's own cluster,
+// AsTheRun reports whether a scenario asks for nothing else than the run's own cluster,
 // or one like it.
 func (t Topology) AsTheRun() bool {
 	t.Own, t.Name = false, ""
@@ -117,12 +117,12 @@ type Settles struct {
 // Profiles are the profiles by size; each holds those before it.
 var Profiles = []string{"smoke", "core", "full"}
 
-// In tells whether the scenario belongs to a profile.
+// In reports whether the scenario belongs to a profile.
 func (s *Scenario) In(profile string) bool {
 	return slices.Contains(s.Spec.Profiles, profile)
 }
 
-// NotFor tells why the scenario does not apply to a cluster with so many
+// NotFor reports why the scenario does not apply to a cluster with that many
 // control-plane nodes; empty where it does.
 func (s *Scenario) NotFor(nodes int) string {
 	switch {

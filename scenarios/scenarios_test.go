@@ -129,7 +129,7 @@ func TestStrandedClientsAreSeen(t *testing.T) {
 	}
 }
 
-// settles tells whether a profile settles a requirement.
+// settles reports whether a profile settles a requirement.
 func settles(profile, id string) bool {
 	return slices.ContainsFunc(All(), func(s *Scenario) bool {
 		return s.In(profile) && slices.ContainsFunc(s.Spec.Requirements, func(r Settles) bool { return r.ID == id })

@@ -45,13 +45,13 @@ func (e Unsupported) Error() string { return string(e) }
 // Is makes it errors.ErrUnsupported.
 func (e Unsupported) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// TooLate tells whether the one who asks has given up.
+// TooLate reports whether the one who asks has given up.
 func TooLate(r *http.Request) bool {
 	until, err := strconv.ParseInt(r.Header.Get(UntilHeader), 10, 64)
 	return err == nil && time.Now().After(time.Unix(0, until))
 }
 
-// RefuseLate answers a request that came too late, and tells whether it did.
+// RefuseLate answers a request that came too late, and reports whether it did.
 func RefuseLate(w http.ResponseWriter, r *http.Request) bool {
 	if !TooLate(r) {
 		return false

@@ -8,7 +8,7 @@
 //   - the keeper, which holds the lock of the cluster's state directory;
 //   - the server, which the keeper starts where the provider's clusters can be made (in
 //     a sandbox, or in the network of a Docker engine). It makes the cluster, carries
-//     the ledger of the faults in force, heals them in time and answers on the control
+//     the ledger of the active faults, heals them in time and answers on the control
 //     socket.
 //
 // The control socket and the forwarder on the loopback are opened by the keeper, since

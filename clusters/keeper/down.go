@@ -35,7 +35,7 @@ type DownOptions struct {
 type Ended struct {
 	// Name is the cluster's.
 	Name string
-	// Stays tells that it was taken over, and goes on without what was put in.
+	// Stays reports that it was taken over, and continues without what was put in.
 	Stays bool
 }
 
@@ -181,7 +181,7 @@ func (h *Handle) end(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the keeper. Where that has ended already and the server goes on, its number
+// kill ends the keeper. Where that has ended already and the server continues, its number
 // may be another process's.
 func (h *Handle) kill() error {
 	pid, err := h.PID()

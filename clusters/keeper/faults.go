@@ -55,7 +55,7 @@ func (s *server) handleFaults(mux *http.ServeMux) {
 			answerFaults(w, nil, &fault.Refused{Err: fmt.Errorf("reading the request: %w", err)})
 			return
 		}
-		// Healing goes on when the one who asked for it is gone.
+		// Healing continues when the one who asked for it is gone.
 		entries, err := s.board.Heal(context.WithoutCancel(r.Context()), ids...)
 		answerFaults(w, entries, err)
 	})

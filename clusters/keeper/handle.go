@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// ErrNoCluster is returned by Open where there is no cluster to open.
+// ErrNoCluster is returned by Open if there is no cluster to open.
 var ErrNoCluster = errors.New("no such cluster")
 
 // ErrNoHost is returned for a host that the cluster does not have.
@@ -59,7 +59,7 @@ func handle(providers []clusters.Provider, name string) (*Handle, error) {
 // stateDir is the directory of the state of a cluster.
 func stateDir(name string) string { return filepath.Join(system.StateRoot(), name) }
 
-// running tells whether a cluster is kept: its keeper or its server has the lock.
+// running reports whether a cluster is kept: its keeper or its server has the lock.
 func running(dir string) bool {
 	path := filepath.Join(dir, lockFile)
 	if _, err := os.Stat(path); err != nil {

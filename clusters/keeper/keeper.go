@@ -188,7 +188,7 @@ func takeLock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock of the cluster: %w", err)
 	}
-	// Those who look whether a keeper lives hold the lock for a moment.
+	// Those who check whether a keeper lives hold the lock for a moment.
 	wait, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err = await.Until(wait, 5*time.Millisecond, func(context.Context) error {

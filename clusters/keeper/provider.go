@@ -13,7 +13,7 @@ import (
 // Access is the ability of a provider to have its clusters kept, and to let users of this
 // machine at them. It is called outside of where clusters are made.
 type Access interface {
-	// EndLimit is how long one of its clusters may take to end by itself.
+	// EndLimit is how long one of its clusters may take to end on its own.
 	EndLimit() time.Duration
 	// Shell returns a command that runs argv, or a shell where that is empty, on a
 	// machine of the cluster, or beside the harness where host is nil. Its streams are

@@ -36,9 +36,9 @@ type Status struct {
 	Leases    []LeaseStatus    `json:"leases"`
 	// Network says which kind of device joins the machines.
 	Network string `json:"network"`
-	// Impairments are how many impairments of the network are in force.
+	// Impairments are how many impairments of the network are active.
 	Impairments int `json:"impairments"`
-	// Faults are the injections in force.
+	// Faults are the active injections.
 	Faults []fault.Entry `json:"faults"`
 }
 

@@ -157,7 +157,7 @@ type attached struct {
 	*Cluster
 	lock *flock.Flock
 	data string
-	// used tells that there can be faults in force.
+	// used reports that there can be active faults.
 	used bool
 }
 
@@ -263,7 +263,7 @@ func takeOut(ctx context.Context, cli docker.CLI, container docker.Container, us
 	return err
 }
 
-// awaitHealed returns when an agent has nothing left to heal. It sees to that by itself.
+// awaitHealed returns when an agent has nothing left to heal. It sees to that on its own.
 func awaitHealed(ctx context.Context, cli docker.CLI, name string) error {
 	n := &node{cluster: &Cluster{cli: cli}, name: name}
 	n.Client = agent.NewClient(name, n.dial)

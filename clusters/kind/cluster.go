@@ -50,7 +50,7 @@ type Cluster struct {
 	dir      string
 	settings framework.Settings
 	network  network
-	// foreign tells that somebody else has made it.
+	// foreign reports that somebody else has made it.
 	foreign bool
 
 	// Found once, by find: kind reads files of a node to tell them, which a fault may
@@ -188,7 +188,7 @@ func (c *Cluster) containers() []*node {
 	return all
 }
 
-// findParties tells who is on the network, and which addresses packets of each carry:
+// findParties reports who is on the network, and which addresses packets of each carry:
 // those of pods leave a node as they are.
 func (c *Cluster) findParties(ctx context.Context, nodes []*node) ([]agent.Party, error) {
 	// A node has its range of pods' addresses some time after it has joined.
@@ -393,7 +393,7 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 		return nil, nil
 	}
 	// A connection of its own each time: a kept one says nothing of a balancer that
-	// was started anew.
+	// was started again.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}}
 	body, err := await.Request(ctx, client, http.MethodGet, "http://"+net.JoinHostPort(c.balancer.address.String(), balancerStatusPort)+"/", "")
 	if err != nil {

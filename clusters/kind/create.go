@@ -28,7 +28,7 @@ const (
 // Options say how Create makes a cluster.
 type Options struct {
 	// Engine is the address of the Docker engine, as in DOCKER_HOST; empty for the one
-	// that the docker command finds by itself.
+	// that the docker command finds on its own.
 	Engine string
 	// Image names the node image of a Kubernetes version.
 	Image func(version string) string

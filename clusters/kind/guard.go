@@ -20,7 +20,7 @@ import (
 )
 
 // A container that is paused or killed cannot bring itself back. A guard does: a process
-// in a session of its own, which goes on when the one that started it has ended.
+// in a session of its own, which continues when the one that started it has ended.
 
 // guardRole is the name under which the program re-executes itself as a guard, argv[0].
 const guardRole = "holdfast-kind-guard"

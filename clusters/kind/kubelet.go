@@ -18,7 +18,7 @@ import (
 const leaseFlag = "node-lease-duration-seconds"
 
 // statusEach is how often a kubelet looks at its node's state unless it is told otherwise
-// (nodeStatusUpdateFrequency), reportEach how often it tells of one that has not changed
+// (nodeStatusUpdateFrequency), reportEach how often it reports one that has not changed
 // (nodeStatusReportFrequency).
 const (
 	statusEach = 10 * time.Second
@@ -34,7 +34,7 @@ const (
 	backOffFrom = "v1.35.0"
 )
 
-// userNamespaceFrom is the first version whose kubelet goes on without what an engine in a
+// userNamespaceFrom is the first version whose kubelet continues without what an engine in a
 // user namespace does not have, such as /dev/kmsg; before, a feature gate has it do so. On
 // other engines that changes nothing.
 const userNamespaceFrom = "v1.37.0"

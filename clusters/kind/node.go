@@ -25,7 +25,7 @@ type node struct {
 	// cluster held.
 	spec clusters.Node
 	etcd string
-	// upgraded tells that the node's image has another version than the node.
+	// upgraded reports that the node's image has another version than the node.
 	// Guarded by the scaling of the cluster.
 	upgraded bool
 

@@ -57,7 +57,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 	return nil
 }
 
-// elects tells whether leader election is on for a component on every node.
+// elects reports whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
 	for _, n := range c.controlPlane() {
 		if n.spec.ExtraArgs[component]["leader-elect"] == "false" {

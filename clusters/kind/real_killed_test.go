@@ -33,7 +33,7 @@ type injection struct {
 	TTL     time.Duration
 }
 
-// inForce is the line that tells that a fault is.
+// inForce is the line that reports that a fault is.
 const inForce = "in force: "
 
 func injectAndWait(encoded string) error {
@@ -153,7 +153,7 @@ func killInTheMiddle(t *testing.T, i injection) (what string, at time.Time) {
 	return said[len(said)-1], at
 }
 
-// whileAway waits until a node that is away is back by itself.
+// whileAway waits until a node that is away is back on its own.
 func whileAway(t *testing.T, what string, away func(context.Context) (bool, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

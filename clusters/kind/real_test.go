@@ -16,7 +16,7 @@ import (
 // inside marks the copy of the test that runs in the engine's network.
 const inside = "HOLDFAST_TEST_KIND_INSIDE"
 
-// insideEngine tells whether this is the copy of the test that runs in the engine's
+// insideEngine reports whether this is the copy of the test that runs in the engine's
 // network. Elsewhere it runs that.
 func insideEngine(t *testing.T, spec *clusters.Cluster) bool {
 	t.Helper()

@@ -126,7 +126,7 @@ func TestUpgradeForReal(t *testing.T) {
 	})
 }
 
-// checkNode looks whether all components of a node have a version, as the cluster says,
+// checkNode checks whether all components of a node have a version, as the cluster says,
 // and whether those that are clients use the node's own API server.
 func checkNode(t *testing.T, c *Cluster, n *node, want string) {
 	t.Helper()

@@ -80,7 +80,7 @@ func (c *Cluster) etcdMembers() scaling.Members {
 	return all
 }
 
-// works tells whether the node's container runs and is not paused.
+// works reports whether the node's container runs and is not paused.
 func (n *node) works(ctx context.Context) bool {
 	container, err := n.state(ctx)
 	return err == nil && container.State.Running && !container.State.Paused
@@ -193,7 +193,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("removing node %s from cluster %s: %w", name, c.Name(), errors.Join(err, back.All(ctx)))
 	}
-	// The cluster goes on without the node: from here on there is no way back.
+	// The cluster continues without the node: from here on there is no way back.
 	c.mu.Lock()
 	c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
 	c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
@@ -214,7 +214,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// removable returns the node of a name if the cluster can go on without it.
+// removable returns the node of a name if the cluster can continue without it.
 func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	nodes := c.controlPlane()
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.name == name })

@@ -199,7 +199,7 @@ func mustAbs(t *testing.T, path string) string {
 	return abs
 }
 
-// Who is no party any more has no links.
+// Who is not a party any more has no links.
 func TestReplaceParties(t *testing.T) {
 	n := agent.NewNetwork("x", []agent.Party{{Name: "a"}, {Name: "b"}, {Name: "c"}})
 	n.Replace(n.All()[:2])

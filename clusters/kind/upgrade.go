@@ -18,7 +18,7 @@ import (
 
 const (
 	// settled is how long a node has to be ready after its upgrade: a new kubelet starts
-	// containers anew whose specification it reads in another way, some time after it
+	// containers again whose specification it reads in another way, some time after it
 	// has said that it is ready.
 	settled = 5 * time.Second
 	// lookLimit is how long looking at a node may take.
@@ -31,9 +31,9 @@ type upgrade struct {
 	version string
 	// image is a node image of the version.
 	image string
-	// running tells that the node runs it already.
+	// running reports that the node runs it already.
 	running bool
-	// apply tells that kubeadm's configuration of the cluster has another version yet.
+	// apply reports that kubeadm's configuration of the cluster has another version yet.
 	apply bool
 	// needy are other nodes on which add-ons of the version will run.
 	needy []*node
@@ -78,7 +78,7 @@ func (c *Cluster) upgradeError(name, version string, err error) error {
 	return err
 }
 
-// planUpgrade looks whether a node can change to a version.
+// planUpgrade checks whether a node can change to a version.
 func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*upgrade, error) {
 	version, err := release.ParseVersion(release.Kubernetes, version)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*upgra
 	return u, nil
 }
 
-// undisturbed looks whether a fault is in force on the node that its upgrade would meet,
+// undisturbed checks whether a fault is active on the node that its upgrade would meet,
 // such as a manifest that is not in its place.
 func (n *node) undisturbed(ctx context.Context) error {
 	if !n.works(ctx) {
@@ -279,7 +279,7 @@ func (u *upgrade) awaitServing(ctx context.Context) error {
 	})
 }
 
-// serves looks whether the node is ready in the version now.
+// serves checks whether the node is ready in the version now.
 func (u *upgrade) serves(ctx context.Context) error {
 	ctx, cancel := agenthttp.Within(ctx, lookLimit)
 	defer cancel()

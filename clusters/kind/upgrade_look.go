@@ -54,7 +54,7 @@ func (c *Cluster) look(ctx context.Context) (looked, error) {
 // kubelet returns the version of a node's kubelet; empty where it has not registered.
 func (l looked) kubelet(node string) string { return l.nodes[node].Status.NodeInfo.KubeletVersion }
 
-// component returns the version of a component's static pod; empty where there is none.
+// component returns the version of a component's static pod; empty if there is none.
 func (l looked) component(node string, c framework.Component) string {
 	p, ok := l.pods[node][c]
 	if !ok || len(p.Spec.Containers) == 0 {
@@ -95,7 +95,7 @@ func (l looked) notYet(n *node, version string) error {
 	return errors.Join(problems...)
 }
 
-// runs tells whether all of a node runs a version.
+// runs reports whether all of a node runs a version.
 func (l looked) runs(n *node, version string) bool {
 	has := l.kubelet(n.name) == version
 	if n.role == controlPlaneRole {
@@ -153,7 +153,7 @@ func (l looked) refusal(n *node, version, configured string, controlPlane, worke
 	return nil
 }
 
-// addonsFollow tells whether kubeadm brings the add-ons to a version, too, when it has
+// addonsFollow reports whether kubeadm brings the add-ons to a version, too, when it has
 // upgraded a node: it does when no other API server has an older one.
 func (l looked) addonsFollow(n *node, version string) bool {
 	for other, pods := range l.pods {

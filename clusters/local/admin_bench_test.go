@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkAdministration measures, for faults that are asked of etcd, of the API
-// and of the name service, the time from the call to the proof of the effect and
+// and of DNS, the time from the call to the proof of the effect and
 // from the call to heal to the proof of that. What is proven by a request that
 // times out takes that long.
 func BenchmarkAdministration(b *testing.B) {

@@ -165,7 +165,7 @@ func TestAdministration(t *testing.T) {
 	}
 }
 
-// etcdTakes tells whether a member takes a write.
+// etcdTakes reports whether a member takes a write.
 func etcdTakes(t testing.TB, c *Cluster, node string) bool {
 	t.Helper()
 	return withEtcd(t, c, node, func(ctx context.Context, client *clientv3.Client) error {

@@ -16,7 +16,7 @@ import (
 )
 
 // A component that is elected by a supervisor runs only while its agent is told to
-// admit it, each time until some moment. The agent ends it at that moment by itself:
+// admit it, each time until some moment. The agent ends it at that moment on its own:
 // the one who admits it may have ended, or be frozen. A graceful end could take longer
 // than there is time, so it is killed.
 
@@ -78,7 +78,7 @@ func (c *Cluster) addPodmaster(m *machine, spec clusters.Node) error {
 	return nil
 }
 
-// standsBy tells whether the component may not run for lack of an admission.
+// standsBy reports whether the component may not run for lack of an admission.
 func (s *supervisor) standsBy() bool {
 	return s.spec.Supervised && podmaster.Now() >= s.a.saved(s.spec.Name).AdmittedUntil
 }
@@ -122,7 +122,7 @@ func (s *supervisor) expireLater() {
 	}
 }
 
-// expire ends the component unless it was admitted anew.
+// expire ends the component unless it was admitted again.
 func (s *supervisor) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

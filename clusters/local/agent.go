@@ -57,7 +57,7 @@ type agent struct {
 }
 
 // savedState outlives the agent, so that its successor adopts the running
-// components and keeps the faults in force.
+// components and keeps the active faults.
 type savedState struct {
 	PID        int       `json:"pid"`
 	StartTicks uint64    `json:"startTicks"`

@@ -19,10 +19,10 @@ import (
 )
 
 // clockStateSuffix is that of the file beside the agent's state in which it keeps
-// the shifts in force.
+// the active shifts.
 const clockStateSuffix = ".clocks"
 
-// clocks moves the clocks of an agent's components. What is in force is written
+// clocks moves the clocks of an agent's components. What is active is written
 // down, so that a successor keeps it and ends it in time.
 type clocks struct {
 	a    *agent
@@ -58,7 +58,7 @@ func newClocks(a *agent) (*clocks, error) {
 	return c, nil
 }
 
-// save writes down what is in force. The caller holds the lock.
+// save writes down what is active. The caller holds the lock.
 func (c *clocks) save() error {
 	b, err := json.Marshal(c.shifts)
 	if err == nil {
@@ -163,7 +163,7 @@ func (c *clocks) settleAll(names []framework.Component) error {
 	return errors.Join(errs...)
 }
 
-// endsSoon tells whether a process ends. Its supervisor learns it only after it did,
+// endsSoon reports whether a process ends. Its supervisor learns it only after it did,
 // which takes a moment.
 func endsSoon(gone <-chan struct{}) bool {
 	select {
@@ -204,7 +204,7 @@ func (c *clocks) settle(name framework.Component, pid int) {
 	}
 }
 
-// read tells how the clock of a component is shifted.
+// read reports how the clock of a component is shifted.
 func (c *clocks) read(name framework.Component) (framework.ClockReading, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

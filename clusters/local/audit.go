@@ -70,7 +70,7 @@ func startTail(path string) (*tail, error) {
 		return nil, err
 	}
 	t.file = f
-	// The last line may be half written: what is left of it is no entry.
+	// The last line may be half written: what is left of it is not an entry.
 	end, err := f.Seek(0, io.SeekEnd)
 	if err == nil && end > 0 {
 		last := []byte{0}
@@ -114,7 +114,7 @@ func (t *tail) read(line func([]byte)) error {
 	}
 }
 
-// replaced tells whether the path leads to another file by now.
+// replaced reports whether the path leads to another file by now.
 func (t *tail) replaced() (bool, error) {
 	now, err := os.Stat(t.path)
 	if errors.Is(err, fs.ErrNotExist) {

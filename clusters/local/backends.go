@@ -93,7 +93,7 @@ func statusPage(ctx context.Context, of netip.Addr, into any) error {
 		return err
 	}
 	// A connection of its own each time: a kept one says nothing of a balancer
-	// that was started anew.
+	// that was started again.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{}).DialContext}}
 	resp, err := client.Do(req)
 	if err != nil {

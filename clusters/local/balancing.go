@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Missing tells what a machine like this one lacks for the cluster's way of
+// Missing reports what a machine like this one lacks for the cluster's way of
 // balancing, and how to get it; empty where it lacks nothing.
 func Missing(spec *clusters.Cluster) string {
 	var err error

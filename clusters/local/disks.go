@@ -78,7 +78,7 @@ func (c *Cluster) stopDisks() error {
 const diskLimit = 10 * time.Second
 
 // freezeDisk stops the disk's time, as far as there is one, and returns what
-// lets it go on.
+// lets it continue.
 func (m *machine) freezeDisk() (thaw func()) {
 	if m.disk == nil {
 		return func() {}

@@ -31,7 +31,7 @@ func etcdOn(t testing.TB, c *Cluster, node string) *clientv3.Client {
 	return client
 }
 
-// putKey writes through a member and tells whether that was acknowledged.
+// putKey writes through a member and reports whether that was acknowledged.
 func putKey(t *testing.T, client *clientv3.Client, key string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -38,7 +38,7 @@ type initConfig struct {
 // tight loop.
 const agentRestartDelay = 100 * time.Millisecond
 
-// holdPause is how often the first process looks whether a hold of the agent
+// holdPause is how often the first process checks whether a hold of the agent
 // has ended.
 const holdPause = 5 * time.Millisecond
 
@@ -110,7 +110,7 @@ func (k *agentKeeper) start() error {
 	return cmd.Process.Release() // it is waited for by number
 }
 
-// ended tells whether the process that has ended was the agent.
+// ended reports whether the process that has ended was the agent.
 func (k *agentKeeper) ended(pid int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

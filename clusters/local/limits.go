@@ -37,7 +37,7 @@ type limitInForce struct {
 // otherProcesses is the group of those that have no limit of their own.
 const otherProcesses = "others"
 
-// on tells whether a limit is on a component, or with "" on the node itself.
+// on reports whether a limit is on a component, or with "" on the node itself.
 func (f *limitInForce) on(c framework.Component) bool {
 	if c == "" {
 		return len(f.components) == 0
@@ -99,7 +99,7 @@ func (l *limits) end(handle string) error {
 	return l.drop(handle)
 }
 
-// drop ends a limit, if it is in force. The caller holds the lock.
+// drop ends a limit, if it is active. The caller holds the lock.
 func (l *limits) drop(handle string) error {
 	f := l.inForce[handle]
 	if f == nil {
@@ -123,7 +123,7 @@ func (l *limits) forget() error {
 	return l.settle()
 }
 
-// settle makes the groups what the limits in force ask for. The caller holds the
+// settle makes the groups what the active limits ask for. The caller holds the
 // lock.
 func (l *limits) settle() error {
 	if err := l.prune(); err != nil || len(l.trees) == 0 {
@@ -322,7 +322,7 @@ func (l *limits) places(t *cgroup.Tree, wanted []framework.Component) (map[strin
 	return places, nil
 }
 
-// read tells what the kernel makes of a limit.
+// read reports what the kernel makes of a limit.
 func (l *limits) read(handle string) (framework.LimitReading, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

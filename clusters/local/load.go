@@ -22,7 +22,7 @@ import (
 )
 
 // A load is a process of its own on the machine, a child of the node agent. It
-// ends by itself when its time to live is over, and with the machine; it needs
+// ends on its own when its time to live is over, and with the machine; it needs
 // nobody to remember it, since its arguments say which one it is.
 
 // loadSpec is what a load process is told, as JSON in its second argument; its
@@ -159,7 +159,7 @@ func (c *Cluster) PresserOf(host string) (framework.Presser, error) {
 	return nil, fmt.Errorf("cluster %s has no host %q that could be put under load", c.Name(), host)
 }
 
-// load returns the process of a load, nil where there is none. The machine's
+// load returns the process of a load, nil if there is none. The machine's
 // /proc is asked, not its agent, which may be frozen.
 func (l loaded) load(handle string) (*machineProcess, error) {
 	proc, err := l.m.proc()

@@ -57,7 +57,7 @@ func (m *machine) pause(ttl time.Duration) error {
 	return nil
 }
 
-// resume has the machine go on; it does nothing where it is not paused.
+// resume has the machine continue; it does nothing where it is not paused.
 func (m *machine) resume() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 // powerOn starts the machine with the disk it had, and returns when its agent
 // answers. It does nothing where the machine is on. Where it fails, power still
-// comes back by itself if it was going to.
+// comes back on its own if it was going to.
 func (m *machine) powerOn(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +119,7 @@ func (m *machine) pullPlug() {
 	m.agent.Close()
 }
 
-// powered tells whether the machine's first process lives. It does not wait for
+// powered reports whether the machine's first process lives. It does not wait for
 // a boot or for a plug that is being pulled.
 func (m *machine) powered() bool { return m.pid() != 0 }
 

@@ -150,7 +150,7 @@ func testOverlapping(t *testing.T, c *Cluster) {
 		injectFor(t, c, fault.Restart, "agent/2", time.Hour, "signal=KILL"),
 		injectFor(t, c, fault.Freeze, "kwok", time.Hour),
 	}
-	// The agent's successor has kept what was in force.
+	// The agent's successor has kept what was active.
 	eventually(t, 10*time.Second, "the agent answers", func() bool {
 		_, err := c.nodes[1].Process(t.Context(), framework.Scheduler)
 		return err == nil

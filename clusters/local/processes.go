@@ -18,7 +18,7 @@ const agentLimit = 5 * time.Second
 // processes has the abilities of framework on components. Those of a machine
 // are its agent's to act on; the agent itself is acted on from outside.
 type processes struct {
-	// on returns the machine of a component, nil where there is none.
+	// on returns the machine of a component, nil if there is none.
 	on func(framework.Component) *machine
 	of string // whose they are, for errors
 }
@@ -140,7 +140,7 @@ func (p processes) EndCrashLoop(ctx context.Context, c framework.Component) erro
 	return p.undo(ctx, "end-crash-loop", c, (*watcher).endCrashLoop)
 }
 
-// isMeantToRun tells whether a component is among those of the machine.
+// isMeantToRun reports whether a component is among those of the machine.
 func (m *machine) isMeantToRun(c framework.Component) bool {
 	return slices.ContainsFunc(m.components(), func(s componentSpec) bool { return s.Name == c })
 }

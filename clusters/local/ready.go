@@ -82,7 +82,7 @@ func (c *Cluster) ready(ctx context.Context) error {
 	return nil
 }
 
-// elects tells whether leader election is on for a component on every node.
+// elects reports whether leader election is on for a component on every node.
 func (c *Cluster) elects(component framework.Component) bool {
 	for _, n := range c.controlPlane() {
 		if value, ok := n.spec.ExtraArgs[component]["leader-elect"]; ok {

@@ -96,7 +96,7 @@ func exitOn(role string, err error) {
 	os.Exit(0)
 }
 
-// InSandbox tells whether this process is the first one of a sandbox.
+// InSandbox reports whether this process is the first one of a sandbox.
 func InSandbox() bool { return sandbox != nil }
 
 // SandboxOptions are options of Command.

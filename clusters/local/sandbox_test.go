@@ -47,7 +47,7 @@ func TestSandboxEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// zombie tells whether a process has ended and only waits to be reaped: the
+// zombie reports whether a process has ended and only waits to be reaped: the
 // test's own first process does not reap strangers.
 func zombie(pid int) bool {
 	st, err := procfs.ReadStat("/proc", pid)

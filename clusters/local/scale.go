@@ -142,7 +142,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("removing node %s from cluster %s: %w", name, c.Name(), errors.Join(err, back.All(ctx)))
 	}
-	// The cluster goes on without the node: from here on there is no way back.
+	// The cluster continues without the node: from here on there is no way back.
 	c.mu.Lock()
 	c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
 	c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
@@ -156,7 +156,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// removable returns the node of a name if the cluster can go on without it.
+// removable returns the node of a name if the cluster can continue without it.
 func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	nodes := c.controlPlane()
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Name() == name })
@@ -238,7 +238,7 @@ func (c *Cluster) forget(name string) error {
 	return c.renewHosts()
 }
 
-// renewHosts writes the hosts files of all machines anew, where they hold more than
+// renewHosts writes the hosts files of all machines again, where they hold more than
 // the machine itself.
 func (c *Cluster) renewHosts() error {
 	if c.names != nil {

@@ -33,7 +33,7 @@ const (
 	builtinFile = "balancer.json"
 )
 
-// balances looks whether the balancer can follow a change of nodes.
+// balances checks whether the balancer can follow a change of nodes.
 func (c *Cluster) balances() error {
 	switch kind := c.spec.Spec.LoadBalancer.Kind; kind {
 	case clusters.BalancerNone, clusters.BalancerBuiltin, clusters.BalancerHAProxy:

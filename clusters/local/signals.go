@@ -41,7 +41,7 @@ func (s *supervisor) signal(sig syscall.Signal, hold time.Duration) (*os.Process
 	if s.proc == nil {
 		return nil, nil, nil
 	}
-	// One that has ended by itself just now is held down all the same.
+	// One that has ended on its own just now is held down all the same.
 	if err := s.proc.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return nil, nil, fmt.Errorf("%s to process %d: %w", sig, s.proc.Pid, err)
 	}
@@ -95,7 +95,7 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// reload sends SIGHUP, upon which those that can read their configuration anew.
+// reload sends SIGHUP, upon which those that can read their configuration again.
 func (s *supervisor) reload() error {
 	_, _, err := s.signal(syscall.SIGHUP, 0)
 	return err

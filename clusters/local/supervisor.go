@@ -304,7 +304,7 @@ func (s *supervisor) current() (pid int, gone <-chan struct{}) {
 	return s.proc.Pid, s.gone
 }
 
-// held tells whether the component is to be left down.
+// held reports whether the component is to be left down.
 func (s *supervisor) held() bool { return s.heldFor() > 0 }
 
 // heldFor is for how long the component is to be left down: one that stands by, until

@@ -36,7 +36,7 @@ type watcher struct {
 // agentHold is the file that keeps the machine's agent down; see held.
 func (m *machine) agentHold() string { return filepath.Join(m.run, "agent.hold") }
 
-// held tells whether a file names a time, in nanoseconds since 1970, that is
+// held reports whether a file names a time, in nanoseconds since 1970, that is
 // yet to come.
 func held(file string) bool {
 	b, err := os.ReadFile(file)
@@ -59,7 +59,7 @@ func (m *machine) proc() (string, error) {
 // machineProcess is a process of the machine, as the machine numbers it.
 type machineProcess struct{ procfs.Process }
 
-// find returns the agent's process, one with pid 0 where there is none.
+// find returns the agent's process, one with pid 0 if there is none.
 func (w *watcher) find() (machineProcess, error) {
 	proc, err := w.m.proc()
 	if err != nil {
@@ -271,7 +271,7 @@ func (w *watcher) endCrashLoop() error {
 	return nil
 }
 
-// stop forgets what was in force: the machine has lost power.
+// stop forgets what was active: the machine has lost power.
 func (w *watcher) stop() {
 	_ = w.endCrashLoop()
 	w.mu.Lock()

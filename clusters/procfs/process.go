@@ -20,7 +20,7 @@ type Process struct {
 	Stat
 }
 
-// Over tells whether the process has ended.
+// Over reports whether the process has ended.
 func (p Process) Over() bool {
 	st, err := ReadStat(p.Proc, p.PID)
 	return err != nil || st.StartTicks != p.StartTicks || st.Ended()

@@ -13,7 +13,7 @@ import (
 )
 
 // firstThreadEnds in the environment has a test's process be one whose first thread has
-// ended, which says so and goes on.
+// ended, which says so and continues.
 const firstThreadEnds = "HOLDFAST_TEST_FIRST_THREAD_ENDS"
 
 func init() {

@@ -25,7 +25,7 @@ type Stat struct {
 	StartTicks uint64        // since the boot of the kernel
 }
 
-// Ended tells whether the process has ended, and at most waits to be reaped. While other
+// Ended reports whether the process has ended, and at most waits to be reaped. While other
 // threads end after the first one, it still has its files and sockets.
 func (s Stat) Ended() bool { return s.State == "X" || s.State == "Z" && s.Threads <= 1 }
 

@@ -144,7 +144,7 @@ func announcedSum(ctx context.Context, client *http.Client, url string) (string,
 	return fields[0], nil
 }
 
-// download gets url into file and goes on where an earlier one stopped.
+// download gets url into file and continues where an earlier one stopped.
 func (f *fetch) download(ctx context.Context, client *http.Client, url, file string) error {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// module is what the go command tells of a module.
+// module is what the go command reports a module.
 type module struct {
 	Version  string
 	Error    string
@@ -157,7 +157,7 @@ func (f *fetch) compile(ctx context.Context, tool *toolchain, r recipe, m module
 	var last string
 	lines := make(chan string)
 	go func() {
-		// One goroutine reports, so that the seconds go on while the
+		// One goroutine reports, so that the seconds continue while the
 		// linker, which says nothing, is at work.
 		defer close(tick)
 		ticker := time.NewTicker(time.Second)

@@ -24,7 +24,7 @@ type Entry struct {
 	Arch    string  `json:"arch"`
 	// Dir holds the files. It is not part of the manifest.
 	Dir string `json:"dir,omitempty"`
-	// Source tells whether it was downloaded or built.
+	// Source reports whether it was downloaded or built.
 	Source Source `json:"source"`
 	// Origin is the archive's address, or the module and its go.sum hash.
 	Origin string `json:"origin"`

@@ -12,7 +12,7 @@
 //     generated module that requires k8s.io/kubernetes at that version.
 //
 // All else is always built. A build keeps what it has compiled in Go's build
-// cache, so one that was interrupted goes on where it stopped; an interrupted
+// cache, so one that was interrupted continues where it stopped; an interrupted
 // download does too.
 //
 // # The cache

@@ -106,8 +106,8 @@ func (p Product) Default() string {
 	}
 }
 
-// archive tells which release archive holds p, such as kubernetes-server, and
-// in which folder; it returns false where there is none.
+// archive reports which release archive holds p, such as kubernetes-server, and
+// in which folder; it returns false if there is none.
 func (p Product) archive() (name, folder string, ok bool) {
 	switch p {
 	case Kubernetes:

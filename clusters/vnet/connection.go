@@ -17,7 +17,7 @@ const (
 // tcpHeaderLen is the length of a TCP header without options.
 const tcpHeaderLen = 20
 
-// isTCP tells whether the packet is TCP with a whole header in the frame.
+// isTCP reports whether the packet is TCP with a whole header in the frame.
 func (p *packet) isTCP(frame []byte) bool {
 	return p.transport != 0 && p.protocol == protoTCP && len(frame) >= p.transport+tcpHeaderLen
 }
@@ -84,7 +84,7 @@ func (s *connections) add(c connection) {
 	s.known[c] = struct{}{}
 }
 
-// established tells whether a packet belongs to a TCP connection that was there
+// established reports whether a packet belongs to a TCP connection that was there
 // when the rule began. One whose SYN passes is new: either side's will do, so
 // that a rule in one direction sees the connections of both.
 func (r *rule) established(frame []byte, p *packet) bool {

@@ -15,7 +15,7 @@ func (i Impairment) validateFlap() error {
 	return nil
 }
 
-// acts tells whether the rule is in an on phase. With each one that begins, the
+// acts reports whether the rule is in an on phase. With each one that begins, the
 // connections that are there count as established.
 func (r *rule) acts(now func() int64) bool {
 	if r.FlapOn == 0 {

@@ -138,7 +138,7 @@ func (s *Switch) reset(l *link, matched []*linkRule, buf []byte, p *packet, pack
 		}
 	}
 	l.counters.Dropped += packets
-	// These use the scratch space anew; matched is done with. They match no
+	// These use the scratch space again; matched is done with. They match no
 	// rule that resets, so this goes one level deep.
 	clear(matched)
 	s.transmit(s.link(l.to, l.from), back, 1, uint64(len(back)-headerLen))
@@ -214,7 +214,7 @@ func (s *Switch) hold(l *link, matched []*linkRule, buf []byte, packets uint64, 
 	}
 }
 
-// isIP tells whether a frame carries IP, whose checksums show damage.
+// isIP reports whether a frame carries IP, whose checksums show damage.
 func isIP(buf []byte) bool {
 	p := parse(buf[headerLen:])
 	return p.version != 0
@@ -252,7 +252,7 @@ func (s *Switch) sendDue() int64 {
 	}
 }
 
-// plugged tells whether both ends are there.
+// plugged reports whether both ends are there.
 func (l *link) plugged() bool {
 	return l.from.port != nil && l.from.port.plugged && l.to.port != nil && l.to.port.plugged
 }

@@ -103,7 +103,7 @@ func (s *Switch) run(l *loop) {
 	for {
 		n, err := unix.EpollWait(l.epoll, events, -1)
 		if err != nil && err != unix.EINTR {
-			// Only a descriptor that is no epoll instance gets here.
+			// Only a descriptor that is not an epoll instance gets here.
 			panic(fmt.Sprintf("vnet: epoll_wait: %v", err))
 		}
 		s.mu.Lock()
@@ -130,7 +130,7 @@ func (s *Switch) run(l *loop) {
 	}
 }
 
-// broken tells whether a descriptor is in error still. A socket's error is gone
+// broken reports whether a descriptor is in error still. A socket's error is gone
 // once somebody was told of it, which may have been a write of another port's frame.
 func broken(fd int) bool {
 	poll := []unix.PollFd{{Fd: int32(fd)}}

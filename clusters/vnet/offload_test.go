@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkPacket tells what is wrong with the lengths and checksums of a packet
+// checkPacket reports what is wrong with the lengths and checksums of a packet
 // as a receiver would see it.
 func checkPacket(t *testing.T, buf []byte) {
 	t.Helper()

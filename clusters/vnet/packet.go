@@ -32,7 +32,7 @@ type packet struct {
 	destination uint16
 }
 
-// hasPorts tells whether the packet carries TCP or UDP ports.
+// hasPorts reports whether the packet carries TCP or UDP ports.
 func (p *packet) hasPorts() bool { return p.transport != 0 }
 
 // parse classifies a frame. It never fails: what it cannot read it leaves out.

@@ -55,7 +55,7 @@ type device interface {
 	fd() int
 	// read reads one frame without waiting; it returns a plain errno.
 	read(buf []byte) (int, error)
-	// write writes one frame without waiting, and tells whether it was taken.
+	// write writes one frame without waiting, and reports whether it was taken.
 	write(buf []byte) bool
 	// close removes the device.
 	close() error
@@ -229,7 +229,7 @@ func (p *Port) Device() string { return p.config.Device }
 // MAC returns the device's address.
 func (p *Port) MAC() net.HardwareAddr { return slices.Clone(p.config.MAC) }
 
-// Err tells whether the device went away under the port, as it does when
+// Err reports whether the device went away under the port, as it does when
 // somebody deletes it in its namespace. The port carries nothing then, and is
 // to be closed.
 func (p *Port) Err() error {
@@ -262,7 +262,7 @@ func (p *Port) Plug() {
 	}
 }
 
-// Plugged tells whether the cable is in.
+// Plugged reports whether the cable is in.
 func (p *Port) Plugged() bool {
 	unlock := p.sw.lock()
 	defer unlock()

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe tells which backend Auto comes to in this process, and why.
+// Probe reports which backend Auto comes to in this process, and why.
 type Probe struct {
 	// Backend is TAP or Packet, and empty where neither can work.
 	Backend Backend

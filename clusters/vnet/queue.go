@@ -107,7 +107,7 @@ func (p *queued) account(now int64) {
 }
 
 // release takes back the delay that a rule has put on waiting packets, and
-// tells whether there were any.
+// reports whether there were any.
 func (q *queue) release(r *rule) bool {
 	found := false
 	for _, p := range q.heap {

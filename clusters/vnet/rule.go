@@ -36,7 +36,7 @@ type Impairment struct {
 	// Established narrows the impairment to TCP connections that were there when
 	// it began: those whose SYN was not seen on its links since.
 	Established bool
-	// Delay is added to each packet, varied by Jitter (each packet by itself, so
+	// Delay is added to each packet, varied by Jitter (each packet separately, so
 	// that a jitter longer than the gap between packets reorders them, as with
 	// netem). Distribution is one of Distributions; empty means Uniform. No
 	// packet is delayed by less than nothing.
@@ -44,7 +44,7 @@ type Impairment struct {
 	Jitter       time.Duration
 	Distribution string
 	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1, for
-	// each packet by itself. A reordered packet is held back by a further 10 ms,
+	// each packet separately. A reordered packet is held back by a further 10 ms,
 	// so that those behind it overtake it. A corrupted one has one bit flipped
 	// behind the Ethernet header, with the checksums as they were; ARP, which
 	// has none, is left alone, or a wrong address would outlive the rule.
@@ -58,7 +58,7 @@ type Impairment struct {
 	Rate int64
 	// FlapOn and FlapOff make the impairment come and go, from its beginning
 	// until it is removed: in force for FlapOn, out of force for FlapOff. Both
-	// are 0 (always in force) or at least 1 ms. Packets that are delayed when an
+	// are 0 (always active) or at least 1 ms. Packets that are delayed when an
 	// on phase begins or ends leave as they would have.
 	FlapOn  time.Duration
 	FlapOff time.Duration
@@ -73,7 +73,7 @@ const (
 	rateQueueMin = 48 << 10 // bytes
 )
 
-// perPacket tells whether the impairment must see packets as on a wire.
+// perPacket reports whether the impairment must see packets as on a wire.
 func (i Impairment) perPacket() bool {
 	return i.Loss > 0 || i.Duplicate > 0 || i.Reorder > 0 || i.Corrupt > 0 || i.Rate > 0
 }
@@ -99,7 +99,7 @@ func (i Impairment) validate() error {
 	return errors.Join(validateDistribution(i.Distribution), i.validateFlap())
 }
 
-// inspects tells whether the impairment depends on what the packet is.
+// inspects reports whether the impairment depends on what the packet is.
 func (i Impairment) inspects() bool { return i.Reset || i.Established }
 
 // Rule is one impairment on any number of links.
@@ -316,7 +316,7 @@ func (s *Switch) Remove(id RuleID) {
 	}
 }
 
-// RuleCounters tells what a rule has done to each of its links so far, in the order
+// RuleCounters reports what a rule has done to each of its links so far, in the order
 // of Rule.Links, also for a while after Remove. A link that is named more than once
 // counts where it is named first. It returns false for a name that Impair never gave
 // out, and for one that was removed long ago.

@@ -32,7 +32,7 @@ type Switch struct {
 	// in between two frames.
 	waiting atomic.Int32
 	// mu guards what follows. Descriptors are used only while it is held, so
-	// what a caller has changed under it is in force when it lets go.
+	// what a caller has changed under it is active when it lets go.
 	mu        sync.Mutex
 	closed    bool
 	loop      *loop // nil before the first Attach

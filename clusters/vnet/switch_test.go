@@ -145,7 +145,7 @@ func TestDeadNeighbour(t *testing.T) {
 	b.echo(1001)
 	checkStream(t, a.mustDial(b.addr, 1001), 1<<18)
 
-	// The other end goes away: the port says so and the rest goes on.
+	// The other end goes away: the port says so and the rest continues.
 	ends[1].Close()
 	deaf := l.ports[l.parties["deaf"].port.id]
 	for deadline := time.Now().Add(10 * time.Second); deaf.Err() == nil; time.Sleep(time.Millisecond) {
@@ -224,7 +224,7 @@ func TestUnplugIsSilent(t *testing.T) {
 }
 
 // TestPowerCycle closes a port and attaches it again under its name: rules and
-// counters go on.
+// counters continue.
 func TestPowerCycle(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {
 		l := newLab(t, Config{}, backend, "a", "b", "c")

@@ -25,7 +25,7 @@ const (
 type check struct {
 	Name  string     `json:"name"`
 	State checkState `json:"state"`
-	// Required tells that no cluster can run here without it.
+	// Required reports that no cluster can run here without it.
 	Required bool `json:"required"`
 	// Found is what was seen.
 	Found string `json:"found"`
@@ -50,7 +50,7 @@ func (c check) missing(found, advice string) check {
 
 // diagnosis is the output of doctor.
 type diagnosis struct {
-	// Ready tells that nothing required is missing.
+	// Ready reports that nothing required is missing.
 	Ready  bool            `json:"ready"`
 	Checks []check         `json:"checks"`
 	Cache  []release.Entry `json:"cache"`

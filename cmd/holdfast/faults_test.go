@@ -65,7 +65,7 @@ func (c commandLine) history() map[string]fault.Entry {
 	return all
 }
 
-// awaitWhole waits until no fault is in force, every way in is ready, every
+// awaitWhole waits until no fault is active, every way in is ready, every
 // process runs, and all etcd members follow one leader.
 func (c commandLine) awaitWhole(what string) {
 	c.t.Helper()
@@ -113,7 +113,7 @@ func (c commandLine) awaitWhole(what string) {
 }
 
 // TestClusterFaultsOutliveHarness injects every fault as its example says, and
-// kills the command that did it with SIGKILL. Each heals by itself when its time
+// kills the command that did it with SIGKILL. Each heals on its own when its time
 // is over, with proof, and the cluster is whole again.
 func TestClusterFaultsOutliveHarness(t *testing.T) {
 	c := newCommandLine(t)
@@ -202,7 +202,7 @@ func TestClusterManyFaults(t *testing.T) {
 		}
 		c.awaitWhole(f.Name)
 	}
-	// What the first of each kind sets up for good is no drift.
+	// What the first of each kind sets up for good is not a drift.
 	warm := min(n/4, 20)
 	var before resources
 	for i := range n {

@@ -181,7 +181,7 @@ fault in force; 'holdfast status' lists them.`,
 	return cmd
 }
 
-// onlyFault returns the ID of the only fault in force.
+// onlyFault returns the ID of the only active fault.
 func onlyFault(ctx context.Context, h *keeper.Handle) ([]string, error) {
 	status, err := h.Status(ctx)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// An injection without proof of effect is not said to be in force, also where
+// An injection without proof of effect is not said to be active, also where
 // there is no proof either that it was undone.
 func TestPrintInjection(t *testing.T) {
 	effect := fault.Proof{What: "no packet came"}

@@ -23,7 +23,7 @@ show it, and get rid of it.`,
 }
 
 // kindEngine returns the address of the engine that clusters are made in, and starts one
-// where there is none.
+// if there is none.
 func kindEngine(ctx context.Context) (string, error) {
 	e, err := engine.Ensure(ctx, engine.Config{})
 	return e.Host, err

@@ -147,7 +147,7 @@ volumes. Nothing is left of it.`,
 
 // engineStatus is the output of `kind engine status`.
 type engineStatus struct {
-	// Engine is the one that holdfast would use; null where there is none.
+	// Engine is the one that holdfast would use; null if there is none.
 	Engine *engine.Engine `json:"engine"`
 	// Reason is why there is none.
 	Reason string `json:"reason,omitempty"`

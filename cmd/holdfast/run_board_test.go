@@ -73,7 +73,7 @@ func TestBoard(t *testing.T) {
 	if got := b.status(time.Now()); !strings.HasPrefix(got, "1 of 4 done, cluster-1 makes ready, c 40s/19s") {
 		t.Error(got)
 	}
-	// The worker of cluster-2 dies in c, and another one goes on with d.
+	// The worker of cluster-2 dies in c, and another one continues with d.
 	b.Begins("cluster-2", "d")
 	last("[3/4] d begins", "2 left")
 	b.Settled("cluster-2", run.Settled{Scenario: "d"})

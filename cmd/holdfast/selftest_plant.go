@@ -21,9 +21,9 @@ import (
 // version of holdfast, and one for each outcome.
 const outcomesFile = "outcomes.jsonl"
 
-// plantAll runs the work in sandboxes: healthy twins so many at a time, then all else one
+// plantAll runs the work in sandboxes: healthy twins that many at a time, then all else one
 // at a time. Records and logs go to out, where that is not empty; resume is the directory
-// of an earlier selftest to go on with instead. With an error it returns what came of the
+// of an earlier selftest to continue with instead. With an error it returns what came of the
 // runs before.
 func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resume string) ([]selftest.Outcome, error) {
 	p := &planting{shown: newProgress(cmd.ErrOrStderr())}
@@ -146,7 +146,7 @@ func (p *planting) settled(o selftest.Outcome) {
 	}
 }
 
-// carryOut runs batches, so many at a time, until ctx ends.
+// carryOut runs batches, that many at a time, until ctx ends.
 func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel int) {
 	total := 0
 	for _, b := range work {
@@ -185,7 +185,7 @@ func (p *planting) carryOut(ctx context.Context, work []selftest.Batch, parallel
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			// The other clusters go on; what this one was to show stays open.
+			// The other clusters continue; what this one was to show stays open.
 			for _, u := range b.Units[settled:] {
 				add(selftest.Outcome{Unit: u, Problem: err.Error(), Unclear: true})
 			}

@@ -60,7 +60,7 @@ func keepsLease(c *judge.Case) judge.Finding {
 			}
 			if lasts > upTo {
 				// A harness that stood still may have paused it for longer than it was meant to. A
-				// lease that is too short by itself is not the harness's fault.
+				// lease that is too short on its own is not the harness's fault.
 				lost.From, lost.To = from, l.At
 			}
 			return lost

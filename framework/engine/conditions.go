@@ -34,7 +34,7 @@ const (
 	applicationConverged = "application-converged"
 )
 
-// conditions tells of each condition whether it is about an injection.
+// conditions reports each condition whether it is about an injection.
 func conditions() map[string]bool {
 	return map[string]bool{
 		endpointGone: true, endpointBack: true, endpointsComplete: false, endpointsExact: false,
@@ -65,7 +65,7 @@ func conditions() map[string]bool {
 //	                    each Deployment of the traffic's application was seen as it is
 //	                    wanted since the wait began, with its pods and its Service
 //
-// An API server is hit where a fault is in force on its node.
+// An API server is hit where a fault is active on its node.
 func Conditions() []string { return sortedKeys(conditions()) }
 
 const (
@@ -186,7 +186,7 @@ func (r *run) faulted(id string) (addresses []string, err error) {
 	return addresses, nil
 }
 
-// hit returns the nodes on which a fault is in force.
+// hit returns the nodes on which a fault is active.
 func (r *run) hit() (nodes []string) {
 	for _, i := range r.unhealed() {
 		nodes = append(nodes, i.nodes()...)
@@ -195,7 +195,7 @@ func (r *run) hit() (nodes []string) {
 }
 
 // unhitAddresses returns the addresses of the nodes with an API server that no
-// fault is in force on.
+// fault is active on.
 func (r *run) unhitAddresses() (addresses []string) {
 	hit := r.hit()
 	for _, n := range r.cluster.Nodes() {
@@ -206,7 +206,7 @@ func (r *run) unhitAddresses() (addresses []string) {
 	return addresses
 }
 
-// everywhere looks through every API server on whose node no fault is in force.
+// everywhere looks through every API server on whose node no fault is active.
 func (r *run) everywhere(ctx context.Context, look func(context.Context, *client.API) error) error {
 	hit := r.hit()
 	g, ctx := errgroup.WithContext(ctx)

@@ -28,7 +28,7 @@ func TestApplicationConverged(t *testing.T) {
 	if err := look(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// Another wait begins anew.
+	// Another wait begins again.
 	look = convergence(application)
 	missing("frontend has not been")
 }

@@ -79,14 +79,14 @@ type Inject struct {
 	Target string `yaml:"target" json:"target"` // such as etcd/leader, resolved when the step is reached
 	// ID is what later steps and checks call this injection.
 	ID string `yaml:"as" json:"as"`
-	// TTL is after what time the provider heals the fault by itself, a
+	// TTL is after what time the provider heals the fault automatically, a
 	// formula; empty is more than the rest of the timeline can take.
 	TTL    string            `yaml:"ttl" json:"ttl,omitempty"`
 	Params map[string]string `yaml:"params" json:"params,omitempty"`
 }
 
 // Until is a step that waits for a condition. It keeps a run short: reaching
-// AtMost is no error, since it is the judge who holds times against bounds.
+// AtMost is not an error, since it is the judge who holds times against bounds.
 type Until struct {
 	Condition string `yaml:"condition" json:"condition"` // one of Conditions
 	// AtMost is how long to wait, a formula.

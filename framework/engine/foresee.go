@@ -20,7 +20,7 @@ func missingAbility(err error) *fault.MissingAbility {
 
 // foresee looks, before anything is injected, whether the cluster lacks an ability for one
 // of the injections from step first on: a cluster is not broken for an experiment that
-// cannot come to its end. It records each that cannot be, and tells whether there is one.
+// cannot come to its end. It records each that cannot be, and reports whether there is one.
 // Targets that are not there yet, and whatever else may be well when its time comes, are
 // left to that time.
 func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {

@@ -359,7 +359,7 @@ func nodeEntry(n framework.Node) record.Node {
 	return entry
 }
 
-// startFailover starts a client that goes on until the timeline has ended.
+// startFailover starts a client that continues until the timeline has ended.
 func (r *run) startFailover() error {
 	stop, err := workload.StartFailover(r.outer, r.cluster, r.w, seedOf(r.options.Seed, r.experiment.Name))
 	if err != nil {
@@ -369,7 +369,7 @@ func (r *run) startFailover() error {
 	return nil
 }
 
-// startInformers starts informers that go on until the timeline has ended.
+// startInformers starts informers that continue until the timeline has ended.
 func (r *run) startInformers() error {
 	stop, err := workload.StartInformers(r.outer, r.cluster, r.w)
 	if err != nil {
@@ -379,7 +379,7 @@ func (r *run) startInformers() error {
 	return nil
 }
 
-// startProbes starts probes that only some judges need, and that go on until the timeline
+// startProbes starts probes that only some judges need, and that continue until the timeline
 // has ended.
 func (r *run) startProbes(start func(context.Context, observe.Config, *record.Writer) (stop func(), err error)) error {
 	stop, err := start(r.outer, observe.Config{Cluster: r.cluster}, r.w)

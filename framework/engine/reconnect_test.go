@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
-// talker is a node that tells of its connections.
+// talker is a node that reports its connections.
 type talker struct {
 	framework.Node
 	address netip.Addr

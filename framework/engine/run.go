@@ -74,7 +74,7 @@ func seedOf(run uint64, experiment string) uint64 {
 }
 
 // Run carries out an experiment and writes its record. What the cluster does
-// and what the experiment shows is no error, nor is an unhealthy baseline, a
+// and what the experiment shows is not an error, nor is an unhealthy baseline, a
 // fault without proof or a time-out: all of these are in the record for the
 // judges. An error means that the record is not that of the whole experiment,
 // and is named in it too as far as possible. Whatever Run injected is healed,
@@ -184,7 +184,7 @@ func (r *run) whole(ctx context.Context) error {
 		return err
 	}
 	defer func() {
-		// Whoever recovers may go on with the cluster.
+		// Whoever recovers may continue with the cluster.
 		if p := recover(); p != nil {
 			r.healAll(ctx)
 			stop(false)
@@ -271,7 +271,7 @@ func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err err
 	}, nil
 }
 
-// hash lets the members compare their data. That they cannot is no reason to
+// hash lets the members compare their data. That they cannot is not a reason to
 // end the experiment: the record then lacks the comparison.
 func (r *run) hash(ctx context.Context) {
 	if _, ok := r.cluster.(framework.EtcdAccess); !ok {

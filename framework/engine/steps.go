@@ -30,7 +30,7 @@ type inForce struct {
 func (i *inForce) nodes() []string { return i.inj.Target().AllNodes() }
 
 // errUnproven ends a timeline whose fault did not come about: going on would
-// only take time. The record tells why.
+// only take time. The record reports why.
 var errUnproven = errors.New("the fault has no proof of effect")
 
 // timeline goes through the steps. Its error means that the record is not
@@ -212,7 +212,7 @@ func (r *run) healStep(ctx context.Context, ids []string) error {
 	return r.recover(ctx)
 }
 
-// heal heals one injection and records how that went. It goes on where ctx has
+// heal heals one injection and records how that went. It continues where ctx has
 // ended: nothing must stay broken.
 func (r *run) heal(ctx context.Context, i *inForce) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
@@ -264,7 +264,7 @@ func (r *run) unhealed() []*inForce {
 }
 
 // healAll heals what the timeline left, the last first. A record that cannot be
-// written to is no reason to leave anything broken.
+// written to is not a reason to leave anything broken.
 func (r *run) healAll(ctx context.Context) {
 	left := r.unhealed()
 	for _, i := range slices.Backward(left) {
@@ -285,7 +285,7 @@ func (r *run) final(ctx context.Context) error {
 	return interrupted(ctx)
 }
 
-// act makes an action. That it could not be made is no error of the run: the
+// act makes an action. That it could not be made is not an error of the run: the
 // record then lacks its operations, and the judges say so.
 func (r *run) act(ctx context.Context, a *Action) {
 	ctx, cancel := context.WithTimeout(ctx, actionLimit)
@@ -418,7 +418,7 @@ const (
 	actionTrust              = "trust"
 )
 
-// actions tells of each action whether it is about an injection.
+// actions reports each action whether it is about an injection.
 func actions() map[string]bool {
 	return map[string]bool{
 		actionCrossRead: false, actionCrossMember: false, actionReady: false,

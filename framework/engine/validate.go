@@ -235,7 +235,7 @@ func (v *validator) check(path string, c record.Check) {
 	}
 }
 
-// checkTarget tells whether a target is well-formed. The words are fault's to
+// checkTarget reports whether a target is well-formed. The words are fault's to
 // know; it is asked about a cluster without nodes, in which every well-formed
 // target is missing.
 func checkTarget(target string) error {

@@ -45,7 +45,7 @@ type Servers struct {
 }
 
 // New picks the address to start with. An error means that an address is missing
-// or is no host and port.
+// or is not a host and port.
 func New(c Config) (*Servers, error) {
 	if len(c.Addresses) == 0 {
 		return nil, errors.New("failover: there is no address to start with: name at least one API server as host:port")
@@ -252,7 +252,7 @@ func failure(address string, res *http.Response, err error) error {
 	return nil
 }
 
-// neverSent tells whether a request failed before there was a connection.
+// neverSent reports whether a request failed before there was a connection.
 func neverSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -235,7 +235,7 @@ func TestPatience(t *testing.T) {
 	if got := l.get(t); got != fmt.Sprintf("200 %d ", 1-i) || l.index() != 1-i {
 		t.Errorf("%q, pinned to %d", got, l.index())
 	}
-	// A caller that gives up by itself says nothing of the address.
+	// A caller that gives up on its own says nothing of the address.
 	l.hook(1-i, silent)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)

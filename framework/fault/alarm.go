@@ -113,7 +113,7 @@ type raisedAlarm struct {
 	Type   pb.AlarmType `json:"type"`
 }
 
-// refuse looks whether a member refuses a write with this error, besides what
+// refuse checks whether a member refuses a write with this error, besides what
 // was seen before.
 func (all members) refuse(ctx context.Context, refusal error, held bool, seen string) (bool, string) {
 	var got error
@@ -139,7 +139,7 @@ func (all members) refuse(ctx context.Context, refusal error, held bool, seen st
 }
 
 // disarm takes back an alarm of a member; 0 stands for every member. It does
-// nothing where there is none.
+// nothing if there is none.
 func (all members) disarm(ctx context.Context, id uint64, kind pb.AlarmType) error {
 	list, err := all.alarms(ctx)
 	if err != nil {

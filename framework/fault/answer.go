@@ -55,7 +55,7 @@ func entranceOf(c framework.Cluster, node string, component framework.Component)
 	return entrances[i], true
 }
 
-// ready looks whether an entrance answers /readyz with 200.
+// ready checks whether an entrance answers /readyz with 200.
 func ready(ctx context.Context, e framework.Entrance) (bool, string) {
 	_, status, err := get(ctx, e, "/readyz")
 	switch {
@@ -142,7 +142,7 @@ func ownTransport(config *rest.Config, keep bool) (transport http.RoundTripper, 
 	return transport, closeIdle, err
 }
 
-// all looks whether several looks hold, one after the other.
+// all checks whether several looks hold, one after the other.
 func all(looks ...look) look {
 	return func(ctx context.Context) (bool, string) {
 		var words []string

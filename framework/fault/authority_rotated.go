@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// AuthorityRotated makes a component serve with a certificate of a new authority
+// AuthorityRotated makes a component serve with a certificate of a new CA
 // that its clients do not trust yet.
 var AuthorityRotated = onCertificates(&Fault{
 	Name:    "authority-rotated",

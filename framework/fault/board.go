@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Board holds the injections in force on one cluster, so that each can be
+// Board holds the active injections on one cluster, so that each can be
 // healed by its name, in any order, by somebody who comes later. An injection
 // that nobody heals is healed when its time to live is over.
 type Board struct {
@@ -49,7 +49,7 @@ type Entry struct {
 	// Expires is when the fault is healed if nobody did it before.
 	Expires time.Time `json:"expires"`
 	// Effect is the proof of effect, Healing that of healing or, while the
-	// fault is in force, what the last attempt to heal it came to.
+	// fault is active, what the last attempt to heal it came to.
 	Effect  Proof  `json:"effect"`
 	Healing *Proof `json:"healing,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -69,7 +69,7 @@ func (r *Refused) Error() string { return r.Err.Error() }
 
 func (r *Refused) Unwrap() error { return r.Err }
 
-// NewBoard returns an empty board. told hears of every change; it may be nil.
+// NewBoard returns an empty board. told is notified of every change; it may be nil.
 func NewBoard(c framework.Cluster, told func(Entry)) *Board {
 	if told == nil {
 		told = func(Entry) {}
@@ -176,7 +176,7 @@ func (b *Board) note(e *posted, proof Proof, err error) (entry Entry, changed bo
 	return e.Entry, true
 }
 
-// InForce returns the injections in force, in the order of injection.
+// InForce returns the active injections, in the order of injection.
 func (b *Board) InForce() []Entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -91,7 +91,7 @@ func (x *certificates) inject(ctx context.Context) (Injection, error) {
 // server that misses the change of the file looks again after a minute.
 const reloadLimit = 70 * time.Second
 
-// good looks whether every endpoint serves with a certificate that verifies.
+// good checks whether every endpoint serves with a certificate that verifies.
 func (x *certificates) good(ctx context.Context) (bool, string) {
 	return x.each(ctx, func(e framework.ServingEndpoint, chain []*x509.Certificate) (bool, string) {
 		for _, name := range e.Names {
@@ -103,7 +103,7 @@ func (x *certificates) good(ctx context.Context) (bool, string) {
 	})
 }
 
-// bad looks whether every endpoint serves with a certificate that has the defect
+// bad checks whether every endpoint serves with a certificate that has the defect
 // and no other.
 func (x *certificates) bad(ctx context.Context) (bool, string) {
 	return x.each(ctx, func(e framework.ServingEndpoint, chain []*x509.Certificate) (bool, string) {
@@ -142,7 +142,7 @@ func (x *certificates) each(ctx context.Context, l func(framework.ServingEndpoin
 	return true, strings.Join(words, "; ")
 }
 
-// answers looks whether the component serves clients that verify it.
+// answers checks whether the component serves clients that verify it.
 func (x *certificates) answers(ctx context.Context) (bool, string) {
 	answer, err := componentAnswers(x.cluster, x.target.Node, x.target.Component)
 	if err != nil {

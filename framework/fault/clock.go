@@ -39,7 +39,7 @@ type movedClock struct {
 	other framework.ClockReading
 	then  time.Time
 	// with and without are how far its answers are from what they should be
-	// if this fault is in force, and if it is not.
+	// if this fault is active, and if it is not.
 	with, without residue
 }
 
@@ -213,7 +213,7 @@ func (m *movedClock) ask(ctx context.Context) error {
 // forget starts again with the answers.
 func (m *movedClock) forget() { m.with, m.without = residue{}, residue{} }
 
-// moved looks whether the clock is moved as it should be.
+// moved checks whether the clock is moved as it should be.
 func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	err := m.ask(ctx)
 	if m.shift.Offset.Abs() > time.Minute && refusedAsExpired(err) {
@@ -245,7 +245,7 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	return true, fmt.Sprintf("the memory of %s says that its clock gains %s, which its dates cannot show so soon; they agree with it", m.component, ppm(gains))
 }
 
-// back looks whether the clock is as it would be without this fault. A component
+// back checks whether the clock is as it would be without this fault. A component
 // that another fault keeps down has the right one when it starts.
 func (m *movedClock) back(ctx context.Context) (bool, string) {
 	t := m.target
@@ -253,7 +253,7 @@ func (m *movedClock) back(ctx context.Context) (bool, string) {
 	return process{target: t, reporter: m.reporter, power: m.power}.orHeld(m.right)(ctx)
 }
 
-// right looks whether a component that runs has the clock that it would have
+// right checks whether a component that runs has the clock that it would have
 // without this fault.
 func (m *movedClock) right(ctx context.Context) (bool, string) {
 	p, err := m.reporter.Process(ctx, m.component)

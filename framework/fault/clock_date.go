@@ -41,7 +41,7 @@ func dateOf(ctx context.Context, e framework.ServingEndpoint) (low, high time.Du
 	return date.Sub(after), date.Add(time.Second).Sub(before), nil
 }
 
-// refusedAsExpired tells whether a component refused our client certificate,
+// refusedAsExpired reports whether a component refused our client certificate,
 // which is valid, because of its time: what a clock far off does to it.
 func refusedAsExpired(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "remote error: tls: expired certificate")
@@ -66,7 +66,7 @@ func (r *residue) add(low, high time.Duration) {
 // dateSlack is for what is not measured at the same instant.
 const dateSlack = 20 * time.Millisecond
 
-// none tells whether there may be no difference.
+// none reports whether there may be no difference.
 func (r residue) none() bool { return r.low <= dateSlack && r.high >= -dateSlack }
 
 func (r residue) String() string {

@@ -32,7 +32,7 @@ func injectCompact(ctx context.Context, r Request) (Injection, error) {
 		return nil, r.beforeFault(err)
 	}
 	defer m.client.Close()
-	// A read at the revision before the first that stays tells whether it was
+	// A read at the revision before the first that stays reports whether it was
 	// forgotten: before the fault it must be readable.
 	read := func(ctx context.Context, revision int64) (*clientv3.GetResponse, error) {
 		ctx, cancel := context.WithTimeout(ctx, tryLimit)

@@ -66,7 +66,7 @@ func (p process) crashLoop(ctx context.Context, looper framework.CrashLooper, af
 	}.oneRequest().injection(ctx)
 }
 
-// killedTwice looks whether the process and at least one that took its place
+// killedTwice checks whether the process and at least one that took its place
 // were killed.
 func (p process) killedTwice(old framework.Process) look {
 	return func(ctx context.Context) (bool, string) {

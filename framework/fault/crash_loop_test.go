@@ -28,7 +28,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 }
 
-// One kill is no crash loop, and a process that lives on shows its end.
+// One kill is not a crash loop, and a process that lives on shows its end.
 func TestCrashLoopProofs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.Scheduler)

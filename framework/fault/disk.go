@@ -134,7 +134,7 @@ func (d badDisk) probe(ctx context.Context) (framework.DiskProbe, error) {
 // it puts them down to other faults of the same disk.
 const othersLimit = 5 * time.Second
 
-// untouched looks whether a probe passes the fault by: its counters stand still
+// untouched checks whether a probe passes the fault by: its counters stand still
 // while the disk is used.
 func (d badDisk) untouched(handle *string) look {
 	var began time.Time // of the first look
@@ -166,7 +166,7 @@ func (d badDisk) untouched(handle *string) look {
 	}
 }
 
-// memberRuns looks whether the member runs and answers. One that another fault
+// memberRuns checks whether the member runs and answers. One that another fault
 // holds down, or whose node is off, need not.
 func (p process) memberRuns(ctx context.Context) (bool, string) {
 	if p.power != nil {
@@ -199,7 +199,7 @@ func (d badDisk) memberNow(ctx context.Context) string {
 	return fmt.Sprintf("%s runs as %s", d.target.String(), id(now))
 }
 
-// sound tells whether a probe saw no fault but perhaps a delay.
+// sound reports whether a probe saw no fault but perhaps a delay.
 func sound(p framework.DiskProbe) bool {
 	return !p.Unsynced && !slices.ContainsFunc(steps(p), func(s namedStep) bool { return !s.Done || s.Error != "" })
 }

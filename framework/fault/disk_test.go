@@ -47,7 +47,7 @@ func diskRefusals(t *testing.T, f *Fault, bad map[string]string) {
 }
 
 // TestDisksOverlap heals faults of one disk in any order: each is proven, though
-// the others go on.
+// the others continue.
 func TestDisksOverlap(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -102,7 +102,7 @@ func (d wiped) list(ctx context.Context) ([]string, error) {
 	return files, nil
 }
 
-// gone looks whether the data are, while the process that had them has ended,
+// gone checks whether the data are, while the process that had them has ended,
 // and starts the member again.
 func (d wiped) gone(ctx context.Context, w *wipe, had []string) (bool, string) {
 	if w.handle == "" {
@@ -135,7 +135,7 @@ func (d wiped) unwipe(ctx context.Context, w *wipe) error {
 	if err == nil && now.Held && w.started { // by another fault
 		return d.restore(ctx, w.handle)
 	}
-	// It may have ended by itself, which is as good.
+	// It may have ended on its own, which is as good.
 	_ = d.killer.Kill(ctx, d.target.Component, undoLimit)
 	err = d.restore(ctx, w.handle)
 	return errors.Join(err, d.starter.Start(ctx, d.target.Component))
@@ -150,7 +150,7 @@ func (d wiped) restore(ctx context.Context, handle string) error {
 	return d.disk.RestoreDisk(ctx, handle)
 }
 
-// back looks whether the data are where they were and the member runs on them.
+// back checks whether the data are where they were and the member runs on them.
 func (d wiped) back(ctx context.Context, had []string) (bool, string) {
 	files, err := d.list(ctx)
 	if err != nil {
@@ -170,7 +170,7 @@ func (d wiped) back(ctx context.Context, had []string) (bool, string) {
 	return held, fmt.Sprintf("%d files are in the data directory of %s, as %d before; %s", len(files), d.target.String(), len(had), said)
 }
 
-// localPattern tells whether a pattern is well formed and stays below the
+// localPattern reports whether a pattern is well formed and stays below the
 // directory that it is relative to.
 func localPattern(pattern string) bool {
 	_, err := path.Match(pattern, "")

@@ -86,7 +86,7 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 	return i, nil
 }
 
-// gone looks whether the process has ended and, where it is to be held down,
+// gone checks whether the process has ended and, where it is to be held down,
 // no other has taken its place.
 func (e end) gone(old framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
@@ -114,7 +114,7 @@ func lastExit(p framework.Process) string {
 	return " (" + p.LastExit + ")"
 }
 
-// replaced looks whether another process has taken the old one's place.
+// replaced checks whether another process has taken the old one's place.
 func (e end) replaced(old framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		now, err := e.reporter.Process(ctx, e.target.Component)

@@ -59,7 +59,7 @@ func (m member) status(ctx context.Context) (*clientv3.StatusResponse, error) {
 	return s, nil
 }
 
-// etcdAnswers looks whether a member answers Status.
+// etcdAnswers checks whether a member answers Status.
 func etcdAnswers(ctx context.Context, c framework.Cluster, node string) (bool, string) {
 	m, err := openMember(c, node)
 	if err != nil {
@@ -73,7 +73,7 @@ func etcdAnswers(ctx context.Context, c framework.Cluster, node string) (bool, s
 	return true, fmt.Sprintf("etcd on %s answers Status (term %d)", node, s.RaftTerm)
 }
 
-// etcdReads looks whether a member answers a linearizable read, for which it
+// etcdReads checks whether a member answers a linearizable read, for which it
 // must hear from a majority of the members.
 func etcdReads(ctx context.Context, c framework.Cluster, node string) (bool, string) {
 	m, err := openMember(c, node)

@@ -106,7 +106,7 @@ func (all members) list(ctx context.Context) (found []*pb.Member, err error) {
 	return found, nil
 }
 
-// alarms returns the alarms in force as the first member that answers knows
+// alarms returns the active alarms as the first member that answers knows
 // them.
 func (all members) alarms(ctx context.Context) (found []*pb.AlarmMember, err error) {
 	err = all.first(ctx, func(ctx context.Context, m member) error {
@@ -122,15 +122,15 @@ func (all members) alarms(ctx context.Context) (found []*pb.AlarmMember, err err
 	return found, nil
 }
 
-// refusedWith tells whether etcd answered with this error.
+// refusedWith reports whether etcd answered with this error.
 func refusedWith(err, refusal error) bool {
 	return err != nil && errors.Is(rpctypes.Error(err), refusal)
 }
 
-// probeKey is written by proofs; it is no key of Kubernetes.
+// probeKey is written by proofs; it is not a key of Kubernetes.
 const probeKey = "holdfast/probe"
 
-// takesWrites looks whether any member takes a write.
+// takesWrites checks whether any member takes a write.
 func (all members) takesWrites(ctx context.Context) (bool, string) {
 	var by string
 	err := all.first(ctx, func(ctx context.Context, m member) error {
@@ -147,7 +147,7 @@ func (all members) takesWrites(ctx context.Context) (bool, string) {
 	return true, fmt.Sprintf("etcd on %s takes a write", by)
 }
 
-// etcdWrites looks whether the member on a node takes a write.
+// etcdWrites checks whether the member on a node takes a write.
 func etcdWrites(ctx context.Context, c framework.Cluster, node string) (held bool, seen string) {
 	err := onMember(c, node, func(m member) error {
 		held, seen = members{m}.takesWrites(ctx)
@@ -211,7 +211,7 @@ func peersOf(list []*pb.Member, unnamed string) []framework.EtcdPeer {
 // mebibytes writes a size for people.
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// putLarge writes a value and tells whether the member refused it for lack of
+// putLarge writes a value and reports whether the member refused it for lack of
 // space.
 func putLarge(ctx context.Context, client *clientv3.Client, key string, value []byte) (full bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, moveLimit)

@@ -74,7 +74,7 @@ type operatedNode struct {
 	i int
 }
 
-// replace starts the member anew with another configuration, or leaves it to Start.
+// replace starts the member again with another configuration, or leaves it to Start.
 func (n *operatedNode) replace(members []framework.EtcdPeer, state, dir string) error {
 	n.c.mu.Lock()
 	defer n.c.mu.Unlock()
@@ -125,7 +125,7 @@ func (n *operatedNode) RestoreEtcd(_ context.Context, file string, members []fra
 	return n.replace(members, embed.ClusterStateFlagNew, dir)
 }
 
-// activates tells whether a request raises an alarm.
+// activates reports whether a request raises an alarm.
 func activates(method string, req any) bool {
 	alarm, ok := req.(*pb.AlarmRequest)
 	return ok && method == "Alarm" && alarm.Action == pb.AlarmRequest_ACTIVATE

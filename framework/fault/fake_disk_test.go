@@ -202,7 +202,7 @@ func (n *fakeNode) PowerLoss(ctx context.Context, ttl time.Duration) (framework.
 	return framework.DiskLoss{Files: 1, Bytes: 2, Names: 3}, n.PowerOff(ctx, ttl)
 }
 
-// badDiskNow tells whether anything is wrong with the disk of node-2.
+// badDiskNow reports whether anything is wrong with the disk of node-2.
 func badDiskNow(c *fakeCluster) bool {
 	for _, f := range c.nodes[1].disk.faults {
 		if !f.over {

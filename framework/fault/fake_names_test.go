@@ -65,7 +65,7 @@ func (c *fakeCluster) ledAstray() bool {
 	return false
 }
 
-// proveNames puts a fault of the name service to every test.
+// proveNames puts a fault of DNS to every test.
 func proveNames(t *testing.T, f *Fault, params map[string]string, already framework.NameDisturbance) {
 	t.Helper()
 	proofs{

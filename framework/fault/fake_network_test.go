@@ -129,21 +129,21 @@ func (c *fakeCluster) isOff(party string) bool {
 	return i >= 0 && c.nodes[i].off
 }
 
-// on tells whether an impairment is on a link, in either direction, for a port.
+// on reports whether an impairment is on a link, in either direction, for a port.
 func (x *fakeCut) on(a, b string, port uint16) bool {
 	return x.inForce() && slices.ContainsFunc(x.links, func(l framework.Link) bool {
 		return (l.From == a && l.To == b || l.From == b && l.To == a) && (len(l.Ports) == 0 || slices.Contains(l.Ports, port))
 	})
 }
 
-// severed tells whether packets between two parties are dropped.
+// severed reports whether packets between two parties are dropped.
 func (c *fakeCluster) severed(a, b string, port uint16) bool {
 	return slices.ContainsFunc(c.cuts, func(x *fakeCut) bool {
 		return (x.is.Cut || x.is.Reset) && !x.is.Established && x.on(a, b, port)
 	})
 }
 
-// impaired tells whether any impairment is in force.
+// impaired reports whether any impairment is active.
 func (c *fakeCluster) impaired() bool { return slices.ContainsFunc(c.cuts, (*fakeCut).inForce) }
 
 // reportingCluster tells about its links as well.

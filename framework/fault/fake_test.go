@@ -34,12 +34,12 @@ type fakeCluster struct {
 	before func(*fakeNode)
 	// late is added to what impaired packets are held for.
 	late time.Duration
-	// Links, as "node-1>node-2", that carry nothing by themselves, that let all packets but
+	// Links, as "node-1>node-2", that carry nothing on their own, that let all packets but
 	// one through whatever is on them, and that no impairment comes onto.
 	idle, leaks, whole map[string]bool
 	probes             int // packets sent
 	astray             []framework.NameDisturbance
-	// noLimits is why no limit can be kept; lax ones are in force and let
+	// noLimits is why no limit can be kept; lax ones are active and let
 	// everything through; astrayProcess escapes them.
 	noLimits           error
 	lax, astrayProcess bool
@@ -107,7 +107,7 @@ func (c *fakeCluster) Entrances() []framework.Entrance {
 	return all
 }
 
-// ask counts a call for a fault and tells whether to carry it out.
+// ask counts a call for a fault and reports whether to carry it out.
 func (c *fakeCluster) ask() bool {
 	c.asked++
 	return !c.inert
@@ -164,7 +164,7 @@ func (n *fakeNode) end(c framework.Component, how string, hold time.Duration) er
 	return n.c.refuses
 }
 
-// later does something after a while, as the provider does by itself.
+// later does something after a while, as the provider does on its own.
 func (c *fakeCluster) later(d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() {
 		c.mu.Lock()

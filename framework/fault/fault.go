@@ -118,7 +118,7 @@ func does(effects ...record.Effect) func(map[string]string) []record.Effect {
 
 // Params are the parameters of an injection.
 type Params struct {
-	// TTL is the time after which the provider heals the fault by itself.
+	// TTL is the time after which the provider heals the fault automatically.
 	TTL time.Duration
 	// Values are the fault's own parameters by name.
 	Values map[string]string

@@ -26,7 +26,7 @@ func TestFreeze(t *testing.T) {
 }
 
 // Faults on processes end with the power: a node that another fault has switched
-// off is no reason to wait.
+// off is not a reason to wait.
 func TestHealWhilePoweredOff(t *testing.T) {
 	for name, x := range map[string]struct {
 		fault  *Fault
@@ -70,7 +70,7 @@ func TestClockOfAFrozenComponent(t *testing.T) {
 }
 
 // Faults that overlap are healed each alone, in any order: what another fault
-// keeps down is no reason to wait.
+// keeps down is not a reason to wait.
 func TestHealWhileHeld(t *testing.T) {
 	for _, f := range []*Fault{Freeze, CrashLoop, ClockJump, CertExpired} {
 		synctest.Test(t, func(t *testing.T) {

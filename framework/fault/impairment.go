@@ -225,7 +225,7 @@ func (e party) dead(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s runs no process of %v", e.name, e.components), nil
 }
 
-// acts looks whether the impairment does to packets what it is to do.
+// acts checks whether the impairment does to packets what it is to do.
 func (x *impairment) acts(ctx context.Context, handle string) (bool, string) {
 	links, err := x.counters(ctx, handle)
 	if err != nil {
@@ -276,7 +276,7 @@ func (x *impairment) counters(ctx context.Context, handle string) ([]counted, er
 // that it no longer rises.
 const quiet = 20 * time.Millisecond
 
-// passes looks whether packets pass again: while somebody exchanges packets
+// passes checks whether packets pass again: while somebody exchanges packets
 // with the ends, the counters of the impairment stand still; and no link has
 // it on it any more, where the provider can tell. Where other impairments are in
 // the way, packets that come and are not counted must do, and where an end is

@@ -35,7 +35,7 @@ const (
 	longestPause = 50 * time.Millisecond
 )
 
-// look tells whether what is waited for holds, and what was seen.
+// look reports whether what is waited for holds, and what was seen.
 type look func(ctx context.Context) (held bool, seen string)
 
 // await looks until the condition holds, limit has passed or ctx is done, and
@@ -57,7 +57,7 @@ func await(ctx context.Context, limit time.Duration, l look) (at time.Time, held
 	}
 }
 
-// injection is a fault in force, or one that never came into force.
+// injection is a active fault, or one that never came into force.
 type injection struct {
 	target Target
 	proof  Proof
@@ -136,7 +136,7 @@ type attempt struct {
 	healed look // holds when it is healed
 	// patience is how long to wait for the effect; 0 means effectLimit.
 	patience time.Duration
-	// ttl is for faults that the provider does not undo by itself: this
+	// ttl is for faults that the provider does not undo on its own: this
 	// process does, when it is over, and what promised does where it was killed.
 	// The process of a cluster that outlives its command is that of the cluster.
 	// 0 means that the provider does it.

@@ -37,7 +37,7 @@ func TestFailedRequestIsUndoneLater(t *testing.T) {
 	})
 }
 
-// Its time may be over before the fault is in force.
+// Its time may be over before the fault is active.
 func TestTimeOverAtOnce(t *testing.T) {
 	broken := false
 	done := make(chan struct{})

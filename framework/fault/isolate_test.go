@@ -68,7 +68,7 @@ func TestIsolateDiesMeanwhile(t *testing.T) {
 	})
 }
 
-// The node can be reached all the time, so that the counter alone tells whether
+// The node can be reached all the time, so that the counter alone reports whether
 // packets are still dropped.
 func TestIsolateStillDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

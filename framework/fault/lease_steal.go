@@ -127,7 +127,7 @@ func (x *theft) renew(ctx context.Context, old *coordinationv1.Lease) {
 }
 
 // giveUp leaves the lease without a holder, as an instance does that ends in
-// order. Where neither the API nor etcd answers, it runs out by itself.
+// order. Where neither the API nor etcd answers, it runs out on its own.
 func (x *theft) giveUp(ctx context.Context) error {
 	x.stop()
 	<-x.done

@@ -162,7 +162,7 @@ func chosen(by string) func(Injection, error) (Injection, error) {
 	}
 }
 
-// kept looks whether the kernel keeps the limit, of its own words, and all processes
+// kept checks whether the kernel keeps the limit, of its own words, and all processes
 // are under it.
 func (l *limited) kept(ctx context.Context, want framework.Limit) (bool, string) {
 	r, err := l.limiter.ReadLimit(ctx, l.limit)
@@ -223,7 +223,7 @@ func (l *limited) lift(ctx context.Context) error {
 	return errors.Join(append(errs, l.limiter.Unlimit(ctx, l.limit))...)
 }
 
-// lifted looks whether nothing is left of the limit.
+// lifted checks whether nothing is left of the limit.
 func (l *limited) lifted(ctx context.Context) (bool, string) {
 	r, err := l.limiter.ReadLimit(ctx, l.limit)
 	switch {

@@ -158,7 +158,7 @@ func delays(asked framework.Impairment, links []counted) finding {
 }
 
 // unexercised says on which links the effect was not seen since nothing came; empty where
-// that is no gap in the proof. A link along which packets were sent must have counted
+// that is not a gap in the proof. A link along which packets were sent must have counted
 // them. Of those along which none could be sent, one is enough for each direction of each
 // end: a cluster that is idle sends nothing there, and a link of which nobody makes use
 // proves nothing either way. Where the impairment is only about connections that somebody

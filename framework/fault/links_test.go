@@ -158,7 +158,7 @@ func TestLinkFaultsRefuse(t *testing.T) {
 	}
 }
 
-// Delays that are too short are no proof, whatever the counter of packets says.
+// Delays that are too short are not proof, whatever the counter of packets says.
 func TestLatencyTooShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.APIServer)

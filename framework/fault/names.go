@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// onNames completes a fault that leads hosts astray. disturb returns what the name service is
+// onNames completes a fault that leads hosts astray. disturb returns what DNS is
 // to do, and whether a lookup shows it.
 func onNames(f *Fault, disturb func(Request) (framework.NameDisturbance, func(framework.Lookup) bool)) *Fault {
 	f.Targets = []string{"node", "zone", "nodes", "workers", "balancer (its machine)", "harness (where the name server is): every host"}
@@ -34,7 +34,7 @@ func onNames(f *Fault, disturb func(Request) (framework.NameDisturbance, func(fr
 	return f
 }
 
-// misleading is a name service that leads hosts astray.
+// misleading is DNS that leads hosts astray.
 type misleading struct {
 	target  Target
 	what    string
@@ -43,7 +43,7 @@ type misleading struct {
 	hosts   []string
 	ask     map[string]string // by host, the name that proofs look up on it
 	disturb framework.NameDisturbance
-	// led tells whether a lookup went as the fault wants it.
+	// led reports whether a lookup went as the fault wants it.
 	led func(framework.Lookup) bool
 }
 
@@ -188,8 +188,8 @@ func (m *misleading) inject(ctx context.Context) (Injection, error) {
 	}.injection(ctx)
 }
 
-// notFound tells whether the name service denied that there is such a name.
+// notFound reports whether DNS denied that there is such a name.
 func notFound(l framework.Lookup) bool { return strings.Contains(l.Problem, "no such host") }
 
-// gaveUp tells whether there was no answer in the time that resolvers wait.
+// gaveUp reports whether there was no answer in the time that resolvers wait.
 func gaveUp(l framework.Lookup) bool { return l.Problem != "" && !notFound(l) }

@@ -263,7 +263,7 @@ func takeRole(ctx context.Context, c framework.Cluster, name string) error {
 		remove(ctx, c, rbacPath+"clusterroles/"+name, "clusterroles/"+name))
 }
 
-// queued looks whether requests of the user's level wait or are refused.
+// queued checks whether requests of the user's level wait or are refused.
 func (o *crowd) queued(ctx context.Context) (bool, string) {
 	now, err := o.state(ctx)
 	if err != nil {
@@ -274,7 +274,7 @@ func (o *crowd) queued(ctx context.Context) (bool, string) {
 		fmt.Sprintf("%s; %s before; the clients had %d answers and %d refusals (429)", now, o.before, o.served.Load(), o.rejected.Load())
 }
 
-// calm looks whether nothing waits any more.
+// calm checks whether nothing waits any more.
 func (o *crowd) calm(ctx context.Context) (bool, string) {
 	up, said := ready(ctx, o.entrance)
 	if !up {

@@ -78,7 +78,7 @@ func injectPause(ctx context.Context, r Request, all []suspended) (Injection, er
 	return onNodes(ctx, r.Target, shares)
 }
 
-// still looks whether the node is paused and its API server silent.
+// still checks whether the node is paused and its API server silent.
 func (s suspended) still(ctx context.Context) (bool, string) {
 	name := s.node.Name()
 	paused, err := s.pauser.Paused(ctx)
@@ -94,7 +94,7 @@ func (s suspended) still(ctx context.Context) (bool, string) {
 	return true, fmt.Sprintf("node %s is paused and its API server does not answer", name)
 }
 
-// goesOn looks whether the node works again. One that has lost its power meanwhile is
+// goesOn checks whether the node works again. One that has lost its power meanwhile is
 // another fault's.
 func (s suspended) goesOn(ctx context.Context) (bool, string) {
 	name := s.node.Name()

@@ -80,7 +80,7 @@ func (r Request) outages() ([]*outage, error) {
 		if e, ok := entranceOf(r.Cluster, n.Name(), framework.APIServer); ok {
 			o.entrance = &e
 		}
-		// The switch's own word is no proof of what it did.
+		// The switch's own word is not proof of what it did.
 		if o.reporter == nil && o.entrance == nil {
 			return nil, r.missing("ProcessReporter", "node "+n.Name(), "")
 		}
@@ -89,7 +89,7 @@ func (r Request) outages() ([]*outage, error) {
 	return all, nil
 }
 
-// dark looks whether the node is off and nothing on it lives.
+// dark checks whether the node is off and nothing on it lives.
 func (o *outage) dark(ctx context.Context) (bool, string) {
 	name := o.node.Name()
 	on, err := o.power.Powered(ctx)
@@ -118,7 +118,7 @@ func (o *outage) dark(ctx context.Context) (bool, string) {
 	return true, seen + " and its API server's port is silent"
 }
 
-// processes tells whether every process of the node was asked for, and in words
+// processes reports whether every process of the node was asked for, and in words
 // which of them lives.
 func (o *outage) processes(ctx context.Context) (counted bool, lives string) {
 	if o.reporter == nil {
@@ -138,7 +138,7 @@ func (o *outage) processes(ctx context.Context) (counted bool, lives string) {
 	return counted, strings.Join(alive, ", ")
 }
 
-// back looks whether the node is on again and serves.
+// back checks whether the node is on again and serves.
 func (o *outage) back(ctx context.Context) (bool, string) {
 	name := o.node.Name()
 	on, err := o.power.Powered(ctx)
@@ -151,7 +151,7 @@ func (o *outage) back(ctx context.Context) (bool, string) {
 	return o.serves(fmt.Sprintf("node %s is on", name))(ctx)
 }
 
-// serves looks whether the node's etcd and API server answer; what was seen before
+// serves checks whether the node's etcd and API server answer; what was seen before
 // comes first.
 func (o *outage) serves(before string) look {
 	name := o.node.Name()

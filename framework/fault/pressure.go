@@ -111,7 +111,7 @@ func (b *burden) load(ctx context.Context) (now framework.Load, absent string) {
 	return now, ""
 }
 
-// relieved looks whether the load process is gone.
+// relieved checks whether the load process is gone.
 func (b *burden) relieved(ctx context.Context) (bool, string) {
 	now, err := b.presser.Load(ctx, b.handle)
 	switch {

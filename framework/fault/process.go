@@ -60,10 +60,10 @@ func (p process) before(ctx context.Context) (now framework.Process, absent stri
 	return now, "", nil
 }
 
-// ended tells whether there is no process; a zombie has ended too.
+// ended reports whether there is no process; a zombie has ended too.
 func ended(p framework.Process) bool { return p.PID == 0 || p.State == "Z" || p.State == "X" }
 
-// stopped tells whether a process was suspended by a signal.
+// stopped reports whether a process was suspended by a signal.
 func stopped(p framework.Process) bool { return strings.HasPrefix(p.State, "T") }
 
 func same(a, b framework.Process) bool { return a.PID == b.PID && a.StartTicks == b.StartTicks }
@@ -73,7 +73,7 @@ func id(p framework.Process) string {
 	return fmt.Sprintf("process %d (started at tick %d)", p.PID, p.StartTicks)
 }
 
-// runs looks whether the component runs, is not frozen and answers.
+// runs checks whether the component runs, is not frozen and answers.
 func (p process) runs(ctx context.Context) (bool, string) {
 	now, err := p.reporter.Process(ctx, p.target.Component)
 	switch {
@@ -116,7 +116,7 @@ func agentAnswers(c framework.Cluster, name string) (answers, error) {
 	}, nil
 }
 
-// outlives looks whether one and the same process has been seen to run for d.
+// outlives checks whether one and the same process has been seen to run for d.
 func (p process) outlives(d time.Duration) look {
 	var first framework.Process
 	var since time.Time
@@ -134,7 +134,7 @@ func (p process) outlives(d time.Duration) look {
 	}
 }
 
-// orOff looks whether l holds, or whether another fault has taken the power from
+// orOff checks whether l holds, or whether another fault has taken the power from
 // the node: then nothing is left of this one.
 func (p process) orOff(l look) look {
 	return func(ctx context.Context) (bool, string) {
@@ -149,7 +149,7 @@ func (p process) orOff(l look) look {
 	}
 }
 
-// orHeld looks whether l holds, or whether another fault keeps the component
+// orHeld checks whether l holds, or whether another fault keeps the component
 // down: then nothing is left of this one, and the rest is that one's to heal.
 func (p process) orHeld(l look) look {
 	return p.orOff(func(ctx context.Context) (bool, string) {

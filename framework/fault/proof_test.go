@@ -22,7 +22,7 @@ type proofs struct {
 	params map[string]string
 	// already puts the target of a fake cluster into the faulted state.
 	already func(*fakeCluster)
-	// broken tells whether the fault is in force.
+	// broken reports whether the fault is active.
 	broken func(*fakeCluster) bool
 	// calls is how often the provider is asked for one injection; 0 means once.
 	calls int

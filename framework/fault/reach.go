@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// carries tells whether packets of a port are impaired.
+// carries reports whether packets of a port are impaired.
 func (x *impairment) carries(ports ...uint16) bool {
 	return slices.ContainsFunc(x.links, func(l framework.Link) bool {
 		return len(l.Ports) == 0 || slices.ContainsFunc(ports, func(p uint16) bool { return slices.Contains(l.Ports, p) })
@@ -65,7 +65,7 @@ func (x *impairment) reach() look {
 	}
 }
 
-// touches tells whether a party is on one of the links.
+// touches reports whether a party is on one of the links.
 func (x *impairment) touches(name string) bool {
 	return slices.ContainsFunc(x.links, func(l framework.Link) bool { return l.From == name || l.To == name })
 }
@@ -217,7 +217,7 @@ func knockEtcd(c framework.Cluster, node string) (knocker, error) {
 		knock: func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, knockLimit)
 			defer cancel()
-			// Status would dial anew. The member answers this one alone.
+			// Status would dial again. The member answers this one alone.
 			_, err := m.client.Get(ctx, "health", clientv3.WithSerializable())
 			return err == nil
 		},

@@ -83,7 +83,7 @@ func (o *outage) remember(ctx context.Context, running map[framework.Component]f
 	return nil
 }
 
-// rebooted looks whether nothing that ran on the node before is left, and other
+// rebooted checks whether nothing that ran on the node before is left, and other
 // processes have taken the place of some of it at least: the node works again.
 func (o *outage) rebooted(before map[framework.Component]framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
@@ -111,7 +111,7 @@ func (o *outage) rebooted(before map[framework.Component]framework.Process) look
 	}
 }
 
-// complete looks whether all that ran on the node before runs again.
+// complete checks whether all that ran on the node before runs again.
 func (o *outage) complete(before map[framework.Component]framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		for _, c := range slices.Sorted(maps.Keys(before)) {

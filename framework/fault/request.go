@@ -17,7 +17,7 @@ type Request struct {
 	Fault   *Fault
 	Cluster framework.Cluster
 	Target  Target
-	// TTL is the time after which the provider heals the fault by itself; above zero.
+	// TTL is the time after which the provider heals the fault automatically; above zero.
 	TTL time.Duration
 	// Values are the parameters as given, by name.
 	Values map[string]string

@@ -42,7 +42,7 @@ var errNobody = errors.New("nobody is in that role at the moment")
 //
 // Components may be written in full (kube-controller-manager/active). While
 // there is no leader or holder, Resolve waits for one, 30 seconds at most. It
-// does not look whether a target that is named outright runs: that is for the
+// does not check whether a target that is named outright runs: that is for the
 // fault's proof.
 func Resolve(ctx context.Context, c framework.Cluster, target string) (Target, error) {
 	r, err := parseTarget(target)
@@ -198,7 +198,7 @@ func (c resolver) running(ctx context.Context, k kind, except string) (string, e
 	return "", fmt.Errorf("%w: %s", errNobody, strings.Join(why, ", "))
 }
 
-// down says in words that a component, or the node where there is none, does
+// down says in words that a component, or the node if there is none, does
 // not run; empty means that it does or that the provider cannot tell.
 func (c resolver) down(ctx context.Context, n framework.Node, component framework.Component) string {
 	if power, ok := n.(framework.PowerSwitch); ok {

@@ -77,7 +77,7 @@ func TestResolve(t *testing.T) {
 	})
 }
 
-// balanced has a load balancer that tells how it sees its backends.
+// balanced has a load balancer that reports how it sees its backends.
 type balanced struct {
 	*fakeCluster
 	up []string
@@ -179,7 +179,7 @@ func TestResolveEtcd(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", target, got, want)
 		}
 	}
-	// One silent member is no obstacle, and costs no time.
+	// One silent member is not an obstacle, and costs no time.
 	first.power(false)
 	began := time.Now()
 	if got := c.resolve(t, "etcd/follower"); got.Node != second.name {

@@ -178,7 +178,7 @@ func (m member) snapshot(ctx context.Context, file string) (revision int64, err 
 	return s.Header.Revision, errors.Join(err, f.Close())
 }
 
-// back looks whether every member serves and has lost what was written after
+// back checks whether every member serves and has lost what was written after
 // the snapshot.
 func (r *rewind) back(ctx context.Context, last int64) (held bool, seen string) {
 	err := onMembers(r.cluster, func(all members) error {
@@ -242,7 +242,7 @@ func (r *rewind) restartOne(ctx context.Context, n framework.Node, t Target) err
 	return n.(framework.Killer).Kill(ctx, t.Component, 0)
 }
 
-// serves looks whether every member reads and every API server is ready.
+// serves checks whether every member reads and every API server is ready.
 func (r *rewind) serves(ctx context.Context) (bool, string) {
 	var looks []look
 	for _, n := range r.nodes {

@@ -32,7 +32,7 @@ var (
 	errConflict = errors.New("it was changed in between")
 )
 
-// refusedError is an answer of an API server that is no success.
+// refusedError is an answer of an API server that is not a success.
 type refusedError struct {
 	status int
 	body   string
@@ -67,7 +67,7 @@ func throughAny(ctx context.Context, c framework.Cluster, method, path string, o
 	return nil, errors.Join(problems...)
 }
 
-// answered tells whether an API server had the last word.
+// answered reports whether an API server had the last word.
 func answered(err error) bool {
 	var refused *refusedError
 	return err == nil || errors.Is(err, errGone) || errors.Is(err, errConflict) ||
@@ -75,7 +75,7 @@ func answered(err error) bool {
 }
 
 // remove deletes an object through the API or, where no API server does it, its
-// key in etcd. It does nothing where there is none.
+// key in etcd. It does nothing if there is none.
 func remove(ctx context.Context, c framework.Cluster, path, key string) error {
 	_, err := throughAny(ctx, c, http.MethodDelete, path, nil)
 	if err == nil || errors.Is(err, errGone) {
@@ -207,7 +207,7 @@ func leaseCodec() *protobuf.Serializer {
 	return protobuf.NewSerializer(scheme, scheme)
 }
 
-// held looks whether somebody other than a stranger holds the lease and renews
+// held checks whether somebody other than a stranger holds the lease and renews
 // it.
 func (l leaseObject) held(besides func(*coordinationv1.Lease) bool) look {
 	var first *coordinationv1.Lease

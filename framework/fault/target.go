@@ -188,7 +188,7 @@ func kindOf(name string) (kind, bool) {
 	return all[i], true
 }
 
-// nodeName tells whether s could be a node's name: a DNS name in lower case.
+// nodeName reports whether s could be a node's name: a DNS name in lower case.
 func nodeName(s string) bool {
 	for _, c := range s {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {

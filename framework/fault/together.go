@@ -84,7 +84,7 @@ func atOnce(all []func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// allAtOnce looks whether several looks hold, at the same time.
+// allAtOnce checks whether several looks hold, at the same time.
 func allAtOnce(looks []look) look {
 	return func(ctx context.Context) (bool, string) {
 		held, seen := make([]bool, len(looks)), make([]string, len(looks))

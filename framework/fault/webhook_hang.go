@@ -171,7 +171,7 @@ func (w *hangingWebhook) createThrough(ctx context.Context, e framework.Entrance
 	return err
 }
 
-// hangs looks whether a request waited for the webhook until it timed out.
+// hangs checks whether a request waited for the webhook until it timed out.
 func (w *hangingWebhook) hangs(ctx context.Context) (bool, string) {
 	asked, began := w.server.asked.Load(), time.Now()
 	err := w.create(ctx)
@@ -189,7 +189,7 @@ func (w *hangingWebhook) hangs(ctx context.Context) (bool, string) {
 }
 
 func (w *hangingWebhook) takeAway(ctx context.Context) error {
-	// First the server: what waits for it goes on, whether or not the
+	// First the server: what waits for it continues, whether or not the
 	// registration can be taken away.
 	w.server.allow()
 	if err := remove(ctx, w.cluster, webhooksPath+"/"+w.name, webhooksKey+w.name); err != nil {
@@ -199,7 +199,7 @@ func (w *hangingWebhook) takeAway(ctx context.Context) error {
 	return nil
 }
 
-// gone looks whether requests through every API server that is ready pass
+// gone checks whether requests through every API server that is ready pass
 // without the webhook.
 func (w *hangingWebhook) gone(ctx context.Context) (bool, string) {
 	var through []string

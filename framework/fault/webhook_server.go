@@ -58,7 +58,7 @@ func (s *webhookServer) answer(w http.ResponseWriter, r *http.Request) {
 		"response": map[string]any{"uid": review.Request.UID, "allowed": true}})
 }
 
-// selfSigned makes a certificate for an address that is its own authority.
+// selfSigned makes a certificate for an address that is its own CA.
 func selfSigned(address net.IP) (certificate tls.Certificate, authority []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

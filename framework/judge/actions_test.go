@@ -106,7 +106,7 @@ func TestOneActor(t *testing.T) {
 			return s
 		}},
 		{name: "dropped, and once within its deadline", want: Pass, story: func() *story {
-			// Another took the lease at 11 s; node-2 may go on until 21 s.
+			// Another took the lease at 11 s; node-2 may continue until 21 s.
 			return newStory().renews("node-2", 1, 10).renews("node-3", 11, 50).probes("node-2", true, 1, 58).action("node-2", 20)
 		}},
 		{name: "dropped, and beyond its deadline", want: Fail, says: "acted at 26.000s", story: func() *story {

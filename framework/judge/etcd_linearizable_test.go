@@ -171,7 +171,7 @@ func TestEtcdStaleReads(t *testing.T) {
 	}
 }
 
-// The header of a linearizable read is no older than what was shown before its call.
+// The header of a linearizable read is not older than what was shown before its call.
 func TestRevisionOrderOfHeaders(t *testing.T) {
 	tell(t, named("revision-order"), []telling{
 		{"no older", facts.APIEtcd, `

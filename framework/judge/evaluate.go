@@ -55,7 +55,7 @@ func Evaluate(run *record.Run, own ...Judge) []Result {
 		f := c.always(d, invariants[i])
 		results = append(results, c.result(invariants[i], f.Bound, f))
 	}
-	// Last, since it tells how many verdicts the rest cost.
+	// Last, since it reports how many verdicts the rest cost.
 	harness := record.Check{Requirement: "RUN/harness", Level: "INFO", Judge: "harness"}
 	return append(results, c.result(harness, nil, c.harness()))
 }

@@ -421,7 +421,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// A judge that reads a clock, a file or the network is no judge.
+// A judge that reads a clock, a file or the network is not a judge.
 func TestPure(t *testing.T) {
 	layers := map[string]bool{}
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// isolated cuts off node-2 from 10 s to 30 s; the others go on after a second.
+// isolated cuts off node-2 from 10 s to 30 s; the others continue after a second.
 func isolated() *story {
 	s := leaders(newStory()).fault("cut", "isolate", "node-2", "", 10, 30)
 	s.traffic("node-1", 1, 9.9).traffic("node-3", 1, 9.9).traffic("node-2", 1, 9.9)
@@ -135,7 +135,7 @@ func TestStaleSerializableRead(t *testing.T) {
 	})
 }
 
-// leaderKilled kills the leader on node-1 at 10 s; writes go on after 1.3 s.
+// leaderKilled kills the leader on node-1 at 10 s; writes continue after 1.3 s.
 func leaderKilled() *story {
 	s := leaders(newStory()).fault("kill", "kill", "node-1", "etcd", 10, 30)
 	s.change(func(r *record.Run) {

@@ -12,7 +12,7 @@ import (
 )
 
 // generator is a store with clients that act in a closed loop: each calls an operation,
-// which takes effect at one moment between call and return, and then goes on. What
+// which takes effect at one moment between call and return, and then continues. What
 // they write down is linearizable, unless something is changed afterwards.
 type generator struct {
 	rng     *rand.Rand

@@ -9,7 +9,7 @@ import (
 )
 
 // handedOver are writes through a node that its etcd member had handed to a leader which is
-// lost at 10 s: they end after so many seconds, with an error of the API server.
+// lost at 10 s: they end after that many seconds, with an error of the API server.
 func (s *story) handedOver(entrance string, n int, took float64) *story {
 	for i := range n {
 		s.write(record.OpUpdate, entrance, fmt.Sprintf("h%d", i), fmt.Sprintf("h-%s-%d", entrance, i), 0, 9.9, 9.9+took).outcome(record.Unknown)

@@ -76,7 +76,7 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// restartedEtcd has the etcd member of node-2 start again while a fault is in force.
+// restartedEtcd has the etcd member of node-2 start again while a fault is active.
 func restartedEtcd(fault, component, node string) *story {
 	return newStory().fault("fault", fault, node, component, 10, 20).ran(1, 7, 0).ran(12, 9, 1).change(func(r *record.Run) {
 		for i := range r.Processes {

@@ -9,7 +9,7 @@ import (
 )
 
 // keepers lets twelve clients read on kept connections, each every 0.1 s from 20 s to 50 s. All
-// are on node-1 and node-3 at first. One of them makes a new connection every so many
+// are on node-1 and node-3 at first. One of them makes a new connection every that many
 // seconds from 35 s on (0: never), to the API servers in turn.
 func keepers(every float64, servers ...string) *story {
 	s := newStory().fault("stop", "stop", "node-2", "kube-apiserver", 10, 25)

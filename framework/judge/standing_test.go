@@ -149,7 +149,7 @@ func balanced(nodes ...string) *story {
 	return s
 }
 
-// spread is complete, with a balancer that does not tell its backends, and so many watches
+// spread is complete, with a balancer that does not tell its backends, and that many watches
 // through it that reached each of some servers.
 func spread(each int, servers ...string) *story {
 	s := complete().change(func(r *record.Run) { r.Backends = nil })

@@ -11,7 +11,7 @@ import (
 )
 
 // rateStory has a fault from 10 s to 20 s, a steady state at 25 s, and clients that
-// get so many operations per second before the fault and after the steady state.
+// get that many operations per second before the fault and after the steady state.
 func rateStory(before, after float64) *story {
 	s := newStory(record.Check{Requirement: "X", Level: "MUST", Judge: "throughput", Fault: "f"}).fault("f", "kill", "node-1", "etcd", 10, 20)
 	s.at(25).steady("after", true, time.Second)

@@ -181,7 +181,7 @@ func TestCertificates(t *testing.T) {
 	})
 }
 
-// What looks at the control plane is no traffic: the histories of clients do not
+// What looks at the control plane is not traffic: the histories of clients do not
 // hold it.
 func TestLooksAreNoTraffic(t *testing.T) {
 	s := versions("v1.37.1", "node-1 kube-apiserver v1.37.1", "node-1 kube-apiserver v1.36.3")()

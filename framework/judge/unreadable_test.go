@@ -40,7 +40,7 @@ func TestMessagesWithoutVersion(t *testing.T) {
 	})
 }
 
-// A read that returned another object is no read from before the record.
+// A read that returned another object is not a read from before the record.
 func TestAnotherObject(t *testing.T) {
 	s := one().read("b", "k", "v1", 1, 3, 4).read("b", "j", record.OtherObject+"k", 0, 5, 6)
 	if f := named("linearizable").Judge(&facts.Matter{Run: s.run}); f.Verdict != Fail {

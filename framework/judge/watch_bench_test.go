@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// manyWatches is a legal record of watches of one collection that show so many events
+// manyWatches is a legal record of watches of one collection that show that many events
 // together, a bookmark after every tenth, and lists: each watch goes on from the one
 // before it after a hundredth of them. Of every hundred writes one has no known
 // outcome, and of those every other one took effect.

@@ -23,7 +23,7 @@ func (s *story) watching(client, id string, phase record.WatchPhase, t float64, 
 
 // watchesBreak has three clients watch through the API server that is killed at 10 s
 // and back at 40 s, one of them through the balancer. They have other watches after
-// some time, and so many are opened through the balancer at the end.
+// some time, and that many are opened through the balancer at the end.
 func watchesBreak(after float64, atTheEnd int, address string) *story {
 	s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 39)
 	for i, entrance := range []string{"node-2", "node-2", "balancer"} {

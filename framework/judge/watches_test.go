@@ -209,7 +209,7 @@ func TestWatchResumable(t *testing.T) {
 func TestWatchesUnderFault(t *testing.T) {
 	resumable := record.Check{Requirement: "HA-WCH-002", Judge: "watch-resumable", Fault: "fault"}
 	ordered := record.Check{Requirement: "HA-WCH-001", Judge: "watch-ordered", Fault: "fault"}
-	// A watch of node-2 ends with an error at 6.1 s, another one goes on.
+	// A watch of node-2 ends with an error at 6.1 s, another one continues.
 	broken := func(entrance, problem string, events int) func() *story {
 		return func() *story {
 			history := twoKeys + "watch w from=100 through=node-2\nadded w k1 v1@a 101\nended w through=node-2\nwatch x from=101 resumes=w through=" + entrance + "\n"

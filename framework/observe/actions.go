@@ -95,7 +95,7 @@ type auditEvent struct {
 	StageTimestamp           time.Time
 }
 
-// action returns the action that an entry tells of, or the read of a component's own
+// action returns the action that an entry reports, or the read of a component's own
 // lease, if it does. since puts a wall time on the record's clock.
 func (f *auditFilter) action(entry []byte, since func(time.Time) record.Nanos) (record.Action, bool) {
 	in := func(part []byte) bool { return bytes.Contains(entry, part) }
@@ -126,14 +126,14 @@ func (f *auditFilter) action(entry []byte, since func(time.Time) record.Nanos) (
 	}, true
 }
 
-// isOf tells whether a request is a component's. One with accounts for its
+// isOf reports whether a request is a component's. One with accounts for its
 // controllers (--use-service-account-credentials) comes under many names, but its
 // user agent always begins with that of its binary.
 func (e auditEvent) isOf(component string) bool {
 	return e.User.Username == "system:"+component || strings.HasPrefix(e.UserAgent, component+"/")
 }
 
-// changes tells whether a request can change anything. Reviews are created only to
+// changes reports whether a request can change anything. Reviews are created only to
 // ask the API server something, and candidacies for a lease (coordinated leader election)
 // only to be elected, by instances that stand by as well.
 func (e auditEvent) changes() bool {
@@ -145,7 +145,7 @@ func (e auditEvent) changes() bool {
 	return e.ObjectRef.Resource != "leasecandidates" && e.ObjectRef.APIGroup != "authentication.k8s.io" && e.ObjectRef.APIGroup != "authorization.k8s.io"
 }
 
-// isElection tells whether a request is about the component's own lease. A refused
+// isElection reports whether a request is about the component's own lease. A refused
 // creation may have no name; client-go gives its elector a user agent of its own.
 func (e auditEvent) isElection(component string) bool {
 	return e.ObjectRef.Resource == "leases" && (e.ObjectRef.Name == component || strings.HasSuffix(e.UserAgent, "/leader-election"))

@@ -17,7 +17,7 @@ const (
 )
 
 // Calm waits until the machine has computing time to spare, for limit at most, and
-// returns how long it waited: a cluster that has just started goes on for some seconds
+// returns how long it waited: a cluster that has just started continues for some seconds
 // with what its components do first.
 func Calm(ctx context.Context, limit time.Duration) time.Duration {
 	began := time.Now()

@@ -89,7 +89,7 @@ type objectList struct {
 
 // chain is what is seen of one source through one entrance. A sample and a watch
 // overtake each other at times. A sample that was overtaken is of no interest, but
-// every change that a watch tells of is recorded, though a sample may have told
+// every change that a watch reports is recorded, though a sample may have told
 // what came of it: a short one is seen nowhere else.
 type chain struct {
 	o   *Observers
@@ -175,7 +175,7 @@ func (c *chain) add(call record.Nanos, revision string, sample bool, objects []o
 var errGone = errors.New("410 Gone")
 
 // watch records every change until ctx ends. A watch that breaks is resumed
-// where it was; if its history is gone it begins anew with a list.
+// where it was; if its history is gone it begins again with a list.
 func (c *chain) watch(ctx context.Context) {
 	revision, known := "", map[string]object{}
 	for ctx.Err() == nil {

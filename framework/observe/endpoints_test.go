@@ -35,7 +35,7 @@ func watchOnly(t *testing.T, c *apitest.Cluster, w *record.Writer) (stop func())
 }
 
 // TestWatchResumes shows that a watch which breaks misses no change, and that
-// one whose history is gone begins anew.
+// one whose history is gone begins again.
 func TestWatchResumes(t *testing.T) {
 	c := apitest.New(t, 1)
 	setEndpoints(c, "10.0.0.1", "10.0.0.2", "10.0.0.3")

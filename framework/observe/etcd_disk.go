@@ -127,7 +127,7 @@ func (h *histogram) add(line string) error {
 	return nil
 }
 
-// since sums up what came since an earlier reading. A member that was started anew
+// since sums up what came since an earlier reading. A member that was started again
 // counts from 0 again.
 func (h histogram) since(old histogram) *record.Latency {
 	if len(old.buckets) == 0 {

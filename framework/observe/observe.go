@@ -88,7 +88,7 @@ func (o *Observers) ofNodes() []preparation {
 	return []preparation{o.availability, o.endpoints, o.leases, o.locks, o.actions, o.etcd, o.processes}
 }
 
-// Start sets up and starts all observers; they go on until Stop, or until ctx
+// Start sets up and starts all observers; they continue until Stop, or until ctx
 // ends. It takes a cluster that works: probes write to objects that it creates in
 // the namespace holdfast-probes. An error means that nothing was started.
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error) {

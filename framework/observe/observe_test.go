@@ -144,7 +144,7 @@ func TestStartOnDeadCluster(t *testing.T) {
 	}
 }
 
-// TestProbesAreOpenLoop shows that probes go on while none is answered, that no
+// TestProbesAreOpenLoop shows that probes continue while none is answered, that no
 // more wait than can, and that they fail in time.
 func TestProbesAreOpenLoop(t *testing.T) {
 	c := apitest.New(t, 1)

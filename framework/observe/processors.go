@@ -10,7 +10,7 @@ import (
 // such, and while only disks were waited for.
 var idling = [2]int{3, 4}
 
-// processors tells how much of the machine's computing time is used.
+// processors reports how much of the machine's computing time is used.
 type processors struct{ busy, all uint64 }
 
 // share returns the part of it that was used since the last call, from 0 to 1, other

@@ -119,7 +119,7 @@ func (p *watchProbe) expect(revision uint64, start record.Nanos) {
 }
 
 // event takes note of an event. One of a later write stands for those before it:
-// where a watch had to begin anew, that is all that it shows.
+// where a watch had to begin again, that is all that it shows.
 func (p *watchProbe) event(revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

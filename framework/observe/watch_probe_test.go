@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// TestWatchProbes shows that a watch which brings nothing is noticed, opened anew
-// and goes on, and that a watch through another server is none of its business.
+// TestWatchProbes shows that a watch which brings nothing is noticed, opened again
+// and continues, and that a watch through another server is none of its business.
 func TestWatchProbes(t *testing.T) {
 	c := apitest.New(t, 2)
 	w, read := recording(t)

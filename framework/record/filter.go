@@ -16,7 +16,7 @@ type Filter struct {
 	watches map[string]Watch // those that are open, by ID: their events name nothing else
 }
 
-// Takes tells whether an entry is one of those; v is the entry's value. It is to be
+// Takes reports whether an entry is one of those; v is the entry's value. It is to be
 // asked for every entry of the record, in its order.
 func (f *Filter) Takes(e Entry, v any) bool {
 	if w, ok := v.(Watch); ok {

@@ -27,7 +27,7 @@ type Object struct {
 	UID      string     `json:"uid"`
 	Revision string     `json:"revision"` // of the deletion where the object is gone
 	Via      string     `json:"via"`      // entrance
-	// Gone tells that the object is no longer there; the rest is its last state.
+	// Gone reports that the object is no longer there; the rest is its last state.
 	Gone bool `json:"gone,omitempty"`
 	// Part is the part of the application that the object belongs to, which is the
 	// name of its Deployment; empty for a pod that stands alone, and for nodes.
@@ -74,7 +74,7 @@ type DeploymentState struct {
 	Replicas   int   `json:"replicas"`
 	Updated    int   `json:"updated"`
 	Ready      int   `json:"ready"`
-	// Served tells that a Service of the Deployment's name selects its pods.
+	// Served reports that a Service of the Deployment's name selects its pods.
 	Served bool `json:"served,omitempty"`
 }
 

@@ -42,7 +42,7 @@ type Run struct {
 	Steps    []Timed[Step]
 	Objects  []Timed[Object]
 	Sessions []Timed[Session]
-	// Complete tells whether the record ends with an end entry and is
+	// Complete reports whether the record ends with an end entry and is
 	// undamaged up to there.
 	Complete bool
 	// End is the end entry of a complete record.

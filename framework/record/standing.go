@@ -22,7 +22,7 @@ type group struct {
 	part string
 }
 
-// Take takes a state in. It tells whether that is news: a state as old as the known
+// Take takes a state in. It reports whether that is news: a state as old as the known
 // one, or older, changes nothing, nor does any after the object was gone.
 func (s *Standing) Take(o Object) bool {
 	old, known := s.all[o.UID]
@@ -138,7 +138,7 @@ func (s *Standing) Lacks(part, since string) string {
 	return ""
 }
 
-// UpToWorkers tells of a part that lacks something whether the control plane has done its
+// UpToWorkers reports a part that lacks something whether the control plane has done its
 // share: the last change is looked at, there are as many pods as wanted besides those on
 // their way out, each of them is controlled by somebody and bound to a node, and the
 // Deployment counts and the Service lists the ready ones. What is left is for the nodes to

@@ -8,7 +8,7 @@ import (
 	"reflect"
 )
 
-// Kind tells what an entry holds.
+// Kind reports what an entry holds.
 type Kind string
 
 const (
@@ -152,7 +152,7 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// rowOf returns the row of a kind, nil where there is none.
+// rowOf returns the row of a kind, nil if there is none.
 func rowOf(kind Kind) *row {
 	for i := range table {
 		if table[i].kind == kind {
@@ -162,7 +162,7 @@ func rowOf(kind Kind) *row {
 	return nil
 }
 
-// holds tells whether v, or what it points to, may be appended as an entry of this kind.
+// holds reports whether v, or what it points to, may be appended as an entry of this kind.
 func (r *row) holds(v any) bool {
 	typ := reflect.TypeOf(v)
 	return r.typ != nil && typ != nil && (typ == r.typ || typ == reflect.PointerTo(r.typ))

@@ -133,7 +133,7 @@ type Op struct {
 	// Value is what was written, or what a read returned; empty for absent. It begins with
 	// OtherObject where a read returned another object than the one that was asked for.
 	Value string `json:"value,omitempty"`
-	// Found tells whether a read found the key.
+	// Found reports whether a read found the key.
 	Found bool `json:"found,omitempty"`
 	// Expect is the resourceVersion that an update compared with.
 	Expect string `json:"expect,omitempty"`
@@ -253,7 +253,7 @@ type ProcessState struct {
 	Error   string `json:"error,omitempty"`
 	// Asked is when the node was asked; what it told is of a moment between that and
 	// the entry's own time. Before is when it was asked the time before, when it
-	// told what the entry before this one says. 0 where there is none.
+	// told what the entry before this one says. 0 if there is none.
 	Asked  Nanos `json:"asked,omitempty"`
 	Before Nanos `json:"before,omitempty"`
 }

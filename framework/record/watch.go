@@ -53,7 +53,7 @@ type Page struct {
 	Items    int    `json:"items"`
 	// Remaining is what the server said is left; -1 where it did not say.
 	Remaining int `json:"remaining"`
-	// Continued tells whether there was a continuation token.
+	// Continued reports whether there was a continuation token.
 	Continued bool `json:"continued,omitempty"`
 }
 

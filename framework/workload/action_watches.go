@@ -100,7 +100,7 @@ func since(c *collection) (oldest string, r reaching) {
 	return oldest, r
 }
 
-// reached tells whether nothing up to a version will come any more.
+// reached reports whether nothing up to a version will come any more.
 func (p *progress) reached(version uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

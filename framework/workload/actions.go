@@ -98,7 +98,7 @@ func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 }
 
 const (
-	// minorityTime is how long MinorityProbe goes on.
+	// minorityTime is how long MinorityProbe continues.
 	minorityTime = 5 * time.Second
 	// minorityClients is how many clients of the node read, and how many write, so that
 	// each tries 10 times even if every request takes its whole time-out.

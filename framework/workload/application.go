@@ -222,7 +222,7 @@ func (p *application) notRunning(ctx context.Context, lacks string) error {
 	return &ApplicationError{p.settings.StartLimit, lacks}
 }
 
-// there tells whether an object is there after its creation.
+// there reports whether an object is there after its creation.
 func there(op record.Op) bool { return op.Outcome == record.OK || alreadyThere(op) }
 
 // name is that of a part in this traffic, which no earlier one has used.
@@ -329,7 +329,7 @@ type pace struct {
 	since, rest time.Time // when much to do began, and until when they rest after it
 }
 
-// busy tells whether nodes have much to do, or rest from it.
+// busy reports whether nodes have much to do, or rest from it.
 func (p *pace) busy(much bool, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -342,7 +342,7 @@ func (p *pace) busy(much bool, now time.Time) bool {
 	return much || now.Before(p.rest)
 }
 
-// nodes tells whether pods on nodes are enough for now, and how many wait for a node.
+// nodes reports whether pods on nodes are enough for now, and how many wait for a node.
 func (p *application) nodes() (busy bool, unbound int) {
 	onNodes := 0
 	for _, o := range p.of(record.ObjectPod, "") {

@@ -133,7 +133,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Nodes that have fallen behind are not given more and more to do, and all goes on when
+// Nodes that have fallen behind are not given more and more to do, and all continues when
 // they have caught up.
 func TestApplicationWaitsForNodes(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func (p *progress) begin(revision uint64) {
 	p.upTo, p.keys = revision, map[string]uint64{}
 }
 
-// add takes an event into account; ordered tells that nothing older will follow.
+// add takes an event into account; ordered reports that nothing older will follow.
 func (p *progress) add(key, revision string, ordered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +125,7 @@ func (p *progress) add(key, revision string, ordered bool) {
 	p.keys[key] = max(p.keys[key], n)
 }
 
-// shows tells whether the client has seen all of some writes.
+// shows reports whether the client has seen all of some writes.
 func (p *progress) shows(ends map[string]end) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

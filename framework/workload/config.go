@@ -159,7 +159,7 @@ type Problem struct {
 	Err  error
 }
 
-// Validate tells what is wrong with the settings; Start takes none of it.
+// Validate reports what is wrong with the settings; Start takes none of it.
 func (c Config) Validate() []Problem {
 	var all []Problem
 	add := func(path, format string, args ...any) { all = append(all, Problem{path, fmt.Errorf(format, args...)}) }

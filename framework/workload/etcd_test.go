@@ -169,7 +169,7 @@ func TestEtcdWatch(t *testing.T) {
 	}
 }
 
-// With a member gone, its clients learn nothing, the others go on, and watches
+// With a member gone, its clients learn nothing, the others continue, and watches
 // move over.
 func TestEtcdMemberGone(t *testing.T) {
 	t.Parallel()
@@ -198,7 +198,7 @@ func TestEtcdMemberGone(t *testing.T) {
 	lives(t, run, apiEtcd)
 }
 
-// On a cluster whose etcd nobody may touch the rest of the traffic goes on.
+// On a cluster whose etcd nobody may touch the rest of the traffic continues.
 func TestEtcdOutOfReach(t *testing.T) {
 	c := apitest.New(t, 1)
 	w, read := recording(t)

@@ -19,7 +19,7 @@ import (
 )
 
 // progressEvery is how often a client that wants to be told of progress asks for
-// it. Members tell by themselves too, by default every ten minutes.
+// it. Members tell on their own too, by default every ten minutes.
 const progressEvery = time.Second
 
 // startWatches begins the watches of the profile: of all keys, a group, or one;
@@ -125,7 +125,7 @@ func (w *etcdWatcher) move() {
 
 // watch makes one watch, on a stream of its own, and records it until it ends by
 // itself, until ctx ends, or until done says so. It does not use clientv3's Watch,
-// which resumes by itself.
+// which resumes on its own.
 func (m *member) watch(ctx context.Context, id string, q etcdWatching, seen *progress, done func() bool) watched {
 	entry := record.Watch{
 		ID: id, Client: m.name, Entrance: m.node, API: apiEtcd, Collection: m.of.name, Key: q.key, Group: q.group,

@@ -35,7 +35,7 @@ const (
 )
 
 // StartFailover starts clients that know the addresses of the API servers that there
-// are now, learn others from the kubernetes service and move on by themselves when one
+// are now, learn others from the kubernetes service and move on on their own when one
 // fails (see package failover). They read all the while (purpose "failover"); each
 // operation has the address that the client had in the end. It returns when each of
 // them has made its first request; stop ends them.

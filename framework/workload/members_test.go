@@ -31,7 +31,7 @@ func TestAddMember(t *testing.T) {
 	}
 }
 
-// TestAddMemberIsUndone has all members up, so that one more is no risk.
+// TestAddMemberIsUndone has all members up, so that one more is not a risk.
 func TestAddMemberIsUndone(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.New(t, 3)

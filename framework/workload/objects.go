@@ -85,14 +85,14 @@ func (s *sightings) lacking() (all []string) {
 	return all
 }
 
-// stands tells whether a part is there and as it is wanted.
+// stands reports whether a part is there and as it is wanted.
 func (s *sightings) stands(part string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.now.Of(record.ObjectDeployment, part)) > 0 && s.now.Lacks(part, "") == ""
 }
 
-// upToWorkers tells whether a part lacks something that is only left for nodes to do.
+// upToWorkers reports whether a part lacks something that is only left for nodes to do.
 func (s *sightings) upToWorkers(part string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (o *objectWatch) list(ctx context.Context) string {
 	return list.Metadata.ResourceVersion
 }
 
-// follow makes one watch from a version on. It returns where to go on, empty where
+// follow makes one watch from a version on. It returns where to continue, empty where
 // only a list can tell.
 func (o *objectWatch) follow(ctx context.Context, from string) string {
 	ctx, cancel := context.WithCancelCause(ctx)

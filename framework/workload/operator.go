@@ -64,7 +64,7 @@ func (c *operator) makePod(ctx context.Context, name string) record.Op {
 	return c.create(ctx, podKind, name, name, map[string]any{"metadata": c.labelled(name, ""), "spec": podSpec()})
 }
 
-// wanted is the value of a change that asks for so many pods; no two are the same.
+// wanted is the value of a change that asks for that many pods; no two are the same.
 func (c *operator) wanted(replicas int) string {
 	value, _ := c.next()
 	return fmt.Sprintf("%d replicas (%s)", replicas, value)

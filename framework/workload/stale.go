@@ -101,7 +101,7 @@ func StaleRead(ctx context.Context, c framework.Cluster, node string, w *record.
 }
 
 // putUntilAcknowledged puts a new value through each member in turn until one
-// acknowledges it, so many times (0: until ctx ends).
+// acknowledges it, that many times (0: until ctx ends).
 func putUntilAcknowledged(ctx context.Context, members []*member, purpose, key string, tries int) (record.Op, error) {
 	for n := 0; ; n++ {
 		m := members[n%len(members)]

@@ -161,7 +161,7 @@ func (t *Traffic) random() *rand.Rand {
 	return rand.New(rand.NewPCG(t.cfg.Seed, t.randoms-1))
 }
 
-// perEntrance makes so many clients of the registers for each entrance and runs
+// perEntrance makes that many clients of the registers for each entrance and runs
 // them. run is told the number of the client in its profile.
 func (t *Traffic) perEntrance(profile string, each int, run func(r *registers, random *rand.Rand, number int)) error {
 	n := 0

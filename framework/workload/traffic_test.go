@@ -157,7 +157,7 @@ func TestTraffic(t *testing.T) {
 	waitFor(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before+servers+2 })
 }
 
-// TestTrafficUnderFaults shows that the traffic goes on when one server answers
+// TestTrafficUnderFaults shows that the traffic continues when one server answers
 // no writes and another one is gone, and that the record tells them apart.
 func TestTrafficUnderFaults(t *testing.T) {
 	c := apitest.New(t, 3)

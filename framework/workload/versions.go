@@ -23,7 +23,7 @@ import (
 )
 
 // Versions asks each API server, directly, for its version (/version), and each
-// controller manager and scheduler whose node tells where it serves (the metric
+// controller manager and scheduler whose node reports where it serves (the metric
 // kubernetes_build_info). The operations have the purpose "version", the component as
 // their key and the version as their value.
 //

@@ -17,7 +17,7 @@ import (
 // watching is what a client wants to be told of a collection, and from where on.
 type watching struct {
 	key, group string // both empty: all of the collection
-	// from is the version, and resumes the ID of the watch, that it goes on
+	// from is the version, and resumes the ID of the watch, that it continues
 	// from; both may be empty.
 	from, resumes string
 	// initial asks for a streaming list, bookmarks for bookmarks.
@@ -45,14 +45,14 @@ const initialEnd = "k8s.io/initial-events-end"
 type watched struct {
 	id     string // empty for one that was refused
 	status int
-	// agreed tells that the server ended it as agreed, or the client did.
+	// agreed reports that the server ended it as agreed, or the client did.
 	agreed bool
 	// from is the version to resume from, empty where nothing that the client was
 	// told makes one.
 	from string
 }
 
-// watch makes one watch and records it until it ends by itself, until ctx ends,
+// watch makes one watch and records it until it ends on its own, until ctx ends,
 // or until done says so of the last event.
 //
 // Recording an event takes some microseconds of computing and no input or

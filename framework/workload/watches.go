@@ -125,7 +125,7 @@ func (w *watcher) run() {
 }
 
 // story watches one choice of keys, resuming what ended, for some watches. It
-// tells whether nothing more is to be seen.
+// reports whether nothing more is to be seen.
 func (w *watcher) story() (over bool) {
 	q, listed := w.choose()
 	w.seen.begin(0)
@@ -149,7 +149,7 @@ func (w *watcher) story() (over bool) {
 		}
 		switch {
 		case result.status == http.StatusGone:
-			// The history is gone: only a list tells where things stand.
+			// The history is gone: only a list reports where things stand.
 			listed, q.from, q.initial = true, "", false
 		case result.id != "" && result.from != "":
 			q.from, q.resumes, q.initial = result.from, result.id, false
@@ -181,7 +181,7 @@ func (w *watcher) choose() (q watching, listed bool) {
 
 // once makes one watch. Either side ends it, as often as the other, after a while:
 // the server does so after the time that it was asked for, and sends a bookmark
-// shortly before. When the traffic stops, a watch goes on until it has shown the
+// shortly before. When the traffic stops, a watch continues until it has shown the
 // last write.
 func (w *watcher) once(q watching) watched {
 	life := around(w.random, w.settings.Lifetime)
@@ -216,7 +216,7 @@ func (p *watches) alive(life time.Duration, done func() bool) (ctx context.Conte
 	return ctx, func() { cancel(nil) }
 }
 
-// done tells whether the traffic has stopped and the story has come to its last
+// done reports whether the traffic has stopped and the story has come to its last
 // write.
 func (w *watcher) done(q watching) bool {
 	return w.isStopping() && w.seen.shows(w.t.registers.last(q.key, q.group))

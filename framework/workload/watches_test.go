@@ -52,7 +52,7 @@ func lives(t *testing.T, run *record.Run, api string) map[string]*life {
 }
 
 // checkLives checks that what each watch of all keys, or of one, shows between
-// two versions is what the clients wrote, and that resumed watches go on where
+// two versions is what the clients wrote, and that resumed watches continue where
 // their predecessors were. It returns how many there were of each sort.
 func checkLives(t *testing.T, run *record.Run, api string) map[string]int {
 	t.Helper()
@@ -210,7 +210,7 @@ func TestWatchesAtHome(t *testing.T) {
 	}
 }
 
-// Whoever resumes too late lists anew, and the record says so.
+// Whoever resumes too late lists again, and the record says so.
 func TestWatchGone(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)

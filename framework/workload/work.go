@@ -20,7 +20,7 @@ type work struct {
 	settings WorkSettings
 }
 
-// published is the ConfigMap with the cluster's authority.
+// published is the ConfigMap with the cluster's CA.
 const published = "kube-root-ca.crt"
 
 // namespace is one of the profile's own: what comes and goes in it is in no list

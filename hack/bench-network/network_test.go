@@ -196,7 +196,7 @@ var ways = []struct {
 // the call of a cut until a message was first held up and none came any more
 // (effect), and from the call of its healing until the first one came (heal).
 // The switch and nftables carry datagrams; toxiproxy knows only connections. x
-// tells how many times as long as the switch's the median takes.
+// reports how many times as long as the switch's the median takes.
 func BenchmarkCut(b *testing.B) {
 	needSandbox(b)
 	const samples = 100

@@ -49,7 +49,7 @@ func (c *takenOver) Close(ctx context.Context) error {
 }
 
 // letGoLimit is how long it may take to let go of a cluster whose worker has not: agents
-// heal first what is in force.
+// heal first what is active.
 const letGoLimit = 3 * time.Minute
 
 // letGo lets go of a cluster that was taken over, where a worker that died did not.

@@ -28,7 +28,7 @@ func Parallel(p clusters.Provider, c *clusters.Cluster) int {
 	return parallel(runtime.GOMAXPROCS(0), memory, machines)
 }
 
-// parallel is how many clusters of so many nodes at a time a machine with so many
+// parallel is how many clusters of that many nodes at a time a machine with that many
 // cores and so much memory to spare, in bytes, can be expected to bear; 0 bytes stand for
 // not known.
 func parallel(cores int, memory uint64, nodes int) int {

@@ -51,7 +51,7 @@ func Divide(run *clusters.Cluster, all []*scenarios.Scenario, parallel int, crea
 	return parts, nil
 }
 
-// Ends returns when parts that are begun in turn, so many at a time, are through:
+// Ends returns when parts that are begun in turn, that many at a time, are through:
 // after what time each one's last scenario ends.
 func Ends(parts []Part, parallel int) []time.Duration {
 	free := make([]time.Duration, max(parallel, 1))
@@ -149,7 +149,7 @@ func end(parts []Part, parallel int) time.Duration {
 	return slices.Max(append(Ends(parts, parallel), 0))
 }
 
-// partsOf divides each group into so many parts, and returns them with the longest
+// partsOf divides each group into that many parts, and returns them with the longest
 // first, and the index of each one's group.
 func partsOf(groups []group, into []int, creation time.Duration) (parts []Part, groupOf []int) {
 	type origin struct {

@@ -29,7 +29,7 @@ const (
 // etcdWatches is a short history of one etcd member, always the same: a watch
 // sees keys come, change together and go; what was deleted last is compacted
 // away, and watches are opened at that revision and before it (as in etcd issue
-// 18089). Each watch goes on until it has seen the last write.
+// 18089). Each watch continues until it has seen the last write.
 func etcdWatches(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {
@@ -195,7 +195,7 @@ func (h *etcdHistory) watch(ctx context.Context, from int64) {
 	})
 }
 
-// see records what came in a response, and tells whether it was the last write.
+// see records what came in a response, and reports whether it was the last write.
 func (h *etcdHistory) see(watch string, batch int, r clientv3.WatchResponse) (last bool) {
 	now := h.w.Now()
 	if r.IsProgressNotify() {

@@ -34,13 +34,13 @@ func (u Unit) String() string {
 // file is a name for the unit's record.
 func (u Unit) file() string { return strings.NewReplacer(" ", "-", "/", "-").Replace(u.String()) }
 
-// covers tells whether an outcome of the unit is one of another, too.
+// covers reports whether an outcome of the unit is one of another, too.
 func (u Unit) covers(v Unit) bool {
 	return u.Plant == v.Plant && u.Cluster == v.Cluster && u.Scenario == v.Scenario &&
 		!slices.ContainsFunc(v.Subjects, func(s string) bool { return !slices.Contains(u.Subjects, s) })
 }
 
-// counts tells whether a result is one of the unit's.
+// counts reports whether a result is one of the unit's.
 func (u Unit) counts(r judge.Result) bool {
 	return slices.Contains(u.Subjects, r.Judge) || slices.Contains(u.Subjects, r.Requirement)
 }
@@ -110,7 +110,7 @@ func Without(outcomes []Outcome, u Unit) []Outcome {
 }
 
 // Healthy returns the healthy twins of the work, each to be tried once, with what the
-// proxied cluster has to do spread over so many. Nothing on them is to fail, so that they
+// proxied cluster has to do spread over that many. Nothing on them is to fail, so that they
 // can share the machine: what is too slow is inconclusive on a busy one, and what passes
 // passes.
 func Healthy(work []Batch, parallel int) []Batch {

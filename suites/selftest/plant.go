@@ -64,12 +64,12 @@ type Catch struct {
 // subject is what the verdict is of.
 func (c Catch) subject() string { return cmp.Or(c.Requirement, c.Judge) }
 
-// Of tells whether a result is about the same.
+// Of reports whether a result is about the same.
 func (c Catch) Of(r judge.Result) bool {
 	return r.Judge == c.Judge || r.Requirement == c.Requirement
 }
 
-// Found tells whether a result says what must be said.
+// Found reports whether a result says what must be said.
 func (c Catch) Found(r judge.Result) bool {
 	return c.Of(r) && r.Verdict == c.verdict() && strings.Contains(r.Sentence, c.Says)
 }
@@ -105,7 +105,7 @@ const (
 	// the deletion (https://github.com/etcd-io/etcd/issues/18089).
 	dropping = "etcd-3.5.12"
 	// counted has API servers that count on a fixed number of them, and a
-	// balancer that does not look whether they live.
+	// balancer that does not check whether they live.
 	counted = "counted"
 	// rogue, scaled and pinned: see require_application.go.
 	rogue = "rogue"

@@ -17,7 +17,7 @@ const (
 	drains, drainsProxied = "drains", "drains-proxied"
 	// spreading has API servers that also close connections that clients keep, now and then.
 	spreading = "spreading"
-	// blind has a balancer that does not look whether API servers live, and
+	// blind has a balancer that does not check whether API servers live, and
 	// blindSpreading is one whose API servers close connections now and then.
 	blind, blindSpreading = "blind", "blind-spreading"
 	// blindScaled is one, and nodes count as lost after 12 s.

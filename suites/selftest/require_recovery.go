@@ -18,7 +18,7 @@ func recoveryKinds() map[string]kind {
 	return map[string]kind{smallQuota: {topology(smallQuota), true}}
 }
 
-// recoveryPlants are those for requirements on what comes back by itself, and what does not.
+// recoveryPlants are those for requirements on what comes back on its own, and what does not.
 func recoveryPlants() []Plant {
 	refused := []Tampering{etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: inEtcd}), etcd(tamper.Rule{Mode: tamper.RefusedWrite, Prefix: probed})}
 	return []Plant{
@@ -80,7 +80,7 @@ func rewind(ctx context.Context, c framework.Cluster) error {
 	return err
 }
 
-// meanwhile has the timeline go on while something is done.
+// meanwhile has the timeline continue while something is done.
 func meanwhile(do func(context.Context, framework.Cluster) error) func(context.Context, framework.Cluster) error {
 	return func(ctx context.Context, c framework.Cluster) error {
 		go func() { _ = do(ctx, c) }() // if it fails, what is planted is not found

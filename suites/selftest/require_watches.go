@@ -3,7 +3,7 @@ package selftest
 import "github.com/holdfast-ha/holdfast/clusters/local/tamper"
 
 // watchRequirementPlants are those for the requirements on watches. They tamper for
-// as long as the fault is in force, and no check of every run but those named here
+// as long as the fault is active, and no check of every run but those named here
 // may find anything else.
 func watchRequirementPlants() []Plant {
 	return []Plant{

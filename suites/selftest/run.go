@@ -49,12 +49,12 @@ type Outcome struct {
 	Results []judge.Result `json:"results"`
 	// Surplus are requirements that failed as well, and should not have.
 	Surplus []judge.Result `json:"surplus,omitempty"`
-	// Acted tells how often the proxies tampered.
+	// Acted reports how often the proxies tampered.
 	Acted int `json:"acted"`
 	// Took is the time of the last try, Tries how many there were.
 	Took  time.Duration `json:"took"`
 	Tries int           `json:"tries"`
-	// Problem says why there are no verdicts, where there are none.
+	// Problem says why there are no verdicts, if there are none.
 	Problem string `json:"problem,omitempty"`
 	// Unclear: there are no verdicts, or one is inconclusive that should not be.
 	Unclear bool `json:"unclear,omitempty"`
@@ -115,7 +115,7 @@ type runner struct {
 	runs    int
 }
 
-// ready makes a cluster where there is none.
+// ready makes a cluster if there is none.
 func (r *runner) ready(ctx context.Context) (err error) {
 	if r.cluster == nil {
 		r.cluster, err = r.make(ctx)
@@ -180,7 +180,7 @@ func (u Unit) results(p Plant, all []judge.Result) (counted, surplus []judge.Res
 	return counted, surplus
 }
 
-// unclear tells whether a verdict is inconclusive that should not be. Of several on the
+// unclear reports whether a verdict is inconclusive that should not be. Of several on the
 // same subject, as on several faults, one that failed is enough.
 func unclear(p Plant, results []judge.Result) bool {
 	return slices.ContainsFunc(results, func(r judge.Result) bool {
@@ -294,7 +294,7 @@ func (r *runner) tamper(ctx context.Context, all []Tampering) error {
 	return nil
 }
 
-// uproot takes all rules from the proxies, and tells how often they tampered.
+// uproot takes all rules from the proxies, and reports how often they tampered.
 func (r *runner) uproot(ctx context.Context) (acted int, err error) {
 	for _, n := range r.cluster.Nodes() {
 		client, problem := r.cluster.Tamper(n.Name())

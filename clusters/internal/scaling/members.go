@@ -44,7 +44,7 @@ const (
 type Member struct {
 	Node    string
 	PeerURL string
-	// Config tells how to reach it, at one endpoint, or why it cannot be reached.
+	// Config reports how to reach it, at one endpoint, or why it cannot be reached.
 	Config func(context.Context) (clientv3.Config, error)
 }
 
@@ -115,7 +115,7 @@ func (all Members) at(ctx context.Context, url string) (*pb.Member, error) {
 	return nil, err
 }
 
-// AreNodes looks whether etcd has the members that the nodes make: a new one must be
+// AreNodes checks whether etcd has the members that the nodes make: a new one must be
 // told of exactly those.
 func (all Members) AreNodes(ctx context.Context) error {
 	var list []*pb.Member
@@ -142,7 +142,7 @@ func (all Members) AreNodes(ctx context.Context) error {
 	return nil
 }
 
-// AddLearner adds a member that does not vote yet. Whoever asked in vain looks whether
+// AddLearner adds a member that does not vote yet. Whoever asked in vain checks whether
 // it was added all the same.
 func (all Members) AddLearner(ctx context.Context, url string) error {
 	ctx, cancel := agenthttp.Within(ctx, memberChange)
@@ -241,8 +241,8 @@ func (all Members) missing(answers map[string]*clientv3.StatusResponse) (nodes [
 	return nodes
 }
 
-// QuorumWithout looks whether enough members answer to remove the one on a node, and
-// to go on without it.
+// QuorumWithout checks whether enough members answer to remove the one on a node, and
+// to continue without it.
 func (all Members) QuorumWithout(ctx context.Context, gone string) error {
 	answers := all.Statuses(ctx)
 	now, left := len(answers), len(answers)
@@ -259,7 +259,7 @@ func (all Members) QuorumWithout(ctx context.Context, gone string) error {
 	return nil
 }
 
-// QuorumWith looks whether a further member could cost the quorum: it counts from the
+// QuorumWith checks whether a further member could cost the quorum: it counts from the
 // moment in which it is added, before it runs. etcd refuses that too, once it has
 // noticed who is down.
 func (all Members) QuorumWith(ctx context.Context) error {

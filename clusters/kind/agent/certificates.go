@@ -17,7 +17,7 @@ import (
 )
 
 // certificates puts defective ones into the place of those that components serve
-// with. API server and etcd both read them anew when the files change.
+// with. API server and etcd both read them again when the files change.
 type certificates struct {
 	pki   string // kubeadm's directory
 	store *store
@@ -33,7 +33,7 @@ type spoiltState struct {
 	Own map[string][]byte `json:"own"`
 }
 
-// serving are the files that a component serves with, and those of the authority
+// serving are the files that a component serves with, and those of the CA
 // that signs them.
 func serving(c framework.Component) (files []string, caCert, caKey string) {
 	switch c {
@@ -45,7 +45,7 @@ func serving(c framework.Component) (files []string, caCert, caKey string) {
 	return nil, "", ""
 }
 
-// etcdCAKey is where kubeadm keeps the key of etcd's authority.
+// etcdCAKey is where kubeadm keeps the key of etcd's CA.
 const etcdCAKey = "etcd/ca.key"
 
 func (s *certificates) resume() {

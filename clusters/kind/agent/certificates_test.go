@@ -19,7 +19,7 @@ import (
 
 const balancerName = "test-external-load-balancer"
 
-// newPKI makes a directory as kubeadm does: RSA keys, an authority of etcd's own.
+// newPKI makes a directory as kubeadm does: RSA keys, a CA of etcd's own.
 func newPKI(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

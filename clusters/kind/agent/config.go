@@ -20,17 +20,17 @@ type Config struct {
 	Dir string `json:"dir"`
 	// Components are the processes on which there can be faults.
 	Components []Component `json:"components"`
-	// PKI is kubeadm's directory of certificates; empty where there is none.
+	// PKI is kubeadm's directory of certificates; empty if there is none.
 	PKI string `json:"pki,omitempty"`
-	// EtcdData is the member's data directory; empty where there is none.
+	// EtcdData is the member's data directory; empty if there is none.
 	EtcdData string `json:"etcdData,omitempty"`
-	// Audit is the API server's audit log; empty where there is none.
+	// Audit is the API server's audit log; empty if there is none.
 	Audit string `json:"audit,omitempty"`
 	// Sysctls are kernel settings of the node's network, which a node that is started
 	// again has lost.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Device is the network device that leads to the other nodes, as a pattern of
-	// path.Match: the engine numbers it anew when a container is reconnected. Empty
+	// path.Match: the engine numbers it again when a container is reconnected. Empty
 	// where links are not to be impaired.
 	Device string `json:"device,omitempty"`
 }
@@ -56,7 +56,7 @@ const (
 	// BinaryPath is where holdfast's own file goes; ConnectPath is a link to it.
 	BinaryPath  = "/usr/local/bin/" + roleAgent
 	ConnectPath = "/usr/local/bin/" + roleConnect
-	// KeepPath is a link to it where there is no systemd.
+	// KeepPath is a link to it if there is no systemd.
 	KeepPath   = "/usr/local/bin/" + roleKeep
 	ConfigPath = "/etc/holdfast/agent.json"
 	UnitPath   = "/etc/systemd/system/" + UnitName
@@ -65,7 +65,7 @@ const (
 
 	runDir        = "/run/holdfast"
 	defaultSocket = runDir + "/agent.sock"
-	// keptLog has what agents say where there is no systemd.
+	// keptLog has what agents say if there is no systemd.
 	keptLog = runDir + "/agent.log"
 	// On a volume: a node's /var outlives a restart.
 	defaultDir = "/var/lib/holdfast"

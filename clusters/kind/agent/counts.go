@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// fold adds what the kernel has counted to the state, before it counts anew.
+// fold adds what the kernel has counted to the state, before it counts again.
 func fold(st *state, counted map[string]uint64) {
 	for handle, s := range st.Impaired {
 		done := byLink(handle, s.Paths, counted)
@@ -89,7 +89,7 @@ func (n *network) counters(handle string) (c links, err error) {
 	return addLinks(addLinks(s.Counted, done), links{"": {Resets: n.resetter.count(handle)}}), nil
 }
 
-// done tells what an impairment in force has done to each link, since it was last
+// done reports what an active impairment has done to each link, since it was last
 // begun to count.
 func (n *network) done(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
 	if s.detoured() {

@@ -18,7 +18,7 @@ import (
 
 // What nftables cannot do to packets is done in user space, by the switch that the
 // local provider has between its machines: it needs no netem, which many kernels lack,
-// and tells what it did. The frames of a link that come in by the node's device, or go
+// and reports what it did. The frames of a link that come in by the node's device, or go
 // out, are handed to a TAP device, pass the switch there, and go on from a second
 // device: into the node's own stack, or out of the device that they were leaving by.
 //
@@ -46,7 +46,7 @@ const (
 	detourTo   = "to"
 )
 
-// beyondNftables tells what of an impairment nftables cannot do.
+// beyondNftables reports what of an impairment nftables cannot do.
 func beyondNftables(imp framework.Impairment) (what []string) {
 	for _, part := range []struct {
 		name  string
@@ -88,7 +88,7 @@ func (d *detours) support() error {
 	return newFrames().flush()
 }
 
-// add puts an impairment on links. It is in force from rebuild on, or at once where
+// add puts an impairment on links. It is active from rebuild on, or at once where
 // a link leads through user space already.
 func (d *detours) add(handle string, paths []Path, imp framework.Impairment) error {
 	rules := map[string]*vnet.Rule{}
@@ -185,7 +185,7 @@ func quieten(devices [2]string) error {
 	return set("all", 0)
 }
 
-// remove takes an impairment off every link, and tells what it had done to each.
+// remove takes an impairment off every link, and reports what it had done to each.
 // Links that no other is on lead through user space, with nothing done to them, until
 // rebuild.
 func (d *detours) remove(handle string) map[string]framework.LinkCounters {
@@ -264,7 +264,7 @@ func (d *detours) rebuild(peers []Peer) error {
 	return err
 }
 
-// idle tells whether no link has an impairment on it.
+// idle reports whether no link has an impairment on it.
 func (d *detours) idle() bool {
 	for _, t := range d.all {
 		if len(t.rules) > 0 {
@@ -274,7 +274,7 @@ func (d *detours) idle() bool {
 	return true
 }
 
-// counters tells what an impairment has done to each link so far.
+// counters reports what an impairment has done to each link so far.
 func (d *detours) counters(handle string) map[string]framework.LinkCounters {
 	done := map[string]framework.LinkCounters{}
 	for name, t := range d.all {
@@ -306,7 +306,7 @@ func (n *network) detour(handle string, s *impairedState) error {
 	return err
 }
 
-// endDetour takes an impairment off the links, and tells what it had done to each.
+// endDetour takes an impairment off the links, and reports what it had done to each.
 func (n *network) endDetour(handle string) (map[string]framework.LinkCounters, error) {
 	return n.detours.remove(handle), n.rebuild()
 }

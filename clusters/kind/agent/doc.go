@@ -36,12 +36,12 @@
 // pod sandbox. The process that is killed closes its connections and stays a zombie;
 // kubelet and containerd do not learn of its end, the API shows the pod as it was, as
 // for any component whose end nobody has noticed yet, and what is to be started in the
-// pod waits at the shim. When that goes on it tells of the end, and the kubelet starts the
+// pod waits at the shim. When that goes on it reports the end, and the kubelet starts the
 // container, with its back-off for containers that end again and again (10 s for the
 // second time within ten minutes, then twice as long each time). A process that comes
 // up all the same, as in another sandbox of the pod, is killed and its shim stopped.
 //
-// The kubelet goes on with its own work. It restarts an API server that was frozen
+// The kubelet continues with its own work. It restarts an API server that was frozen
 // for longer than its liveness probe allows (about 80 s), with which the freeze ends.
 // Where a component is held down for as long, the kubelet asks containerd to stop the
 // container, which waits at the shim and is given up after 2 min 30 s, to be tried again.
@@ -55,7 +55,7 @@
 // Links are cut, reset and made to lose packets by nftables, through netlink and in
 // one table (holdfast), in the receiver's node or, where that has no agent, in the
 // sender's. Changes are atomic on a node. Packets are matched by the addresses of the
-// other party, so that ARP goes on. Loss acts on packets as the kernel hands them on,
+// other party, so that ARP continues. Loss acts on packets as the kernel hands them on,
 // of which a large one may stand for several on a wire. A reset answers the sender of
 // each segment with RST by the kernel and the receiver by the agent.
 //

@@ -158,7 +158,7 @@ func (w *watcher) endPod(ctx context.Context, m manifest) error {
 }
 
 // letGo has the shims go on that are stopped, also of processes that were started
-// meanwhile and ended, and tells whether all have ended. The hold goes on.
+// meanwhile and ended, and reports whether all have ended. The hold continues.
 func (w *watcher) letGo() (over bool, err error) {
 	w.mu.Lock() // none is just being stopped
 	defer w.mu.Unlock()

@@ -77,7 +77,7 @@ func (f *frames) chain(name, device string, out bool) {
 }
 
 // rule adds a rule that ends with handing the frame on to a device, or, with
-// device 0, with letting it go on.
+// device 0, with letting it continue.
 func (f *frames) rule(chain string, device int, match ...[]expr.Any) {
 	var list []netlink.Attribute
 	element := func(b []byte) {

@@ -14,7 +14,7 @@ import (
 type keeper interface {
 	// hold has the component left down.
 	hold(ctx context.Context) error
-	// early tells whether hold can come right before what runs is killed:
+	// early reports whether hold can come right before what runs is killed:
 	// nothing is done to it for some milliseconds at least.
 	early() bool
 	// release ends that and has the component started; it does nothing where
@@ -66,7 +66,7 @@ func (k podKeeper) hold(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// release has the shims go on, which tell of what has ended meanwhile, and puts back
+// release has the shims continue, which tell of what has ended meanwhile, and puts back
 // a manifest that rejoin had taken away. The kubelet's back-off counts from then.
 func (k podKeeper) release(context.Context) error {
 	err := k.putBack()

@@ -22,7 +22,7 @@ import (
 
 // kubelet is a stand-in for one with its container runtime. It makes a sandbox for
 // each manifest in a directory and has its shim start the pod's process, again when the
-// shim tells that it has ended. When the manifest is gone or has changed it ends the
+// shim reports that it has ended. When the manifest is gone or has changed it ends the
 // sandbox, and makes another one only when that has ended.
 type kubelet struct {
 	dir    string
@@ -208,7 +208,7 @@ func (n *testNode) shim() shim {
 }
 
 // TestHoldShim holds a pod down: its process ends, its shim is stopped, its manifest
-// stays, and nothing is started until the shim goes on.
+// stays, and nothing is started until the shim continues.
 func TestHoldShim(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]func(*testNode) error{
@@ -386,7 +386,7 @@ func TestShimDeadMan(t *testing.T) {
 	letGo(n, s, "without a state")
 }
 
-// TestLetGo lets the shims of a node go on without an agent, by what the kernel calls
+// TestLetGo lets the shims of a node continue without an agent, by what the kernel calls
 // them. It is not one of those that run at the same time: they stop theirs.
 func TestLetGo(t *testing.T) {
 	path, err := exec.LookPath("sleep")

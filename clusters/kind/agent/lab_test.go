@@ -190,7 +190,7 @@ func echo(conn net.Conn, limit time.Duration) error {
 // quiet is how long a packet that is to be dropped may take to come all the same.
 const quiet = 200 * time.Millisecond
 
-// datagrams sends UDP packets from a host to a port of the other one and tells how
+// datagrams sends UDP packets from a host to a port of the other one and reports how
 // many came, up to most.
 func (l *lab) datagrams(from, port, count, most int) (came int) {
 	l.t.Helper()
@@ -229,7 +229,7 @@ func (l *lab) datagrams(from, port, count, most int) (came int) {
 	return came
 }
 
-// passes tells whether a packet comes through.
+// passes reports whether a packet comes through.
 func (l *lab) passes(from int) bool {
 	l.t.Helper()
 	return l.datagrams(from, 9999, 1, 1) == 1

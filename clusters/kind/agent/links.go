@@ -235,7 +235,7 @@ func becauseOf(err error, agents []*Client, unfit map[*Client]error) error {
 }
 
 // Restore implements framework.NetworkFaulter. Where an agent does not answer, it
-// is an error: it may have the impairment in force.
+// is an error: it may have the active impairment.
 func (n *Network) Restore(ctx context.Context, handle string) error {
 	err := n.each(n.agents(), func(c *Client) error {
 		return c.do(ctx, networkLimit, http.MethodPost, "restore", "restoring links", &request{Handle: handle}, nil)
@@ -248,7 +248,7 @@ func (n *Network) Restore(ctx context.Context, handle string) error {
 	return err
 }
 
-// InForce tells how many impairments were begun here and have neither been restored on
+// InForce reports how many impairments were begun here and have neither been restored on
 // all nodes nor come to their end. It asks nobody.
 func (n *Network) InForce() int {
 	n.mu.Lock()

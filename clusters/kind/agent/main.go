@@ -32,7 +32,7 @@ const (
 //
 //	holdfast-node-agent CONFIG     the agent
 //	holdfast-node-connect [SOCKET] joins standard input and output to its socket
-//	holdfast-node-keep CONFIG      runs the agent again and again, where there is no systemd
+//	holdfast-node-keep CONFIG      runs the agent again and again, if there is no systemd
 func Main() {
 	role := filepath.Base(os.Args[0])
 	var err error
@@ -119,7 +119,7 @@ func runAgent(args []string) error {
 }
 
 // Run is the agent: it heals what has expired, keeps the rest in force, and does
-// what it is told on its socket until ctx ends. What is in force then stays so,
+// what it is told on its socket until ctx ends. What is active then stays so,
 // for the next agent to heal.
 func Run(ctx context.Context, config Config) error {
 	a, err := newAgent(config)

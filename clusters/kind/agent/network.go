@@ -81,7 +81,7 @@ func (n *network) saved() (all map[string]*impairedState) {
 	return all
 }
 
-// dispatch sends a batch, after which packets meet what is in force and no more.
+// dispatch sends a batch, after which packets meet what is active and no more.
 func (n *network) dispatch(b *batch) error {
 	var forces []force
 	var peers []Peer
@@ -119,7 +119,7 @@ func (n *network) silent() int {
 	return device.Index
 }
 
-// meet tells who the peers are, in place of those that were told before.
+// meet reports who the peers are, in place of those that were told before.
 func (n *network) meet(peers []Peer) error {
 	for _, p := range peers {
 		if p.Name == "" || len(p.Prefixes) == 0 || slices.ContainsFunc(p.Prefixes, func(x netip.Prefix) bool { return !x.IsValid() }) {
@@ -267,7 +267,7 @@ func (n *network) end(handle string) error {
 	return nil
 }
 
-// endRules takes an impairment out of nftables, and tells what it had done to each
+// endRules takes an impairment out of nftables, and reports what it had done to each
 // link.
 func (n *network) endRules(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
 	b, err := newBatch()

@@ -92,7 +92,7 @@ func (r *resetter) open() (err error) {
 	return nil
 }
 
-// run sends an RST for each packet that the kernel tells of.
+// run sends an RST for each packet that the kernel reports.
 func (r *resetter) run(log *netlink.Conn) {
 	for {
 		messages, err := log.Receive()

@@ -88,7 +88,7 @@ func condemned(to uint32) []expr.Any {
 	}
 }
 
-// chance matches a share of the packets, each by itself.
+// chance matches a share of the packets, each separately.
 func chance(share float64) []expr.Any {
 	if share >= 1 {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 // The agent has one table for packets, and one for frames. Packets meet its base chains where their addresses and
 // ports are those on the wire and conntrack knows their connection. Each chain of
-// base first sends them through the chains of every impairment that is in force for
+// base first sends them through the chains of every impairment that is active for
 // their peer. Those count, and condemn; what is condemned is dropped at the end, so
 // that of two impairments on one link each counts as if it were alone. What is left
 // is counted as delivered.
@@ -146,7 +146,7 @@ func linkName(peer string, out bool) string {
 
 func freshSet(handle string) string { return "h-" + handle + "-fresh" }
 
-// begin makes the table anew, with nothing in force.
+// begin makes the table again, with nothing in force.
 func (b *batch) begin() {
 	// Deleting one that is not there would fail.
 	b.AddTable(b.table)
@@ -273,7 +273,7 @@ func (b *batch) removeImpairment(handle string, paths []Path, imp framework.Impa
 	}
 }
 
-// force is an impairment that is in force.
+// force is an impairment that is active.
 type force struct {
 	handle string
 	paths  []Path
@@ -301,7 +301,7 @@ func (b *batch) silences() bool {
 	return err == nil
 }
 
-// dispatch leads packets to the impairments that are in force, and to no others.
+// dispatch leads packets to the impairments that are active, and to no others.
 // silent is the index of the device that drops what is condemned; 0 for none.
 func (b *batch) dispatch(peers []Peer, forces []force, silent int) {
 	for _, peer := range peers {

@@ -57,7 +57,7 @@ func newAgent(config Config) (*agent, error) {
 	return a, s.update(func(st *state) { st.Boot = now })
 }
 
-// close keeps what is in force as it is.
+// close keeps what is active as it is.
 func (a *agent) close() {
 	a.promises.close()
 	a.network.close()

@@ -21,17 +21,17 @@ type shim struct {
 	StartTicks uint64 `json:"startTicks"` // tells it from a later process of its number
 }
 
-// none tells that no shim is known.
+// none reports that no shim is known.
 func (s shim) none() bool { return s == shim{} }
 
 func (s shim) process() procfs.Process {
 	return procfs.Process{Proc: "/proc", PID: s.PID, Stat: procfs.Stat{StartTicks: s.StartTicks}}
 }
 
-// over tells whether it has ended, and its sandbox with it.
+// over reports whether it has ended, and its sandbox with it.
 func (s shim) over() bool { return s.process().Over() }
 
-// stopped tells whether it does nothing any more: none of its threads runs. The state
+// stopped reports whether it does nothing any more: none of its threads runs. The state
 // of the process itself is that of one thread, before which others may still work.
 func (s shim) stopped() bool {
 	dir := filepath.Join("/proc", strconv.Itoa(s.PID), "task")
@@ -67,7 +67,7 @@ func (s shim) stop(ctx context.Context) error {
 	return nil
 }
 
-// letGo has it go on; one that was not stopped, or has ended, is not changed by that.
+// letGo has it continue; one that was not stopped, or has ended, is not changed by that.
 func (s shim) letGo() error { return s.signal(syscall.SIGCONT) }
 
 func (s shim) signal(sig syscall.Signal) error {

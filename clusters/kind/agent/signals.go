@@ -31,7 +31,7 @@ const (
 
 // begin finds the process that is to end and begins to hold the component down.
 // Between two processes, a hold keeps the next one from running, and there is
-// none to end; where a hold is in force already, or none is asked for, there is
+// none to end; where a hold is active already, or none is asked for, there is
 // nothing to do. With mu held.
 func (w *watcher) begin(hold time.Duration) (*process, error) {
 	w.look()
@@ -103,7 +103,7 @@ func (w *watcher) keepDown(ctx context.Context) error {
 }
 
 // stop ends the component gracefully, if it can. The hold counts from its end, and
-// lasts for as long as that takes besides. It goes on when ctx ends.
+// lasts for as long as that takes besides. It continues when ctx ends.
 func (w *watcher) stop(ctx context.Context, hold time.Duration) error {
 	first := hold
 	if hold > 0 {

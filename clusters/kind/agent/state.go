@@ -120,7 +120,7 @@ func (s *store) write(change func(*state), durable bool) error {
 	return nil
 }
 
-// note is update for what is no fault that begins: who fails to note the end of
+// note is update for what is not a fault that begins: who fails to note the end of
 // one heals it twice.
 func (s *store) note(change func(*state)) {
 	if err := s.update(change); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// InForce tells what is in force on the node, each with the time when it heals by itself;
+// InForce reports what is active on the node, each with the time when it heals on its own;
 // nothing where the agent has nothing to heal.
 func (c *Client) InForce(ctx context.Context) (what []string, err error) {
 	err = c.do(ctx, answerLimit, http.MethodGet, "in-force", "asking what is in force", nil, &what)
 	return what, err
 }
 
-// inForce tells what is in force, in words.
+// inForce reports what is active, in words.
 func (s *store) inForce() []string {
 	all := []string{}
 	add := func(what string, until time.Time) {
@@ -50,7 +50,7 @@ func (s *store) inForce() []string {
 }
 
 // TakeOut returns the shell script that ends the agent, where there is one, and removes
-// all that it consists of. What is in force then is healed by nobody, but for this: pods
+// all that it consists of. What is active then is healed by nobody, but for this: pods
 // that are held down are let go, and one whose manifest was taken away gets it back.
 func TakeOut() string {
 	aside := filepath.Dir(manifest(manifests + "any.yaml").aside().path())
@@ -72,7 +72,7 @@ true
 `
 }
 
-// letGoScript has all shims go on. One that was not stopped takes no notice.
+// letGoScript has all shims continue. One that was not stopped takes no notice.
 const letGoScript = `for p in /proc/[0-9]*; do
 	read -r name <$p/comm || continue
 	[ "$name" = ` + shimComm + ` ] && kill -CONT ${p#/proc/}

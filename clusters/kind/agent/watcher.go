@@ -198,7 +198,7 @@ func (w *watcher) note(change func(*componentState)) {
 	w.store.note(func(st *state) { change(st.Components[w.spec.Name]) })
 }
 
-// held tells whether the component is to be left down.
+// held reports whether the component is to be left down.
 func (w *watcher) held() bool { return !w.saved().HoldUntil.IsZero() }
 
 // process tells the component's state now.

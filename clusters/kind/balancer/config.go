@@ -39,7 +39,7 @@ type address struct {
 	} `yaml:"socket_address"`
 }
 
-// String is host:port, or empty where there is none.
+// String is host:port, or empty if there is none.
 func (a address) String() string {
 	if a.Socket.Address == "" {
 		return ""
@@ -47,7 +47,7 @@ func (a address) String() string {
 	return net.JoinHostPort(a.Socket.Address, strconv.Itoa(a.Socket.Port))
 }
 
-// check tells whether it can be dialled or listened on.
+// check reports whether it can be dialled or listened on.
 func (a address) check() error {
 	if a.Socket.Address == "" || a.Socket.Port < 1 || a.Socket.Port > 65535 {
 		return fmt.Errorf("socket_address has the address %q and the port %d: want a host and 1 to 65535", a.Socket.Address, a.Socket.Port)

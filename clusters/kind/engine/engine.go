@@ -35,10 +35,10 @@ type Engine struct {
 	// CgroupVersion is "1" or "2".
 	CgroupVersion string `json:"cgroupVersion"`
 	CgroupDriver  string `json:"cgroupDriver"`
-	// Rootless tells that the engine runs as an ordinary user, so that its
+	// Rootless reports that the engine runs as an ordinary user, so that its
 	// containers' addresses cannot be reached from here.
 	Rootless bool `json:"rootless"`
-	// UserNamespace tells that the engine gives containers a user namespace of
+	// UserNamespace reports that the engine gives containers a user namespace of
 	// their own (userns-remap).
 	UserNamespace bool `json:"userNamespace"`
 	// DataRoot is the engine's data directory.
@@ -56,7 +56,7 @@ type Engine struct {
 
 	// docker is the path of the Docker client.
 	docker string
-	// desktop tells that the engine is in a virtual machine of its own.
+	// desktop reports that the engine is in a virtual machine of its own.
 	desktop bool
 }
 
@@ -148,7 +148,7 @@ func (e Engine) Enter(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Reachable tells why the addresses of the engine's containers cannot be reached
+// Reachable reports why the addresses of the engine's containers cannot be reached
 // from this machine, or by way of Enter; nil where nothing speaks against it.
 func (e Engine) Reachable() error {
 	const instead = "; use one of this machine, run as root, or: holdfast kind engine start"

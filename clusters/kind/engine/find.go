@@ -139,7 +139,7 @@ func parseInfo(out []byte) (info, error) {
 	return i, nil
 }
 
-// secured tells whether a security option, such as name=rootless or
+// secured reports whether a security option, such as name=rootless or
 // name=seccomp,profile=default, is on.
 func (i info) secured(name string) bool {
 	return slices.ContainsFunc(i.SecurityOptions, func(option string) bool {

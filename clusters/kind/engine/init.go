@@ -24,7 +24,7 @@ const (
 )
 
 // stay is what the process that starts an engine writes to the lifeline once the
-// engine is to go on without it.
+// engine is to continue without it.
 const stay = 's'
 
 // initConfig is what the first process is told, as JSON in its only argument.
@@ -190,7 +190,7 @@ func daemonEnv(dataDir string) []string {
 	return env
 }
 
-// fuseOverlay tells whether fuse-overlayfs can be used.
+// fuseOverlay reports whether fuse-overlayfs can be used.
 func fuseOverlay() bool {
 	if _, err := exec.LookPath("fuse-overlayfs"); err != nil {
 		return false

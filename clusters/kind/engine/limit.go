@@ -31,7 +31,7 @@ func (l Limit) now() int {
 	return n
 }
 
-// raise raises what is too low and tells so, or tells what to do where it may not.
+// raise raises what is too low and tells so, or reports what to do where it may not.
 func (l Limit) raise(say func(format string, args ...any)) {
 	was := l.now()
 	if was == 0 || was >= l.Wanted {

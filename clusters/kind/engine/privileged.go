@@ -48,7 +48,7 @@ func CheckPrivileged(ctx context.Context, e Engine) error {
 	}
 	name := fmt.Sprintf("holdfast-probe-%d", os.Getpid())
 	defer func() {
-		// Also when ctx has ended, or the container was not removed by itself.
+		// Also when ctx has ended, or the container was not removed on its own.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		defer cancel()
 		_, _ = e.output(ctx, nil, "rm", "--force", "--volumes", name)

@@ -17,7 +17,7 @@ type Problem struct {
 	Package string `json:"package,omitempty"`
 	// Advice is what to do.
 	Advice string `json:"advice"`
-	// Blocks tells that no engine can be started because of it. What does not
+	// Blocks reports that no engine can be started because of it. What does not
 	// block keeps something else of the kind provider from working.
 	Blocks bool `json:"blocks"`
 }
@@ -55,7 +55,7 @@ func thisMachine() machine {
 		mounts: "/proc/self/mountinfo", maxUserNamespaces: "/proc/sys/user/max_user_namespaces", inotify: Inotify}
 }
 
-// Problems tells what this machine lacks for an engine of holdfast's own, and
+// Problems reports what this machine lacks for an engine of holdfast's own, and
 // what to do about it. Nothing is needed of it where another engine serves.
 func Problems() []Problem { return thisMachine().problems() }
 

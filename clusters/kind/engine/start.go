@@ -130,7 +130,7 @@ type starting struct {
 	docker string
 	lock   *os.File
 	data   string
-	// fresh tells that there were no data.
+	// fresh reports that there were no data.
 	fresh bool
 
 	init     *exec.Cmd
@@ -238,7 +238,7 @@ func (s *starting) launch() error {
 }
 
 // idCount is how many identities the sandbox has where this process has all. It
-// must not have all too: by that runc tells that it is in a user namespace, in
+// must not have all too: by that runc reports that it is in a user namespace, in
 // which it leaves the kernel's rules for devices alone.
 const idCount = 1_000_000
 
@@ -344,7 +344,7 @@ func (s *starting) undo(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// describe tells what is known of an engine of holdfast's own without asking it.
+// describe reports what is known of an engine of holdfast's own without asking it.
 func (p place) describe(s state, docker string) Engine {
 	return Engine{Host: p.address(), Source: SourceHoldfast, PID: s.PID, StartTicks: s.StartTicks,
 		Started: s.Started, Log: p.file(logFile), Warning: s.Warning, docker: docker}

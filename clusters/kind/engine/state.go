@@ -33,7 +33,7 @@ const stateName = ".kind.engine"
 // place is where the engine keeps what it has.
 type place struct {
 	// dir is the state directory, which is there while the engine runs, and
-	// after one that ended by itself.
+	// after one that ended on its own.
 	dir string
 	// proc is a /proc; tests have their own.
 	proc string
@@ -172,7 +172,7 @@ func (s *state) process() procfs.Process {
 	return procfs.Process{Proc: s.place.proc, PID: s.PID, Stat: procfs.Stat{StartTicks: s.StartTicks}}
 }
 
-// running tells whether the engine's first process lives. After a boot of the
+// running reports whether the engine's first process lives. After a boot of the
 // machine, or once its number was given to another process, it does not.
 func (s *state) running() bool {
 	return s.PID != 0 && s.BootID == s.place.bootID() && !s.process().Over()

@@ -16,21 +16,21 @@ import (
 
 // State is what there is of an engine of holdfast's own.
 type State struct {
-	// Running tells that its first process lives.
+	// Running reports that its first process lives.
 	Running bool `json:"running"`
 	// PID is the number of that process.
 	PID     int       `json:"pid,omitempty"`
 	Started time.Time `json:"started,omitzero"`
 	Host    string    `json:"host,omitempty"`
 	// Log is dockerd's log: of the engine that runs, or of the last one where it
-	// did not come up or ended by itself. Empty where there is none.
+	// did not come up or ended on its own. Empty if there is none.
 	Log string `json:"log,omitempty"`
 	// DataDir has the engine's images and containers, also while it does not
-	// run; empty where there are none.
+	// run; empty if there are none.
 	DataDir string `json:"dataDir,omitempty"`
 }
 
-// Inspect tells what there is of an engine of holdfast's own. It looks at
+// Inspect reports what there is of an engine of holdfast's own. It looks at
 // files and processes, and does not ask the engine.
 func Inspect(c Config) (State, error) {
 	p := newPlace()
@@ -64,7 +64,7 @@ const stopGrace = 25 * time.Second
 
 // Stop ends the engine that holdfast started, with every container; their data
 // stay, and the containers come back with the next start where their restart
-// policy says so. It tells whether there was one. What an engine that ended by
+// policy says so. It reports whether there was one. What an engine that ended by
 // itself has left is removed too. Where ctx ends, the engine is killed.
 func Stop(ctx context.Context) (stopped bool, err error) {
 	return stop(ctx, stopGrace)
@@ -130,7 +130,7 @@ func (p place) clear() error {
 }
 
 // Remove ends the engine that holdfast started, at once, and removes its
-// images, containers and volumes. It tells whether there was anything.
+// images, containers and volumes. It reports whether there was anything.
 func Remove(ctx context.Context, c Config) (removed bool, err error) {
 	st, err := Inspect(c)
 	if err != nil {

@@ -96,7 +96,7 @@ func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) 
 	return image, nil
 }
 
-// tryBalancer tells whether the program is a balancer there.
+// tryBalancer reports whether the program is a balancer there.
 func (b *builder) tryBalancer(ctx context.Context, image string) error {
 	out, err := b.engine.run(ctx, "run", "--rm", "--network", "none", "--entrypoint", balancer.Program, image, "--version")
 	if err == nil && strings.Contains(out, balancer.Banner) {

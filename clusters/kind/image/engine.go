@@ -65,7 +65,7 @@ func (e engine) where() string {
 	return "unix:///var/run/docker.sock"
 }
 
-// check tells whether the engine answers, and runs what is built for arch.
+// check reports whether the engine answers, and runs what is built for arch.
 func (e engine) check(ctx context.Context, arch string) error {
 	out, err := e.run(ctx, "version", "--format", "{{.Server.Version}} {{.Server.Arch}}")
 	if err != nil {

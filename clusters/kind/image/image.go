@@ -245,7 +245,7 @@ func (b *builder) workDir() (dir string, remove func(), err error) {
 
 const workPrefix = "work-"
 
-// isThere tells whether a file is there; anything else but its absence is an error.
+// isThere reports whether a file is there; anything else but its absence is an error.
 func isThere(file string) (bool, error) {
 	switch _, err := os.Stat(file); {
 	case err == nil:

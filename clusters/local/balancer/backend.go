@@ -37,7 +37,7 @@ type backend struct {
 }
 
 // newBackend makes a backend. Until its first check it is down, unless there
-// are no checks: then nobody knows better.
+// are not checks: then nobody knows better.
 func newBackend(b Backend, health clusters.HealthCheck) *backend {
 	done, stop := context.WithCancel(context.Background())
 	return &backend{
@@ -130,7 +130,7 @@ const maxReasons = 16 << 10
 // those who are connected, by its own word.
 type draining struct{ error }
 
-// shutsDown tells whether a failed /readyz names the shutdown as its only reason
+// shutsDown reports whether a failed /readyz names the shutdown as its only reason
 // ("[-]shutdown failed: reason withheld"; k8s.io/apiserver/pkg/server/healthz).
 func shutsDown(reasons string) bool {
 	failed := strings.Count("\n"+reasons, "\n[-]")
@@ -213,7 +213,7 @@ func (b *backend) fail() {
 	b.failed++
 }
 
-// load tells whether the backend may be used, and how many clients it has.
+// load reports whether the backend may be used, and how many clients it has.
 func (b *backend) load() (connections int, healthy bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -72,7 +72,7 @@ const (
 // Status is the document of the status page.
 type Status struct {
 	Listen string `json:"listen"`
-	// HealthChecks tells whether backends are checked at all.
+	// HealthChecks reports whether backends are checked at all.
 	HealthChecks bool            `json:"healthChecks"`
 	Backends     []BackendStatus `json:"backends"`
 	// Refused counts clients for which no backend was found.
@@ -96,7 +96,7 @@ type BackendStatus struct {
 	LastCheck string `json:"lastCheck,omitempty"`
 }
 
-// Validate tells what is wrong with a configuration.
+// Validate reports what is wrong with a configuration.
 func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("the balancer cannot listen on %q: %w", c.Listen, err)

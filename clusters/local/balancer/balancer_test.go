@@ -192,7 +192,7 @@ func connections(b *Balancer) int {
 	return n
 }
 
-// hold opens a request that goes on, and returns who answers it.
+// hold opens a request that continues, and returns who answers it.
 func hold(t *testing.T, address string) (string, io.ReadCloser) {
 	t.Helper()
 	client := newClient(true)

@@ -29,7 +29,7 @@ func HAProxy(c Config, configFile, statsSocket string) (path string, args []stri
 	return path, []string{"-db", "-f", configFile}, config, nil
 }
 
-// HAProxyInstalled tells what is missing to run HAProxy, and what to do.
+// HAProxyInstalled reports what is missing to run HAProxy, and what to do.
 func HAProxyInstalled() error {
 	if _, err := exec.LookPath("haproxy"); err != nil {
 		return fmt.Errorf("failed to find HAProxy: %w: install haproxy (its package has that name on most systems), or set spec.loadBalancer.kind to %s", err, clusters.BalancerBuiltin)

@@ -11,8 +11,8 @@ import (
 )
 
 // HAProxyFollow gives a HAProxy that runs with HAProxyConfig the backends of c,
-// through its stats socket, while its clients of the others go on. What it is to do
-// when it is started anew stays in its file. HAProxy 2.5 or later can do that
+// through its stats socket, while its clients of the others continue. What it is to do
+// when it is started again stays in its file. HAProxy 2.5 or later can do that
 // (https://docs.haproxy.org/2.6/management.html#9.3).
 func HAProxyFollow(ctx context.Context, statsSocket string, c Config) error {
 	if _, err := HAProxyConfig(c, statsSocket); err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // HAProxyBackends asks HAProxy, configured as by HAProxyConfig, for the state of
-// its backends. It tells when one changed to the second.
+// its backends. It reports when one changed to the second.
 func HAProxyBackends(ctx context.Context, statsSocket string) ([]framework.Backend, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", statsSocket)
 	if err != nil {

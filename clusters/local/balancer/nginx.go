@@ -27,7 +27,7 @@ func NGINX(c Config, configFile, dir string) (path string, args []string, config
 	return path, []string{"-p", dir, "-e", "stderr", "-c", configFile}, config, nil
 }
 
-// NGINXInstalled tells what is missing to run NGINX with its stream module, and what to
+// NGINXInstalled reports what is missing to run NGINX with its stream module, and what to
 // do.
 func NGINXInstalled() error {
 	_, _, err := findNGINX()
@@ -98,7 +98,7 @@ func NGINXConfig(c Config, module, dir string) ([]byte, error) {
 		line("load_module %s;", module)
 	}
 	// One process, which its watcher sees: workers would outlive a master that is
-	// killed, and go on to serve.
+	// killed, and continue to serve.
 	line("daemon off;")
 	line("master_process off;")
 	line("pid %s;", filepath.Join(dir, "nginx.pid"))

@@ -30,7 +30,7 @@ type Place struct {
 	base, home string
 }
 
-// system says where the kernel tells of groups; tests have files of their own.
+// system says where the kernel reports groups; tests have files of their own.
 type system struct{ mounts, own string }
 
 var here = system{mounts: "/proc/self/mountinfo", own: "/proc/self/cgroup"}

@@ -69,7 +69,7 @@ func hold(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// Has tells whether the tree has a controller.
+// Has reports whether the tree has a controller.
 func (p Place) Has(c Controller) bool { return slices.Contains(p.Controllers, c) }
 
 // Dir returns the directory of the tree.

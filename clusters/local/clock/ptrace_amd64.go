@@ -58,7 +58,7 @@ var errNotStopped = errors.New("it did not stop in time")
 const blockedAfter = 2 * time.Millisecond
 
 // halt stops every thread of a process. The calling thread is their tracer; what
-// it returns, also with an error, goes on after release, or when that ends.
+// it returns, also with an error, continues after release, or when that ends.
 func halt(pid int) (all []*tracee, err error) {
 	seen := map[int]bool{}
 	deadline := time.Now().Add(stopLimit)
@@ -140,7 +140,7 @@ func (t *tracee) await(pid int, orBlocked bool, deadline time.Time) (there bool,
 	}
 }
 
-// release lets the threads go on, with the signals that they were about to get.
+// release lets the threads continue, with the signals that they were about to get.
 // Those that wait in the kernel are let go when the calling thread ends.
 func release(all []*tracee) {
 	for _, t := range all {
@@ -154,7 +154,7 @@ func release(all []*tracee) {
 // as Go has it. That is where a return to interrupted code is noted.
 const stackDepth = 32 << 10
 
-// in tells whether a thread is, or will return to, somewhere in the ranges. In a
+// in reports whether a thread is, or will return to, somewhere in the ranges. In a
 // signal handler a word on the stack that only looks so counts too. Outside of
 // one nothing on the stack leads there, since the functions call no other; what
 // lies there from earlier handlers must not count.
@@ -179,7 +179,7 @@ func (t *tracee) in(pid int, mem *os.File, ranges []span) (bool, error) {
 	return false, nil
 }
 
-// blocksSignals tells whether any signal is blocked in a thread, as the one is
+// blocksSignals reports whether any signal is blocked in a thread, as the one is
 // that a handler was called for.
 func blocksSignals(pid, tid int) (bool, error) {
 	b, err := os.ReadFile(procFile(pid, "task", strconv.Itoa(tid), "status"))

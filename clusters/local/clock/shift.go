@@ -20,7 +20,7 @@ type Shift struct {
 }
 
 // Limits of a shift: clocks of computers count nanoseconds in 63 bits, and what
-// drifts faster is no clock.
+// drifts faster is not a clock.
 const (
 	MaxOffset = 20 * 365 * 24 * time.Hour
 	MaxDrift  = 0.9
@@ -47,7 +47,7 @@ func Sum(shifts ...Shift) Shift {
 	return sum
 }
 
-// IsZero tells whether it is the real clock.
+// IsZero reports whether it is the real clock.
 func (s Shift) IsZero() bool { return s.Offset == 0 && s.Drift == 0 }
 
 // At returns how far the clock is from the real one at a real time.

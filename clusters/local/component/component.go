@@ -59,7 +59,7 @@ type Command struct {
 	StartAfter framework.Component
 	// Health is a URL on the node that answers 200, without a client
 	// certificate, once the component does its work. An https one has a
-	// certificate of the Kubernetes authority.
+	// certificate of the Kubernetes CA.
 	Health string
 }
 

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// checkControllers looks whether the controllers work: deployments make pods,
-// namespaces get the authority and accounts with working tokens, certificates
+// checkControllers checks whether the controllers work: deployments make pods,
+// namespaces get the CA and accounts with working tokens, certificates
 // are signed.
 func (c *controlPlane) checkControllers(client kubernetes.Interface) {
 	ctx := context.Background()

@@ -269,7 +269,7 @@ func (c *controlPlane) checkLeases(client kubernetes.Interface) {
 	c.log("both leases are held")
 }
 
-// checkAccess looks whether strangers may see health and nothing else.
+// checkAccess checks whether strangers may see health and nothing else.
 func (c *controlPlane) checkAccess() {
 	for path, want := range map[string]int{"/readyz": 200, "/livez": 200, "/api/v1/namespaces": 403, "/metrics": 403} {
 		response, err := anonymous().Get(APIServerURL(c.nodes[0].Address) + path)

@@ -132,7 +132,7 @@ func (n Node) elected(kubeconfig string, port int, cert, key string) flags {
 		"kubeconfig":                kubeconfig,
 		"authentication-kubeconfig": kubeconfig,
 		"authorization-kubeconfig":  kubeconfig,
-		// The authorities are given here rather than looked up in the API
+		// The CAs are given here rather than looked up in the API
 		// server, which may not be up yet when this starts.
 		"authentication-skip-lookup":   "true",
 		"client-ca-file":               n.pki(pki.CACert),

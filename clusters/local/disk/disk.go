@@ -142,11 +142,11 @@ func (d *Disk) Fault(f framework.DiskFault, ttl time.Duration) (handle string, e
 	if r.covers(opRead) {
 		d.dropCaches() // so that reads come here
 	}
-	// Last, or its time might be over before it is in force.
+	// Last, or its time might be over before it is active.
 	return d.add(&fault{rule: r, end: func() error { return d.remove(r) }}, ttl)
 }
 
-// errNoTTL refuses what would never heal by itself.
+// errNoTTL refuses what would never heal on its own.
 var errNoTTL = errors.New("a fault needs a time to live above zero")
 
 // add notes a fault that ends after ttl.
@@ -195,7 +195,7 @@ func (d *Disk) fault(handle string) *fault {
 	return d.faults[handle]
 }
 
-// Counters tells what a fault has done so far.
+// Counters reports what a fault has done so far.
 func (d *Disk) Counters(handle string) (framework.DiskCounters, error) {
 	f := d.fault(handle)
 	if f == nil || f.rule == nil {
@@ -246,7 +246,7 @@ func (d *Disk) dropCaches() {
 	d.fs.tell(all, nil)
 }
 
-// Unsynced tells whether a loss of power would take something of a file, whose
+// Unsynced reports whether a loss of power would take something of a file, whose
 // name is relative to the mount.
 func (d *Disk) Unsynced(file string) bool {
 	d.fs.names.RLock()
@@ -259,7 +259,7 @@ func (d *Disk) Unsynced(file string) bool {
 	return false
 }
 
-// Available tells what keeps a disk from being mounted, if anything does: the
+// Available reports what keeps a disk from being mounted, if anything does: the
 // device that FUSE needs may be missing, or closed to the user.
 func Available() error {
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

@@ -53,7 +53,7 @@ func look(t *testing.T, p *Process) framework.DiskProbe {
 	return probe
 }
 
-// well tells whether a probe saw a disk without faults.
+// well reports whether a probe saw a disk without faults.
 func well(p framework.DiskProbe) bool {
 	for _, s := range []framework.DiskStep{p.Write, p.Sync, p.Read} {
 		if !s.Done || s.Error != "" {

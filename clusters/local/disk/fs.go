@@ -32,7 +32,7 @@ type fileSystem struct {
 }
 
 // Names and attributes change only by way of this process, which tells the
-// kernel when it changes them by itself.
+// kernel when it changes them on its own.
 const validFor = 3600 // seconds
 
 // euid is who files belong to unless they are given away.

@@ -40,7 +40,7 @@ type gate struct {
 	rand   *rand.Rand
 }
 
-// rule is a fault in force.
+// rule is a active fault.
 type rule struct {
 	framework.DiskFault
 	free                           atomic.Int64
@@ -100,7 +100,7 @@ func (g *gate) vary(delay, jitter time.Duration) time.Duration {
 	return max(0, delay+time.Duration((2*g.rand.Float64()-1)*float64(jitter)))
 }
 
-// enter holds a request up for as long as the faults in force say and returns
+// enter holds a request up for as long as the active faults say and returns
 // what they answer in the disk's place. With OK the request may be carried out
 // and leave must be called; lie says that a sync is to be left out. n is how
 // much space a write takes.
@@ -168,7 +168,7 @@ const dyingPoll = 10 * time.Millisecond
 // wait returns true when the event comes or the time is up, and false when
 // nobody waits for the answer any more.
 //
-// The kernel tells of the first signal that a waiting thread gets, and only of
+// The kernel reports the first signal that a waiting thread gets, and only of
 // that. An answer of EINTR reaches the program, and databases take it for a
 // failed write; Go programs get such signals all the time, from their own
 // scheduler. So a thread that was interrupted is watched, and given up only when
@@ -196,7 +196,7 @@ func (g *gate) wait(c caller, event <-chan struct{}, timer <-chan time.Time) boo
 	}
 }
 
-// dying tells whether a thread has ended or SIGKILL is pending for it.
+// dying reports whether a thread has ended or SIGKILL is pending for it.
 func dying(thread uint32) bool {
 	if thread == 0 {
 		return false // the kernel's own request

@@ -59,7 +59,7 @@ func (n *node) relative() string {
 	return filepath.Join(n.parent.relative(), n.name)
 }
 
-// removed tells whether the node has no name any more.
+// removed reports whether the node has no name any more.
 func (n *node) removed() bool { return n.parent == nil && n != n.tree.root }
 
 func (n *node) attach(parent *node, name string) {

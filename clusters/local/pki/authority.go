@@ -33,7 +33,7 @@ type leaf struct {
 	dns            []string
 }
 
-// LoadAuthority returns the authority of a certificate and its private key, both
+// LoadAuthority returns the CA of a certificate and its private key, both
 // PEM encoded, such as kubeadm's.
 func LoadAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)

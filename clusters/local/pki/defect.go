@@ -28,7 +28,7 @@ func (p *PKI) Defective(file string, certificate []byte, defect framework.Certif
 	return bad, nil
 }
 
-// Defective is PKI.Defective for any certificate that this authority has signed,
+// Defective is PKI.Defective for any certificate that this CA has signed,
 // both PEM encoded. balancer is the name that one with
 // framework.CertificateNoBalancerName does not carry.
 func (a *Authority) Defective(certificate []byte, defect framework.CertificateDefect, balancer string) ([]byte, error) {

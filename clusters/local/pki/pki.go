@@ -1,7 +1,7 @@
-// Package pki makes the private authorities of a cluster and every
+// Package pki makes the private CAs of a cluster and every
 // certificate, key and kubeconfig that its components and clients need.
 //
-// There are three authorities, as kubeadm has them: one for Kubernetes, one for
+// There are three CAs, as kubeadm has them: one for Kubernetes, one for
 // etcd and one for the front proxy (API aggregation). All keys are ECDSA P-256.
 // A PKI lives in memory; WriteNode puts a node's share on its disk, in the
 // layout of kubeadm's /etc/kubernetes/pki, with kubeconfigs beside it.
@@ -30,7 +30,7 @@ type Options struct {
 	Validity time.Duration
 }
 
-// PKI holds the authorities of one cluster and what is common to its nodes. It
+// PKI holds the CAs of one cluster and what is common to its nodes. It
 // is safe for concurrent use.
 type PKI struct {
 	options     Options
@@ -42,7 +42,7 @@ type PKI struct {
 	clients     authorities // see Prepared; zero where its clients are not
 }
 
-// authorities are those of one cluster, and the key that signs the tokens of service
+// CAs are those of one cluster, and the key that signs the tokens of service
 // accounts.
 type authorities struct {
 	kubernetes, etcd, frontProxy *Authority
@@ -112,7 +112,7 @@ const (
 
 const year = 365 * 24 * time.Hour
 
-// New makes the authorities of a cluster.
+// New makes the CAs of a cluster.
 func New(o Options) (*PKI, error) {
 	if o.Cluster == "" {
 		return nil, fmt.Errorf("failed to make certificates: the cluster has no name")
@@ -153,11 +153,11 @@ func (p *PKI) newAuthorities(suffix string) (all authorities, err error) {
 	return all, nil
 }
 
-// CA returns the certificates of the Kubernetes authorities that are trusted, PEM encoded,
+// CA returns the certificates of the Kubernetes CAs that are trusted, PEM encoded,
 // the one that signs first.
 func (p *PKI) CA() []byte { return both(p.kubernetes, p.trusted.kubernetes) }
 
-// EtcdCA is CA for etcd's authorities.
+// EtcdCA is CA for etcd's CAs.
 func (p *PKI) EtcdCA() []byte { return both(p.etcd, p.trusted.etcd) }
 
 func (p *PKI) frontProxyCA() []byte { return both(p.frontProxy, p.trusted.frontProxy) }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// At returns the PKI as it is for a node at a stage of the replacement of the authorities
+// At returns the PKI as it is for a node at a stage of the replacement of the CAs
 // by those that have been made for it.
 func (p *PKI) At(stage framework.TrustStage) *PKI {
 	at := *p
@@ -28,7 +28,7 @@ func (p *PKI) At(stage framework.TrustStage) *PKI {
 	return &at
 }
 
-// Unprepared returns the PKI as it is for a node that was given the new authority of
+// Unprepared returns the PKI as it is for a node that was given the new CA of
 // Kubernetes without a period of trusting both: a violation to plant.
 func (p *PKI) Unprepared() *PKI {
 	at := p.At(framework.TrustOld)
@@ -36,7 +36,7 @@ func (p *PKI) Unprepared() *PKI {
 	return at
 }
 
-// Prepared returns the PKI as it is for clients that need not change when the authorities
+// Prepared returns the PKI as it is for clients that need not change when the CAs
 // are replaced: they trust the old ones and the new, and their certificates come from an
 // authority that both have signed for.
 func (p *PKI) Prepared() (*PKI, error) {
@@ -49,7 +49,7 @@ func (p *PKI) Prepared() (*PKI, error) {
 	return at, err
 }
 
-// crossSigned makes an authority with a certificate from each of two.
+// crossSigned makes a CA with a certificate from each of two.
 func crossSigned(name string, one, other *Authority) (*Authority, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -69,7 +69,7 @@ func crossSigned(name string, one, other *Authority) (*Authority, error) {
 	return a, nil
 }
 
-// signAuthority returns a certificate for the key of an intermediate authority.
+// signAuthority returns a certificate for the key of an intermediate CA.
 func (a *Authority) signAuthority(name string, key crypto.PublicKey) ([]byte, error) {
 	serial, err := newSerial()
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *Authority) signAuthority(name string, key crypto.PublicKey) ([]byte, er
 }
 
 // issueClient issues a client's certificate: from prepared where there is one, with the
-// certificates of that, or else from the authority.
+// certificates of that, or else from the CA.
 func (p *PKI) issueClient(from, prepared *Authority, l leaf) (cert, key []byte, err error) {
 	if prepared == nil {
 		return from.issue(l)
@@ -91,7 +91,7 @@ func (p *PKI) issueClient(from, prepared *Authority, l leaf) (cert, key []byte, 
 	return slices.Concat(cert, prepared.certPEM), key, err
 }
 
-// both returns the certificates of an authority and of another one, if there is one.
+// both returns the certificates of a CA and of another one, if there is one.
 func both(a, other *Authority) []byte {
 	if other == nil {
 		return a.certPEM
@@ -99,12 +99,12 @@ func both(a, other *Authority) []byte {
 	return slices.Concat(a.certPEM, other.certPEM)
 }
 
-// Names are those of the old and of the new authority of Kubernetes.
+// Names are those of the old and of the new CA of Kubernetes.
 func (p *PKI) Names() (old, next string) {
 	return p.old.kubernetes.cert.Subject.CommonName, p.next.kubernetes.cert.Subject.CommonName
 }
 
-// Signer is the name of the authority that signs for Kubernetes.
+// Signer is the name of the CA that signs for Kubernetes.
 func (p *PKI) Signer() string { return p.kubernetes.cert.Subject.CommonName }
 
 // Trusted are the names of those that are trusted.

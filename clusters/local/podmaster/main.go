@@ -31,7 +31,7 @@ type Config struct {
 	// Etcd is the URL of the node's own member. A component whose node has lost
 	// its etcd could do nothing there.
 	Etcd string `json:"etcd"`
-	// Cert and Key are of a client of etcd, CA is etcd's authority.
+	// Cert and Key are of a client of etcd, CA is etcd's CA.
 	Cert string `json:"cert"`
 	Key  string `json:"key"`
 	CA   string `json:"ca"`

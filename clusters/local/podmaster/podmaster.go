@@ -3,10 +3,10 @@
 // lock is held. This is how the admin guide for highly available clusters elected the
 // scheduler and the controller manager before they could do so themselves.
 //
-// The lock is a key that is created where there is none, under an etcd lease that its
+// The lock is a key that is created if there is none, under an etcd lease that its
 // holder keeps alive. A holder that can do so no longer knows since when: Renew after
 // it last asked for a renewal that was granted, which is before the lock can run out,
-// the component has been stopped. The agent does that by itself, so that nothing
+// the component has been stopped. The agent does that on its own, so that nothing
 // depends on the podmaster still being there.
 //
 // The tests run a real etcd member.
@@ -145,7 +145,7 @@ func (m *master) take(ctx context.Context) (clientv3.LeaseID, error) {
 	return 0, wrap("taking the lock", err)
 }
 
-// renew keeps the lease alive, and looks whether the lock is still under it.
+// renew keeps the lease alive, and checks whether the lock is still under it.
 func (m *master) renew(ctx context.Context, lease clientv3.LeaseID, until time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, max(until-Now(), time.Millisecond))
 	defer cancel()

@@ -180,7 +180,7 @@ func TestAgentSilent(t *testing.T) {
 	}
 }
 
-// A careless one goes on without its lock: a violation to be planted.
+// A careless one continues without its lock: a violation to be planted.
 func TestCareless(t *testing.T) {
 	c := etcdtest.New(t, 1)
 	a := compete(t, c, "node-a", true)

@@ -101,7 +101,7 @@ func (a *again) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// settled tells whether an answer stands. An API server that has just started forbids what
+// settled reports whether an answer stands. An API server that has just started forbids what
 // it allows a second later, when it has loaded the roles.
 func settled(status int) bool {
 	return status < http.StatusInternalServerError && status != http.StatusTooManyRequests && status != http.StatusForbidden

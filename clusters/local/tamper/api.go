@@ -20,7 +20,7 @@ import (
 type APIConfig struct {
 	Listen string `json:"listen"`
 	Server string `json:"server"` // host and port
-	// Cert and Key serve clients; CA is the authority of clients and server.
+	// Cert and Key serve clients; CA is the CA of clients and server.
 	Cert string `json:"cert"`
 	Key  string `json:"key"`
 	CA   string `json:"ca"`

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// isElector tells whether a request comes from the elector of a component, whose user
+// isElector reports whether a request comes from the elector of a component, whose user
 // agent client-go gives an end of its own.
 func isElector(r *http.Request) bool { return strings.HasSuffix(r.UserAgent(), "/leader-election") }
 

@@ -60,7 +60,7 @@ func NewClient(node, socket string) *Client {
 }
 
 // Set gives a proxy these rules in place of those it has; none makes it pass
-// everything on. The counts begin anew.
+// everything on. The counts begin again.
 func (c *Client) Set(ctx context.Context, site Site, rules ...Rule) error {
 	body, err := json.Marshal(rules)
 	if err == nil {
@@ -69,7 +69,7 @@ func (c *Client) Set(ctx context.Context, site Site, rules ...Rule) error {
 	return err
 }
 
-// Acted tells how often a proxy has tampered since its rules were set.
+// Acted reports how often a proxy has tampered since its rules were set.
 func (c *Client) Acted(ctx context.Context, site Site) (n int, err error) {
 	answer, err := c.do(ctx, http.MethodGet, site, nil)
 	if err == nil {

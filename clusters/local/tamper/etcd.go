@@ -24,7 +24,7 @@ import (
 
 // EtcdConfig says where the proxy in front of an etcd member listens, and where
 // the member is. The certificate serves clients and is shown to the member; CA
-// is the authority of both.
+// is the CA of both.
 type EtcdConfig struct {
 	Listen string `json:"listen"`
 	Member string `json:"member"`

@@ -53,7 +53,7 @@ func (p *etcdProxy) done() (*pb.ResponseHeader, error) {
 	return &pb.ResponseHeader{ClusterId: last.ClusterId, MemberId: last.MemberId, RaftTerm: last.RaftTerm, Revision: last.Revision + 1}, nil
 }
 
-// updates tells whether a transaction is carried out only where a key is there already.
+// updates reports whether a transaction is carried out only where a key is there already.
 func updates(compares []*pb.Compare) bool {
 	return slices.ContainsFunc(compares, func(c *pb.Compare) bool {
 		return c.Target == pb.Compare_MOD && c.Result == pb.Compare_EQUAL && c.GetModRevision() > 0

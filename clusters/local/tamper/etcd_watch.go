@@ -50,7 +50,7 @@ func (w *watchStream) request(to sender, frame []byte) error {
 	return sendMessage(to, &q)
 }
 
-// compacted tells whether the member has lost a revision.
+// compacted reports whether the member has lost a revision.
 func (w *watchStream) compacted(revision int64) bool {
 	in, err := proto.Marshal(&pb.RangeRequest{Key: []byte{0}, Revision: revision, Serializable: true})
 	if err != nil {

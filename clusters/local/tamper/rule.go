@@ -179,7 +179,7 @@ func (d *desk) acted() (n int) {
 	return n
 }
 
-// has tells whether there is a rule of a mode.
+// has reports whether there is a rule of a mode.
 func (d *desk) has(m Mode) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

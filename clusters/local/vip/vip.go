@@ -48,7 +48,7 @@ type Node struct {
 
 // Status is the document of the status page.
 type Status struct {
-	// Holder tells whether this node holds the address, Since when that changed.
+	// Holder reports whether this node holds the address, Since when that changed.
 	Holder bool      `json:"holder"`
 	Since  time.Time `json:"since"`
 	// Ready is what the checks say, LastCheck the outcome of the last one.

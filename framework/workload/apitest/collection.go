@@ -38,7 +38,7 @@ func merge(o, patch map[string]any) {
 	}
 }
 
-// selects tells whether a query's selectors choose an object.
+// selects reports whether a query's selectors choose an object.
 func selects(q url.Values, p string, o map[string]any) bool {
 	if o == nil {
 		return false

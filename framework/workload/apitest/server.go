@@ -131,7 +131,7 @@ func (c *Cluster) Set(path, object string) {
 	c.put(path, o)
 }
 
-// Has tells whether there is an object at a path.
+// Has reports whether there is an object at a path.
 func (c *Cluster) Has(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,7 +65,7 @@ type Answer struct {
 	// Status is the HTTP status, 0 without an answer.
 	Status int
 	Body   []byte
-	// Sent tells whether the request may have left this machine. It is false
+	// Sent reports whether the request may have left this machine. It is false
 	// only if no connection was ever there to send it on.
 	Sent bool
 	// RetryAfter is for how many seconds the server asks to wait before the request is
@@ -75,7 +75,7 @@ type Answer struct {
 	// the connection that the request was sent on last; nil without one, or without TLS.
 	// Behind a balancer that passes TLS on they tell which server it is.
 	Server []string
-	// Reused tells whether an earlier request had that connection.
+	// Reused reports whether an earlier request had that connection.
 	Reused bool
 	// Err says why there is no (whole) answer.
 	Err error

@@ -51,7 +51,7 @@ var etcdRefusals = []error{
 	rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey,
 }
 
-// EtcdOutcome tells what the client knows of the effect of a request to etcd
+// EtcdOutcome reports what the client knows of the effect of a request to etcd
 // that ended with err. It is Refused only for an answer of etcd that says that
 // the request changed nothing, since gRPC does not tell a request that was not
 // sent from one that was.

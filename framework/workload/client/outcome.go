@@ -51,7 +51,7 @@ var refusals = map[int]map[string]bool{
 	http.StatusGone: {"Expired": true, "Gone": true},
 }
 
-// Outcome tells what the client knows of the effect of its request.
+// Outcome reports what the client knows of the effect of its request.
 //
 //   - OK: the whole answer came, with a status of 200 to 299.
 //   - Refused: certainly without effect. No connection was ever there to send
@@ -80,7 +80,7 @@ func (a Answer) Outcome() record.Outcome {
 	return record.Unknown
 }
 
-// Absent tells whether the answer is the API server's word that the object of
+// Absent reports whether the answer is the API server's word that the object of
 // that resource and name is not there. Other answers with status 404 exist: of
 // a path that is not served yet, or of a namespace.
 func (a Answer) Absent(resource, name string) bool {
@@ -111,7 +111,7 @@ func (a Answer) RefusedSince(resource, name string) record.Refusal {
 	return ""
 }
 
-// Done tells whether the answer is the metav1.Status of a success, which is
+// Done reports whether the answer is the metav1.Status of a success, which is
 // what a deletion that is complete returns.
 func (a Answer) Done() bool {
 	s, ok := a.status()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pause waits for d and tells whether ctx still lasts.
+// Pause waits for d and reports whether ctx still lasts.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -23,11 +23,11 @@ import (
 // CLI is the docker command line for one engine.
 type CLI struct {
 	// Host is that engine's address, as in DOCKER_HOST; empty for the engine that
-	// the command finds by itself.
+	// the command finds on its own.
 	Host string
 }
 
-// Says tells whether the output of a failed command holds words.
+// Says reports whether the output of a failed command holds words.
 func Says(err error, words string) bool {
 	var e *command.Error
 	return errors.As(err, &e) && strings.Contains(strings.ToLower(e.Output), strings.ToLower(words))

@@ -176,7 +176,7 @@ func (l *Lack) Says(from record.Nanos) string {
 		l.Part, text.Short(Since(from, l.To)), text.Short(l.own(from)), l.Why)
 }
 
-// Besides tells of the most that nodes took where that does not count.
+// Besides reports the most that nodes took where that does not count.
 func Besides(nodes time.Duration) string {
 	if nodes == 0 {
 		return ""

@@ -107,7 +107,7 @@ func DeedsOf(run *record.Run, component string, margin time.Duration) Deeds {
 }
 
 // Lease returns the last lease write of the action's instance before it, and the
-// first one of another after that; nil where there is none.
+// first one of another after that; nil if there is none.
 func (d Deeds) Lease(act Deed) (own, rival *Deed) {
 	for i := range d.Elections {
 		e := &d.Elections[i]

@@ -35,7 +35,7 @@ func (m *Matter) Disturbed(from, to record.Nanos) (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// HitBetween returns the nodes that any fault in force between two moments hits.
+// HitBetween returns the nodes that any active fault between two moments hits.
 func (m *Matter) HitBetween(from, to record.Nanos) (nodes []string) {
 	for _, inj := range m.Faults {
 		if inj.Injected != nil && inj.Injected.Called <= to && (inj.Healed == nil || inj.HealEffect() >= from) {
@@ -59,7 +59,7 @@ func (m *Matter) NextHit(component string) record.Nanos {
 }
 
 // InForce is the time in which the check's fault and all that its parameter faults
-// names were in force.
+// names were active.
 func (m *Matter) InForce() (from, to record.Nanos) {
 	from, to = m.Fault.Effect(), m.Fault.Healed.Called
 	for _, id := range text.SplitList(m.Check.Params["faults"]) {

@@ -126,7 +126,7 @@ func (l Listing) wrongVersion(known *witnesses) *Breach {
 			return l.Breach(fmt.Sprintf("gave version %d, although version %d had been acknowledged to %s %s", v, w.Revision, w.Op.Client, text.At(w.Op.Return)), w)
 		}
 		if s := known.before(l.Call); s.Revision > v {
-			// A version that changed nothing of the collection is no older.
+			// A version that changed nothing of the collection is not older.
 			if newer := l.Timeline.Between(Scope{}, v, s.Revision); len(newer) > 0 {
 				b := l.Breach(fmt.Sprintf("gave version %d and lacks %s, although version %d had been returned to %s %s", v, newer[0].Describe(), s.Revision, s.client, text.At(s.At)), newer[0].By)
 				b.Spans = append(b.Spans, verdict.Span{Lane: s.client, Label: fmt.Sprintf("saw version %d", s.Revision), From: s.At, To: s.At})

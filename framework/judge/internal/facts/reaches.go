@@ -67,7 +67,7 @@ func (m *Matter) isElected(component string) bool {
 		slices.ContainsFunc(m.Run.Leases, func(l record.Timed[record.Lease]) bool { return l.V.Name == component })
 }
 
-// quorumInDoubt reports whether injections hit so many etcd members that the others may
+// quorumInDoubt reports whether injections hit that many etcd members that the others may
 // not be a majority.
 func (m *Matter) quorumInDoubt(by []*Injection) bool {
 	hit := map[string]bool{}

@@ -33,7 +33,7 @@ type Stream struct {
 	// Base is the version of which the first begin messages are the state; every later
 	// change is to be shown. 0 where it is not known.
 	Base uint64
-	// Index tells which message showed a change first.
+	// Index reports which message showed a change first.
 	Index map[VersionOf]int
 	// Unread are the messages whose version is not a number; they are not among the others.
 	Unread   []Message
@@ -130,7 +130,7 @@ func (s *Stream) settleState() {
 	}
 }
 
-// Live reports whether message i tells of a change, rather than of the state with which
+// Live reports whether message i reports a change rather than the state with which
 // the watch began.
 func (s *Stream) Live(i int) bool {
 	return !s.Messages[i].Bookmark() && (i >= s.Begin || s.Messages[i].Type != record.EventAdded)
@@ -144,11 +144,11 @@ type Expectation struct {
 	Type record.EventType
 	// Crossing marks a key that was there and still is, but entered or left the group.
 	Crossing bool
-	// Sure tells that the change is to be shown; without it, it may be.
+	// Sure reports that the change is to be shown; without it, it may be.
 	Sure bool
 }
 
-// expect tells what a watch of a scope must show of change i of a key; ok is false
+// expect reports what a watch of a scope must show of change i of a key; ok is false
 // where it must show nothing.
 func (s Scope) expect(l *KeyLine, i int) (e Expectation, ok bool) {
 	c := &l.Changes[i]
@@ -215,7 +215,7 @@ func (t *Timeline) Between(s Scope, after, upTo uint64) []Expectation {
 	return list[i:max(i, j)]
 }
 
-// Shown returns what is known of the change that a message tells of.
+// Shown returns what is known of the change that a message reports.
 func (s *Stream) Shown(m Message) (e Expectation, ok, known bool) {
 	l := s.Timeline.Lines[m.Key]
 	if l == nil || l.Disputed {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// ChangeOf returns the change that a message tells of, nil where it is not known.
+// ChangeOf returns the change that a message reports, nil where it is not known.
 func (s *Stream) ChangeOf(m Message) *KeyChange {
 	e, _, known := s.Shown(m)
 	if !known {

@@ -22,7 +22,7 @@ func BrokeDown(ended *record.Watch) bool {
 	return ended.Error != "" && !strings.HasPrefix(ended.Error, ClientsOwn)
 }
 
-// GoesOn says from where a watch goes on.
+// GoesOn says from where a watch continues.
 func (s *Stream) GoesOn() string {
 	where := ", from version " + s.Watch.From
 	if s.Previous != nil {

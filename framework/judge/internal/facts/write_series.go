@@ -13,7 +13,7 @@ import (
 type Try struct {
 	Attempt
 	// Answered reports whether an API server did what was asked, or turned it away for
-	// what it asked for: a lost compare-and-swap is no failure of the cluster.
+	// what it asked for: a lost compare-and-swap is not a failure of the cluster.
 	Answered bool
 }
 

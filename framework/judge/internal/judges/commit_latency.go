@@ -49,7 +49,7 @@ func latencyWithin(m *facts.Matter, bound verdict.Bound, quietFrom, quietTo, fro
 		if min(n, k) < enoughLatencies {
 			return Inconclusive("too few writes through %s to compare: %d before the faults and %d while they lasted, and it takes %d each", e, n, k, enoughLatencies)
 		}
-		// Writes that are slow by themselves hide what a distance adds.
+		// Writes that are slow on their own hide what a distance adds.
 		if before > bound.Limit/2 {
 			return Inconclusive("the median write through %s took %s before the faults already, more than half of the bound of %s, so by how much it grew cannot be told", e, text.Short(before), bound)
 		}

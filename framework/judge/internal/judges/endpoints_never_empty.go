@@ -74,7 +74,7 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 			}
 		}
 	}
-	// What is read once the first fault is to be healed tells of the time up to that.
+	// What is read once the first fault is to be healed reports the time up to that.
 	if hole := unwatched(all, names, from, to+record.Nanos(facts.Blind)); hole != "" {
 		return Inconclusive("%s, so that it may have gone unseen what became of the list while the faults lasted", hole)
 	}
@@ -107,7 +107,7 @@ func unwatched(all []facts.History, entrances []string, from, to record.Nanos) s
 }
 
 // survivors returns the API servers' nodes that are there from one moment to another
-// and that no fault in force between them hits.
+// and that no active fault between them hits.
 func survivors(m *facts.Matter, from, to record.Nanos) (all []record.Node) {
 	hit := m.HitBetween(from, to)
 	for _, n := range facts.NodeLives(m.Run) {

@@ -95,7 +95,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		}
 		asked += len(during)
 		for _, o := range m.Run.Ops {
-			// An answer to what was asked, such as a conflict, is no failure; a connection
+			// An answer to what was asked, such as a conflict, is not a failure; a connection
 			// that nobody took is one.
 			op := o.V
 			if op.Entrance != e || op.API != "kubernetes" || op.Return < called || op.Call >= healed {

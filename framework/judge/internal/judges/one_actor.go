@@ -169,7 +169,7 @@ func thawed(m *facts.Matter, component, node string, to record.Nanos) (last reco
 }
 
 // withoutElection finds two instances that act by turns though nobody was elected.
-// One may have followed the other where the one that acts again was started anew.
+// One may have followed the other where the one that acts again was started again.
 func withoutElection(d facts.Deeds, m *facts.Matter) *Finding {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	if len(d.Elections) > 0 || len(leaseHolders(m.Run, d.Component)) > 0 {

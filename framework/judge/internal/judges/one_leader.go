@@ -34,7 +34,7 @@ type reign struct {
 // it applies the first entry of the new term, and so does a new leader itself
 // before it has committed and, on a slow disk, applied the first one of its own.
 //
-// Terms begin anew in a cluster that was restored from a snapshot, which is another one.
+// Terms begin again in a cluster that was restored from a snapshot, which is another one.
 //
 // A member that was cut off and takes itself for the leader of an old term breaks
 // nothing: it is in that one alone.

@@ -26,7 +26,7 @@ type move struct {
 //   - a write of unknown outcome whose value was shown took effect before that, at
 //     the revision that was shown;
 //   - one whose value nobody was shown is left to the end, where it has no effect
-//     on anybody, unless the history does not go on without it (spare).
+//     on anybody, unless the history does not continue without it (spare).
 //
 // Nothing here needs to be true for the verdict to be: a watch that lies makes
 // the replay fail and leaves the word to the search.

@@ -30,7 +30,7 @@ type version struct {
 	api      string // API and, where it may be another, store
 	revision uint64
 	at       record.Nanos // when it was shown, or when the request was called
-	// equal tells that a request may come back with what was shown before: a list, a
+	// equal reports that a request may come back with what was shown before: a list, a
 	// read, or a delete, which may have found nothing to delete.
 	equal bool
 	op    *record.Op // what it comes from: one of these

@@ -71,7 +71,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 		answered, moves, text.Short(slowest)).Took(slowest)
 }
 
-// diedBetween returns the injection that ended etcd on a node and was in force at any
+// diedBetween returns the injection that ended etcd on a node and was active at any
 // time between from and to, nil if there is none.
 func diedBetween(m *facts.Matter, node string, from, to record.Nanos) *facts.Injection {
 	for _, inj := range endings(m) {

@@ -94,7 +94,7 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 	servers := len(m.NodesWith("kube-apiserver"))
 	chance := m.Run.Meta.GoawayChance
 	k := kept(m, entrance, node, from, to)
-	// How likely it is that so many requests leave every connection open.
+	// How likely it is that that many requests leave every connection open.
 	open := math.Pow(1-cmp.Or(chance, mostGoaway), float64(k.requests))
 	unlucky := facts.AtMost(k.reached, k.made, 1/float64(max(1, servers)))
 	asked := func(f Finding) Finding { return f.counted("%d of %d new connections", k.reached, k.made) }
@@ -120,7 +120,7 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 	case unlucky < facts.Doubtful || k.reached == 0:
 		return Inconclusive("%d of %d HTTP/2 connections that clients made anew more than %s after the API server on %s was back reached it, which is too few to tell whether they are spread", k.reached, k.made, m.Bound, node)
 	case chance == 0 && 2*k.moved() < len(k.clients):
-		// One that was lost for some other reason is no sign of a balancer that closes them.
+		// One that was lost for some other reason is not a sign of a balancer that closes them.
 		return Inconclusive("%d of %d clients made a new HTTP/2 connection, and no --goaway-chance is set: it is not known whether anything closes those of the others", k.moved(), len(k.clients))
 	}
 	return asked(Passed("Kept HTTP/2 connections are spread again: %d of %d that clients made anew more than %s after the API server on %s was back reached it (%d clients, %d requests, --goaway-chance=%g).",

@@ -44,7 +44,7 @@ func judgeSteadyState(m *facts.Matter) Finding {
 		return Inconclusive("the record has no steady-state check after the experiment")
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.Faults)) {
-		// A fault that may still be in force is not the cluster's doing.
+		// A fault that may still be active is not the cluster's doing.
 		if inj := m.Faults[id]; inj.Failed != nil && inj.Injected != nil && inj.Healed == nil {
 			return Inconclusive("the healing of fault %q failed, so that it may still be in force: %s", id, inj.Failed.Error)
 		}

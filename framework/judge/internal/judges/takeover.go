@@ -167,7 +167,7 @@ func idle(m *facts.Matter, component string, old record.Lease, first record.Time
 	return nil
 }
 
-// firstAction tells what an instance changed first after a time, if the record has
+// firstAction reports what an instance changed first after a time, if the record has
 // it.
 func firstAction(m *facts.Matter, component, node string, from record.Nanos) []string {
 	for _, act := range facts.DeedsOf(m.Run, component, m.Run.Meta.Settings["M"]).Acts {
