@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -143,15 +142,6 @@ func New(run Run, results []judge.Result, titles map[string]string) *Results {
 // them.
 func (r *Results) All() []Requirement {
 	return slices.Concat(r.Requirements, r.Checks)
-}
-
-// HarnessVersion is the version of the module that this program was built
-// from, for Versions.Holdfast; "(devel)" outside a released build.
-func HarnessVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
 
 func overall(code int, results []judge.Result) judge.Verdict {

@@ -56,10 +56,7 @@ func (c *Cluster) Impair(_ context.Context, links []framework.Link, imp framewor
 			}
 		}
 	}
-	rule := vnet.Rule{Impairment: vnet.Impairment(imp)}
-	for _, l := range links {
-		rule.Links = append(rule.Links, vnet.Link(l))
-	}
+	rule := vnet.Rule{Links: links, Impairment: imp}
 	id, err := c.sw.Impair(rule)
 	if err != nil {
 		return "", fmt.Errorf("impairing the network of cluster %s: %w", c.Name(), err)
@@ -93,11 +90,7 @@ func (c *Cluster) ImpairmentCounters(_ context.Context, handle string) ([]framew
 	if !ok {
 		return nil, fmt.Errorf("cluster %s has had no impairment %s, or none of late", c.Name(), handle)
 	}
-	all := make([]framework.LinkCounters, len(counters))
-	for i, l := range counters {
-		all[i] = framework.LinkCounters(l)
-	}
-	return all, nil
+	return counters, nil
 }
 
 // ProbeLink implements framework.LinkProber.

@@ -8,7 +8,7 @@ import (
 // flapMin is the shortest phase of a rule that flaps.
 const flapMin = time.Millisecond
 
-func (i Impairment) validateFlap() error {
+func validateFlap(i Impairment) error {
 	if (i.FlapOn != 0 || i.FlapOff != 0) && (i.FlapOn < flapMin || i.FlapOff < flapMin) {
 		return errors.New("the phases of a flapping impairment must both be 1ms or longer")
 	}

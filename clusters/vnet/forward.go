@@ -97,7 +97,7 @@ func (s *Switch) transmit(l *link, buf []byte, packets, bytes uint64) {
 	var p packet
 	parsed := false
 	for _, r := range l.rules {
-		if !parsed && (len(r.ports) > 0 || r.rule.inspects()) {
+		if !parsed && (len(r.ports) > 0 || inspects(r.rule.Impairment)) {
 			p, parsed = parse(buf[headerLen:]), true
 		}
 		// Both are asked: a SYN is remembered in an off phase too.
@@ -105,7 +105,7 @@ func (s *Switch) transmit(l *link, buf []byte, packets, bytes uint64) {
 		if r.matches(buf[headerLen:], &p) && acts {
 			matched = append(matched, r)
 			r.counters.Matched += packets
-			single = single || r.rule.perPacket()
+			single = single || perPacket(r.rule.Impairment)
 			reset = reset || r.rule.Reset
 		}
 	}

@@ -7,62 +7,32 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Link is one direction between two parties.
-type Link struct {
-	// From and To are names under which ports have been attached. The ports
-	// may be closed, now or later: a rule holds for the name.
-	From string
-	To   string
-	// Ports narrows the link to TCP and UDP packets whose source or
-	// destination port is one of these. Empty means every frame, ARP
-	// included. Of a fragmented packet only the first part tells its ports, so
-	// only that one matches; without it the receiver cannot use the rest.
-	Ports []uint16
-}
-
-// Impairment is what happens to the packets of a link. The zero value does
-// nothing, and its rule only counts.
-type Impairment struct {
-	// Cut drops every packet, those already delayed on the link too, without a
-	// word to the sender.
-	Cut bool
-	// Reset drops TCP segments and ends their connections: both ends get a
-	// segment with RST, which passes through the other rules of its link as if
-	// the other end had sent it. Everything but TCP passes, and so do the RST of
-	// others.
-	Reset bool
-	// Established narrows the impairment to TCP connections that were there when
-	// it began: those whose SYN was not seen on its links since.
-	Established bool
-	// Delay is added to each packet, varied by Jitter (each packet separately, so
-	// that a jitter longer than the gap between packets reorders them, as with
-	// netem). Distribution is one of Distributions; empty means Uniform. No
-	// packet is delayed by less than nothing.
-	Delay        time.Duration
-	Jitter       time.Duration
-	Distribution string
-	// Loss, Duplicate, Reorder and Corrupt are probabilities from 0 to 1, for
-	// each packet separately. A reordered packet is held back by a further 10 ms,
-	// so that those behind it overtake it. A corrupted one has one bit flipped
-	// behind the Ethernet header, with the checksums as they were; ARP, which
-	// has none, is left alone, or a wrong address would outlive the rule.
-	Loss      float64
-	Duplicate float64
-	Reorder   float64
-	Corrupt   float64
-	// Rate limits the link, in bits per second of Ethernet frames; 0 means no
-	// limit. What would wait for more than 200 ms (but at least 48 KiB) is
-	// dropped, as by a router with a short queue.
-	Rate int64
-	// FlapOn and FlapOff make the impairment come and go, from its beginning
-	// until it is removed: in force for FlapOn, out of force for FlapOff. Both
-	// are 0 (always active) or at least 1 ms. Packets that are delayed when an
-	// on phase begins or ends leave as they would have.
-	FlapOn  time.Duration
-	FlapOff time.Duration
-}
+// What a rule is about and does. The names of a Link are those under which ports have been
+// attached; the ports may be closed, now or later. Of a fragmented packet only the first part
+// has the ports of TCP and UDP, so only that one matches a link with ports; without it the
+// receiver cannot use the rest.
+//
+// On this network a Cut drops also the packets that are delayed on the link, and a Reset lets
+// pass everything but TCP, and the RST of others. Jitter is of each packet separately, so that
+// one longer than the gap between packets reorders them, as with netem. A reordered packet is
+// held back by a further 10 ms. A corrupted one has one bit flipped behind the Ethernet header,
+// with the checksums as they were; ARP, which has none, is left alone, or a wrong address would
+// outlive the rule. A Rate counts Ethernet frames, and what would wait for more than 200 ms (but
+// at least 48 KiB) is dropped. Packets that are delayed when an on phase begins or ends leave as
+// they would have.
+type (
+	Link       = framework.Link
+	Impairment = framework.Impairment
+	// RuleCounters count packets as a wire would carry them: a large TCP segment counts as the
+	// packets that it stands for. Each rule counts for itself, so a packet that two cuts would
+	// drop is counted as dropped by both. What Remove lets go before its time counts neither as
+	// Held nor in HeldFor.
+	RuleCounters = framework.LinkCounters
+)
 
 // removedLimit is of how many removed rules the switch keeps the counters.
 const removedLimit = 64
@@ -74,11 +44,11 @@ const (
 )
 
 // perPacket reports whether the impairment must see packets as on a wire.
-func (i Impairment) perPacket() bool {
+func perPacket(i Impairment) bool {
 	return i.Loss > 0 || i.Duplicate > 0 || i.Reorder > 0 || i.Corrupt > 0 || i.Rate > 0
 }
 
-func (i Impairment) validate() error {
+func validate(i Impairment) error {
 	for _, p := range []struct {
 		name  string
 		value float64
@@ -96,11 +66,11 @@ func (i Impairment) validate() error {
 	if i.Cut && i.Reset {
 		return errors.New("cut and reset exclude each other: one is silence, the other is an answer")
 	}
-	return errors.Join(validateDistribution(i.Distribution), i.validateFlap())
+	return errors.Join(validateDistribution(i.Distribution), validateFlap(i))
 }
 
 // inspects reports whether the impairment depends on what the packet is.
-func (i Impairment) inspects() bool { return i.Reset || i.Established }
+func inspects(i Impairment) bool { return i.Reset || i.Established }
 
 // Rule is one impairment on any number of links.
 type Rule struct {
@@ -110,33 +80,6 @@ type Rule struct {
 
 // RuleID names a rule for as long as the switch lives.
 type RuleID uint64
-
-// RuleCounters counts packets as a wire would carry them: a large TCP segment
-// counts as the packets that it stands for. Each rule counts for itself, so a
-// packet that two cuts would drop is counted as dropped by both.
-type RuleCounters struct {
-	// Matched packets were on one of the links, on one of the ports.
-	Matched uint64
-	// Passed are those that were handed to the receiver's device. They are looked at
-	// there once more, behind all rules. Of a rule that flaps they are not counted.
-	Passed uint64
-	// Dropped of those would not have passed this rule alone, for whatever
-	// reason: cut, loss, or a full queue of a rate or delay.
-	Dropped    uint64
-	Delayed    uint64
-	Duplicated uint64
-	Reordered  uint64
-	Corrupted  uint64
-	// Resets are the segments with RST that the rule has sent.
-	Resets uint64
-	// Held of the delayed packets have gone on, and HeldFor is how long all of
-	// them together were held, by the clock and not by what was asked for. What
-	// Remove lets go before its time counts for neither. HeldBytes is their size,
-	// headers of Ethernet included.
-	Held      uint64
-	HeldFor   time.Duration
-	HeldBytes uint64
-}
 
 // rule is a Rule in force, or what is left of it.
 type rule struct {
@@ -218,7 +161,7 @@ func (r *linkRule) pass(at int64, size int, n uint64) (out int64, ok bool) {
 // name. When Impair returns, no packet passes without it. An error names the
 // link or value that does not fit; nothing has been changed then.
 func (s *Switch) Impair(r Rule) (RuleID, error) {
-	if err := r.validate(); err != nil {
+	if err := validate(r.Impairment); err != nil {
 		return 0, fmt.Errorf("impair network: %w", err)
 	}
 	if len(r.Links) == 0 {

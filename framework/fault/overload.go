@@ -111,7 +111,7 @@ func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
 		effect:   o.queued,
 		patience: healLimit / 2, // what it asks is overloaded
 		undo:     o.end,
-		healed:   o.calm,
+		healed:   o.drained,
 	}.promised(r, r.undoing(o.name)).injection(ctx)
 }
 
@@ -274,8 +274,8 @@ func (o *crowd) queued(ctx context.Context) (bool, string) {
 		fmt.Sprintf("%s; %s before; the clients had %d answers and %d refusals (429)", now, o.before, o.served.Load(), o.rejected.Load())
 }
 
-// calm checks whether nothing waits any more.
-func (o *crowd) calm(ctx context.Context) (bool, string) {
+// drained checks whether nothing waits any more.
+func (o *crowd) drained(ctx context.Context) (bool, string) {
 	up, said := ready(ctx, o.entrance)
 	if !up {
 		return false, said

@@ -43,7 +43,7 @@ const busyLimit = 0.9
 // is not applicable where the cluster cannot have the fault; and at level INFO it never
 // fails.
 func Evaluate(run *record.Run, own ...Judge) []Result {
-	c := &court{run: run, own: own, faults: facts.Injections(run)}
+	c := &evaluator{run: run, own: own, faults: facts.Injections(run)}
 	c.shared = sync.OnceValue(func() *facts.Collections { return facts.NewCollections(run) })
 	var results []Result
 	for _, check := range run.Meta.Checks {
@@ -70,17 +70,17 @@ func Invariants() []record.Check {
 	return checks
 }
 
-// court holds what the checks of one record share.
-type court struct {
-	run     *record.Run
-	own     []Judge
-	faults  map[string]*facts.Injection
-	shared  func() *facts.Collections
-	excused int // verdicts that a starved harness has cost
+// evaluator holds what the checks of one record share.
+type evaluator struct {
+	run        *record.Run
+	own        []Judge
+	faults     map[string]*facts.Injection
+	shared     func() *facts.Collections
+	downgraded int // verdicts that a starved harness has cost
 }
 
 // always lets a judge of every run speak, whatever came of baseline and faults.
-func (c *court) always(d judges.Definition, check record.Check) judges.Finding {
+func (c *evaluator) always(d judges.Definition, check record.Check) judges.Finding {
 	f := d.Judge(&facts.Matter{Run: c.run, Check: check, Faults: c.faults, Shared: c.shared})
 	if reason := c.distrust(); reason != "" && !c.proven(d, f) {
 		doubted := judges.Inconclusive("%s", reason)
@@ -89,11 +89,11 @@ func (c *court) always(d judges.Definition, check record.Check) judges.Finding {
 		}
 		f = doubted
 	}
-	return c.excuse(f, f.Bound)
+	return c.downgrade(f, f.Bound)
 }
 
 // distrust says why nothing can be judged from the record, or is empty.
-func (c *court) distrust() string {
+func (c *evaluator) distrust() string {
 	switch {
 	case c.run.Problem != "":
 		return "the record is damaged or was cut short: " + c.run.Problem
@@ -106,7 +106,7 @@ func (c *court) distrust() string {
 }
 
 // judge applies to one check the rules that hold for all, and its judge.
-func (c *court) judge(check record.Check) (*Bound, judges.Finding) {
+func (c *evaluator) judge(check record.Check) (*Bound, judges.Finding) {
 	var bound *Bound
 	if check.Bound != "" {
 		b, err := ParseBound(check.Bound, facts.SettingsOf(c.run, facts.Subject(check, c.faults[check.Fault])))
@@ -115,19 +115,19 @@ func (c *court) judge(check record.Check) (*Bound, judges.Finding) {
 		}
 		bound = &b
 	}
-	f := c.hear(check, bound)
+	f := c.evaluate(check, bound)
 	if f.Bound != nil {
 		bound = f.Bound
 	}
-	f = c.excuse(f, bound)
+	f = c.downgrade(f, bound)
 	if check.Level == "INFO" && f.Verdict == Fail {
 		f.Verdict = Inconclusive
 	}
 	return bound, f
 }
 
-// hear checks what must hold before a judge may speak, and lets it speak.
-func (c *court) hear(check record.Check, bound *Bound) judges.Finding {
+// evaluate checks what must hold before a judge may speak, and lets it speak.
+func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 	if reason := c.distrust(); reason != "" {
 		return judges.Inconclusive("%s", reason)
 	}
@@ -166,7 +166,7 @@ func (c *court) hear(check record.Check, bound *Bound) judges.Finding {
 }
 
 // baseline says why a judge can say nothing of a cluster that was broken before any fault.
-func (c *court) baseline(judge string) string {
+func (c *evaluator) baseline(judge string) string {
 	seen := false
 	for _, s := range c.run.Steadies {
 		if s.V.Phase != "before" {
@@ -189,7 +189,7 @@ func (c *court) baseline(judge string) string {
 // impossible says why a fault was not injected into a cluster that lacks an ability for
 // it, or for something else in the same experiment, which ended there; empty where that
 // is not why.
-func (c *court) impossible(id string) string {
+func (c *evaluator) impossible(id string) string {
 	lacks := func(inj *facts.Injection) bool {
 		return inj != nil && inj.Injected == nil && inj.Failed != nil && inj.Failed.Missing != ""
 	}
@@ -214,9 +214,9 @@ func (c *court) impossible(id string) string {
 	return ""
 }
 
-// excuse turns a failure that a starved harness may have caused into
+// downgrade turns a failure that a starved harness may have caused into
 // inconclusive.
-func (c *court) excuse(f judges.Finding, bound *Bound) judges.Finding {
+func (c *evaluator) downgrade(f judges.Finding, bound *Bound) judges.Finding {
 	if f.Verdict != Fail || !f.Timed {
 		return f
 	}
@@ -233,7 +233,7 @@ func (c *court) excuse(f judges.Finding, bound *Bound) judges.Finding {
 	}
 	held := f
 	f = judges.Inconclusive("%s, so a measured time proves nothing", starved)
-	c.excused++
+	c.downgraded++
 	f.Bound = held.Bound
 	return f.Shows("what was measured all the same: " + held.Sentence).Shows(held.Evidence...)
 }
@@ -250,7 +250,7 @@ type strain struct {
 
 // strain returns that of the time between two moments. A sample speaks for the
 // time since the one before it.
-func (c *court) strain(from, to record.Nanos) strain {
+func (c *evaluator) strain(from, to record.Nanos) strain {
 	var s strain
 	sum, n := 0.0, 0
 	begin, burst := from, time.Duration(0)
@@ -296,7 +296,7 @@ func (s strain) outweighed(measured time.Duration, bound *Bound) bool {
 
 // lateLimit is how late the harness's timers may be for a time measured against
 // a bound to count. A bound has room for the measuring margin and no more.
-func (c *court) lateLimit(bound *Bound) time.Duration {
+func (c *evaluator) lateLimit(bound *Bound) time.Duration {
 	if bound == nil {
 		return starvedFloor
 	}
@@ -319,7 +319,7 @@ func (s strain) starves(limit time.Duration) string {
 	return ""
 }
 
-func (c *court) result(check record.Check, bound *Bound, f judges.Finding) Result {
+func (c *evaluator) result(check record.Check, bound *Bound, f judges.Finding) Result {
 	return Result{
 		Requirement: check.Requirement, Level: check.Level, Scenario: c.run.Meta.Scenario, Judge: check.Judge,
 		Verdict: f.Verdict, Bound: bound, Measured: f.Measured, MeasuredDuration: f.Value,

@@ -356,13 +356,13 @@ func TestInvariants(t *testing.T) {
 // Evidence says first what a starved harness has measured, however much follows.
 func TestStarvedShowsWhatWasMeasured(t *testing.T) {
 	shown := tooLate().run
-	c := &court{run: shown}
+	c := &evaluator{run: shown}
 	f := judges.Failed("late").Took(40*time.Second).Rests(sec(10), sec(40))
 	shown.Harness[30].V.Late = time.Minute
 	for i := range judges.EvidenceLimit + 2 {
 		f = f.Shows(strconv.Itoa(i))
 	}
-	if f = c.excuse(f, nil); f.Verdict != Inconclusive || f.Evidence[0] != "what was measured all the same: late" {
+	if f = c.downgrade(f, nil); f.Verdict != Inconclusive || f.Evidence[0] != "what was measured all the same: late" {
 		t.Errorf("%s: %q", f.Verdict, f.Evidence)
 	}
 }

@@ -14,7 +14,7 @@ func harnessHealth() judges.Definition {
 }
 
 // harness judges the harness itself, once all else is judged.
-func (c *court) harness() judges.Finding {
+func (c *evaluator) harness() judges.Finding {
 	s := c.strain(0, c.run.EndAt)
 	reason := c.distrust()
 	if reason != "" {
@@ -24,9 +24,9 @@ func (c *court) harness() judges.Finding {
 	switch {
 	case !s.known:
 		return judges.Inconclusive("%s", starved)
-	case c.excused > 0:
+	case c.downgraded > 0:
 		return judges.Inconclusive("harness or machine were overloaded, timers late by up to %s and %.1f tasks for each processor on average, and that cost %d verdicts",
-			text.Short(s.late), s.queue, c.excused).Took(s.late)
+			text.Short(s.late), s.queue, c.downgraded).Took(s.late)
 	case starved != "":
 		return judges.Passed("No verdict was lost by it, but %s.", starved).Took(s.late)
 	}

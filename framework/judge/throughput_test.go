@@ -103,7 +103,7 @@ func TestThroughput(t *testing.T) {
 			slices.SortStableFunc(run.Harness, func(a, b record.Timed[record.Harness]) int { return int(a.At - b.At) })
 			slices.SortStableFunc(run.Steadies, func(a, b record.Timed[record.Steady]) int { return int(a.At - b.At) })
 			check := run.Meta.Checks[0]
-			c := &court{run: run, faults: facts.Injections(run)}
+			c := &evaluator{run: run, faults: facts.Injections(run)}
 			_, f := c.judge(check)
 			if f.Verdict != tt.want || !strings.Contains(f.Sentence, tt.says) {
 				t.Errorf("%s (want %s): %s\nwant %s", f.Verdict, tt.want, f.Sentence, tt.says)

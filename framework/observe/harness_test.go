@@ -35,12 +35,12 @@ func TestRunnable(t *testing.T) {
 }
 
 func TestCalm(t *testing.T) {
-	if waited := Calm(t.Context(), 0); waited > calmFor {
+	if waited := Quiet(t.Context(), 0); waited > quietFor {
 		t.Errorf("waited %s, against a limit of nothing", waited)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if waited := Calm(ctx, time.Minute); waited > calmFor {
+	if waited := Quiet(ctx, time.Minute); waited > quietFor {
 		t.Errorf("waited %s though it was interrupted", waited)
 	}
 	// More tasks than processors, for longer than the limit.
@@ -55,7 +55,7 @@ func TestCalm(t *testing.T) {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8 * runtime.NumCPU()))
 	const limit = 1500 * time.Millisecond
-	if waited := Calm(t.Context(), limit); waited < limit {
-		t.Errorf("a busy machine was calm after %s", waited)
+	if waited := Quiet(t.Context(), limit); waited < limit {
+		t.Errorf("a busy machine was quiet after %s", waited)
 	}
 }

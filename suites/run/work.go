@@ -139,8 +139,8 @@ func (w *work) create(ctx context.Context, progress func(string)) (created, erro
 		}
 		w.cluster, w.end = made, made.Close
 	}
-	if waited := observe.Calm(ctx, calmLimit(w.provider)); waited > 2*time.Second {
-		progress(fmt.Sprintf("waited %s for the machine to calm down", waited.Round(time.Second)))
+	if waited := observe.Quiet(ctx, quietLimit(w.provider)); waited > 2*time.Second {
+		progress(fmt.Sprintf("waited %s until the machine was quiet", waited.Round(time.Second)))
 	}
 	return created{Took: time.Since(began)}, nil
 }
@@ -226,8 +226,8 @@ func LeftAsFound(run *record.Run, c framework.Cluster) bool {
 	return slices.Equal(found, has)
 }
 
-// calmLimit is how long a new cluster of a provider is given until the machine is calm.
-func calmLimit(p clusters.Provider) time.Duration {
+// quietLimit is how long a new cluster of a provider is given until the machine is quiet.
+func quietLimit(p clusters.Provider) time.Duration {
 	if s, ok := p.(clusters.Settler); ok {
 		return s.Settling()
 	}

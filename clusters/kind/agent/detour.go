@@ -102,7 +102,7 @@ func (d *detours) add(handle string, paths []Path, imp framework.Impairment) err
 			d.all[name] = t
 		}
 		if rules[name] == nil {
-			rules[name] = &vnet.Rule{Impairment: vnet.Impairment(imp)}
+			rules[name] = &vnet.Rule{Impairment: imp}
 		}
 		rules[name].Links = append(rules[name].Links, vnet.Link{From: detourFrom, To: detourTo, Ports: p.Ports})
 	}
@@ -204,7 +204,7 @@ func (d *detours) remove(handle string) map[string]framework.LinkCounters {
 func countersOf(sw *vnet.Switch, id vnet.RuleID) (sum framework.LinkCounters) {
 	all, _ := sw.RuleCounters(id)
 	for _, c := range all {
-		sum = sum.Add(framework.LinkCounters(c))
+		sum = sum.Add(c)
 	}
 	return sum
 }

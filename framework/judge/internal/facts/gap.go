@@ -78,7 +78,7 @@ func AcknowledgedWithin(run *record.Run, entrances []string, from, to record.Nan
 // from and to that was older than an acknowledged write, with that write, and
 // how many reads were tried.
 func StaleRead(run *record.Run, entrances []string, from, to record.Nanos) (read, write *record.Op, tried int) {
-	known := NewLedger(run)
+	known := NewWriteLog(run)
 	for _, e := range entrances {
 		for _, r := range ReadsThrough(run, e, from, to) {
 			tried++

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Calm is how long before the fault no probe may have failed.
-	Calm = 3 * time.Second
+	// QuietPeriod is how long before the fault no probe may have failed.
+	QuietPeriod = 3 * time.Second
 	// EnoughProbes is how many probes of each kind make a measurement.
 	EnoughProbes = 3
 )
@@ -89,10 +89,10 @@ func (k ProbeKind) String() string {
 	return s + " on a new connection"
 }
 
-// Spell is from when on an overload may have caused the last error: from a bound before
+// OverloadSince is from when on an overload may have caused the last error: from a bound before
 // the first of the errors that follow on each other within the bound. Probes are in the
 // order of their starts.
-func Spell(probes []record.Probe, last record.Probe, bound time.Duration) record.Nanos {
+func OverloadSince(probes []record.Probe, last record.Probe, bound time.Duration) record.Nanos {
 	begin := last.Start
 	for _, p := range slices.Backward(probes) {
 		if !p.OK && p.End >= begin-record.Nanos(bound) {

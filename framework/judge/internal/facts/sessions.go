@@ -21,7 +21,7 @@ func Sessions(ops []record.Op, keep func(record.Op) bool) []*session {
 		if op.Client == "" || aside(op) || op.Outcome != record.OK || !keep(op) {
 			continue
 		}
-		id := [2]string{op.Client, LedgerKey(op)}
+		id := [2]string{op.Client, LoggedKey(op)}
 		if byKey[id] == nil {
 			byKey[id] = &session{Client: op.Client, key: op.Key}
 			list = append(list, byKey[id])

@@ -38,7 +38,7 @@ func judgeAvailability(m *facts.Matter) Finding {
 	for _, p := range m.Run.Probes {
 		switch pr := p.V; {
 		case pr.Entrance != entrance || !slices.Contains(kinds, pr.Kind) || pr.End >= facts.LeftAt(m.Run, entrance):
-		case pr.Start >= m.Fault.Injected.Called-record.Nanos(facts.Calm) && pr.End < m.Fault.Injected.Called:
+		case pr.Start >= m.Fault.Injected.Called-record.Nanos(facts.QuietPeriod) && pr.End < m.Fault.Injected.Called:
 			before = append(before, pr)
 		case pr.End >= effect && pr.Start < heal:
 			during = append(during, pr)
@@ -46,7 +46,7 @@ func judgeAvailability(m *facts.Matter) Finding {
 	}
 	slices.SortStableFunc(during, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
 	if len(before) == 0 {
-		return Inconclusive("nothing probed %s in the %s before the fault", entrance, facts.Calm)
+		return Inconclusive("nothing probed %s in the %s before the fault", entrance, facts.QuietPeriod)
 	}
 	for _, p := range before {
 		if !p.OK {
@@ -78,7 +78,7 @@ func judgeAvailability(m *facts.Matter) Finding {
 	switch {
 	case took > m.Bound.Limit:
 		return Failed("A client of %s must see errors for no longer than %s after the %s: the last of %d failed probes ended %s after it (%s).",
-			entrance, m.Bound, m.Fault.What(), failures, text.Short(took), facts.DescribeProbe(*last)).Took(took).Rests(max(effect, facts.Spell(during, *last, m.Bound.Limit)), last.End).Shows(facts.DescribeProbe(*last)).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
+			entrance, m.Bound, m.Fault.What(), failures, text.Short(took), facts.DescribeProbe(*last)).Took(took).Rests(max(effect, facts.OverloadSince(during, *last, m.Bound.Limit)), last.End).Shows(facts.DescribeProbe(*last)).Shows(facts.DescribeOutages(slices.Concat(before, during))...)
 	case last != nil && (lastOK == nil || lastOK.Start < last.Start):
 		return Inconclusive("probes through %s still failed when the fault was healed after %s, which is less than the bound of %s",
 			entrance, text.Short(time.Duration(heal-effect)), m.Bound)

@@ -52,7 +52,7 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	var outages []facts.Outage
 	var evidence []string
 	var all []record.Probe
-	for _, s := range spellsOf(changes, m.Bound.Limit) {
+	for _, s := range changePeriods(changes, m.Bound.Limit) {
 		var during []record.Probe
 		byKind := map[facts.ProbeKind][]record.Probe{}
 		for _, p := range m.Run.Probes {
@@ -98,15 +98,15 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 		Took(worst.AtLeast()).Shows(evidence...)
 }
 
-// changeSpell is a time in which nodes were changed, and the bound after it, in which what
+// changePeriod is a time in which nodes were changed, and the bound after it, in which what
 // that caused may still show.
-type changeSpell struct {
+type changePeriod struct {
 	what                string
 	from, effect, until record.Nanos
 }
 
-// spellsOf returns the times of changes; those that overlap are one.
-func spellsOf(changes []record.NodeChange, bound time.Duration) (all []changeSpell) {
+// changePeriods returns the times of changes; those that overlap are one.
+func changePeriods(changes []record.NodeChange, bound time.Duration) (all []changePeriod) {
 	for _, c := range changes {
 		until := c.Effect + record.Nanos(bound)
 		if n := len(all); n > 0 && c.Called <= all[n-1].until {
@@ -114,7 +114,7 @@ func spellsOf(changes []record.NodeChange, bound time.Duration) (all []changeSpe
 			last.what, last.effect, last.until = last.what+", "+facts.Changing(c), max(last.effect, c.Effect), max(last.until, until)
 			continue
 		}
-		all = append(all, changeSpell{facts.Changing(c), c.Called, c.Effect, until})
+		all = append(all, changePeriod{facts.Changing(c), c.Called, c.Effect, until})
 	}
 	return all
 }

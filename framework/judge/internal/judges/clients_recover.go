@@ -77,7 +77,7 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 	var late, open Finding
 	for _, c := range clients {
 		for _, p := range c.before {
-			if p.Start >= called-record.Nanos(facts.Calm) && !p.OK {
+			if p.Start >= called-record.Nanos(facts.QuietPeriod) && !p.OK {
 				return Inconclusive("%s failed through %s before the fault already: %s", c.name, entrance, facts.DescribeProbe(p))
 			}
 		}
@@ -94,7 +94,7 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 			latest = took
 			late = Failed("A client with a kept HTTP/2 connection through %s must see errors for no longer than %s after the %s: %s, connected to %s, saw them for %s (%s).",
 				entrance, m.Bound, m.Fault.What(), c.name, where, text.Short(took), facts.DescribeProbe(*last)).
-				Took(took).Rests(max(effect, facts.Spell(c.after, *last, m.Bound.Limit)), last.End)
+				Took(took).Rests(max(effect, facts.OverloadSince(c.after, *last, m.Bound.Limit)), last.End)
 		case last != nil && (lastOK == nil || lastOK.Start < last.Start):
 			open = Inconclusive("%s, connected to %s, still failed when the fault was healed after %s, which is less than the bound of %s",
 				c.name, where, text.Short(time.Duration(heal-effect)), m.Bound)

@@ -32,7 +32,7 @@ func judgeFailsOver(m *facts.Matter) Finding {
 	last := map[string]record.Op{} // of each client
 	began := map[string]string{}   // where it was first
 	left := map[string]int{}       // how often an address was left as it was hit
-	var excused []string
+	var noServer []string
 	for i := range m.Run.Ops {
 		op := m.Run.Ops[i].V
 		if op.Purpose != facts.PurposeFailover {
@@ -45,7 +45,7 @@ func judgeFailsOver(m *facts.Matter) Finding {
 				return Failed("A client with a list of addresses must get on as long as one of them answers: a request of %s failed (%s to %s), though the API server on %s answered others all the while.",
 					op.Client, text.When(op.Call), text.When(op.Return), server).Shows(text.Describe(op))
 			}
-			excused = append(excused, text.Describe(op))
+			noServer = append(noServer, text.Describe(op))
 			continue
 		}
 		address := hostOf(op)
@@ -66,8 +66,8 @@ func judgeFailsOver(m *facts.Matter) Finding {
 	switch {
 	case made == 0:
 		return Inconclusive("no client with a list of addresses made a request")
-	case len(excused) > 0:
-		return Inconclusive("%d requests of clients with a list of addresses failed while no API server was seen to answer all the while", len(excused)).Shows(excused...)
+	case len(noServer) > 0:
+		return Inconclusive("%d requests of clients with a list of addresses failed while no API server was seen to answer all the while", len(noServer)).Shows(noServer...)
 	case len(left) == 0:
 		return Inconclusive("no client was at an API server that was hit: %d requests show nothing", made)
 	case len(began) > 2 && len(starts) == 1:

@@ -44,7 +44,7 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 	if facts.LockReads(m.Run)[component] != nil {
 		return notApplicable("Supervisors elect the active instance of %s: it has no lease.", component)
 	}
-	d := facts.DeedsOf(m.Run, component, m.Run.Meta.Settings["M"])
+	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	errands := errandsOf(m.Run, component)
 	tenures := tenures(m, component)
 	done := 0
@@ -56,7 +56,7 @@ func judgeHolderWorks(m *facts.Matter) Finding {
 			}
 			limit := e.known + record.Nanos(m.Bound.Limit)
 			by := about(d, e, min(limit, t.To))
-			i := slices.IndexFunc(by, func(a facts.Deed) bool { return a.Node == t.node })
+			i := slices.IndexFunc(by, func(a facts.Act) bool { return a.Node == t.node })
 			switch {
 			case i >= 0:
 				done, longest = done+1, max(longest, text.Span(e.known, by[i].Received))
@@ -117,7 +117,7 @@ func harmedAfter(m *facts.Matter, component string, after record.Nanos) record.N
 
 // about returns the actions on what was asked for, until a time: on a ReplicaSet of the
 // Deployment, or the binding of the pod.
-func about(d facts.Deeds, e errand, to record.Nanos) (acts []facts.Deed) {
+func about(d facts.Actions, e errand, to record.Nanos) (acts []facts.Act) {
 	for _, act := range d.Acts {
 		on := act.Resource == "apps/replicasets" && strings.HasPrefix(act.Name, e.name+"-")
 		if d.Component == "kube-scheduler" {

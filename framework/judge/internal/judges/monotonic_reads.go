@@ -20,7 +20,7 @@ func monotonicReads() Definition {
 }
 
 func judgeMonotonicReads(m *facts.Matter) Finding {
-	books := facts.NewLedger(m.Run)
+	books := facts.NewWriteLog(m.Run)
 	pairs, broken, clients := 0, 0, map[string]bool{}
 	var worst *Finding
 	var first record.Op
@@ -86,7 +86,7 @@ func itemsRead(run *record.Run) (reads []record.Op) {
 // goesBack returns the earlier read that a read is older than, nil for none: it has
 // a smaller version; it returns nothing, and nobody may have deleted the key since;
 // or it returns what was written before the key was seen to be gone.
-func goesBack(books facts.Ledger, read record.Op, newest, absent *record.Op) *record.Op {
+func goesBack(books facts.WriteLog, read record.Op, newest, absent *record.Op) *record.Op {
 	switch {
 	case read.Found && newest != nil && facts.NewerRead(*newest, read) && read.Revision != "":
 		return newest

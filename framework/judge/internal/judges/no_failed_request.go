@@ -63,7 +63,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		for _, p := range slices.Concat(m.Run.Probes, m.Run.ClientProbes) {
 			switch pr := p.V; {
 			case pr.Entrance != e || !slices.Contains(kinds, pr.Kind):
-			case pr.Start >= called-record.Nanos(facts.Calm) && pr.End < called && !pr.OK:
+			case pr.Start >= called-record.Nanos(facts.QuietPeriod) && pr.End < called && !pr.OK:
 				return Inconclusive("probes through %s failed before the fault already: %s", e, facts.DescribeProbe(pr))
 			case pr.End >= called && pr.Start < healed:
 				during = append(during, pr)

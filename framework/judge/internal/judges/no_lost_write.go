@@ -20,7 +20,7 @@ func noLostWrite() Definition {
 }
 
 func judgeNoLostWrite(m *facts.Matter) Finding {
-	books := facts.NewLedger(m.Run)
+	books := facts.NewWriteLog(m.Run)
 	reads := finalReads(m)
 	unread := map[string]bool{} // by key: whether no final read of it was answered
 	hidden := map[string]bool{} // whether none was before the final write, though they were tried
@@ -28,7 +28,7 @@ func judgeNoLostWrite(m *facts.Matter) Finding {
 	answered := 0
 	var lost []Finding
 	for _, read := range reads {
-		key := facts.LedgerKey(read)
+		key := facts.LoggedKey(read)
 		ok := read.Outcome == record.OK
 		if was, known := unread[key]; !known || was {
 			unread[key] = !ok
@@ -97,8 +97,8 @@ func finalReads(m *facts.Matter) (reads []record.Op) {
 		if op.Purpose == facts.PurposeFinalRead && facts.IsQuorumRead(op) {
 			reads = append(reads, op)
 		}
-		if op.Collection != "" && facts.IsWrite(op.Type) && !seen[facts.LedgerKey(op)] {
-			seen[facts.LedgerKey(op)] = true
+		if op.Collection != "" && facts.IsWrite(op.Type) && !seen[facts.LoggedKey(op)] {
+			seen[facts.LoggedKey(op)] = true
 			c := facts.CollectionOf{API: op.API, Name: op.Collection}
 			keys[c] = append(keys[c], op.Key)
 		}
@@ -128,8 +128,8 @@ func finalWrites(run *record.Run) map[string]record.Nanos {
 		if op.Purpose != facts.PurposeFinalWrite || !facts.IsWrite(op.Type) {
 			continue
 		}
-		if at, known := calls[facts.LedgerKey(op)]; !known || op.Call < at {
-			calls[facts.LedgerKey(op)] = op.Call
+		if at, known := calls[facts.LoggedKey(op)]; !known || op.Call < at {
+			calls[facts.LoggedKey(op)] = op.Call
 		}
 	}
 	return calls

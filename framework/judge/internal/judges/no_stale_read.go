@@ -32,7 +32,7 @@ func judgeNoStaleRead(m *facts.Matter) Finding {
 	node := m.Fault.Node()
 	from, healed := m.Fault.Effect(), m.Fault.Healed.Called
 	to := m.Fault.HealEffect() + record.Nanos(m.Bound.Limit)
-	known := facts.NewLedger(m.Run)
+	known := facts.NewWriteLog(m.Run)
 	exposed := 0
 	var stale, newer *record.Op
 	for _, o := range m.Run.Ops {

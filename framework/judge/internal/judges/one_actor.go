@@ -36,12 +36,12 @@ func judgeOneActor(m *facts.Matter) Finding {
 	}
 	var told []string
 	acts, doubtful := 0, 0
-	unrecorded := ""        // a holder of whose actions nothing is known
-	var unknown *facts.Deed // one whose time is not known
-	var besides []string    // who acted beside whom
+	unrecorded := ""       // a holder of whose actions nothing is known
+	var unknown *facts.Act // one whose time is not known
+	var besides []string   // who acted beside whom
 	var longest *facts.Overlap
 	for _, component := range ElectedComponents(m.Run) {
-		d := facts.DeedsOf(m.Run, component, s["M"])
+		d := facts.ActionsOf(m.Run, component, s["M"])
 		doubtful += len(d.Doubtful)
 		overlaps, f := afterTakeover(d, m)
 		if f != nil {
@@ -110,7 +110,7 @@ func ElectedComponents(run *record.Run) []string {
 // afterTakeover returns how instances acted beside others that had taken over from them,
 // in the order of the first such actions. A finding is of one that did for longer than
 // the election allows.
-func afterTakeover(d facts.Deeds, m *facts.Matter) (overlaps []facts.Overlap, f *Finding) {
+func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, f *Finding) {
 	s := m.Settings(d.Component)
 	for _, act := range d.Acts {
 		own, rival := d.Lease(act)
@@ -170,7 +170,7 @@ func thawed(m *facts.Matter, component, node string, to record.Nanos) (last reco
 
 // withoutElection finds two instances that act by turns though nobody was elected.
 // One may have followed the other where the one that acts again was started again.
-func withoutElection(d facts.Deeds, m *facts.Matter) *Finding {
+func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	if len(d.Elections) > 0 || len(leaseHolders(m.Run, d.Component)) > 0 {
 		return nil
@@ -213,7 +213,7 @@ func leaseHolders(run *record.Run, component string) (holders []string) {
 }
 
 // turns names the instances that acted, in the order of their first actions.
-func turns(d facts.Deeds) string {
+func turns(d facts.Actions) string {
 	var nodes []string
 	count := map[string]int{}
 	for _, a := range d.Acts {

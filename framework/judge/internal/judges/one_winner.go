@@ -35,7 +35,7 @@ func judgeOneWinner(m *facts.Matter) Finding {
 		return Inconclusive("the check cannot be judged: parameter contended = %q is no number", m.Check.Params["contended"])
 	}
 	contests := map[contest]*contenders{}
-	books, shown := facts.NewLedger(m.Run), quorumSightings(m.Run)
+	books, shown := facts.NewWriteLog(m.Run), quorumSightings(m.Run)
 	for _, o := range m.Run.Ops {
 		op := o.V
 		// etcd compares with version 0 for a key that must not be there, again and again.
@@ -117,7 +117,7 @@ func (r *contenders) met() (met, apart bool) {
 // noneMayLose reports whether one of the attempts must have won: the version was there
 // before them (made shows it), each was refused since it was another version, and nothing
 // else can have replaced it.
-func (r *contenders) noneMayLose(made *record.Op, books facts.Ledger) bool {
+func (r *contenders) noneMayLose(made *record.Op, books facts.WriteLog) bool {
 	first, last := r.tried[0].Call, record.Nanos(0)
 	for _, op := range r.tried {
 		if op.Refusal != record.RefusedVersion {
@@ -183,7 +183,7 @@ func quorumSightings(run *record.Run) map[[3]string]bool {
 // unknown outcome did if somebody read its value and nobody else wrote that. An
 // update that changes nothing succeeds and replaces nothing: it returns the version
 // that it compared with.
-func won(op record.Op, books facts.Ledger, shown map[[3]string]bool) bool {
+func won(op record.Op, books facts.WriteLog, shown map[[3]string]bool) bool {
 	switch op.Outcome {
 	case record.OK:
 		return op.Revision != op.Expect

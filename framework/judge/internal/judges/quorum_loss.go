@@ -89,7 +89,7 @@ func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string
 			bound, text.Short(time.Duration(first.Ret-back))).Took(time.Duration(first.Ret-back)).Rests(back, first.Ret).Shows(first.What)
 	}
 	took := time.Duration(max(0, first.Ret-back))
-	known := facts.NewLedger(m.Run)
+	known := facts.NewWriteLog(m.Run)
 	final := 0
 	for _, o := range m.Run.Ops {
 		read := o.V

@@ -20,7 +20,7 @@ func readYourWrites() Definition {
 }
 
 func judgeReadYourWrites(m *facts.Matter) Finding {
-	books := facts.NewLedger(m.Run)
+	books := facts.NewWriteLog(m.Run)
 	reads, broken, clients := 0, 0, map[string]bool{}
 	var worst *Finding
 	var first record.Op

@@ -27,7 +27,7 @@ func judgeRestarts(m *facts.Matter) Finding {
 	type key struct{ node, component string }
 	last := map[key]*record.Timed[record.ProcessState]{}
 	silent := map[key]bool{} // the node did not tell since
-	excused := 0
+	explained := 0
 	for i := range m.Run.Processes {
 		p := &m.Run.Processes[i]
 		k := key{p.V.Node, p.V.Component}
@@ -53,7 +53,7 @@ func judgeRestarts(m *facts.Matter) Finding {
 		late := record.Nanos(s["R"] + s["P"] + s["M"])
 		active := m.Touching(from, p.At, late)
 		if m.Reached(active, p.V.Node, p.V.Component) || changing(m, p.V.Node, from, p.At, late) {
-			excused++
+			explained++
 			continue
 		}
 		why := "no fault was in force"
@@ -67,8 +67,8 @@ func judgeRestarts(m *facts.Matter) Finding {
 		return notApplicable("The record has no state of a component's process.")
 	}
 	f := Passed("None of %d components ended while nothing was broken.", len(last)).counted("%d components", len(last))
-	if excused > 0 {
-		f = f.Shows(fmt.Sprintf("%d times one did while a fault that reaches it was in force, or its node was being changed, or soon after", excused))
+	if explained > 0 {
+		f = f.Shows(fmt.Sprintf("%d times one did while a fault that reaches it was in force, or its node was being changed, or soon after", explained))
 	}
 	return f
 }

@@ -152,7 +152,7 @@ func versionsShown(run *record.Run) (all []version) {
 // nobody can tell which of them changed anything. The answer to a delete through the
 // Kubernetes API has no version of its own.
 func versionsAsked(run *record.Run) (all []version) {
-	books := facts.NewLedger(run)
+	books := facts.NewWriteLog(run)
 	for i := range run.Ops {
 		op := &run.Ops[i].V
 		if header := facts.Number(op.Header); header > 0 && op.Outcome != record.Unknown && (facts.IsWrite(op.Type) || facts.IsQuorumRead(*op)) {

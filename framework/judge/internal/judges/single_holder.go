@@ -113,13 +113,13 @@ func soleHolder(m *facts.Matter, component string) (string, *Finding) {
 // moments at which one of them held its lease; empty if it is. The audit logs have it if
 // they have what the holder did, by clocks that agree with the harness's.
 func unknownActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) string {
-	d := facts.DeedsOf(m.Run, component, m.Run.Meta.Settings["M"])
+	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	for _, a := range d.Doubtful {
 		if a.Node != facts.HolderNode(held) && !a.Election && a.At >= from && a.At <= to {
 			return "the clock of an API server does not agree with the harness's, by which the one on " + a.Node + " acted: " + facts.DescribeAction(a.Action)
 		}
 	}
-	if slices.ContainsFunc(slices.Concat(d.Acts, d.Elections), func(a facts.Deed) bool {
+	if slices.ContainsFunc(slices.Concat(d.Acts, d.Elections), func(a facts.Act) bool {
 		return a.Node == facts.HolderNode(held) && a.Completed >= from && a.Received <= to
 	}) {
 		return ""
@@ -130,14 +130,14 @@ func unknownActs(m *facts.Matter, component string, held record.Lease, from, to 
 // standbyActs returns an action of another instance than the holder, between two
 // moments at which it held the lease, or nil. One that had the lease before may
 // have gone on until its renewal deadline.
-func standbyActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) *facts.Deed {
+func standbyActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) *facts.Act {
 	s := m.Settings(component)
 	if acquired := held.Acquire.Sub(m.Run.Meta.Started); !held.Acquire.IsZero() && !m.Run.Meta.Started.IsZero() {
 		from = max(from, record.Nanos(acquired+s["P"]+s["R"]+s["M"]))
 	} else {
 		from += record.Nanos(s["R"] + s["M"])
 	}
-	for _, act := range facts.DeedsOf(m.Run, component, s["M"]).Acts {
+	for _, act := range facts.ActionsOf(m.Run, component, s["M"]).Acts {
 		if act.Node != facts.HolderNode(held) && act.Received > from && act.Received < to && facts.Reachable(m.Run, act.Via, from, act.Received) {
 			return &act
 		}

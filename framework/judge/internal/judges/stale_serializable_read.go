@@ -21,7 +21,7 @@ func staleSerializableRead() Definition {
 func judgeStaleSerializableRead(m *facts.Matter) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	node := m.Fault.Node()
-	known := facts.NewLedger(m.Run)
+	known := facts.NewWriteLog(m.Run)
 	reads, answered := 0, 0
 	var oldest, newer *record.Op
 	var age time.Duration

@@ -39,7 +39,7 @@ func judgeStopsActing(m *facts.Matter) Finding {
 			return Inconclusive("no other instance of %s was seen to take over from %s before %s", component, old.Holder, what)
 		}
 	}
-	d := facts.DeedsOf(m.Run, component, m.Run.Meta.Settings["M"])
+	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	own, known := firstElection(d, node, m.Fault.Injected.Called, from)
 	switch {
 	case !known:
@@ -52,7 +52,7 @@ func judgeStopsActing(m *facts.Matter) Finding {
 	if own != nil {
 		end = own.Received
 	}
-	var late *facts.Deed
+	var late *facts.Act
 	last, acted, others := from, 0, 0
 	for i, act := range d.Acts {
 		switch {
@@ -90,7 +90,7 @@ func judgeStopsActing(m *facts.Matter) Finding {
 
 // firstElection returns the first election of a node's instance after from, nil if there is
 // none, and whether anything is known of what it did before to.
-func firstElection(d facts.Deeds, node string, to, from record.Nanos) (first *facts.Deed, known bool) {
+func firstElection(d facts.Actions, node string, to, from record.Nanos) (first *facts.Act, known bool) {
 	for i, e := range d.Elections {
 		if e.Node != node {
 			continue

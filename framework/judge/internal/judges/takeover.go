@@ -150,7 +150,7 @@ func idle(m *facts.Matter, component string, old record.Lease, first record.Time
 		return &f
 	}
 	before, after := 0, 0
-	d := facts.DeedsOf(m.Run, component, s["M"])
+	d := facts.ActionsOf(m.Run, component, s["M"])
 	for _, act := range d.Acts {
 		switch {
 		case act.Node == facts.HolderNode(old) && act.Received >= m.Fault.Injected.Called-atWork && act.Received < m.Fault.Injected.Called:
@@ -170,7 +170,7 @@ func idle(m *facts.Matter, component string, old record.Lease, first record.Time
 // firstAction reports what an instance changed first after a time, if the record has
 // it.
 func firstAction(m *facts.Matter, component, node string, from record.Nanos) []string {
-	for _, act := range facts.DeedsOf(m.Run, component, m.Run.Meta.Settings["M"]).Acts {
+	for _, act := range facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"]).Acts {
 		if act.Node == node && act.Received > from {
 			return []string{"its first action: " + facts.DescribeAction(act.Action)}
 		}

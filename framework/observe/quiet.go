@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// calmQueue is how many tasks may want a processor of a machine that is calm. With
+	// quietQueue is how many tasks may want a processor of a machine that is quiet. With
 	// more, times that are measured begin to tell of the machine.
-	calmQueue = 3
-	// calmFor is for how long it must be so, on average.
-	calmFor = time.Second
+	quietQueue = 3
+	// quietFor is for how long it must be so, on average.
+	quietFor = time.Second
 )
 
-// Calm waits until the machine has computing time to spare, for limit at most, and
+// Quiet waits until the machine has computing time to spare, for limit at most, and
 // returns how long it waited: a cluster that has just started continues for some seconds
 // with what its components do first.
-func Calm(ctx context.Context, limit time.Duration) time.Duration {
+func Quiet(ctx context.Context, limit time.Duration) time.Duration {
 	began := time.Now()
 	for time.Since(began) < limit && ctx.Err() == nil {
 		var queue mean
-		for second := time.Now(); time.Since(second) < calmFor && client.Pause(ctx, queueBeats*beat); {
+		for second := time.Now(); time.Since(second) < quietFor && client.Pause(ctx, queueBeats*beat); {
 			n, ok := runnable()
 			if !ok {
 				return 0
 			}
 			queue.add(float64(n) / float64(runtime.NumCPU()))
 		}
-		if queue.value() < calmQueue {
+		if queue.value() < quietQueue {
 			break
 		}
 	}

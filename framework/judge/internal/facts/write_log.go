@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Ledger knows the writes of a record by API and key.
-type Ledger map[string]*account
+// WriteLog knows the writes of a record by API and key.
+type WriteLog map[string]*account
 
 // account holds the writes of one key that had an effect or may have had one.
 type account struct {
@@ -18,15 +18,15 @@ type account struct {
 	deletes Intervals
 }
 
-func LedgerKey(op record.Op) string { return op.API + "\x00" + op.Key }
+func LoggedKey(op record.Op) string { return op.API + "\x00" + op.Key }
 
-func NewLedger(run *record.Run) Ledger {
-	l := Ledger{}
+func NewWriteLog(run *record.Run) WriteLog {
+	l := WriteLog{}
 	for _, o := range run.Ops {
 		if op := o.V; IsWrite(op.Type) && op.Outcome != record.Refused && op.Purpose != "ready" {
 			a := l.Of(op)
 			a.Writes = append(a.Writes, op)
-			l[LedgerKey(op)] = a
+			l[LoggedKey(op)] = a
 		}
 	}
 	for _, a := range l {
@@ -47,8 +47,8 @@ func NewLedger(run *record.Run) Ledger {
 }
 
 // Of returns the account of an operation's key, an empty one where nobody wrote it.
-func (l Ledger) Of(op record.Op) *account {
-	if a := l[LedgerKey(op)]; a != nil {
+func (l WriteLog) Of(op record.Op) *account {
+	if a := l[LoggedKey(op)]; a != nil {
 		return a
 	}
 	return &account{Sources: map[string][]record.Op{}}
@@ -57,7 +57,7 @@ func (l Ledger) Of(op record.Op) *account {
 // StaleAgainst returns an acknowledged write that the read should have seen
 // and that is newer than what it returned: one that was acknowledged before
 // the read was called. It returns the newest such write, or nil.
-func (l Ledger) StaleAgainst(read record.Op) *record.Op {
+func (l WriteLog) StaleAgainst(read record.Op) *record.Op {
 	var newest *record.Op
 	writes := l.Of(read).Writes
 	for i := range writes {
@@ -71,7 +71,7 @@ func (l Ledger) StaleAgainst(read record.Op) *record.Op {
 
 // Older reports whether what a read returned was certainly replaced by w, a write
 // that was acknowledged before the read was called.
-func (l Ledger) Older(read, w record.Op) bool {
+func (l WriteLog) Older(read, w record.Op) bool {
 	switch {
 	case !read.Found && w.Type == record.OpDelete:
 		return false
@@ -90,7 +90,7 @@ func (l Ledger) Older(read, w record.Op) bool {
 
 // Before reports whether what a read returned was certainly written before some time.
 // A write of unknown outcome may have taken effect at any later one.
-func (l Ledger) Before(read record.Op, t record.Nanos) bool {
+func (l WriteLog) Before(read record.Op, t record.Nanos) bool {
 	sources := l.Of(read).Sources[read.Value]
 	return len(sources) > 0 && !slices.ContainsFunc(sources, func(w record.Op) bool {
 		return w.Outcome != record.OK || w.Return >= t
@@ -99,7 +99,7 @@ func (l Ledger) Before(read record.Op, t record.Nanos) bool {
 
 // MayBeDeleted reports whether some delete may have come between a time and the end
 // of a read.
-func (l Ledger) MayBeDeleted(read record.Op, since record.Nanos) bool {
+func (l WriteLog) MayBeDeleted(read record.Op, since record.Nanos) bool {
 	return l.Of(read).deletes.Within(int64(since), int64(read.Return))
 }
 

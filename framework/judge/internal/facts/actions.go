@@ -33,7 +33,7 @@ func (o Overlap) String() string {
 // entered the audit log; nil if there is none. An entry that is told late is not meant: the
 // API server's other entries of that time show that its clock agrees. Nor is a clock that
 // a fault moved.
-func (d Deeds) Untimed(m *Matter) *Deed {
+func (d Actions) Untimed(m *Matter) *Act {
 	for i, act := range d.Doubtful {
 		logged := act
 		logged.Received = act.At
@@ -64,51 +64,51 @@ func (m *Matter) clockAgrees(via string, t record.Nanos) bool {
 	})
 }
 
-// Deed is an action that can be held against others: its instance is known, it took
+// Act is an action that can be held against others: its instance is known, it took
 // effect, and the clock of its API server agrees with the harness's.
-type Deed struct {
+type Act struct {
 	record.Action
 	At record.Nanos
 }
 
-// Deeds are those of one component, in the order in which they were received.
-type Deeds struct {
+// Actions are those of one component, in the order in which they were received.
+type Actions struct {
 	Component string
-	Acts      []Deed // what only the active instance may do
-	Elections []Deed // acquisitions and renewals of the lease
+	Acts      []Act // what only the active instance may do
+	Elections []Act // acquisitions and renewals of the lease
 	// Doubtful are actions left out because of the clock of their API server.
-	Doubtful []Deed
+	Doubtful []Act
 }
 
-// DeedsOf sorts out the actions of a component. An audit entry is in the log right
+// ActionsOf sorts out the actions of a component. An audit entry is in the log right
 // after it is completed, so that a stamp from before the time it takes to be seen,
 // margin at most, or from afterwards is that of another clock.
-func DeedsOf(run *record.Run, component string, margin time.Duration) Deeds {
-	d := Deeds{Component: component}
+func ActionsOf(run *record.Run, component string, margin time.Duration) Actions {
+	d := Actions{Component: component}
 	for _, t := range run.Actions {
 		a := t.V
 		if a.Component != component || a.Node == "" || a.Code < 200 || a.Code > 299 || isEvent(a) || isCandidacy(a) {
 			continue
 		}
 		if doubtfulStamps(t, margin) {
-			d.Doubtful = append(d.Doubtful, Deed{a, t.At})
+			d.Doubtful = append(d.Doubtful, Act{a, t.At})
 			continue
 		}
 		if a.Election {
-			d.Elections = append(d.Elections, Deed{a, t.At})
+			d.Elections = append(d.Elections, Act{a, t.At})
 		} else {
-			d.Acts = append(d.Acts, Deed{a, t.At})
+			d.Acts = append(d.Acts, Act{a, t.At})
 		}
 	}
-	for _, list := range [][]Deed{d.Acts, d.Elections} {
-		slices.SortStableFunc(list, func(a, b Deed) int { return cmp.Compare(a.Received, b.Received) })
+	for _, list := range [][]Act{d.Acts, d.Elections} {
+		slices.SortStableFunc(list, func(a, b Act) int { return cmp.Compare(a.Received, b.Received) })
 	}
 	return d
 }
 
 // Lease returns the last lease write of the action's instance before it, and the
 // first one of another after that; nil if there is none.
-func (d Deeds) Lease(act Deed) (own, rival *Deed) {
+func (d Actions) Lease(act Act) (own, rival *Act) {
 	for i := range d.Elections {
 		e := &d.Elections[i]
 		switch {
@@ -126,12 +126,12 @@ func (d Deeds) Lease(act Deed) (own, rival *Deed) {
 // Unrecorded returns the node of an instance that was seen to renew its lease for longer
 // than it may miss to, while no audit log has any write of the lease by it: then none
 // has what else it did.
-func (d Deeds) Unrecorded(m *Matter) string {
+func (d Actions) Unrecorded(m *Matter) string {
 	first := map[string]time.Time{}
 	for _, l := range m.Run.Leases {
 		node := HolderNode(l.V)
 		if l.V.Name != d.Component || !m.IsNode(node) || m.clockMoved(node) ||
-			slices.ContainsFunc(d.Elections, func(e Deed) bool { return e.Node == node }) {
+			slices.ContainsFunc(d.Elections, func(e Act) bool { return e.Node == node }) {
 			continue
 		}
 		if since, seen := first[node]; !seen {
