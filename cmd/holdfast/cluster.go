@@ -33,7 +33,7 @@ func addNameFlag(cmd *cobra.Command) func() (*keeper.Handle, error) {
 }
 
 func nameFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("name", "", "name of the cluster (default the only one there is)")
+	return cmd.Flags().String("name", "", "name of the cluster (default: the only one)")
 }
 
 func newStatusCommand() *cobra.Command {
@@ -41,11 +41,11 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what runs in a cluster and how it is, or list several",
-		Long: `Show what runs in a cluster and how it is; several clusters are listed.
+		Long: `Show what runs in a cluster and whether it is healthy; several clusters are listed.
 
-With --watch the status is shown again whenever something of it changes, until Ctrl-C or
-until the cluster is deleted: in place on a terminal, one below the other elsewhere, and with
--o json as one object on a line.`,
+With --watch the status is printed again whenever it changes, until Ctrl-C or until the
+cluster is deleted: in place on a terminal, one below the other elsewhere, and with -o json
+as one JSON object after another.`,
 		Example: `  holdfast status
   holdfast status --watch
   holdfast status --name five -o json`,
@@ -215,16 +215,16 @@ func firstLine(s string) string {
 func newDownCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "End a cluster and remove all of it",
-		Long: `End a cluster and remove all of it, also what is left of one whose processes were
-killed. One that 'holdfast up --attach' took over stays, without what holdfast put in,
-unless it is to be deleted.`,
+		Short: "Delete a cluster and everything that belongs to it",
+		Long: `Delete a cluster and everything that belongs to it, including what is left of one whose
+processes were killed. A cluster that 'holdfast up --attach' took over is kept; only what
+holdfast added is removed, unless --delete is given.`,
 		Example: `  holdfast down --name five
   holdfast down --name theirs --delete`,
 		Args: cobra.NoArgs,
 	}
 	var o keeper.DownOptions
-	cmd.Flags().BoolVar(&o.Delete, "delete", false, "delete the cluster also if holdfast did not make it but took it over")
+	cmd.Flags().BoolVar(&o.Delete, "delete", false, "delete the cluster even if holdfast did not create it but took it over")
 	name := nameFlag(cmd)
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -309,8 +309,8 @@ func newKubectlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubectl [--name CLUSTER] ARGS",
 		Short: "Run kubectl of the cluster's version against it",
-		Long: `Run kubectl of the cluster's version against it. Flags of holdfast stand before the
-first argument of kubectl, of which all that follows is.`,
+		Long: `Run kubectl of the cluster's version against the cluster. Flags of holdfast come before
+kubectl's first argument; everything after it belongs to kubectl.`,
 		Example: `  holdfast kubectl get nodes
   holdfast kubectl --name five get leases -n kube-system`,
 	}
@@ -337,9 +337,9 @@ func newShellCommand() *cobra.Command {
 		Use:   "shell [HOST] [-- COMMAND]",
 		Short: "Run a shell or a command on a machine of the cluster",
 		Long: `Run a shell, or a command, on a machine of the cluster, with KUBECONFIG and the
-variables of etcdctl set for that node. On a local cluster etcdctl itself is there too.
-Without HOST it runs beside the harness, on the same network. 'holdfast status' lists the
-machines.`,
+variables of etcdctl set for that node. On a local cluster etcdctl is available, too.
+Without HOST it runs on the harness's own machine, in the cluster's network.
+'holdfast status' lists the machines.`,
 		Example: `  holdfast shell node-2
   holdfast shell node-2 -- ip address
   holdfast shell node-1 -- etcdctl endpoint status --cluster -w table
@@ -402,7 +402,7 @@ func newLogsCommand() *cobra.Command {
   holdfast logs --name demo demo-control-plane kubelet`,
 		Args: cobra.ExactArgs(2),
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing what is added")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new lines")
 	open := addNameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		h, err := open()

@@ -194,7 +194,7 @@ func TestClusterCommands(t *testing.T) {
 	}
 
 	out, _ = c.do(exitPass, "inject", "freeze", "--on", "scheduler/1")
-	c.contains(out, "freeze-1 is in force on kube-scheduler on node-1")
+	c.contains(out, "freeze-1 is active on kube-scheduler on node-1")
 	out, _ = c.do(exitInconclusive, "inject", "freeze", "--on", "scheduler/1")
 	c.contains(out, "no effect", "frozen already")
 	out, _ = c.do(exitPass, "inject", "kill", "--on", "kcm/active")

@@ -59,13 +59,13 @@ type diagnosis struct {
 func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what this machine can do, and how to get the rest",
-		Long: `Tell what this machine can do, and how to get the rest.
+		Short: "Check what this machine supports, and say how to get the rest",
+		Long: `Check what this machine supports, and say how to get the rest.
 
-Each line is ok, missing or fallback; the latter means that something else takes
-its place and nothing needs to be done. What can be tried is tried: namespaces
-are made, devices are opened, a Docker engine runs a container. Exit code 3 means
-that no local cluster can run here until something is changed.`,
+Each line is ok, missing or fallback; fallback means that an alternative is used and
+nothing needs to be done. The checks are real: namespaces are created, devices are
+opened, a Docker engine runs a container. Exit code 3 means that no local cluster can
+run here until something is changed.`,
 		Args: cobra.NoArgs,
 	}
 	inside := cmd.Flags().Bool("inside", false, "")

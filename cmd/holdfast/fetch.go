@@ -19,28 +19,28 @@ func newFetchCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "fetch PRODUCT [VERSION] [PRODUCT [VERSION]]...",
-		Short: "Get the binaries of a control plane into the cache",
-		Long: `Get the binaries of a control plane into the cache, where clusters find them.
-Other commands fetch what they need themselves; this one does it beforehand.
+		Short: "Download or build the binaries of a control plane into the cache",
+		Long: `Download or build the binaries of a control plane into the cache. Other commands fetch
+what they need themselves; this one does it beforehand.
 
 PRODUCT is one of
   kubernetes       kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
   etcd, kwok       the servers of these names
   kubernetes-node  kubeadm, kubelet, kubectl, kube-proxy
   containerd, cni-plugins, coredns, pause
-                   what the nodes of a kind cluster need besides
+                   what the nodes of a kind cluster need as well
 
 Kubernetes comes from the project's release archives or a mirror of them, their
-SHA-512 verified. Where those cannot be reached it is built from the Go module
-proxy with the local Go toolchain, which takes some minutes. All else is always
-built. A fetch that was interrupted goes on where it stopped.
+SHA-512 verified. If those cannot be reached, it is built from the Go module proxy with
+the local Go toolchain, which takes some minutes. Everything else is always built. An
+interrupted fetch continues where it stopped.
 
 A mirror serves MIRROR/VERSION/kubernetes-server-linux-ARCH.tar.gz, and
 kubernetes-node-linux-ARCH.tar.gz for the product of that name, with the SHA-512
 in a file beside each whose name ends in .sha512.
 
 VERSION is written 1.37.1 or v1.37.1. Without one, or as "default", it is the version
-that holdfast uses where none is named.`,
+that holdfast uses by default.`,
 		Example: `  # the versions that a cluster has by default
   holdfast fetch kubernetes kwok
 
@@ -63,8 +63,8 @@ that holdfast uses where none is named.`,
 	flags := cmd.Flags()
 	flags.StringVar(&opts.Mirror, "mirror", "", "base URL of the release archives (default $"+release.MirrorVariable+", else "+release.OfficialMirror+")")
 	flags.StringVar(&source, "source", "auto", "where from: auto, release or build")
-	flags.BoolVar(&opts.Refresh, "refresh", false, "fetch even what the cache has")
-	flags.BoolVar(&opts.Verify, "verify", false, "hash every file of what the cache has")
+	flags.BoolVar(&opts.Refresh, "refresh", false, "fetch again what is in the cache")
+	flags.BoolVar(&opts.Verify, "verify", false, "verify the checksum of every file in the cache entry")
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch source {

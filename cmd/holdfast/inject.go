@@ -19,11 +19,11 @@ func newInjectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inject FAULT --on TARGET [NAME=VALUE ...]",
 		Short: "Break a running cluster on purpose, for a while",
-		Long: `Break a running cluster on purpose. The fault stays in force until 'holdfast
-heal' or until the time of --for is over, whatever becomes of this command; it
-heals by itself then, without the API server's help.
+		Long: `Break a running cluster on purpose. The fault stays active until 'holdfast heal' or
+until the time given by --for is over, even if this command is killed. It then heals
+automatically, without the API server.
 
-A target is a component or node by name, number or role, found once, now:
+A target is a component or node by name, number or role, looked up once:
 etcd/leader, etcd/follower, etcd/2, apiserver/node-3, apiserver/any, kcm/active,
 scheduler/standby, node/2, node/kcm/active, agent/1, zone/b, nodes, balancer, kwok,
 workers, harness. 'holdfast faults' lists the faults with their parameters.
@@ -37,7 +37,7 @@ touched), 3 no proof (what was touched is undone).`,
 		ValidArgsFunction: completeFault,
 	}
 	cmd.Flags().StringVar(&r.On, "on", "", "target, such as etcd/leader (required)")
-	cmd.Flags().DurationVar(&r.For, "for", 30*time.Second, "time to live: the fault heals by itself when it is over")
+	cmd.Flags().DurationVar(&r.For, "for", 30*time.Second, "time to live, after which the fault heals automatically")
 	output := addOutputFlag(cmd)
 	open := addNameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -108,11 +108,11 @@ func printInjection(out io.Writer, e fault.Entry) error {
 		_, err := fmt.Fprintf(out, "%s on %s took no effect and was undone: %s\n", e.Fault, e.Target, e.Effect.What)
 		return err
 	case !e.Effect.Proven:
-		_, err := fmt.Fprintf(out, "%s on %s has no proof of effect: %s\nit was undone, of which there is no proof yet either (%s); it goes on being tried when its time is over, or with: holdfast heal %s\n",
+		_, err := fmt.Fprintf(out, "%s on %s has no proof of effect: %s\nit was healed, but that is not proven yet either (%s); healing is tried again when its time is over, or with: holdfast heal %s\n",
 			e.ID, e.Target, e.Effect.What, undoing(e), e.ID)
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s is in force on %s after %s: %s\nit heals by itself in %s, or with: holdfast heal %s\n",
+	_, err := fmt.Fprintf(out, "%s is active on %s after %s: %s\nit heals automatically in %s, or with: holdfast heal %s\n",
 		e.ID, e.Target, latency(e.Effect), e.Effect.What, time.Until(e.Expires).Round(time.Second), e.ID)
 	return err
 }
@@ -131,14 +131,14 @@ func newHealCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "heal [ID ...]",
-		Short: "Undo faults in force on a running cluster",
-		Long: `Undo faults in force and prove that they are. Without ID it undoes the only
-fault in force; 'holdfast status' lists them.`,
+		Short: "Heal active faults on a running cluster",
+		Long: `Heal active faults and prove that they are healed. Without an ID it heals the only
+active fault; 'holdfast status' lists them.`,
 		Example: `  holdfast heal
   holdfast heal kill-1 latency-2
   holdfast heal --all`,
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "undo every fault in force")
+	cmd.Flags().BoolVar(&all, "all", false, "heal every active fault")
 	output := addOutputFlag(cmd)
 	open := addNameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
@@ -193,7 +193,7 @@ func onlyFault(ctx context.Context, h *keeper.Handle) ([]string, error) {
 	}
 	switch len(ids) {
 	case 0:
-		return nil, usageError("no fault is in force on cluster %s", h.Name)
+		return nil, usageError("no fault is active on cluster %s", h.Name)
 	case 1:
 		return ids, nil
 	}

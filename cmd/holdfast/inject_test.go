@@ -18,14 +18,14 @@ func TestPrintInjection(t *testing.T) {
 		"undone":               {fault.Entry{Phase: fault.Unproven, Effect: effect}, "took no effect and was undone: no packet came"},
 		"undone without proof": {fault.Entry{ID: "cut-1", Phase: fault.InForce, Effect: effect, Healing: &fault.Proof{What: "node is off"}}, "cut-1 on node node-2 has no proof of effect: no packet came"},
 		"undoing fails":        {fault.Entry{Phase: fault.InForce, Effect: effect, Error: "it does not answer"}, "(it does not answer)"},
-		"in force":             {fault.Entry{ID: "cut-1", Phase: fault.InForce, Effect: fault.Proof{Proven: true}}, "cut-1 is in force on node node-2"},
+		"in force":             {fault.Entry{ID: "cut-1", Phase: fault.InForce, Effect: fault.Proof{Proven: true}}, "cut-1 is active on node node-2"},
 	} {
 		x.entry.Target.Node = "node-2"
 		var out strings.Builder
 		if err := printInjection(&out, x.entry); err != nil || !strings.Contains(out.String(), x.want) {
 			t.Errorf("%s: %s, %v", name, &out, err)
 		}
-		if said := strings.Contains(out.String(), "is in force"); said != x.entry.Effect.Proven {
+		if said := strings.Contains(out.String(), "is active"); said != x.entry.Effect.Proven {
 			t.Errorf("%s: %s", name, &out)
 		}
 	}

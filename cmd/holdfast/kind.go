@@ -11,10 +11,9 @@ import (
 func newKindCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kind",
-		Short: "What clusters of the kind provider need: a Docker engine and images",
-		Long: `What clusters of the kind provider need, for machines that do not have it. The
-commands on clusters themselves see to it that it is there; these do it beforehand,
-show it, and get rid of it.`,
+		Short: "Manage what clusters of the kind provider need: a Docker engine and images",
+		Long: `Manage what clusters of the kind provider need. Commands that create clusters set it up
+themselves; these set it up beforehand, show it and remove it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

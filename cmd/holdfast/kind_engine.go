@@ -18,17 +18,17 @@ func newKindEngineCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "engine",
 		Short: "Find a Docker engine that can run kind, or start one in a sandbox",
-		Long: `Find a Docker engine that can run kind's nodes, and start one where there is none.
-What is printed can be evaluated by a shell, after which Docker clients use it.
+		Long: `Find a Docker engine that can run kind's nodes, and start one if there is none. A shell
+can evaluate the output, after which Docker clients use that engine.
 
 The engine that DOCKER_HOST names comes first, then the one that holdfast started,
 then the one of the Docker client's current context. It must be able to run
-privileged containers; that is tried.
+privileged containers, which is checked.
 
 An engine of holdfast's own is the dockerd that is installed (Debian's docker.io), in
 new user, mount, PID and network namespaces. It runs until it is stopped. No packet
-leaves it, and it runs privileged containers where this machine's root could not.
-It takes root.`,
+leaves it, and it runs privileged containers even where this machine's root cannot.
+Starting it requires root.`,
 		Example: `  # an engine for kind, and its address for this shell
   eval "$(holdfast kind engine)"
   docker ps
@@ -87,9 +87,9 @@ func printEngine(out io.Writer, e engine.Engine) error {
 func newKindEngineStartCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
-		Short: "Start an engine in a sandbox, whatever others there are",
-		Long: `Start an engine in a sandbox, whatever others there are, and leave it running.
-From then on it is the one that holdfast uses, unless DOCKER_HOST names another.`,
+		Short: "Start an engine in a sandbox, even if there are others",
+		Long: `Start an engine in a sandbox, even if there are others, and leave it running.
+holdfast uses it from then on, unless DOCKER_HOST names another.`,
 		Example: `  holdfast kind engine start
   holdfast kind engine start -o json`,
 		Args: cobra.NoArgs,
@@ -102,9 +102,9 @@ From then on it is the one that holdfast uses, unless DOCKER_HOST names another.
 func newKindEngineStopCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop",
-		Short: "Stop the engine that holdfast started; its data stay",
-		Long: `Stop the engine that holdfast started, with all of its containers. Images,
-containers and volumes stay on disk, and are there again when it is started.`,
+		Short: "Stop the engine that holdfast started; its data are kept",
+		Long: `Stop the engine that holdfast started, with all of its containers. Images, containers
+and volumes stay on disk and are available again after the next start.`,
 		Example: `  holdfast kind engine stop`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -161,7 +161,7 @@ type engineStatus struct {
 func newKindEngineStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show which engine holdfast uses, and what there is of its own",
+		Short: "Show which engine holdfast uses, and the state of its own",
 		Example: `  holdfast kind engine status
   holdfast kind engine status -o json`,
 		Args: cobra.NoArgs,

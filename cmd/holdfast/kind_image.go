@@ -24,7 +24,7 @@ func newKindImageCommand(engine func(context.Context) (string, error)) *cobra.Co
 	)
 	cmd := &cobra.Command{
 		Use:   "image",
-		Short: "Get the images of a kind cluster into the Docker engine",
+		Short: "Download or build the images of a kind cluster into the Docker engine",
 		Long: `Get the images of a kind cluster into the Docker engine: one of the nodes for each
 version of Kubernetes, and that of the load balancer. Clusters get what they need
 themselves; this command does it beforehand.

@@ -13,7 +13,7 @@ import (
 func newKindPackagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "packages",
-		Short: "Name the Debian packages that this machine lacks for clusters of kind",
+		Short: "List the Debian packages that this machine lacks for clusters of kind",
 		Long: `Name the Debian packages that this machine lacks for clusters of the kind provider, in
 one line, which is empty where it lacks none. Where a Docker engine is found they are
 only those with which images are built.`,

@@ -36,8 +36,8 @@ func newRecordCommand() *cobra.Command {
 of the record, the kind of entry, and what was seen. DIR is the results directory of
 a run, or the directory of one record.
 
-A record that is damaged or was cut short is printed as far as it can be trusted.
-Where it ends is then said on standard error, and the exit code is 3.`,
+A damaged or truncated record is printed as far as it is intact; standard error says where
+it ends, and the exit code is 3.`,
 		Example: `  holdfast record results/20261121-080000 --scenario etcd-leader-killed
   holdfast record results/20261121-080000/record/etcd-leader-killed --kind fault,phase
   holdfast record results/mine --since 12s --until 14s500ms --node node-2

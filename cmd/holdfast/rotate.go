@@ -10,8 +10,8 @@ func newRotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate certificates|ca",
 		Short: "Replace certificates or CAs of a running cluster, node by node",
-		Long: `Replace what the components of a running local cluster serve and ask with, node by
-node: their certificates, or the CAs that these come from.`,
+		Long: `Replace the certificates of the components of a running local cluster, or the CAs that
+issue them, node by node.`,
 		Example: `  holdfast rotate certificates --node node-1
   holdfast rotate ca`,
 	}
@@ -30,7 +30,7 @@ controller manager and scheduler, for serving and as clients. Each component is
 restarted gracefully, and each port is asked for its new certificate.
 
 If it fails or is interrupted, the error names the step: run the same command again.
-No CA changes: what a component has of either certificates, the others accept.
+The CAs do not change, so the components accept each other's old and new certificates.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast rotate certificates
@@ -66,8 +66,8 @@ each node: it trusts both CAs meanwhile, and in the end the new one alone. Copie
 that were made before must be made again before the last stage is through.
 
 If it fails or is interrupted, the error names the step: run the same command again to
-finish, or with --undo to go back to the old CAs, stage by stage. A cluster can replace
-its CAs once.
+finish, or with --undo to return to the old CAs, stage by stage. A cluster can replace its
+CAs once.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast rotate ca
@@ -75,7 +75,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
   holdfast rotate ca --name demo -o json`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&undo, "undo", false, "go back to the old CAs, however far it came")
+	cmd.Flags().BoolVar(&undo, "undo", false, "return to the old CAs, whatever stage was reached")
 	open := addNameFlag(cmd)
 	output := addOutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

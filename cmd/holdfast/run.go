@@ -41,22 +41,22 @@ func newRunCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Put a cluster under faults and give a verdict on each requirement",
 		Long: `Make clusters, run scenarios on them, and write a report with a verdict on each
-requirement that they settle. The clusters and everything else that was started
-end with the run, however it ends.
+requirement that they settle. The run deletes its clusters and stops everything that it
+started, however it ends.
 
-Scenarios share clusters; those that ask for another one than the rest get it. Up
+Scenarios share clusters, unless one asks for a different setup. Up
 to --parallel clusters run side by side, each with about 1.6 GiB for three nodes
-and a core while it has traffic. Where that overloads the machine, so that a verdict
-is lost, the scenario is repeated at the end with nothing beside it.
+and a core while it has traffic. If that overloads the machine and costs a verdict, the
+scenario is repeated alone at the end.
 
-A cluster that is described, with --cluster, --lb or --disk, is tested as it is.
-Otherwise scenarios may ask for other arguments, balancers or disks; what they asked for
-is in the evidence.
+A cluster that you describe with --cluster, --lb or --disk is tested as described.
+Otherwise scenarios may set other arguments, balancers or disks; the evidence lists what
+they set.
 
-With --attach the run takes over a cluster that somebody else has made, and lets go of
-it in the end: agents are taken out, and what the traffic made is deleted. Scenarios
-that ask for another cluster, or that change which nodes there are, do not apply. The
-cluster is put under faults, and is out of service meanwhile.
+With --attach the run takes over an existing cluster and releases it at the end: it
+removes its agents and deletes what its traffic created. Scenarios that need a different
+cluster, or that add or remove nodes, do not apply. The faults interrupt the cluster's
+service.
 
 Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		Example: `  holdfast run                             # profile core
@@ -78,7 +78,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.IntVar(&intensity, "intensity", 0, "how many times as much traffic as scenarios have by default (default 1, 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
-	flags.StringVar(&attach, "attach", "", "name of a cluster that there is and that is to be taken over for the run, with the provider kind")
+	flags.StringVar(&attach, "attach", "", "name of an existing cluster to take over for the run (provider kind only)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	output := addOutputFlag(cmd)
 

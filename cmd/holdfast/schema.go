@@ -13,8 +13,8 @@ func newSchemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema scenario|results",
 		Short: "Print the JSON schema of scenario files, or of results.json",
-		Long: `Print the JSON schema that scenario files are held against when they are loaded,
-or that of the file results.json. Editors with a YAML language server complete and
+		Long: `Print the JSON schema that scenario files are validated against, or that of the file
+results.json. Editors with a YAML language server complete and
 check a scenario file that begins with the line
 
   # yaml-language-server: $schema=scenario.schema.json`,

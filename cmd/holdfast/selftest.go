@@ -40,15 +40,15 @@ func newSelftestCommand() *cobra.Command {
 	format := tableFormat("text")
 	cmd := &cobra.Command{
 		Use:   "selftest",
-		Short: "Show that each check finds what it looks for, and accuses no healthy cluster",
+		Short: "Prove that each check finds its violation and passes a healthy cluster",
 		Long: `Plant a violation of each guarantee into a real cluster and show that its judge
-finds it, that of each requirement exactly what was planted fails, and that the
-healthy twin passes: the same scenario with nothing planted. A check that has
+finds it, that exactly the planted requirements fail, and that the healthy twin passes:
+the same scenario with nothing planted. A check that has
 never failed is not a check.
 
 First the healthy twins run, several at a time, then the violations, one at a time:
-a check that fails on a busy machine proves nothing. All of it takes an hour and a
-half or more on two cores; --resume goes on where an earlier one ended.
+a check that fails on a busy machine proves nothing. In full it takes an hour and a half
+or more on two cores; --resume continues an earlier selftest.
 
 Exit codes: 0 each violation was caught and no healthy twin accused, 1 one was
 missed, a healthy twin was accused or a guarantee has no planted violation, 2 bad

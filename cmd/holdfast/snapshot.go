@@ -70,10 +70,10 @@ func newSnapshotRestoreCommand() *cobra.Command {
 		Long: fmt.Sprintf(`Take a running cluster back to a snapshot of etcd: every member is stopped and starts as
 one of a new cluster with the snapshot's data, then API servers, controller managers and
 schedulers are restarted. What was written since the snapshot is lost. It also works if
-etcd has lost its quorum for good, as long as one member answers who the members are.
+etcd has permanently lost its quorum, as long as one member can list the members.
 
 The revision is raised by %d and all before it compacted, so that clients do not see
-it go back: their watches end with 410 Gone, and they list again.
+the revision go back: their watches end with 410 Gone, and they list again.
 
 The snapshot is verified before anything is touched, and refused if it is of another
 cluster: if the UID of this one's namespace kube-system is not in it. --foreign restores

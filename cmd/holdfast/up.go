@@ -110,18 +110,18 @@ func newUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Make a cluster and leave it running",
 		Long: `Make a highly available control plane and leave it running: etcd members, API
-servers, controller managers and schedulers on machines of their own, a load
-balancer in front, worker nodes behind.
+servers, controller managers and schedulers, each node on its own machine, a load
+balancer in front and worker nodes behind.
 
 With the provider local the machines are namespaces and the workers are simulated;
 it takes seconds. With the provider kind they are containers of kind's in a Docker
 engine, set up by kubeadm, and the workers are real; it takes a minute or two.
 
-What the machine lacks for it, binaries or images, is got first. Several clusters of
-different names run side by side. The cluster ends with 'holdfast down'.
+Missing binaries and images are downloaded or built first. Clusters with different names
+run side by side. 'holdfast down' deletes the cluster.
 
-With --attach a cluster that somebody else has made is taken over: its addresses are
-pinned, and agents are put into its machines. 'holdfast down' takes them out again.`,
+With --attach holdfast takes over an existing cluster: it pins the cluster's addresses and
+installs an agent on each machine. 'holdfast down' removes the agents again.`,
 		Example: `  holdfast up --wait
   holdfast up --name five --nodes 5 --lb haproxy --wait
   holdfast up --provider kind --name demo --wait
@@ -131,7 +131,7 @@ pinned, and agents are put into its machines. 'holdfast down' takes them out aga
 	}
 	f.add(cmd, "file", "f")
 	cmd.Flags().BoolVar(&o.Wait, "wait", false, "return when the cluster is ready, not as soon as its machines run")
-	cmd.Flags().StringVar(&attach, "attach", "", "name of a cluster that there is and that is to be taken over, with the provider kind")
+	cmd.Flags().StringVar(&attach, "attach", "", "name of an existing cluster to take over (provider kind only)")
 	output := addOutputFlag(cmd)
 	cmd.Flags().IntVar(&o.Port, "port", 0, "port on the loopback for clients of this machine (default any free one)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -26,14 +26,13 @@ stopped gracefully and started in the version; --etcd does the same with the etc
 member. On a kind cluster kubeadm upgrades etcd, API server, controller manager and
 scheduler of a control-plane node, then its kubelet. Pods stay where they are.
 
-What the version skew policy forbids, such as a second minor version at once or a
-worker before the control plane, is refused. A lower version takes a node of a local
-cluster back; kubeadm and etcd refuse that. The version is downloaded or built first
+The command refuses what the version skew policy forbids, such as skipping a minor
+version or upgrading a worker before the control plane. On a local cluster a lower version
+downgrades a node; kubeadm and etcd refuse that. The version is downloaded or built first
 if this machine does not have it.
 
-If it fails or is interrupted, the node whose turn it is stays between the two
-versions: run the same command again to finish, or upgrade that node to its old
-version to undo. 'holdfast status -o json' shows which node has which version.
+If the command fails or is interrupted, the current node stays between the two versions:
+run the same command again to finish, or upgrade that node to its old version to undo. 'holdfast status -o json' shows which node has which version.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast up --name demo --kubernetes 1.36.3 --wait
@@ -76,12 +75,12 @@ func newScaleCommand() *cobra.Command {
 		Use:   "scale N",
 		Short: "Add control-plane nodes to a running cluster, or remove some",
 		Long: `Add control-plane nodes to a running cluster, or remove those that joined last,
-one at a time, until it has N of them.
+one at a time, until the cluster has N of them.
 
 A new node's etcd member joins as a learner and is promoted when it has caught up; the
 load balancer gets the API server when that is ready. A node is removed in the reverse
-order: load balancer, components, etcd member, machine. An addition that fails or is
-interrupted is undone. Nothing is changed that would cost etcd its quorum.
+order: load balancer, components, etcd member, machine. If adding a node fails or is
+interrupted, it is undone. Changes that would cost etcd its quorum are refused.
 
 Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Example: `  holdfast scale 5
