@@ -36,7 +36,7 @@ func Load(path string) (*Cluster, error) {
 // the file leaves out is as in Default. The cluster it returns is valid.
 func Parse(name string, data []byte) (*Cluster, error) {
 	if len(data) > maxFileSize {
-		return nil, fmt.Errorf("%s is larger than %d bytes: this is no cluster file", name, maxFileSize)
+		return nil, fmt.Errorf("%s is larger than %d bytes: this is not a cluster file", name, maxFileSize)
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node

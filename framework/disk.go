@@ -45,7 +45,7 @@ type DiskWiper interface {
 	// until RestoreDisk or until ttl has passed, when the old one comes back
 	// as it was. A member that runs across either change loses its files (they
 	// fail with EIO) or is killed.
-	// Where it is wiped already it does nothing, and there is no handle.
+	// Where it is wiped already it does nothing, and there is not a handle.
 	WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error)
 	// RestoreDisk takes back a wipe; it does nothing where it is gone.
 	RestoreDisk(ctx context.Context, handle string) error

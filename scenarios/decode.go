@@ -59,7 +59,7 @@ func (f *file) undecoded(err error) {
 // document reads the only document of a file.
 func document(name string, data []byte) (*yaml.Node, error) {
 	if len(data) > maxFileSize {
-		return nil, fmt.Errorf("%s is larger than %d bytes: this is no file of ours", name, maxFileSize)
+		return nil, fmt.Errorf("%s is larger than %d bytes: this is not a scenario file", name, maxFileSize)
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node

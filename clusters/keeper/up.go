@@ -209,7 +209,7 @@ func (h *Handle) follow(ctx context.Context, r *os.File, o UpOptions) (stay bool
 		}
 		switch {
 		case e.Error != "" && running:
-			return true, fmt.Errorf("%s\nit goes on running: look into it with `holdfast status`, `holdfast logs` and `holdfast shell`, or end it with `holdfast down`", e.Error)
+			return true, fmt.Errorf("%s\nit keeps running: look into it with `holdfast status`, `holdfast logs` and `holdfast shell`, or delete it with `holdfast down`", e.Error)
 		case e.Error != "":
 			return false, e.failed()
 		case e.Ready:

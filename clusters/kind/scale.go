@@ -220,7 +220,7 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.name == name })
 	switch {
 	case i < 0:
-		return nil, fmt.Errorf("there is no such node; there are %v", nodeNames(nodes))
+		return nil, fmt.Errorf("no such node; the nodes are %v", nodeNames(nodes))
 	case len(nodes) == 1:
 		return nil, errors.New("it is the last one")
 	case c.balancer == nil && nodeNumber(name) == 1:

@@ -88,7 +88,7 @@ func (c *Cluster) planUpgrade(ctx context.Context, name, version string) (*upgra
 	all := slices.Concat(controlPlane, c.workers)
 	i := slices.IndexFunc(all, func(n *node) bool { return n.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no such node; there are %v", nodeNames(all))
+		return nil, fmt.Errorf("no such node; the nodes are %v", nodeNames(all))
 	}
 	u := &upgrade{node: all[i], version: version}
 	look, cancel := agenthttp.Within(ctx, lookLimit)

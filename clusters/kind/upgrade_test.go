@@ -163,7 +163,7 @@ func TestUpgradeNothingDone(t *testing.T) {
 	dir := fakeDocker(t, `echo "[{\"Name\":\"/x\",\"State\":{\"Running\":false}}]"`)
 	c := upgradable(t, "v1.36.3", map[string]string{"x-control-plane": "v1.36.3", "x-control-plane2": "v1.36.3", "x-worker": "v1.36.3"})
 	for _, test := range []struct{ node, to, says string }{
-		{"x-control-plane7", "v1.37.1", "there is no such node; there are [x-control-plane x-control-plane2 x-worker]"},
+		{"x-control-plane7", "v1.37.1", "no such node; the nodes are [x-control-plane x-control-plane2 x-worker]"},
 		{"x-control-plane", "newest", "is not a version such as"},
 		{"x-worker", "v1.37.1", "upgrade the control-plane nodes first"},
 		{"x-control-plane", "1.35.1", "kubeadm takes no node back"},

@@ -139,7 +139,7 @@ func handleOf(id vnet.RuleID) string { return strconv.FormatUint(uint64(id), 10)
 func parseHandle(handle string) (vnet.RuleID, error) {
 	id, err := strconv.ParseUint(handle, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no handle of an impairment: %w", handle, err)
+		return 0, fmt.Errorf("%q is not a handle of an impairment: %w", handle, err)
 	}
 	return vnet.RuleID(id), nil
 }

@@ -164,7 +164,7 @@ func (c *Cluster) removable(ctx context.Context, name string) (*node, error) {
 	case c.ended:
 		return nil, errEnded
 	case i < 0:
-		return nil, fmt.Errorf("there is no such node; there are %v", nodeNames(nodes))
+		return nil, fmt.Errorf("no such node; the nodes are %v", nodeNames(nodes))
 	case len(nodes) == 1:
 		return nil, errors.New("it is the last one")
 	case c.workers != nil && c.Entrances()[0].Node == name:

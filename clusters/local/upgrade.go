@@ -133,7 +133,7 @@ func (c *Cluster) changeable(ctx context.Context, name string) (*node, error) {
 	nodes := c.controlPlane()
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Name() == name })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no such node; there are %v", nodeNames(nodes))
+		return nil, fmt.Errorf("no such node; the nodes are %v", nodeNames(nodes))
 	}
 	if !nodes[i].machine.powered() {
 		return nil, errors.New("its machine has no power: bring it back (`holdfast heal`) first")

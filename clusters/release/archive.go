@@ -199,7 +199,7 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return fmt.Errorf("download %s: %w (what came is kept, the next fetch goes on there)", url, err)
+		return fmt.Errorf("download %s: %w (what came is kept, the next fetch continues there)", url, err)
 	}
 	return out.Close()
 }

@@ -29,7 +29,7 @@ func validateDistribution(name string) error {
 	if name == "" || slices.Contains(Distributions(), name) {
 		return nil
 	}
-	return fmt.Errorf("there is no distribution %q of jitter, only %s", name, strings.Join(Distributions(), ", "))
+	return fmt.Errorf("unknown distribution %q of jitter: want one of %s", name, strings.Join(Distributions(), ", "))
 }
 
 // farthest is how many standard deviations a delay is from its mean at most.

@@ -179,7 +179,7 @@ func TestClusterCommands(t *testing.T) {
 	}{
 		{"inject nothing --on etcd/1", []string{"is not a fault", "kill"}},
 		{"inject kill", []string{"--on is missing"}},
-		{"inject kill --on etcd/4", []string{"there is no node 4"}},
+		{"inject kill --on etcd/4", []string{"node 4 does not exist"}},
 		{"inject kill --on pod/4", []string{"no kind of target"}},
 		{"inject kill --on etcd/1 --for -3s", []string{"above zero"}},
 		{"inject kill --on etcd/1 fast", []string{"NAME=VALUE"}},

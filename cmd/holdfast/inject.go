@@ -84,7 +84,7 @@ func readInjectArgs(r *keeper.InjectRequest, params []string) error {
 	for _, p := range params {
 		name, value, ok := strings.Cut(p, "=")
 		if !ok || name == "" {
-			return fmt.Errorf("%q is no parameter: want NAME=VALUE; see `holdfast faults %s`", p, r.Fault)
+			return fmt.Errorf("%q is not a parameter: want NAME=VALUE; see `holdfast faults %s`", p, r.Fault)
 		}
 		if _, twice := r.Params[name]; twice {
 			return fmt.Errorf("parameter %s is given twice", name)

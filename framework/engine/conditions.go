@@ -157,7 +157,7 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 	case apiWritable:
 		return r.everywhere(ctx, r.write)
 	}
-	return fmt.Errorf("there is no condition %q", u.Condition)
+	return fmt.Errorf("unknown condition %q", u.Condition)
 }
 
 func (r *run) injection(id string) (*inForce, error) {

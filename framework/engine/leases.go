@@ -84,7 +84,7 @@ func (r *run) awaitElected(ctx context.Context) error {
 				case err != nil:
 					return err
 				case lease.Spec.HolderIdentity == "" || !renewed(c, lease.Spec.RenewTime):
-					return fmt.Errorf("nobody renews the lease of %s", c)
+					return fmt.Errorf("no instance renews the lease of %s", c)
 				}
 			}
 			return nil

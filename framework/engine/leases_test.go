@@ -75,7 +75,7 @@ func TestAwaitElected(t *testing.T) {
 	}
 	nobody := func(what string) {
 		t.Helper()
-		if err := await(); err == nil || !strings.Contains(err.Error(), "nobody renews the lease of kube-controller-manager") {
+		if err := await(); err == nil || !strings.Contains(err.Error(), "no instance renews the lease of kube-controller-manager") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -97,7 +97,7 @@ func TestRunRefusesUnknownNames(t *testing.T) {
 		says string
 	}{
 		{Options{Judges: []judge.Judge{lasted(0)}}, `"eclipse" is not a fault`},
-		{Options{Faults: []*fault.Fault{eclipse(nil, false)}}, `"lasted" is no judge`},
+		{Options{Faults: []*fault.Fault{eclipse(nil, false)}}, `"lasted" is not a judge`},
 	} {
 		test.own.Dir = t.TempDir()
 		if err := Run(t.Context(), &fakeCluster{}, e, test.own); err == nil || !strings.Contains(err.Error(), test.says) {

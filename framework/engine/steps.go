@@ -351,7 +351,7 @@ func (r *run) act(ctx context.Context, a *Action) {
 	case actionSpreadWatch:
 		err = r.withTraffic(func(t *workload.Traffic) error { return t.SpreadWatch(ctx) })
 	default:
-		err = fmt.Errorf("there is no such action")
+		err = errors.New("no such action")
 	}
 	if err != nil {
 		_ = r.phase("action %s could not be made: %v", a.Name, err)

@@ -79,7 +79,7 @@ func (c resolver) readLock(ctx context.Context, key string) (string, error) {
 		case a.err != nil:
 			problem = a.err
 		case a.holder == "":
-			return "", fmt.Errorf("nobody holds %s", key)
+			return "", fmt.Errorf("%s has no holder", key)
 		default:
 			return a.holder, nil
 		}

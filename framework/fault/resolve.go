@@ -17,7 +17,7 @@ import (
 const resolveLimit = 30 * time.Second
 
 // errNobody is what a role cannot be resolved for: nobody has it now.
-var errNobody = errors.New("nobody is in that role at the moment")
+var errNobody = errors.New("no instance is in that role at the moment")
 
 // Resolve finds what a target means at this moment:
 //
@@ -110,7 +110,7 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 	case r.of != nil:
 		name, err = c.nodeOf(ctx, *r.of)
 	case r.number > len(c.Nodes()):
-		err = fmt.Errorf("there is no node %d: the nodes are %s", r.number, strings.Join(nodeNames(c.Nodes()), ", "))
+		err = fmt.Errorf("node %d does not exist: the nodes are %s", r.number, strings.Join(nodeNames(c.Nodes()), ", "))
 	case r.number > 0:
 		name = c.Nodes()[r.number-1].Name()
 	case r.node != "":
@@ -133,7 +133,7 @@ func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 	}
 	if !slices.Contains(nodeNames(candidates), name) {
 		if !slices.Contains(nodeNames(c.Nodes()), name) {
-			return "", fmt.Errorf("there is no control-plane node %q: there are %s", name, strings.Join(nodeNames(c.Nodes()), ", "))
+			return "", fmt.Errorf("control-plane node %q does not exist: the nodes are %s", name, strings.Join(nodeNames(c.Nodes()), ", "))
 		}
 		return "", fmt.Errorf("node %s does not run %s, which runs on %s", name, r.kind.component, strings.Join(nodeNames(candidates), ", "))
 	}

@@ -48,7 +48,7 @@ func TestResolve(t *testing.T) {
 			}
 		}
 		for target, want := range map[string]string{
-			"apiserver/4":          "there is no node 4",
+			"apiserver/4":          "node 4 does not exist",
 			"apiserver/node-9":     "node-1, node-2, node-3",
 			"kcm/1":                "node node-1 does not run kube-controller-manager, which runs on node-2, node-3",
 			"kcm/scheduler/active": "does not run kube-controller-manager",
@@ -56,7 +56,7 @@ func TestResolve(t *testing.T) {
 			"node/leader":          "EtcdAccess",
 			"balancer":             "has no load balancer",
 			"zone/c":               `no node of cluster fake is in zone "c": node-1 in "a"`,
-			"apiserver/latest.":    `there is no control-plane node "latest."`,
+			"apiserver/latest.":    `control-plane node "latest." does not exist`,
 			"etcd/best/of/all":     "targets are",
 		} {
 			if got, err := Resolve(t.Context(), c, target); err == nil || !strings.Contains(err.Error(), want) {
@@ -71,7 +71,7 @@ func TestResolve(t *testing.T) {
 			}
 		}
 		c.nodes[2].processes[framework.APIServer].PID = 0
-		if _, err := Resolve(t.Context(), c, "apiserver/any"); err == nil || !strings.Contains(err.Error(), "nobody is in that role") {
+		if _, err := Resolve(t.Context(), c, "apiserver/any"); err == nil || !strings.Contains(err.Error(), "no instance is in that role") {
 			t.Errorf("none runs: %v", err)
 		}
 	})

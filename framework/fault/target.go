@@ -128,9 +128,12 @@ func parseTarget(s string) (reference, error) {
 func parseOnNode(s string) (reference, error) {
 	first, which, ok := strings.Cut(s, "/")
 	k, known := kindOf(first)
+	alone := first == everyNode || slices.ContainsFunc(hosts(), func(h host) bool { return slices.Contains(h.names, first) })
 	switch {
+	case !known && alone:
+		return reference{}, fmt.Errorf("%q stands for itself, without a number or name", first)
 	case !known:
-		return reference{}, fmt.Errorf("%q is no kind of target%s", first, nearest.Meant(firstWords(), first))
+		return reference{}, fmt.Errorf("%q is not a kind of target%s", first, nearest.Meant(firstWords(), first))
 	case !ok || which == "":
 		return reference{}, fmt.Errorf("it does not say which %s", first)
 	}

@@ -40,7 +40,7 @@ func TestParseTarget(t *testing.T) {
 		"":                     "targets are etcd/{leader,follower,any,NUMBER,NODE}",
 		"etcd":                 "does not say which etcd",
 		"etcd/":                "does not say which etcd",
-		"pod/1":                `"pod" is no kind of target`,
+		"pod/1":                `"pod" is not a kind of target`,
 		"kcm/leader":           "active, standby, any",
 		"etcd/active":          "leader, follower, any",
 		"etcd/serving":         "leader, follower, any",
@@ -51,11 +51,11 @@ func TestParseTarget(t *testing.T) {
 		"etcd/node/2":          "only another component",
 		"node/kcm/etcd/leader": "only another component",
 		"node/kcm/leader":      "active, standby, any",
-		"balancer/1":           "no kind of target",
-		"nodes/1":              "no kind of target",
+		"balancer/1":           `"balancer" stands for itself`,
+		"nodes/1":              `"nodes" stands for itself`,
 		"zone/":                "not the name of a zone",
 		"zone/a/b":             "not the name of a zone",
-		" etcd/1":              "no kind of target",
+		" etcd/1":              "not a kind of target",
 	} {
 		if got, err := parseTarget(in); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "balancer") {
 			t.Errorf("%q: %v, %v", in, got, err)

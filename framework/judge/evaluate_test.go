@@ -214,7 +214,7 @@ func TestBadChecks(t *testing.T) {
 		check record.Check
 		says  string
 	}{
-		{"no such judge", record.Check{Judge: "oracle"}, `"oracle" is no judge: want one of active-again, addons-converge, `},
+		{"no such judge", record.Check{Judge: "oracle"}, `"oracle" is not a judge: want one of active-again, addons-converge, `},
 		{"bad bound", record.Check{Judge: "endpoint-removed", Bound: "2Q", Fault: "kill"}, `bound "2Q"`},
 		{"no bound", record.Check{Judge: "endpoint-removed", Fault: "kill"}, "names no bound"},
 		{"no fault", record.Check{Judge: "endpoint-removed", Bound: "M"}, "names no fault"},

@@ -133,7 +133,7 @@ func find(name string, own []Judge) (judges.Definition, error) {
 	}
 	switch len(found) {
 	case 0:
-		return judges.Definition{}, fmt.Errorf("%q is no judge: want one of %s", name, strings.Join(Names(own...), ", "))
+		return judges.Definition{}, fmt.Errorf("%q is not a judge: want one of %s", name, strings.Join(Names(own...), ", "))
 	case 1:
 		return found[0], nil
 	}

@@ -78,7 +78,7 @@ func TestOwnJudges(t *testing.T) {
 			return removed().write(record.OpCreate, "node-1", "lost", "x", 1, 20, 21).read("node-3", "lost", "", 0, 52, 53)
 		}, []Judge{ownRemoval}, Pass, "went within"}, // which is a verdict of its own
 		{"not applicable", plain, removed, []Judge{says(Finding{Verdict: NotApplicable, Sentence: "no scheduler here"})}, NotApplicable, "no scheduler here"},
-		{"not known", change(func(c *record.Check) { c.Judge = "own" }), removed, []Judge{ownRemoval}, Inconclusive, `"own" is no judge: want one of active-again, `},
+		{"not known", change(func(c *record.Check) { c.Judge = "own" }), removed, []Judge{ownRemoval}, Inconclusive, `"own" is not a judge: want one of active-again, `},
 		{"among the known", plain, removed, []Judge{ownRemoval}, Inconclusive, "own-removal"},
 		{"no verdict", plain, removed, []Judge{says(Finding{Sentence: "fine"})}, Inconclusive, `judge own returned the verdict "", which does not exist`},
 		{"no sentence", plain, removed, []Judge{says(Finding{Verdict: Pass})}, Inconclusive, "judge own returned pass without a sentence"},
@@ -117,7 +117,7 @@ func TestFind(t *testing.T) {
 	if d, err := Find("own-removal", ownRemoval); err != nil || !d.NeedsBound {
 		t.Error(d, err)
 	}
-	if _, err := Find("harness"); err == nil || !strings.Contains(err.Error(), `"harness" is no judge: want one of active-again, `) {
+	if _, err := Find("harness"); err == nil || !strings.Contains(err.Error(), `"harness" is not a judge: want one of active-again, `) {
 		t.Error(err)
 	}
 	if names := Names(ownRemoval); !slices.Contains(names, "own-removal") || !slices.IsSorted(names) {

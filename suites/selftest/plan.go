@@ -174,14 +174,14 @@ func chosen(names []string) (map[string]bool, error) {
 		for _, s := range rows {
 			match, err := path.Match(n, s.Subject())
 			if err != nil {
-				return nil, fmt.Errorf("%q is no pattern: %w", n, err)
+				return nil, fmt.Errorf("%q is not a pattern: %w", n, err)
 			}
 			settles, _ := path.Match(n, s.Requirement)
 			match = match || settles
 			all[s.Subject()], found = all[s.Subject()] || match, found || match
 		}
 		if !found {
-			return nil, fmt.Errorf("there is no judge and no settled requirement %q%s; there are: %s", n, nearest.Meant(known, n), strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown judge or requirement %q%s; there are: %s", n, nearest.Meant(known, n), strings.Join(known, ", "))
 		}
 	}
 	return all, nil

@@ -68,7 +68,7 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	}
 	kind, ok := kinds()[b.Cluster]
 	if !ok {
-		return fmt.Errorf("there is no kind of cluster %q", b.Cluster)
+		return fmt.Errorf("unknown kind of cluster %q", b.Cluster)
 	}
 	r := &runner{env: env, tries: tries, run: engine.Run, make: func(ctx context.Context) (cluster, error) {
 		c, err := local.Create(ctx, kind.spec, local.Options{Dir: env.Dir, Tamper: kind.tamper})

@@ -43,7 +43,7 @@ func (c *Client) upload(ctx context.Context, file string) error {
 // WipeDisk takes the data of the etcd member away until RestoreDisk or until ttl has
 // passed, when they come back as they were, and returns a handle for it. A member
 // that runs is killed at either change, and started after it: no file stays open
-// across one. Where they are away already it does nothing, and there is no handle.
+// across one. Where they are away already it does nothing, and there is not a handle.
 func (c *Client) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error) {
 	err = c.do(ctx, changeLimit, http.MethodPost, "wipe", "wiping the data of etcd", &request{For: ttl}, &handle)
 	return handle, err

@@ -218,7 +218,7 @@ func (e *etcd) wiped() (w *wipedState) {
 }
 
 // wipe takes the member's data away for a while. Where they are away already it
-// does nothing, and there is no handle.
+// does nothing, and there is not a handle.
 func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	if ttl <= 0 {
 		return "", errNoTTL

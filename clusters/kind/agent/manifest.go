@@ -70,7 +70,7 @@ func (m manifest) read() (pod map[string]any, err error) {
 		return nil, err
 	}
 	if err := yaml.Unmarshal(b, &pod); err != nil {
-		return nil, fmt.Errorf("the manifest %s is no YAML: %w", m, err)
+		return nil, fmt.Errorf("the manifest %s is not YAML: %w", m, err)
 	}
 	return pod, nil
 }

@@ -168,7 +168,7 @@ func (n *network) check(r request) error {
 	case r.For <= 0:
 		return fmt.Errorf("an impairment needs a time to live above zero, not %s", r.For)
 	case r.Handle == "" || strings.ContainsAny(r.Handle, " /") || len(r.Handle) > 64:
-		return fmt.Errorf("%q is no handle: 1 to 64 letters, digits and hyphens", r.Handle)
+		return fmt.Errorf("%q is not a handle: 1 to 64 letters, digits and hyphens", r.Handle)
 	case len(r.Paths) == 0:
 		return errors.New("the impairment names no link")
 	case imp.Cut && imp.Reset:

@@ -27,7 +27,7 @@ func WithServers(clusters []byte, servers []string) ([]byte, error) {
 		}
 		port, err := strconv.Atoi(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: the port is no number", s)
+			return nil, fmt.Errorf("%s: the port is not a number", s)
 		}
 		endpoints = append(endpoints, map[string]any{"endpoint": map[string]any{
 			"address": map[string]any{"socket_address": map[string]any{"address": host, "port_value": port}}}})

@@ -37,7 +37,7 @@ func parseStat(in io.Reader, now time.Time) ([]framework.Backend, error) {
 	table.FieldsPerRecord = -1
 	rows, err := table.ReadAll()
 	if err != nil {
-		return nil, fmt.Errorf("HAProxy's state is no table: %w", err)
+		return nil, fmt.Errorf("HAProxy's state is not a table: %w", err)
 	}
 	if len(rows) == 0 {
 		return nil, errors.New("HAProxy told nothing of its state")

@@ -38,7 +38,7 @@ var errFlipped = errors.New("flipped already")
 
 // Flip inverts bytes of a file for ttl, or until Restore. The pattern of its
 // name is relative to the mount. Where some of them are flipped already it does
-// nothing, and there is no handle.
+// nothing, and there is not a handle.
 func (d *Disk) Flip(what framework.DiskFlip, ttl time.Duration) (framework.DiskFlipped, error) {
 	var done framework.DiskFlipped
 	if what.Bytes < 1 || what.Bytes > maxFlip {
@@ -160,7 +160,7 @@ var errWiped = errors.New("wiped already")
 
 // Wipe puts an empty disk into the place of the one that is there, for ttl or
 // until Restore, which brings the old one back as it was. Where that was done
-// already it does nothing, and there is no handle.
+// already it does nothing, and there is not a handle.
 func (d *Disk) Wipe(ttl time.Duration) (handle string, err error) {
 	if ttl <= 0 {
 		return "", errNoTTL

@@ -132,7 +132,7 @@ func (d *Disk) Fault(f framework.DiskFault, ttl time.Duration) (handle string, e
 		return "", fmt.Errorf("a disk cannot be made to return %s: want EIO or EROFS", f.Error)
 	}
 	if f.Delay < f.Jitter || f.Jitter < 0 || f.Share < 0 || f.Share > 1 || f.Free < 0 {
-		return "", fmt.Errorf("this is no fault of a disk: %+v", f)
+		return "", fmt.Errorf("this is not a fault of a disk: %+v", f)
 	}
 	if ttl <= 0 {
 		return "", errNoTTL

@@ -63,7 +63,7 @@ func (a *Authority) Defective(certificate []byte, defect framework.CertificateDe
 			return nil, fmt.Errorf("making a new authority: %w", err)
 		}
 	default:
-		return nil, fmt.Errorf("%q is no defect", defect)
+		return nil, fmt.Errorf("%q is not a defect", defect)
 	}
 	if template.SerialNumber, err = newSerial(); err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func parseTerm(term string, symbols map[string]time.Duration) (time.Duration, st
 	}
 	factor, err := strconv.ParseFloat(term[:digits], 64)
 	if err != nil || factor*float64(value) >= math.MaxInt64 {
-		return 0, "", fmt.Errorf("the factor of %q is no number, or the product longer than 292 years", term)
+		return 0, "", fmt.Errorf("the factor of %q is not a number, or the product longer than 292 years", term)
 	}
 	return time.Duration(math.Round(factor * float64(value))), symbol, nil
 }

@@ -47,7 +47,7 @@ func shrink(dir, name, fixtures string) error {
 	plants := selftest.Plants()
 	i := slices.IndexFunc(plants, func(p selftest.Plant) bool { return p.Name == name })
 	if i < 0 {
-		return fmt.Errorf("there is no plant %q", name)
+		return fmt.Errorf("unknown plant %q", name)
 	}
 	meta, entries, err := read(dir)
 	if err != nil {
