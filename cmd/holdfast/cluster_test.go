@@ -180,7 +180,7 @@ func TestClusterCommands(t *testing.T) {
 		{"inject nothing --on etcd/1", []string{"is not a fault", "kill"}},
 		{"inject kill", []string{"--on is missing"}},
 		{"inject kill --on etcd/4", []string{"node 4 does not exist"}},
-		{"inject kill --on pod/4", []string{"no kind of target"}},
+		{"inject kill --on pod/4", []string{"not a kind of target"}},
 		{"inject kill --on etcd/1 --for -3s", []string{"above zero"}},
 		{"inject kill --on etcd/1 fast", []string{"NAME=VALUE"}},
 		{"inject kill --on etcd/1 speed=3", []string{"unknown", "restart"}},

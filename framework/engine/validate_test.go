@@ -72,7 +72,7 @@ func TestValidate(t *testing.T) {
 		"action does not":  {steps(a, Step{Action: &Action{Name: "ready", Fault: "a"}}), "timeline[1].action.fault", "not about"},
 		"check":            {with(func(c *record.Check) { c.Params = map[string]string{"newLeader": "true"} }), "", ""},
 		"unknown judge":    {with(func(c *record.Check) { c.Judge = "oracle" }), "requirements[0].judge", "want one of"},
-		"judge of all":     {with(func(c *record.Check) { c.Judge = "harness" }), "requirements[0].judge", "no judge"},
+		"judge of all":     {with(func(c *record.Check) { c.Judge = "harness" }), "requirements[0].judge", "not a judge"},
 		"no bound":         {with(func(c *record.Check) { c.Bound = "" }), "requirements[0].bound", "needs one"},
 		"bad bound":        {with(func(c *record.Check) { c.Bound = "soon" }), "requirements[0].bound", "neither a symbol"},
 		"no fault":         {with(func(c *record.Check) { c.Fault = "" }), "requirements[0].fault", "needs the name"},
