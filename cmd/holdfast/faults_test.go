@@ -124,7 +124,11 @@ func TestClusterFaultsOutliveHarness(t *testing.T) {
 			c.t = t
 			id := f.Name + "-1"
 			target, params, _ := strings.Cut(f.Example, " ")
-			cmd := c.command(append([]string{"inject", f.Name, "--on", target, "--for", "4s"}, strings.Fields(params)...)...)
+			lasts := "4s"
+			if f == fault.MemoryPressure {
+				lasts = "15s" // its process has to touch all of its pages first
+			}
+			cmd := c.command(append([]string{"inject", f.Name, "--on", target, "--for", lasts}, strings.Fields(params)...)...)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Start(); err != nil {
