@@ -46,7 +46,7 @@ func TestUpgrade(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		n := c.controlPlane()[0]
 		for what, try := range map[string]func() error{
-			"no such node":   func() error { return c.UpgradeNode(ctx, "node-7", release.DefaultKubernetes) },
+			"no such node":            func() error { return c.UpgradeNode(ctx, "node-7", release.DefaultKubernetes) },
 			"upgrade all":             func() error { return c.UpgradeNode(ctx, node, "v1.38.0") },
 			"take all":                func() error { return c.UpgradeNode(ctx, node, "v1.34.0") },
 			"is not a version":        func() error { return c.UpgradeNode(ctx, node, "newest") },
