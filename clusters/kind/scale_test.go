@@ -73,7 +73,7 @@ func TestRemovable(t *testing.T) {
 		remove string
 		says   string
 	}{
-		{[]string{"x-control-plane", "x-control-plane2"}, "x-control-plane3", "there are [x-control-plane x-control-plane2]"},
+		{[]string{"x-control-plane", "x-control-plane2"}, "x-control-plane3", "the nodes are [x-control-plane x-control-plane2]"},
 		{[]string{"x-control-plane"}, "x-control-plane", "it is the last one"},
 		{[]string{"x-control-plane", "x-control-plane2"}, "x-control-plane", "without a balancer"},
 		{[]string{"x-control-plane", "x-control-plane2"}, "x-control-plane2", "0 of 2 etcd members answer"},
