@@ -186,7 +186,7 @@ func TestClusterCommands(t *testing.T) {
 		{"inject kill --on etcd/1 speed=3", []string{"unknown", "restart"}},
 		{"inject kill --on etcd/1 restart=3", []string{"true or false"}},
 		{"inject isolate-etcd --on etcd/1", []string{"no peers"}},
-		{"heal", []string{"no fault is in force"}},
+		{"heal", []string{"no fault is active"}},
 		{"heal kill-9", []string{"no injection \"kill-9\""}},
 	} {
 		_, errOut := c.do(exitUsage, strings.Fields(bad.args)...)
@@ -198,11 +198,11 @@ func TestClusterCommands(t *testing.T) {
 	out, _ = c.do(exitInconclusive, "inject", "freeze", "--on", "scheduler/1")
 	c.contains(out, "no effect", "frozen already")
 	out, _ = c.do(exitPass, "inject", "kill", "--on", "kcm/active")
-	c.contains(out, "kill-1 is in force")
+	c.contains(out, "kill-1 is active")
 	out, _ = c.do(exitPass, "status")
 	c.contains(out, "freeze-1", "kill-1", "held down", "frozen")
 	_, errOut = c.do(exitUsage, "heal")
-	c.contains(errOut, "several faults are in force", "freeze-1, kill-1")
+	c.contains(errOut, "several faults are active", "freeze-1, kill-1")
 	out, _ = c.do(exitPass, "heal", "freeze-1")
 	c.contains(out, "freeze-1 is healed")
 	out, _ = c.do(exitPass, "heal")

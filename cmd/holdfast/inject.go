@@ -197,7 +197,7 @@ func onlyFault(ctx context.Context, h *keeper.Handle) ([]string, error) {
 	case 1:
 		return ids, nil
 	}
-	return nil, usageError("several faults are in force: say which, or --all: %s", strings.Join(ids, ", "))
+	return nil, usageError("several faults are active: say which, or --all: %s", strings.Join(ids, ", "))
 }
 
 func printHealed(out io.Writer, healed []fault.Entry) {

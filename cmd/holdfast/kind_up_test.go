@@ -124,7 +124,7 @@ func TestKindUpForReal(t *testing.T) {
 
 		for _, f := range [][]string{{"kill", "etcd/leader"}, {"freeze", "kcm/active"}, {"isolate", "node/follower"}, {"power-off", "node/3"}} {
 			out, _ = c.do(exitPass, name("inject", f[0], "--on", f[1], "--for", "2m")...)
-			c.contains(out, f[0], "is in force")
+			c.contains(out, f[0], "is active")
 			out, _ = c.do(exitPass, name("status")...)
 			c.contains(out, "HEALS IN", f[0])
 			out, _ = c.do(exitPass, name("heal")...)
