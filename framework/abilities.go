@@ -82,7 +82,7 @@ type PowerSwitch interface {
 // Pauser is the ability of a node to stand still as a whole.
 type Pauser interface {
 	// Pause suspends everything on the node, its process watcher and its agent
-	// included, and has it continue after ttl. Connections stay, and nobody answers
+	// included, and has it continue after ttl. Connections stay, and they get no answers
 	// on them. It refuses a node that is paused already, or has no power.
 	Pause(ctx context.Context, ttl time.Duration) error
 	// Resume has the node continue; it does nothing where it is not paused.
@@ -105,7 +105,7 @@ type CrashLooper interface {
 	// has one crash loop at most: see Process.CrashLooped.
 	CrashLoop(ctx context.Context, c Component, after, ttl time.Duration) error
 	// EndCrashLoop ends it and starts the component without further delay;
-	// it does nothing if there is no crash loop.
+	// it does nothing without a crash loop.
 	EndCrashLoop(ctx context.Context, c Component) error
 }
 
@@ -177,7 +177,7 @@ type Presser interface {
 	// Relieve ends a load process; it does nothing where it is gone.
 	Relieve(ctx context.Context, handle string) error
 	// Load reports what a load process has taken so far, as the kernel counts
-	// it; its PID is 0 if there is no such process.
+	// it; its PID is 0 if the process does not exist.
 	Load(ctx context.Context, handle string) (Load, error)
 }
 
@@ -283,7 +283,7 @@ const (
 	// CertificateNoBalancerName is one that does not carry the balancer's name. It
 	// carries its address: only clients that come by the name must refuse it.
 	CertificateNoBalancerName CertificateDefect = "no-balancer-name"
-	// CertificateUntrusted is one of a new CA that nobody trusts.
+	// CertificateUntrusted is one of a new CA that no client trusts.
 	CertificateUntrusted CertificateDefect = "untrusted"
 )
 
@@ -308,7 +308,7 @@ type Undoing struct {
 	Data  json.RawMessage `json:"data"`
 	// Node is the one node that can do it; empty for any.
 	Node string `json:"node,omitempty"`
-	// Lossy reports that data are lost for good, whatever is undone.
+	// Lossy reports that data are lost permanently, whatever is undone.
 	Lossy bool `json:"lossy,omitempty"`
 }
 

@@ -166,7 +166,7 @@ type LockReporter interface {
 // balancer.
 type EtcdBalanced interface {
 	// EtcdBalancerConfig returns a client configuration whose only endpoint is the
-	// balancer; false if there is none.
+	// balancer; false if none exists.
 	EtcdBalancerConfig() (clientv3.Config, bool)
 }
 
@@ -179,7 +179,7 @@ type ProcessReporter interface {
 // Process is the state of one component's process.
 type Process struct {
 	Component Component `json:"component"`
-	// PID is that of the node's own PID namespace, 0 if there is no process.
+	// PID is that of the node's own PID namespace, 0 without a process.
 	PID int `json:"pid"`
 	// StartTicks is the start time from /proc/PID/stat; with PID it names a
 	// process for good.

@@ -244,7 +244,7 @@ func verdictClass(level string, v judge.Verdict) string {
 }
 
 // sharePercent is the part of the bound that was used, in per cent from 0 to
-// 100, or -1 if there is none.
+// 100, or -1 if none exists.
 func sharePercent(b *judge.Bound, measured *time.Duration) float64 {
 	s := share(judge.Result{Bound: b, MeasuredDuration: measured})
 	if s < 0 {

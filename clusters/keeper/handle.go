@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// ErrNoCluster is returned by Open if there is no cluster to open.
+// ErrNoCluster is returned by Open if no such cluster runs.
 var ErrNoCluster = errors.New("no such cluster")
 
 // ErrNoHost is returned for a host that the cluster does not have.

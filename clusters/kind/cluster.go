@@ -50,7 +50,7 @@ type Cluster struct {
 	dir      string
 	settings framework.Settings
 	network  network
-	// foreign reports that somebody else has made it.
+	// foreign reports that another tool created it.
 	foreign bool
 
 	// Found once, by find: kind reads files of a node to tell them, which a fault may

@@ -25,7 +25,7 @@ import (
 // podLogs has POD/CONTAINER/N.log for the Nth start of a container.
 const podLogs = "/var/log/pods"
 
-// noLog is the exit code of logScript if there is no such log.
+// noLog is the exit code of logScript if the log does not exist.
 const noLog = 44
 
 // units are the services that have logs, by the names under which users ask for them.

@@ -21,7 +21,7 @@ import (
 )
 
 // Provider makes clusters of kind's nodes in a Docker engine: the one that there is or,
-// if there is none that will do, one of its own.
+// if none exists that will do, one of its own.
 type Provider struct{}
 
 var (
@@ -60,7 +60,7 @@ const settling = time.Minute
 // Settling implements clusters.Settler.
 func (Provider) Settling() time.Duration { return settling }
 
-// Prepare implements clusters.Provider: it starts an engine if there is none, and
+// Prepare implements clusters.Provider: it starts an engine if none exists, and
 // gets images into it.
 func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clusters.Cluster) error {
 	e, err := engine.Ensure(ctx, engine.Config{CacheDir: p.Release.CacheDir, Progress: p.Progress})

@@ -54,7 +54,7 @@ func (c *Cluster) look(ctx context.Context) (looked, error) {
 // kubelet returns the version of a node's kubelet; empty where it has not registered.
 func (l looked) kubelet(node string) string { return l.nodes[node].Status.NodeInfo.KubeletVersion }
 
-// component returns the version of a component's static pod; empty if there is none.
+// component returns the version of a component's static pod; empty if none exists.
 func (l looked) component(node string, c framework.Component) string {
 	p, ok := l.pods[node][c]
 	if !ok || len(p.Spec.Containers) == 0 {

@@ -159,7 +159,7 @@ func (c *Cluster) PresserOf(host string) (framework.Presser, error) {
 	return nil, fmt.Errorf("cluster %s has no host %q that could be put under load", c.Name(), host)
 }
 
-// load returns the process of a load, nil if there is none. The machine's
+// load returns the process of a load, nil if none exists. The machine's
 // /proc is asked, not its agent, which may be frozen.
 func (l loaded) load(handle string) (*machineProcess, error) {
 	proc, err := l.m.proc()

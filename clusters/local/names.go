@@ -220,7 +220,7 @@ func hasNames() bool {
 }
 
 // hostsFile writes the /etc/hosts of a machine: itself, and all others only
-// if there is no name server. It returns its path.
+// without a name server. It returns its path.
 func (c *Cluster) hostsFile(name string, addr netip.Addr, dir string) (string, error) {
 	text := "127.0.0.1 localhost\n::1 localhost\n"
 	if c.names != nil {

@@ -18,7 +18,7 @@ const agentLimit = 5 * time.Second
 // processes has the abilities of framework on components. Those of a machine
 // are its agent's to act on; the agent itself is acted on from outside.
 type processes struct {
-	// on returns the machine of a component, nil if there is none.
+	// on returns the machine of a component, nil if none exists.
 	on func(framework.Component) *machine
 	of string // whose they are, for errors
 }

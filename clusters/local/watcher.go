@@ -59,7 +59,7 @@ func (m *machine) proc() (string, error) {
 // machineProcess is a process of the machine, as the machine numbers it.
 type machineProcess struct{ procfs.Process }
 
-// find returns the agent's process, one with pid 0 if there is none.
+// find returns the agent's process, one with pid 0 if none exists.
 func (w *watcher) find() (machineProcess, error) {
 	proc, err := w.m.proc()
 	if err != nil {

@@ -107,7 +107,7 @@ func Fetch(ctx context.Context, p Product, version string, o Options) (Entry, er
 }
 
 // Lookup returns the entry of p at version from the cache and never fetches.
-// It returns ErrNotCached if there is none, a *CorruptError where there is
+// It returns ErrNotCached if none exists, a *CorruptError where there is
 // one that must not be used.
 func Lookup(p Product, version string, o Options) (Entry, error) {
 	f, err := newFetch(p, version, o)

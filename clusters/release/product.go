@@ -107,7 +107,7 @@ func (p Product) Default() string {
 }
 
 // archive reports which release archive holds p, such as kubernetes-server, and
-// in which folder; it returns false if there is none.
+// in which folder; it returns false if none exists.
 func (p Product) archive() (name, folder string, ok bool) {
 	switch p {
 	case Kubernetes:

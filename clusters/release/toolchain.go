@@ -30,7 +30,7 @@ const (
 	tooOldAdvice = "The Go toolchain is too old for this version: install a newer one, or let Go get it itself with GOTOOLCHAIN=auto"
 )
 
-// errNoGo is what to do if there is no Go toolchain.
+// errNoGo is what to do without a Go toolchain.
 var errNoGo = errors.New("no Go toolchain in PATH or /usr/local/go: install Go, or name a mirror of the release archives with --mirror or " + MirrorVariable)
 
 func newToolchain(ctx context.Context, dir, arch string) (*toolchain, error) {

@@ -107,7 +107,7 @@ func enterSandbox() error {
 	return netlink.LinkSetUp(lo)
 }
 
-// needSandbox skips a test that needs namespaces if there are none.
+// needSandbox skips a test that needs namespaces if none exists.
 func needSandbox(t testing.TB) {
 	t.Helper()
 	if inside := os.Getenv(insideEnv); inside != insideYes {

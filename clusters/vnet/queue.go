@@ -37,7 +37,7 @@ type queue struct {
 	bytes int
 }
 
-// push takes a packet, and returns false if there is no room.
+// push takes a packet, and returns false if it has no room.
 func (q *queue) push(p *queued) bool {
 	size := cap(p.buf)
 	if q.bytes+size > queueLimit || p.link.queuedBytes+size > linkQueueLimit {
@@ -52,7 +52,7 @@ func (q *queue) push(p *queued) bool {
 	return true
 }
 
-// next returns when the first packet is due; ok is false if there is none.
+// next returns when the first packet is due; ok is false if none exists.
 func (q *queue) next() (due int64, ok bool) {
 	if len(q.heap) == 0 {
 		return 0, false

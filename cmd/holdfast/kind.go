@@ -22,7 +22,7 @@ themselves; these set it up beforehand, show it and remove it.`,
 }
 
 // kindEngine returns the address of the engine that clusters are made in, and starts one
-// if there is none.
+// if none exists.
 func kindEngine(ctx context.Context) (string, error) {
 	e, err := engine.Ensure(ctx, engine.Config{})
 	return e.Host, err

@@ -18,7 +18,7 @@ func newKindEngineCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "engine",
 		Short: "Find a Docker engine that can run kind, or start one in a sandbox",
-		Long: `Find a Docker engine that can run kind's nodes, and start one if there is none. A shell
+		Long: `Find a Docker engine that can run kind's nodes, and start one if none exists. A shell
 can evaluate the output, after which Docker clients use that engine.
 
 The engine that DOCKER_HOST names comes first, then the one that holdfast started,
@@ -147,7 +147,7 @@ volumes. Nothing is left of it.`,
 
 // engineStatus is the output of `kind engine status`.
 type engineStatus struct {
-	// Engine is the one that holdfast would use; null if there is none.
+	// Engine is the one that holdfast would use; null if none exists.
 	Engine *engine.Engine `json:"engine"`
 	// Reason is why there is none.
 	Reason string `json:"reason,omitempty"`

@@ -190,7 +190,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A panic heals before it continues: whoever recovers may continue with the cluster.
+// A panic heals before it continues: the caller may recover and continue with the cluster.
 func TestPanicHeals(t *testing.T) {
 	t.Parallel()
 	c := newFake(t)

@@ -15,6 +15,7 @@ import (
 // effect.
 func eclipse(refusal error, dim bool) *fault.Fault {
 	return &fault.Fault{Name: "eclipse", Summary: "darkens a node", Targets: []string{"node"},
+		Effects: func(map[string]string) []record.Effect { return []record.Effect{record.EffectDown} },
 		Prepare: func(r fault.Request) (fault.Inject, error) {
 			return func(context.Context) (fault.Injection, error) {
 				now := time.Now()
@@ -77,6 +78,9 @@ func TestOwnFaultAndJudge(t *testing.T) {
 			run, err := record.Read(dir)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if injected := run.Faults[0].V; injected.Phase == record.FaultInjected && !injected.Has(record.EffectDown) {
+				t.Errorf("its effects are not in the record: %+v", injected)
 			}
 			if r := judge.Evaluate(run, test.judge)[0]; r.Verdict != test.want || !strings.Contains(r.Sentence, test.says) {
 				t.Errorf("%+v", r)

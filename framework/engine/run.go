@@ -184,7 +184,7 @@ func (r *run) whole(ctx context.Context) error {
 		return err
 	}
 	defer func() {
-		// Whoever recovers may continue with the cluster.
+		// The caller may recover and continue with the cluster.
 		if p := recover(); p != nil {
 			r.healAll(ctx)
 			stop(false)

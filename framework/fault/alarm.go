@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,13 +21,9 @@ var Alarm = onEtcd(&Fault{
 	Params:  []Param{choiceParam("type", "of the alarm", pb.AlarmType_NOSPACE.String(), pb.AlarmType_CORRUPT.String())},
 	Example: "etcd/follower type=NOSPACE",
 	Effects: does(record.EffectAlarm),
-	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-		var a raisedAlarm
-		if err := json.Unmarshal(data, &a); err != nil {
-			return err
-		}
+	Undo: undoes(func(ctx context.Context, c framework.Cluster, a raisedAlarm) error {
 		return onMembers(c, func(all members) error { return all.disarm(ctx, a.Member, a.Type) })
-	},
+	}),
 }, func(r Request) (Inject, error) {
 	kind := pb.AlarmType(pb.AlarmType_value[Value[string](r, "type")])
 	return func(ctx context.Context) (Injection, error) { return raiseAlarm(ctx, r, kind) }, nil
@@ -139,7 +134,7 @@ func (all members) refuse(ctx context.Context, refusal error, held bool, seen st
 }
 
 // disarm takes back an alarm of a member; 0 stands for every member. It does
-// nothing if there is none.
+// nothing if none exists.
 func (all members) disarm(ctx context.Context, id uint64, kind pb.AlarmType) error {
 	list, err := all.alarms(ctx)
 	if err != nil {

@@ -61,7 +61,7 @@ func All() []*Fault {
 }
 
 // Find returns the fault of a name among the built-in ones and the caller's own. It is an
-// error if there is none, or more than one.
+// error if none exists, or more than one.
 func Find(name string, own ...*Fault) (*Fault, error) {
 	var names []string
 	var found []*Fault

@@ -47,7 +47,7 @@ type Fault struct {
 	// heals: those that go through etcd or the API.
 	Undo func(ctx context.Context, c framework.Cluster, data json.RawMessage) error
 
-	// lossy faults lose data for good, which is refused on a cluster that says so.
+	// lossy faults lose data permanently, which is refused on a cluster that says so.
 	lossy bool
 	// impair returns the impairment that a fault of the network is.
 	impair func(Request) (*impairment, error)

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,13 +34,9 @@ var FillQuota = onEtcd(&Fault{
 	Example: "etcd/any max=256Mi",
 	Effects: does(record.EffectAlarm),
 	// As much was written as the quota is, as far as is known.
-	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-		var quota int64
-		if err := json.Unmarshal(data, &quota); err != nil {
-			return err
-		}
+	Undo: undoes(func(ctx context.Context, c framework.Cluster, quota int64) error {
 		return onMembers(c, func(all members) error { return all.makeSpace(ctx, quota) })
-	},
+	}),
 }, func(r Request) (Inject, error) {
 	return func(ctx context.Context) (Injection, error) { return injectFillQuota(ctx, r) }, nil
 })

@@ -276,7 +276,7 @@ func (x *impairment) counters(ctx context.Context, handle string) ([]counted, er
 // that it no longer rises.
 const quiet = 20 * time.Millisecond
 
-// passes checks whether packets pass again: while somebody exchanges packets
+// passes checks whether packets pass again: while a client exchanges packets
 // with the ends, the counters of the impairment stand still; and no link has
 // it on it any more, where the provider can tell. Where other impairments are in
 // the way, packets that come and are not counted must do, and where an end is

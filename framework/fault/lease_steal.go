@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -23,14 +22,10 @@ var LeaseSteal = onLease(&Fault{
 	Params:  []Param{boolParam("renew", "true: the stranger renews the lease until healed or until the time to live is over; false: it takes the lease once, and the lease expires", true)},
 	Needs:   []string{"an entrance; EtcdAccess to give the lease up immediately where no API server answers", promiserNeed},
 	Example: " renew=true",
-	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-		l := leaseObject{cluster: c}
-		if err := json.Unmarshal(data, &l.name); err != nil {
-			return err
-		}
-		l.release(ctx)
+	Undo: undoes(func(ctx context.Context, c framework.Cluster, name string) error {
+		leaseObject{c, name}.release(ctx)
 		return nil
-	},
+	}),
 }, func(r Request, l leaseObject) (Inject, error) {
 	if len(r.Cluster.Entrances()) == 0 {
 		return nil, fmt.Errorf("cluster %s has no entrance", r.Cluster.Name())

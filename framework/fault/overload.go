@@ -53,13 +53,7 @@ var Overload = &Fault{
 		return func(ctx context.Context) (Injection, error) { return o.inject(ctx, r) }, err
 	},
 	// The clients have ended with their process.
-	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-		var name string
-		if err := json.Unmarshal(data, &name); err != nil {
-			return err
-		}
-		return takeRole(ctx, c, name)
-	},
+	Undo: undoes(takeRole),
 }
 
 // crowd is a user with many clients.

@@ -28,7 +28,7 @@ func TestPauseZone(t *testing.T) {
 		already: func(c *fakeCluster) { c.nodes[1].paused = true; c.nodes[2].power(false) },
 		calls:   2,
 	}.run(t)
-	// A node that was paused before continues when whoever paused it says so.
+	// A node that was paused before continues when the fault that paused it is healed.
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.APIServer)
 		time.Sleep(time.Minute)

@@ -52,6 +52,17 @@ func (r Request) checkUndo() error {
 	return r.missing("Promiser", of, "it would stay broken if this process was killed")
 }
 
+// undoes reads what an injection promised, for Fault.Undo.
+func undoes[T any](undo func(context.Context, framework.Cluster, T) error) func(context.Context, framework.Cluster, json.RawMessage) error {
+	return func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
+		var promised T
+		if err := json.Unmarshal(data, &promised); err != nil {
+			return err
+		}
+		return undo(ctx, c, promised)
+	}
+}
+
 // undoing returns what the fault promises.
 func (r Request) undoing(data any) *framework.Undoing {
 	b, err := json.Marshal(data)

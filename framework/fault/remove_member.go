@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ var RemoveMember = onEtcd(&Fault{
 	Needs:   []string{"EtcdOperator"},
 	Example: "etcd/follower",
 	Effects: does(record.EffectRemoved),
-	Undo:    undoRemoveMember,
+	Undo:    undoes(undoRemoveMember),
 }, func(r Request) (Inject, error) {
 	if all := nodesWith(r.Cluster, framework.Etcd); len(all) < 3 {
 		return nil, fmt.Errorf("cluster %s has %d etcd members: it takes 3 or more, so that a majority is left to add the member again", r.Cluster.Name(), len(all))
@@ -103,11 +102,7 @@ type removedMember struct {
 	URLs []string `json:"urls"`
 }
 
-func undoRemoveMember(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-	var m removedMember
-	if err := json.Unmarshal(data, &m); err != nil {
-		return err
-	}
+func undoRemoveMember(ctx context.Context, c framework.Cluster, m removedMember) error {
 	n, err := nodeNamed(c, m.Node, m.Node)
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func (c resolver) running(ctx context.Context, k kind, except string) (string, e
 	return "", fmt.Errorf("%w: %s", errNobody, strings.Join(why, ", "))
 }
 
-// down says in words that a component, or the node if there is none, does
+// down says in words that a component, or the node if none exists, does
 // not run; empty means that it does or that the provider cannot tell.
 func (c resolver) down(ctx context.Context, n framework.Node, component framework.Component) string {
 	if power, ok := n.(framework.PowerSwitch); ok {

@@ -75,7 +75,7 @@ func answered(err error) bool {
 }
 
 // remove deletes an object through the API or, where no API server does it, its
-// key in etcd. It does nothing if there is none.
+// key in etcd. It does nothing if none exists.
 func remove(ctx context.Context, c framework.Cluster, path, key string) error {
 	_, err := throughAny(ctx, c, http.MethodDelete, path, nil)
 	if err == nil || errors.Is(err, errGone) {
@@ -109,7 +109,7 @@ func (l leaseObject) path() string {
 func (l leaseObject) key() string { return "leases/kube-system/" + l.name }
 
 // read returns the lease as etcd has it or, where the provider gives no access
-// to etcd or no member answers, as the API has it; errGone if there is none.
+// to etcd or no member answers, as the API has it; errGone if none exists.
 func (l leaseObject) read(ctx context.Context) (*coordinationv1.Lease, string, error) {
 	if _, ok := l.cluster.(framework.EtcdAccess); ok {
 		lease, _, err := l.stored(ctx)
@@ -207,7 +207,7 @@ func leaseCodec() *protobuf.Serializer {
 	return protobuf.NewSerializer(scheme, scheme)
 }
 
-// held checks whether somebody other than a stranger holds the lease and renews
+// held checks whether an instance other than the stranger holds the lease and renews
 // it.
 func (l leaseObject) held(besides func(*coordinationv1.Lease) bool) look {
 	var first *coordinationv1.Lease

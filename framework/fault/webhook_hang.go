@@ -50,13 +50,9 @@ var WebhookHang = &Fault{
 		return func(ctx context.Context) (Injection, error) { return w.inject(ctx, r) }, err
 	},
 	// The webhook itself has ended with its process.
-	Undo: func(ctx context.Context, c framework.Cluster, data json.RawMessage) error {
-		var name string
-		if err := json.Unmarshal(data, &name); err != nil {
-			return err
-		}
+	Undo: undoes(func(ctx context.Context, c framework.Cluster, name string) error {
 		return remove(ctx, c, webhooksPath+"/"+name, webhooksKey+name)
-	},
+	}),
 }
 
 // hangingWebhook is a webhook and what is registered of it.

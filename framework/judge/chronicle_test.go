@@ -73,7 +73,7 @@ type chronicleLine struct {
 	now    record.Nanos
 }
 
-// word returns word i, empty if there is none.
+// word returns word i, empty if none exists.
 func (l chronicleLine) word(i int) string {
 	if i < len(l.words) {
 		return l.words[i]

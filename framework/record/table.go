@@ -152,7 +152,7 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// rowOf returns the row of a kind, nil if there is none.
+// rowOf returns the row of a kind, nil if none exists.
 func rowOf(kind Kind) *row {
 	for i := range table {
 		if table[i].kind == kind {

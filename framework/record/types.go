@@ -253,7 +253,7 @@ type ProcessState struct {
 	Error   string `json:"error,omitempty"`
 	// Asked is when the node was asked; what it told is of a moment between that and
 	// the entry's own time. Before is when it was asked the time before, when it
-	// told what the entry before this one says. 0 if there is none.
+	// told what the entry before this one says. 0 if none exists.
 	Asked  Nanos `json:"asked,omitempty"`
 	Before Nanos `json:"before,omitempty"`
 }

@@ -230,7 +230,7 @@ func (c *etcdClient) choose() listing {
 }
 
 // leaseSeconds is far more than the steps of leased can take together, so that no
-// lease ends on its own while somebody looks.
+// lease ends on its own while an observer looks.
 const leaseSeconds = 60
 
 // leased makes a key that lives as long as a lease, reads it, and revokes the

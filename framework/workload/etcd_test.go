@@ -198,7 +198,7 @@ func TestEtcdMemberGone(t *testing.T) {
 	lives(t, run, apiEtcd)
 }
 
-// On a cluster whose etcd nobody may touch the rest of the traffic continues.
+// On a cluster whose etcd must not be touched the rest of the traffic continues.
 func TestEtcdOutOfReach(t *testing.T) {
 	c := apitest.New(t, 1)
 	w, read := recording(t)

@@ -76,7 +76,7 @@ func deleteAccount(ctx context.Context, e framework.Entrance, path string) {
 	}
 }
 
-// issueToken returns a token, empty if there is none.
+// issueToken returns a token, empty if none exists.
 func issueToken(ctx context.Context, e framework.Entrance, path string, op record.Op, w *record.Writer) string {
 	body := mustJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{"expirationSeconds": 3600}})
 	var issued struct {

@@ -210,7 +210,7 @@ func TestWatchesAtHome(t *testing.T) {
 	}
 }
 
-// Whoever resumes too late lists again, and the record says so.
+// A client that resumes too late lists again, and the record says so.
 func TestWatchGone(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)

@@ -54,7 +54,7 @@ type Outcome struct {
 	// Took is the time of the last try, Tries how many there were.
 	Took  time.Duration `json:"took"`
 	Tries int           `json:"tries"`
-	// Problem says why there are no verdicts, if there are none.
+	// Problem says why there are no verdicts, if none exists.
 	Problem string `json:"problem,omitempty"`
 	// Unclear: there are no verdicts, or one is inconclusive that should not be.
 	Unclear bool `json:"unclear,omitempty"`
@@ -115,7 +115,7 @@ type runner struct {
 	runs    int
 }
 
-// ready makes a cluster if there is none.
+// ready makes a cluster if none exists.
 func (r *runner) ready(ctx context.Context) (err error) {
 	if r.cluster == nil {
 		r.cluster, err = r.make(ctx)

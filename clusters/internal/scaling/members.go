@@ -106,7 +106,7 @@ func (all Members) List(ctx context.Context) (list []*pb.Member, err error) {
 	return list, nil
 }
 
-// at returns the member with a peer URL, nil if there is none.
+// at returns the member with a peer URL, nil if none exists.
 func (all Members) at(ctx context.Context, url string) (*pb.Member, error) {
 	list, err := all.List(ctx)
 	if i := slices.IndexFunc(list, func(m *pb.Member) bool { return slices.Equal(m.PeerURLs, []string{url}) }); i >= 0 {
@@ -142,7 +142,7 @@ func (all Members) AreNodes(ctx context.Context) error {
 	return nil
 }
 
-// AddLearner adds a member that does not vote yet. Whoever asked in vain checks whether
+// AddLearner adds a member that does not vote yet. A caller that was refused checks whether
 // it was added all the same.
 func (all Members) AddLearner(ctx context.Context, url string) error {
 	ctx, cancel := agenthttp.Within(ctx, memberChange)

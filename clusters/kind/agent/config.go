@@ -20,11 +20,11 @@ type Config struct {
 	Dir string `json:"dir"`
 	// Components are the processes on which there can be faults.
 	Components []Component `json:"components"`
-	// PKI is kubeadm's directory of certificates; empty if there is none.
+	// PKI is kubeadm's directory of certificates; empty if none exists.
 	PKI string `json:"pki,omitempty"`
-	// EtcdData is the member's data directory; empty if there is none.
+	// EtcdData is the member's data directory; empty if none exists.
 	EtcdData string `json:"etcdData,omitempty"`
-	// Audit is the API server's audit log; empty if there is none.
+	// Audit is the API server's audit log; empty if none exists.
 	Audit string `json:"audit,omitempty"`
 	// Sysctls are kernel settings of the node's network, which a node that is started
 	// again has lost.
@@ -56,7 +56,7 @@ const (
 	// BinaryPath is where holdfast's own file goes; ConnectPath is a link to it.
 	BinaryPath  = "/usr/local/bin/" + roleAgent
 	ConnectPath = "/usr/local/bin/" + roleConnect
-	// KeepPath is a link to it if there is no systemd.
+	// KeepPath is a link to it without systemd.
 	KeepPath   = "/usr/local/bin/" + roleKeep
 	ConfigPath = "/etc/holdfast/agent.json"
 	UnitPath   = "/etc/systemd/system/" + UnitName
@@ -65,7 +65,7 @@ const (
 
 	runDir        = "/run/holdfast"
 	defaultSocket = runDir + "/agent.sock"
-	// keptLog has what agents say if there is no systemd.
+	// keptLog has what agents say without systemd.
 	keptLog = runDir + "/agent.log"
 	// On a volume: a node's /var outlives a restart.
 	defaultDir = "/var/lib/holdfast"

@@ -36,7 +36,7 @@
 // pod sandbox. The process that is killed closes its connections and stays a zombie;
 // kubelet and containerd do not learn of its end, the API shows the pod as it was, as
 // for any component whose end nobody has noticed yet, and what is to be started in the
-// pod waits at the shim. When that goes on it reports the end, and the kubelet starts the
+// pod waits at the shim. When that continues it reports the end, and the kubelet starts the
 // container, with its back-off for containers that end again and again (10 s for the
 // second time within ten minutes, then twice as long each time). A process that comes
 // up all the same, as in another sandbox of the pod, is killed and its shim stopped.

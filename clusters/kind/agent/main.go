@@ -32,7 +32,7 @@ const (
 //
 //	holdfast-node-agent CONFIG     the agent
 //	holdfast-node-connect [SOCKET] joins standard input and output to its socket
-//	holdfast-node-keep CONFIG      runs the agent again and again, if there is no systemd
+//	holdfast-node-keep CONFIG      restarts the agent whenever it exits, on machines without systemd
 func Main() {
 	role := filepath.Base(os.Args[0])
 	var err error

@@ -43,7 +43,7 @@ type testNode struct {
 	config Config
 	file   string
 	agent  *exec.Cmd
-	// kubelet is nil if there are no static pods.
+	// kubelet is nil without static pods.
 	kubelet *kubelet
 	// start starts a command, in the node's network namespace if it has one.
 	start func(*exec.Cmd) error

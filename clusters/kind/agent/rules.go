@@ -146,7 +146,7 @@ func linkName(peer string, out bool) string {
 
 func freshSet(handle string) string { return "h-" + handle + "-fresh" }
 
-// begin makes the table again, with nothing in force.
+// begin makes the table again, without active impairments.
 func (b *batch) begin() {
 	// Deleting one that is not there would fail.
 	b.AddTable(b.table)

@@ -50,7 +50,7 @@ func (s *store) inForce() []string {
 }
 
 // TakeOut returns the shell script that ends the agent, where there is one, and removes
-// all that it consists of. What is active then is healed by nobody, but for this: pods
+// all that it consists of. What is active then is healed only by this: pods
 // that are held down are let go, and one whose manifest was taken away gets it back.
 func TakeOut() string {
 	aside := filepath.Dir(manifest(manifests + "any.yaml").aside().path())

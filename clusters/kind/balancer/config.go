@@ -39,7 +39,7 @@ type address struct {
 	} `yaml:"socket_address"`
 }
 
-// String is host:port, or empty if there is none.
+// String is host:port, or empty if none exists.
 func (a address) String() string {
 	if a.Socket.Address == "" {
 		return ""

@@ -1,5 +1,5 @@
 // Package engine finds the Docker engine that the kind provider uses, tells
-// what it can do, and starts one if there is none.
+// what it can do, and starts one if none exists.
 //
 // Find asks the engine that DOCKER_HOST names, the one that holdfast started
 // before, and the one of the Docker client's current context, in this order.

@@ -23,10 +23,10 @@ type State struct {
 	Started time.Time `json:"started,omitzero"`
 	Host    string    `json:"host,omitempty"`
 	// Log is dockerd's log: of the engine that runs, or of the last one where it
-	// did not come up or ended on its own. Empty if there is none.
+	// did not come up or ended on its own. Empty if none exists.
 	Log string `json:"log,omitempty"`
 	// DataDir has the engine's images and containers, also while it does not
-	// run; empty if there are none.
+	// run; empty if none exists.
 	DataDir string `json:"dataDir,omitempty"`
 }
 

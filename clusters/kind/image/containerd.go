@@ -21,7 +21,7 @@ func (e engine) startContainerd(ctx context.Context, container, image string, op
 	if _, err := e.run(ctx, "exec", "--detach", container, "sh", "-c", "exec containerd >/run/containerd.log 2>&1"); err != nil {
 		return err
 	}
-	// ctr waits for ever if there is no socket.
+	// ctr waits forever without a socket.
 	const wait = `for i in $(seq 300); do
   if [ -S /run/containerd/containerd.sock ] && ctr --timeout 5s version >/dev/null 2>&1; then exit 0; fi
   sleep 0.1

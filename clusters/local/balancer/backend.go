@@ -37,7 +37,7 @@ type backend struct {
 }
 
 // newBackend makes a backend. Until its first check it is down, unless there
-// are not checks: then nobody knows better.
+// are not checks: then no better answer exists.
 func newBackend(b Backend, health clusters.HealthCheck) *backend {
 	done, stop := context.WithCancel(context.Background())
 	return &backend{

@@ -67,7 +67,7 @@ func (s *server) die() {
 }
 
 // startSilent stands for a frozen API server: the kernel accepts connections,
-// nobody answers.
+// they get no answers.
 func startSilent(t *testing.T, name string) Backend {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -3,7 +3,7 @@
 // lock is held. This is how the admin guide for highly available clusters elected the
 // scheduler and the controller manager before they could do so themselves.
 //
-// The lock is a key that is created if there is none, under an etcd lease that its
+// The lock is a key that is created if none exists, under an etcd lease that its
 // holder keeps alive. A holder that can do so no longer knows since when: Renew after
 // it last asked for a renewal that was granted, which is before the lock can run out,
 // the component has been stopped. The agent does that on its own, so that nothing

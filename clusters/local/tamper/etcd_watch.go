@@ -153,7 +153,7 @@ func split(d *desk, key string) bool {
 }
 
 // splitAt is the index of an event that has the revision of the one before it,
-// 0 if there is none.
+// 0 if none exists.
 func splitAt(events []*mvccpb.Event) int {
 	for i := 1; i < len(events); i++ {
 		if events[i].Kv.ModRevision == events[i-1].Kv.ModRevision {

@@ -247,7 +247,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestDialsEnd shows that a dial that nobody answers ends: some time after the request
+// TestDialsEnd shows that a dial that they get no answers ends: some time after the request
 // that it was for, and at once when the client is closed.
 func TestDialsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

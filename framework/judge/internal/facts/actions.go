@@ -30,7 +30,7 @@ func (o Overlap) String() string {
 
 // Untimed returns an action whose time is not known, since the clock of its API server does
 // not agree with the harness's, of an instance that another had taken over from when it
-// entered the audit log; nil if there is none. An entry that is told late is not meant: the
+// entered the audit log; nil if none exists. An entry that is told late is not meant: the
 // API server's other entries of that time show that its clock agrees. Nor is a clock that
 // a fault moved.
 func (d Actions) Untimed(m *Matter) *Act {
@@ -107,7 +107,7 @@ func ActionsOf(run *record.Run, component string, margin time.Duration) Actions 
 }
 
 // Lease returns the last lease write of the action's instance before it, and the
-// first one of another after that; nil if there is none.
+// first one of another after that; nil if none exists.
 func (d Actions) Lease(act Act) (own, rival *Act) {
 	for i := range d.Elections {
 		e := &d.Elections[i]

@@ -66,7 +66,7 @@ func (c chain) Between(from, to record.Nanos) []record.Timed[record.Endpoints] {
 }
 
 // Lists reports whether the last state before t has the address; known is false
-// if there is none.
+// if none exists.
 func (c chain) Lists(address string, t record.Nanos) (listed, known bool) {
 	for _, s := range c.States {
 		if s.At < t {

@@ -13,7 +13,7 @@ import (
 // when it was last looked at before a time: those that it uses no backend for, by its own
 // word. Where it reports no backends, each API server must have been reached by a watch
 // through it; unknown then names what is missing, since a balancer may keep a client on
-// one server by design. Both are empty if there is no load balancer.
+// one server by design. Both are empty without a load balancer.
 func (m *Matter) BalancerLeads(to record.Nanos) (without []string, unknown string) {
 	i := slices.IndexFunc(m.Run.Meta.Entrances, func(e string) bool { return !m.IsNode(e) })
 	if i < 0 {

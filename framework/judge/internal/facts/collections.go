@@ -119,7 +119,7 @@ func (c *Collections) addWatches(run *record.Run) {
 	}
 }
 
-// GoneBefore reports whether somebody had been told, before a time, that version is no
+// GoneBefore reports whether a client had been told, before a time, that version is no
 // longer in the history.
 func (c *Collections) GoneBefore(at record.Nanos, version uint64) bool {
 	for _, g := range c.gone {

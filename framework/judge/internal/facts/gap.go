@@ -11,7 +11,7 @@ import (
 type Gap struct {
 	Entrance string
 	From, To record.Nanos
-	// Asked is when the first write of the gap was called, its end if there is none:
+	// Asked is when the first write of the gap was called, its end if none exists:
 	// before that, nothing is known of the cluster.
 	Asked record.Nanos
 }

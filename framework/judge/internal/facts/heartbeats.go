@@ -14,7 +14,7 @@ type GapOf struct {
 }
 
 // HeartbeatGap returns the longest one of those that touch the time of the fault, and
-// how long the longest between two heartbeats before any fault was, 0 if there is none.
+// how long the longest between two heartbeats before any fault was, 0 if none exists.
 func (m *Matter) HeartbeatGap(node string, from, healed, to record.Nanos) (worst GapOf, before time.Duration) {
 	first, last := m.NextFault(0), record.Nanos(-1)
 	add := func(at record.Nanos) {

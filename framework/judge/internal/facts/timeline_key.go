@@ -135,7 +135,7 @@ func (l *KeyLine) numbered(seen []sightOf, deletes []*Write, hidden *[]*Write) (
 
 // match places deletions of unknown version by what watches showed as deleted. Where
 // there are more candidates than deletions, the others may have been at any time.
-// What nobody can have deleted is left out: it is not a fact.
+// What no client can have deleted is left out: it is not a fact.
 func (l *KeyLine) match(seen []sightOf, deletes []*Write, hidden *[]*Write) {
 	type span struct {
 		w        *Write

@@ -74,7 +74,7 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 }
 
 // listened returns when the last new connection to a node's own API server was made that
-// was accepted, and when the first one after that was tried in vain; 0 if there is none.
+// was accepted, and when the first one after that was tried in vain; 0 if none exists.
 func listened(m *facts.Matter, node string, from, to record.Nanos) (accepted, refused record.Nanos) {
 	for _, p := range m.Run.Probes {
 		if p.V.Entrance == node && !p.V.Reused && p.V.Start >= from && p.V.Start < to && p.V.Status > 0 {

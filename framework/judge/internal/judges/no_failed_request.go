@@ -163,7 +163,7 @@ func toldToRepeat(problem string, retryAfter int) bool {
 }
 
 // repetition returns the next request of an operation's client through its entrance that
-// was made no earlier than the server had asked for; nil if there is none.
+// was made no earlier than the server had asked for; nil if none exists.
 func repetition(m *facts.Matter, op record.Op) *record.Op {
 	for i := range m.Run.Ops {
 		next := &m.Run.Ops[i].V

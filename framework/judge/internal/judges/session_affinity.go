@@ -72,7 +72,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 }
 
 // diedBetween returns the injection that ended etcd on a node and was active at any
-// time between from and to, nil if there is none.
+// time between from and to, nil if none exists.
 func diedBetween(m *facts.Matter, node string, from, to record.Nanos) *facts.Injection {
 	for _, inj := range endings(m) {
 		if hits(inj.Injected, node) && inj.Injected.Called <= to && (inj.Healed == nil || inj.HealEffect() >= from) {
