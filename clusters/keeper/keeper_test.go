@@ -174,7 +174,7 @@ func TestUpInterrupted(t *testing.T) {
 func TestUpNotReady(t *testing.T) {
 	here(t, "unready")
 	_, err := Up(t.Context(), standIn{}, named("a"), UpOptions{Wait: true})
-	if err == nil || !strings.Contains(err.Error(), "nobody leads") || !strings.Contains(err.Error(), "keeps running") {
+	if err == nil || !strings.Contains(err.Error(), "no member leads") || !strings.Contains(err.Error(), "keeps running") {
 		t.Error(err)
 	}
 	if ended, err := Down(t.Context(), providers, "a", DownOptions{}); err != nil || ended != (Ended{Name: "a"}) {

@@ -167,7 +167,7 @@ func (c *standInCluster) Close(context.Context) error {
 
 func (c *standInCluster) Ready(ctx context.Context) error {
 	if c.behaviour == "unready" {
-		return errors.New("nobody leads")
+		return errors.New("no member leads")
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func TestQuorum(t *testing.T) {
 	if _, err := all.List(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd on b: no power") {
 		t.Error(err)
 	}
-	if err := all.HandOn(t.Context(), "a"); err != nil { // nobody leads
+	if err := all.HandOn(t.Context(), "a"); err != nil { // no member leads
 		t.Error(err)
 	}
 }
