@@ -33,6 +33,8 @@ type Scenario struct {
 	// Missing is what the machine of a run lacks for it, set when the run is
 	// planned; empty where nothing is missing.
 	Missing string `json:"missing,omitempty"`
+	// Victim is the number of the node that it is to hit, set by InTurn; 0 for any.
+	Victim int `json:"victim,omitempty"`
 
 	source *file // nil unless it was read from a file
 }
@@ -138,7 +140,7 @@ func (s *Scenario) NotFor(nodes int) string {
 
 // Experiment returns what the engine is to run.
 func (s *Scenario) Experiment() engine.Experiment {
-	e := engine.Experiment{Name: s.Metadata.Name, Traffic: s.Spec.Traffic, ProbeInterval: s.Spec.Probes.Interval, Timeline: s.Spec.Timeline}
+	e := engine.Experiment{Name: s.Metadata.Name, Traffic: s.Spec.Traffic, ProbeInterval: s.Spec.Probes.Interval, Victim: s.Victim, Timeline: s.Spec.Timeline}
 	for _, r := range s.Spec.Requirements {
 		level := "MUST"
 		if known, ok := RequirementByID(r.ID); ok {

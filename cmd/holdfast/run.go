@@ -36,6 +36,7 @@ func newRunCommand() *cobra.Command {
 		timeout   time.Duration
 		parallel  int
 		attach    string
+		victims   string
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -80,6 +81,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	flags.StringVar(&attach, "attach", "", "name of an existing cluster to take over for the run (provider kind only)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
+	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one, each for the profile full)")
 	output := addOutputFlag(cmd)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -119,6 +121,12 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		}
 		if len(globs)+len(files) > 0 {
 			profile = ""
+		}
+		switch {
+		case victims == "each", victims == "" && profile == "full":
+			chosen = run.InTurn(spec, chosen, 1, true)
+		case victims != "one" && victims != "":
+			return usageError("--victims %q: want one or each", victims)
 		}
 		if !flags.Changed("seed") {
 			seed = randomSeed()

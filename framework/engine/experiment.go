@@ -19,6 +19,10 @@ type Experiment struct {
 	Traffic Traffic
 	// ProbeInterval is the observers' own; see observe.Config.
 	ProbeInterval time.Duration
+	// Victim is the number of the node, from 1 in the order of joining, that targets find
+	// where their role leaves a choice, and that is given the role of an etcd leader or an
+	// active instance before a fault hits it. With 0, whichever node has the role is hit.
+	Victim int
 	// Timeline are the steps, one after another.
 	Timeline []Step
 	// Checks are what the record will be judged by.

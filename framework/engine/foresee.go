@@ -34,7 +34,7 @@ func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		target, err := fault.Resolve(ctx, r.cluster, r.actual(in.Target))
+		target, err := r.resolve(ctx, in.Target)
 		if err == nil {
 			var f *fault.Fault
 			if f, err = fault.Find(in.Fault, r.options.Faults...); err != nil {

@@ -324,7 +324,7 @@ func (r *run) leaving(ctx context.Context, target string) (framework.Node, error
 		}
 		return r.node(r.added[len(r.added)-1].node), nil
 	}
-	t, err := fault.Resolve(ctx, r.cluster, r.actual("node/"+strings.TrimPrefix(target, "node/")))
+	t, err := r.resolve(ctx, "node/"+strings.TrimPrefix(target, "node/"))
 	if err != nil {
 		return nil, err
 	}

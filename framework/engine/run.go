@@ -223,6 +223,7 @@ func (r *run) baseline(ctx context.Context) error {
 	if err := r.phase("baseline"); err != nil {
 		return err
 	}
+	r.assignRoles(ctx)
 	s := observe.SteadyState(ctx, r.cluster, baselineLimit)
 	if err := interrupted(ctx); err != nil {
 		return err

@@ -104,7 +104,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		return err // Validate would have said it
 	}
 	var injection fault.Injection
-	target, err := fault.Resolve(limited, r.cluster, r.actual(in.Target))
+	target, err := r.resolve(limited, in.Target)
 	if err == nil {
 		aim(&entry, target)
 		p := fault.Params{TTL: ttl, Values: in.Params}

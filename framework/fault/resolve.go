@@ -45,6 +45,12 @@ var errNobody = errors.New("no instance is in that role at the moment")
 // does not check whether a target that is named outright runs: that is for the
 // fault's proof.
 func Resolve(ctx context.Context, c framework.Cluster, target string) (Target, error) {
+	return ResolveFrom(ctx, c, target, "")
+}
+
+// ResolveFrom is Resolve where a role leaves a choice of nodes: they are looked at from the
+// one of this name on, in the order of joining, rather than from the first.
+func ResolveFrom(ctx context.Context, c framework.Cluster, target, first string) (Target, error) {
 	r, err := parseTarget(target)
 	if err != nil {
 		return Target{}, err
@@ -71,7 +77,7 @@ func Resolve(ctx context.Context, c framework.Cluster, target string) (Target, e
 		return t, nil
 	}
 	t.Component = r.kind.component
-	if t.Node, err = (resolver{c}).nodeOf(ctx, r); err != nil {
+	if t.Node, err = (resolver{c, first}).nodeOf(ctx, r); err != nil {
 		return Target{}, fmt.Errorf("target %s: %w", target, err)
 	}
 	return t, nil
@@ -96,7 +102,10 @@ func nodesOfZone(c framework.Cluster, zone string) ([]string, error) {
 	return names, nil
 }
 
-type resolver struct{ framework.Cluster }
+type resolver struct {
+	framework.Cluster
+	first string // node that is looked at first where there is a choice
+}
 
 // nodeOf returns the name of the node that a reference means.
 func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
@@ -182,7 +191,7 @@ func (c resolver) candidates(k kind) []framework.Node {
 // the component runs, as far as the provider can tell.
 func (c resolver) running(ctx context.Context, k kind, except string) (string, error) {
 	var why []string
-	for _, n := range c.candidates(k) {
+	for _, n := range c.fromFirst(c.candidates(k)) {
 		if n.Name() == except {
 			continue
 		}
@@ -196,6 +205,13 @@ func (c resolver) running(ctx context.Context, k kind, except string) (string, e
 		return "", fmt.Errorf("%w: there is no %s besides the one on %s", errNobody, k.names[0], except)
 	}
 	return "", fmt.Errorf("%w: %s", errNobody, strings.Join(why, ", "))
+}
+
+// fromFirst returns the nodes in the order of joining, beginning with the one that is to be
+// looked at first.
+func (c resolver) fromFirst(nodes []framework.Node) []framework.Node {
+	i := max(slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == c.first }), 0)
+	return slices.Concat(nodes[i:], nodes[:i])
 }
 
 // down says in words that a component, or the node if none exists, does

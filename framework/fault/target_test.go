@@ -81,3 +81,20 @@ func FuzzParseTarget(f *testing.F) {
 		}
 	})
 }
+
+// In a cluster of three, the number of a node counts on, and starts again after the last.
+func TestShifted(t *testing.T) {
+	for target, want := range map[string]string{
+		"etcd/1": "etcd/2", "apiserver/3": "apiserver/1", "node/2": "node/3", "node/4": "node/4",
+		"etcd/leader": "etcd/leader", "kcm/node-1": "kcm/node-1", "node/kcm/active": "node/kcm/active",
+		"zone/a": "zone/a", "balancer": "balancer", "nodes": "nodes", "fourth": "fourth",
+	} {
+		if got := Shifted(target, 1, 3); got != want {
+			t.Errorf("Shifted(%q) = %q, want %q", target, got, want)
+		}
+	}
+	got := ShiftedParams(Latency, map[string]string{"peer": "2, 3,node-1,zone/b,balancer", "delay": "3s"}, 1, 3)
+	if want := "3,1,node-1,zone/b,balancer"; got["peer"] != want || got["delay"] != "3s" {
+		t.Errorf("ShiftedParams gives %v, want peer=%s", got, want)
+	}
+}

@@ -5,17 +5,21 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Naming is what a target names outright; all is empty for a role, a host and all nodes.
+// Naming is what a target names outright, or the role by which it finds a node; all is
+// empty for a host and all nodes.
 type Naming struct {
 	// Number is that of a node, from 1, in the order of joining.
 	Number int
 	// Node and Zone are names.
 	Node, Zone string
+	// Of is what has the Role, such as kcm of role active.
+	Of, Role string
 }
 
 // Names returns what a target names outright. An error says what is wrong with its words.
@@ -27,7 +31,44 @@ func Names(target string) (Naming, error) {
 	for r.of != nil {
 		r = *r.of
 	}
-	return Naming{Number: r.number, Node: r.node, Zone: r.zone}, nil
+	n := Naming{Number: r.number, Node: r.node, Zone: r.zone, Role: string(r.role)}
+	if n.Role != "" {
+		n.Of = r.kind.names[0]
+	}
+	return n, nil
+}
+
+// Shifted returns a target with the number of each node raised by a shift, in a cluster of
+// so many nodes: after the last comes the first. What names no number stays.
+func Shifted(target string, by, nodes int) string {
+	r, err := parseTarget(target)
+	if err != nil {
+		return target
+	}
+	last := &r
+	for last.of != nil {
+		last = last.of
+	}
+	if last.number == 0 || last.number > nodes {
+		return target
+	}
+	last.number = (last.number-1+by)%nodes + 1
+	return r.String()
+}
+
+// ShiftedParams is Shifted for the parameters of a fault that name parties.
+func ShiftedParams(f *Fault, values map[string]string, by, nodes int) map[string]string {
+	shifted := maps.Clone(values)
+	for _, p := range f.Params {
+		if v := values[p.Name]; p.parties && v != "" {
+			words := strings.Split(v, ",")
+			for i, word := range words {
+				words[i] = strings.TrimPrefix(Shifted("node/"+strings.TrimPrefix(strings.TrimSpace(word), "node/"), by, nodes), "node/")
+			}
+			shifted[p.Name] = strings.Join(words, ",")
+		}
+	}
+	return shifted
 }
 
 // Place is a control-plane node that a cluster will have.

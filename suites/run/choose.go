@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -76,6 +77,24 @@ func Skip(chosen []*scenarios.Scenario, globs []string) ([]*scenarios.Scenario, 
 		return nil, fmt.Errorf("--skip leaves no scenario")
 	}
 	return left, nil
+}
+
+// InTurn returns each scenario as often as the cluster has control-plane nodes, and at least
+// so many times, each time with the next node as its victim. Where only the ones that choose
+// are wanted, others are run once.
+func InTurn(c *clusters.Cluster, chosen []*scenarios.Scenario, atLeast int, choosing bool) []*scenarios.Scenario {
+	nodes := len(c.Spec.Nodes)
+	var all []*scenarios.Scenario
+	for _, s := range chosen {
+		if s.NotFor(nodes) != "" || choosing && !s.Chooses(nodes) {
+			all = append(all, s)
+			continue
+		}
+		for victim := range max(nodes, atLeast) {
+			all = append(all, s.InTurn(victim+1, nodes))
+		}
+	}
+	return all
 }
 
 // Merged says which requirements of the user's own several files settle: there is one

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/workload/client"
+)
+
+// rolesLimit is how long the victim is given to take over the roles that it is hit in.
+const rolesLimit = 60 * time.Second
+
+// victim returns the name of the experiment's victim; empty if it has none.
+func (r *run) victim() string {
+	if n := r.experiment.Victim; n > 0 && n <= len(r.cluster.Nodes()) {
+		return r.cluster.Nodes()[n-1].Name()
+	}
+	return ""
+}
+
+// resolve finds what a target of the scenario means now.
+func (r *run) resolve(ctx context.Context, target string) (fault.Target, error) {
+	return fault.ResolveFrom(ctx, r.cluster, r.actual(target), r.victim())
+}
+
+// assignRoles gives the victim the roles that the timeline's faults look for, and takes those
+// away from it that would spare it. That a role cannot be moved is reported and no error: the
+// record says which node was hit.
+func (r *run) assignRoles(ctx context.Context) {
+	victim := r.victim()
+	if victim == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, rolesLimit)
+	defer cancel()
+	for role, has := range r.roles() {
+		if err := r.assign(ctx, role, victim, has); err != nil {
+			r.say("%s is hit wherever it is, since the role could not be moved: %v", role, err)
+		}
+	}
+}
+
+// roles returns the targets, such as etcd/leader, whose node is to be the victim (true) or
+// another one (false).
+func (r *run) roles() map[string]bool {
+	roles := map[string]bool{}
+	for _, s := range r.experiment.Timeline {
+		if s.Inject == nil {
+			continue
+		}
+		named, err := fault.Names(s.Inject.Target)
+		if err != nil {
+			continue // Validate would have said it
+		}
+		switch named.Role {
+		case "leader":
+			roles["etcd/leader"] = true
+		case "active":
+			roles[named.Of+"/active"] = true
+		case "follower":
+			roles["etcd/leader"] = roles["etcd/leader"]
+		case "standby":
+			roles[named.Of+"/active"] = roles[named.Of+"/active"]
+		}
+	}
+	return roles
+}
+
+// assign moves a role until the victim has it or, if it is to be spared, has not.
+func (r *run) assign(ctx context.Context, role, victim string, has bool) error {
+	for {
+		t, err := fault.Resolve(ctx, r.cluster, role)
+		if err != nil || (t.Node == victim) == has {
+			return err
+		}
+		// A lease goes to the first instance that asks, so that it may take several attempts.
+		f, p := fault.LeaseDelete, fault.Params{TTL: rolesLimit}
+		if strings.HasPrefix(role, "etcd/") {
+			f = fault.MoveLeader
+			if has {
+				p.Values = map[string]string{"to": victim}
+			}
+		}
+		moved, err := f.Inject(ctx, r.cluster, t, p)
+		if err == nil && !moved.Proof().Proven {
+			err = errors.New(moved.Proof().What)
+		}
+		if err == nil {
+			_, err = moved.Heal(ctx) // a new holder is there
+		}
+		if err != nil && !client.Pause(ctx, conditionPause) {
+			return err
+		}
+	}
+}
