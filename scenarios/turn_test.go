@@ -33,9 +33,9 @@ func TestInTurn(t *testing.T) {
 		victim, nodes int
 		want          string
 	}{
-		{"etcd-member-isolated", 1, 3, "etcd/2"},
-		{"etcd-member-isolated", 3, 3, "etcd/1"},
-		{"etcd-member-isolated", 3, 5, "etcd/4"},
+		{"apiservers-silent", 1, 3, "etcd/2 apiserver/3 etcd/1"},
+		{"apiservers-silent", 3, 3, "etcd/1 apiserver/2 etcd/3"},
+		{"apiservers-silent", 3, 5, "etcd/4 apiserver/5 etcd/3"},
 		{"etcd-members-killed", 2, 3, "etcd/follower etcd/leader"},
 		{"nodes-far-apart", 2, 3, "node/23,1 node/31"}, // node/2 with peer 3,1; node/3 with peer 1
 		{"upgrade-one-by-one", 3, 3, "node/3 node/1 node/2"},
