@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -37,6 +38,7 @@ func newRunCommand() *cobra.Command {
 		parallel  int
 		attach    string
 		victims   string
+		resume    string
 	)
 	cmd := &cobra.Command{
 		Use:   "run",
@@ -59,12 +61,16 @@ removes its agents and deletes what its traffic created. Scenarios that need a d
 cluster, or that add or remove nodes, do not apply. The faults interrupt the cluster's
 service.
 
+With --resume a run that was interrupted or killed continues in its results directory, as it
+was planned: scenarios that left a whole record keep it, the others are run.
+
 Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		Example: `  holdfast run                             # profile core
   holdfast run --profile smoke --out results/smoke
   holdfast run --scenario 'etcd-*' --nodes 5
   holdfast run -f mine.yaml --cluster cluster.yaml
   holdfast run --provider kind --attach theirs
+  holdfast run --resume results/20261121-080000
   holdfast run --profile core --dry-run`,
 		Args: cobra.NoArgs,
 	}
@@ -82,6 +88,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.StringVar(&attach, "attach", "", "name of an existing cluster to take over for the run (provider kind only)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one, each for the profile full)")
+	flags.StringVar(&resume, "resume", "", "results `directory` of a run that ended early, to continue")
 	output := addOutputFlag(cmd)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -93,6 +100,9 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
+		}
+		if resume != "" {
+			return resumed(ctx, cmd, resume, dryRun, *output)
 		}
 		provider, err := providerNamed(f.provider)
 		if err != nil {
@@ -164,30 +174,95 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if err := checkResultsDir(out); err != nil {
 			return err
 		}
-		shown := newProgress(cmd.ErrOrStderr())
-		var all []*clusters.Cluster
-		for _, one := range p.Parts {
-			all = append(all, one.Cluster)
-		}
-		if !p.Attach {
-			if err := prepare(ctx, provider, shown, all...); err != nil {
-				return err
-			}
-		}
-		here := rememberedPace(p.Provider)
-		shown.Line("run %s: %s on %s of %d nodes, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, plural(len(chosen), "scenario"),
-			plural(len(p.Parts), "cluster"), len(spec.Spec.Nodes), p.Parallel, spec.Spec.KubernetesVersion, seed, here.of(p.Expected).Round(time.Second))
-		v, err := p.CarryOut(ctx, provider, out, run.Show{Line: shown.Line,
-			Board: func(p *run.Plan) (run.Board, error) { return newBoard(p, shown) }})
-		if shown.Done(); err != nil {
+		v, err := carryOut(ctx, cmd, provider, p, out, false)
+		if err != nil {
 			return err
-		}
-		if note := early(p, v, ctx.Err()); note != "" {
-			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
 		}
 		return announce(cmd, v, *output, slices.DeleteFunc([]string{v.NotJudged(), reportIn(out)}, empty)...)
 	}
 	return cmd
+}
+
+// carryOut prepares and runs a plan, or what is left of it, with results in a directory.
+func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provider, p *run.Plan, out string, resume bool) (*run.Verdicts, error) {
+	shown := newProgress(cmd.ErrOrStderr())
+	var all []*clusters.Cluster
+	for _, one := range p.Parts {
+		all = append(all, one.Cluster)
+	}
+	if !p.Attach {
+		if err := prepare(ctx, provider, shown, all...); err != nil {
+			return nil, err
+		}
+	}
+	show := run.Show{Line: shown.Line, Board: func(p *run.Plan) (run.Board, error) { return newBoard(p, shown) }}
+	var v *run.Verdicts
+	var err error
+	if resume {
+		shown.Line("run %s is resumed: %d of %s are left", p.Run, len(p.Unsettled(out)), plural(len(p.Scenarios), "scenario"))
+		v, err = p.Resume(ctx, provider, out, show)
+	} else {
+		here := rememberedPace(p.Provider)
+		shown.Line("run %s: %s on %s of %d nodes, %d at a time, Kubernetes %s, seed %d; expected to take %s", p.Run, plural(len(p.Scenarios), "scenario"),
+			plural(len(p.Parts), "cluster"), len(p.Cluster.Spec.Nodes), p.Parallel, p.Cluster.Spec.KubernetesVersion, p.Seed,
+			here.of(p.Expected).Round(time.Second))
+		v, err = p.CarryOut(ctx, provider, out, show)
+	}
+	shown.Done()
+	if errors.Is(err, run.ErrBusy) {
+		return nil, exitWith(exitUsage, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if note := early(p, v, ctx.Err()); note != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
+	}
+	return v, nil
+}
+
+// resumable returns the plan of a run that is to be resumed and its provider. Of the
+// command's flags only those that change nothing about the run may be set beside --resume.
+func resumable(cmd *cobra.Command, dir string) (*run.Plan, clusters.Provider, error) {
+	var other []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"resume", "dry-run", "output", "timeout", "key"}, f.Name) {
+			other = append(other, "--"+f.Name)
+		}
+	})
+	if len(other) > 0 {
+		return nil, nil, usageError("--resume continues a run as it was planned: leave out %s", strings.Join(other, ", "))
+	}
+	p, err := run.Load(dir)
+	if err != nil {
+		return nil, nil, exitWith(exitUsage, err)
+	}
+	if p.Harness != holdfastVersion() {
+		return nil, nil, usageError("run %s was begun by holdfast %s, and this is %s: resume it with that one, or begin a new run", p.Run, p.Harness, holdfastVersion())
+	}
+	provider, err := providerNamed(p.Provider)
+	return p, provider, err
+}
+
+// resumed continues a run in its results directory.
+func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, output outputFormat) error {
+	p, provider, err := resumable(cmd, dir)
+	if err != nil {
+		return err
+	}
+	if dryRun {
+		left := p.Unsettled(dir)
+		if output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), left)
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d of %s are left: %s\n", len(left), plural(len(p.Scenarios), "scenario"), strings.Join(left, ", "))
+		return err
+	}
+	v, err := carryOut(ctx, cmd, provider, p, dir, true)
+	if err != nil {
+		return err
+	}
+	return announce(cmd, v, output, slices.DeleteFunc([]string{v.NotJudged(), reportIn(dir)}, empty)...)
 }
 
 // early says why verdicts are missing, if so: a run that was interrupted settles less, and

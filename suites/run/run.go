@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -48,14 +50,89 @@ func (p *Plan) CarryOut(ctx context.Context, provider clusters.Provider, dir str
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
 		return nil, fmt.Errorf("failed to create the results directory: %w; name another one with --out", err)
 	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if err := p.Save(dir); err != nil {
 		return nil, err
 	}
-	problem := errors.Join(p.parts(ctx, provider, dir, show), p.letGo(ctx, provider))
+	return p.finish(ctx, provider, dir, show, p.parts(ctx, provider, dir, show))
+}
+
+// Resume continues a run that ended early, in its results directory: it runs the scenarios
+// that left no whole record, and returns as CarryOut does. Records that are whole stay.
+func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir string, show Show) (*Verdicts, error) {
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	p.Problem, p.Ended = "", time.Time{}
+	for i := range p.Parts {
+		p.Parts[i].Problem = ""
+		if err := p.Parts[i].removeData(dir); err != nil {
+			return nil, err
+		}
+	}
+	var problem error
+	if names := p.Unsettled(dir); len(names) > 0 {
+		problem = p.again(ctx, provider, dir, names, p.Parallel, InterruptedDir, show)
+	}
+	return p.finish(ctx, provider, dir, show, problem)
+}
+
+// InterruptedDir is where a results directory keeps the records that a run which was
+// resumed found cut short.
+const InterruptedDir = "interrupted"
+
+// Unsettled returns the scenarios of the plan that have no whole record in the results
+// directory and are not left out for the cluster's sake.
+func (p *Plan) Unsettled(dir string) (names []string) {
+	for _, s := range p.Scenarios {
+		if s.NotFor(len(p.Part(s).Cluster.Spec.Nodes)) != "" {
+			continue
+		}
+		seen, err := record.Read(record.Dir(dir, s.Metadata.Name))
+		if err != nil || !seen.Complete || seen.End.Error != "" || seen.Meta.Run != p.Run {
+			names = append(names, s.Metadata.Name)
+		}
+	}
+	return names
+}
+
+// lock takes the results directory for one process at a time. The kernel unlocks it when
+// the process ends, however it does.
+func lock(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err == nil {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			f.Close()
+		}
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%w: the results directory %s is in use by another holdfast; wait for it to end, or stop it", ErrBusy, dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("failed to lock the results directory: %w", err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// ErrBusy is in the error of a run whose results directory another process writes to.
+var ErrBusy = errors.New("busy")
+
+// finish judges what was run, repeats what an overloaded machine spoiled, and writes the
+// plan and the reports. The problem is why not all was run.
+func (p *Plan) finish(ctx context.Context, provider clusters.Provider, dir string, show Show, problem error) (*Verdicts, error) {
+	problem = errors.Join(problem, p.letGo(ctx, provider))
 	p.Ended = time.Now()
 	v, err := p.Judge(dir)
 	if err == nil && problem == nil && p.repeats(len(Starved(v.Results))) {
-		problem = p.repeat(ctx, provider, dir, Starved(v.Results), show)
+		names := Starved(v.Results)
+		show.Line("the machine was overloaded during %s: they are repeated, one at a time", strings.Join(names, ", "))
+		problem = p.again(ctx, provider, dir, names, 1, OverloadedDir, show)
 		p.Ended = time.Now()
 		v, err = p.Judge(dir)
 	}
@@ -146,13 +223,12 @@ func (p *Plan) repeats(starved int) bool {
 	return starved > 0 && !p.Attach && (p.Parallel > 1 || 2*starved <= len(p.Scenarios))
 }
 
-// repeat runs scenarios once more, with nothing beside them, and puts their first records
-// aside. A scenario that leaves no second record keeps the first one.
-func (p *Plan) repeat(ctx context.Context, provider clusters.Provider, dir string, names []string, show Show) error {
-	show.Line("the machine was overloaded during %s: they are repeated, one at a time", strings.Join(names, ", "))
+// again runs scenarios of the plan on clusters of their own, so many at a time, and puts
+// their earlier records aside. A scenario that leaves no second record keeps the first one.
+func (p *Plan) again(ctx context.Context, provider clusters.Provider, dir string, names []string, parallel int, aside string, show Show) error {
 	again := *p
 	again.Parts, again.Scenarios = nil, slices.DeleteFunc(slices.Clone(p.Scenarios), func(s *scenarios.Scenario) bool { return !slices.Contains(names, s.Metadata.Name) })
-	if err := again.Divide(provider, 1); err != nil {
+	if err := again.Divide(provider, parallel); err != nil {
 		return err
 	}
 	before := len(p.Parts)
@@ -164,7 +240,7 @@ func (p *Plan) repeat(ctx context.Context, provider clusters.Provider, dir strin
 		return err
 	}
 	for _, name := range names {
-		if err := PutAside(dir, name, OverloadedDir); err != nil {
+		if err := PutAside(dir, name, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -172,7 +248,9 @@ func (p *Plan) repeat(ctx context.Context, provider clusters.Provider, dir strin
 	p.Parts = append(p.Parts[:before], again.Parts...)
 	for _, name := range names {
 		if _, err := os.Stat(record.Dir(dir, name)); errors.Is(err, fs.ErrNotExist) {
-			problem = errors.Join(problem, os.Rename(filepath.Join(dir, OverloadedDir, name), record.Dir(dir, name)))
+			if err := os.Rename(filepath.Join(dir, aside, name), record.Dir(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+				problem = errors.Join(problem, err)
+			}
 		}
 	}
 	return problem

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,7 +76,7 @@ func TestCarryOut(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 	before := len(p.Parts)
-	if err := p.repeat(t.Context(), provider, out, []string{"tiny"}, shown); err != nil {
+	if err := p.again(t.Context(), provider, out, []string{"tiny"}, 1, OverloadedDir, shown); err != nil {
 		t.Fatal(err)
 	}
 	first, err := record.Read(filepath.Join(out, OverloadedDir, "tiny"))
@@ -91,6 +92,34 @@ func TestCarryOut(t *testing.T) {
 	}
 	if v, err = p.Judge(out); err != nil || v.records["tiny"].Meta.Started != second.Meta.Started {
 		t.Errorf("judged is the record of %v, %v", v.records["tiny"].Meta.Started, err)
+	}
+	// A run whose record was cut short, as by SIGKILL, continues with that scenario.
+	if left := p.Unsettled(out); len(left) != 0 {
+		t.Errorf("unsettled after a whole run: %v", left)
+	}
+	path := filepath.Join(record.Dir(out, "tiny"), record.FileName)
+	if whole, err := os.Stat(path); err != nil || os.Truncate(path, whole.Size()/2) != nil {
+		t.Fatalf("%v, %v", whole, err)
+	}
+	if p, err = Load(out); err != nil {
+		t.Fatal(err)
+	}
+	if left := p.Unsettled(out); !slices.Equal(left, []string{"tiny"}) {
+		t.Errorf("unsettled after its record was cut short: %v", left)
+	}
+	unlock, err := lock(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Resume(t.Context(), provider, out, shown); !errors.Is(err, ErrBusy) {
+		t.Errorf("resumed while another one runs: %v", err)
+	}
+	unlock()
+	if v, err = p.Resume(t.Context(), provider, out, shown); err != nil || p.Problem != "" || len(p.Unsettled(out)) != 0 {
+		t.Errorf("resumed: %+v, %v", p, err)
+	}
+	if third := v.records["tiny"]; third == nil || !third.Meta.Started.After(second.Meta.Started) {
+		t.Error("the scenario whose record was cut short was not run again")
 	}
 	if left, err := filepath.Glob(filepath.Join(out, "data*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
