@@ -1,7 +1,9 @@
 package scenarios
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -33,8 +35,13 @@ type Scenario struct {
 	// Missing is what the machine of a run lacks for it, set when the run is
 	// planned; empty where nothing is missing.
 	Missing string `json:"missing,omitempty"`
-	// Victim is the number of the node that it is to hit, set by InTurn; 0 for any.
-	Victim int `json:"victim,omitempty"`
+	// ByDesign means that nothing is missing but that the cluster under test is made in
+	// another way, so that the scenario makes no sense on it.
+	ByDesign bool `json:"byDesign,omitempty"`
+	// Victim is the number of the node that it is to hit, and Of the name of the scenario
+	// that it is a turn of, set by InTurn; 0 and empty for one that is run as it is.
+	Victim int    `json:"victim,omitempty"`
+	Of     string `json:"of,omitempty"`
 
 	source *file // nil unless it was read from a file
 }
@@ -199,6 +206,26 @@ func (s *Scenario) faults() int {
 // All returns the scenarios that come with the program, those without a fault
 // first. Callers must not change them.
 func All() []*Scenario { return all() }
+
+// Digest returns the SHA-256 digest of the catalogue: of its requirements, topologies and
+// scenarios as they come with the program.
+func Digest() string { return digest() }
+
+var digest = sync.OnceValue(func() string {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		panic(err)
+	}
+	sum := sha256.New()
+	for _, e := range entries {
+		b, err := files.ReadFile(e.Name())
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", e.Name(), len(b), b)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+})
 
 const maxFileSize = 1 << 20
 

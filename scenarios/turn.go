@@ -14,7 +14,7 @@ import (
 // the victim is hit.
 func (s *Scenario) InTurn(victim, nodes int) *Scenario {
 	turned := *s
-	turned.Victim = (victim-1)%nodes + 1
+	turned.Victim, turned.Of = (victim-1)%nodes+1, s.Metadata.Name
 	turned.Metadata.Name = fmt.Sprintf("%s-victim-%d", s.Metadata.Name, victim)
 	by := turned.Victim - 1
 	turned.Spec.Timeline = make([]engine.Step, len(s.Spec.Timeline))

@@ -76,23 +76,49 @@ func (r *run) assign(ctx context.Context, role, victim string, has bool) error {
 		if err != nil || (t.Node == victim) == has {
 			return err
 		}
-		// A lease goes to the first instance that asks, so that it may take several attempts.
-		f, p := fault.LeaseDelete, fault.Params{TTL: rolesLimit}
 		if strings.HasPrefix(role, "etcd/") {
-			f = fault.MoveLeader
-			if has {
-				p.Values = map[string]string{"to": victim}
-			}
-		}
-		moved, err := f.Inject(ctx, r.cluster, t, p)
-		if err == nil && !moved.Proof().Proven {
-			err = errors.New(moved.Proof().What)
-		}
-		if err == nil {
-			_, err = moved.Heal(ctx) // a new holder is there
+			err = r.moveLeader(ctx, t, victim, has)
+		} else {
+			err = r.takeLease(ctx, t, role)
 		}
 		if err != nil && !client.Pause(ctx, conditionPause) {
 			return err
 		}
 	}
+}
+
+// moveLeader lets the victim lead etcd, or another member.
+func (r *run) moveLeader(ctx context.Context, leader fault.Target, victim string, has bool) error {
+	var to map[string]string
+	if has {
+		to = map[string]string{"to": victim}
+	}
+	return r.doAndUndo(ctx, fault.MoveLeader, leader, to)
+}
+
+// takeLease takes the lease from the active instance. Whichever instance asks first has it
+// then, so that it may take several attempts. The one that lost it would end by itself when its
+// time to renew is over, in the middle of the experiment: it is restarted now.
+func (r *run) takeLease(ctx context.Context, active fault.Target, role string) error {
+	if err := r.doAndUndo(ctx, fault.LeaseDelete, active, nil); err != nil {
+		return err
+	}
+	now, err := fault.Resolve(ctx, r.cluster, role)
+	if err != nil || now.Node == active.Node {
+		return err
+	}
+	return r.doAndUndo(ctx, fault.Kill, active, map[string]string{"restart": "true"})
+}
+
+// doAndUndo injects a fault and heals it, before anything is recorded.
+func (r *run) doAndUndo(ctx context.Context, f *fault.Fault, t fault.Target, values map[string]string) error {
+	in, err := f.Inject(ctx, r.cluster, t, fault.Params{TTL: rolesLimit, Values: values})
+	if err != nil {
+		return err
+	}
+	if p := in.Proof(); !p.Proven {
+		return errors.New(p.What)
+	}
+	_, err = in.Heal(ctx)
+	return err
 }

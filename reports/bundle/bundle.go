@@ -62,7 +62,7 @@ func Write(file, dir string, key *Key, predicates ...Predicate) (err error) {
 	}
 	digests := map[string]string{}
 	for _, name := range names {
-		if digests[name], err = digestOf(filepath.Join(dir, name)); err != nil {
+		if digests[name], err = Digest(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("failed to make a bundle: %w", err)
 		}
 	}
@@ -269,7 +269,8 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func digestOf(path string) (string, error) {
+// Digest returns the SHA-256 digest of a file.
+func Digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

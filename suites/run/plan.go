@@ -36,6 +36,9 @@ type Plan struct {
 	Cluster *clusters.Cluster `json:"cluster"`
 	// Attach means that Cluster exists already and stays.
 	Attach bool `json:"attach,omitempty"`
+	// Rows are the requirements that the run is to certify, by ID; empty for a run that
+	// certifies nothing.
+	Rows []string `json:"rows,omitempty"`
 	// Parts are begun in turn, as many at a time as Parallel says. Expected is about
 	// how long that takes, in nanoseconds.
 	Parts     []Part                `json:"parts"`

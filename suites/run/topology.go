@@ -68,12 +68,13 @@ func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Sc
 		wants := &copied.Spec.Cluster
 		wants.Name, wants.ExtraArgs, wants.Sysctls, wants.RegisterNodes = "", nil, nil, false
 		like, err := Cluster(c, *wants)
-		if err == nil && like.Spec.LoadBalancer == c.Spec.LoadBalancer && like.Spec.EtcdBalancer == c.Spec.EtcdBalancer &&
-			like.Spec.KubernetesVersion == c.Spec.KubernetesVersion && like.Spec.EtcdVersion == c.Spec.EtcdVersion &&
-			like.Spec.Disk == c.Spec.Disk && maps.Equal(like.Spec.Election, c.Spec.Election) {
+		able := err == nil && like.Spec.KubernetesVersion == c.Spec.KubernetesVersion && like.Spec.EtcdVersion == c.Spec.EtcdVersion && like.Spec.Disk == c.Spec.Disk
+		alike := err == nil && like.Spec.LoadBalancer == c.Spec.LoadBalancer && like.Spec.EtcdBalancer == c.Spec.EtcdBalancer && maps.Equal(like.Spec.Election, c.Spec.Election)
+		if able && alike {
 			*wants = scenarios.Topology{Own: wants.Own}
 		} else if copied.Missing == "" {
 			copied.Missing = "it needs " + wants.String() + ", and the cluster under test is tested as it is described"
+			copied.ByDesign = able
 		}
 	}
 	return described

@@ -38,40 +38,51 @@ func Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 	v := &Verdicts{Plan: p, records: map[string]*record.Run{}}
 	for _, s := range p.Scenarios {
-		on := p.Part(s)
-		notFor := s.NotFor(len(on.Cluster.Spec.Nodes))
-		run, err := record.Read(record.Dir(dir, s.Metadata.Name))
-		switch {
-		case err == nil && run.Meta.Run != p.Run:
-			v.without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another run (%s)", s.Metadata.Name, run.Meta.Run))
-		case err == nil && run.Meta.Scenario != s.Metadata.Name:
-			v.without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another scenario (%s)", s.Metadata.Name, run.Meta.Scenario))
-		case err == nil:
-			v.records[s.Metadata.Name] = run
-			for _, r := range judge.Evaluate(run, own...) {
-				if asked := s.Spec.Cluster; !asked.AsTheRun() {
-					r.Evidence = append(r.Evidence, "on a cluster that the scenario asked for: "+asked.String())
-				}
-				v.Results = append(v.Results, r)
-			}
-		case notFor != "":
-			v.without(s, judge.NotApplicable, notFor)
-		case errors.Is(err, fs.ErrNotExist):
-			v.without(s, judge.Inconclusive, "scenario "+s.Metadata.Name+" was not run: "+cmp.Or(on.Problem, p.Problem, "the run ended before it"))
-		default:
-			v.without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s cannot be read: %v", s.Metadata.Name, err))
+		results, seen := p.JudgeScenario(dir, s, own...)
+		v.Results = append(v.Results, results...)
+		if seen != nil {
+			v.records[s.Metadata.Name] = seen
 		}
 	}
 	return v, nil
 }
 
-// without adds a verdict for each requirement that a scenario without a record would
+// JudgeScenario is Judge for one scenario of the plan. It returns the record as well; nil
+// where there is none that is this scenario's.
+func (p *Plan) JudgeScenario(dir string, s *scenarios.Scenario, own ...judge.Judge) ([]judge.Result, *record.Run) {
+	on := p.Part(s)
+	notFor := s.NotFor(len(on.Cluster.Spec.Nodes))
+	run, err := record.Read(record.Dir(dir, s.Metadata.Name))
+	switch {
+	case err == nil && run.Meta.Run != p.Run:
+		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another run (%s)", s.Metadata.Name, run.Meta.Run)), nil
+	case err == nil && run.Meta.Scenario != s.Metadata.Name:
+		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s is of another scenario (%s)", s.Metadata.Name, run.Meta.Scenario)), nil
+	case err == nil:
+		results := judge.Evaluate(run, own...)
+		if asked := s.Spec.Cluster; !asked.AsTheRun() {
+			for i := range results {
+				results[i].Evidence = append(results[i].Evidence, "on a cluster that the scenario asked for: "+asked.String())
+			}
+		}
+		return results, run
+	case notFor != "":
+		return without(s, judge.NotApplicable, notFor), nil
+	case errors.Is(err, fs.ErrNotExist):
+		return without(s, judge.Inconclusive, "scenario "+s.Metadata.Name+" was not run: "+cmp.Or(on.Problem, p.Problem, "the run ended before it")), nil
+	default:
+		return without(s, judge.Inconclusive, fmt.Sprintf("the record of scenario %s cannot be read: %v", s.Metadata.Name, err)), nil
+	}
+}
+
+// without returns a verdict for each requirement that a scenario without a record would
 // settle, invariants among them.
-func (v *Verdicts) without(s *scenarios.Scenario, verdict judge.Verdict, why string) {
+func without(s *scenarios.Scenario, verdict judge.Verdict, why string) (results []judge.Result) {
 	for _, c := range slices.Concat(s.Experiment().Checks, judge.Invariants()) {
-		v.Results = append(v.Results, judge.Result{Requirement: c.Requirement, Level: c.Level, Scenario: s.Metadata.Name,
+		results = append(results, judge.Result{Requirement: c.Requirement, Level: c.Level, Scenario: s.Metadata.Name,
 			Judge: c.Judge, Verdict: verdict, Sentence: why})
 	}
+	return results
 }
 
 // Report describes the run of which the verdicts are.
@@ -139,6 +150,12 @@ func nodesOf(run *record.Run) []reports.Node {
 func versions(p *Plan, c *clusters.Cluster) reports.Versions {
 	return reports.Versions{Kubernetes: c.Spec.KubernetesVersion, Etcd: etcdVersion(c), Kwok: kwokVersion(c), Holdfast: p.Harness}
 }
+
+// With returns the verdicts as those of another form of the same plan.
+func (v *Verdicts) With(p *Plan) *Verdicts { return &Verdicts{p, v.Results, v.records} }
+
+// Record returns the record of a scenario; nil where there is none that can be used.
+func (v *Verdicts) Record(scenario string) *record.Run { return v.records[scenario] }
 
 // Write writes the reports to a results directory.
 func (v *Verdicts) Write(dir string) error {

@@ -1,0 +1,263 @@
+package certify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
+	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+// Types of the predicates of a bundle's statements.
+const (
+	VerdictsType   = "https://holdfast.dev/attestation/verdicts/v1"
+	TestResultType = "https://in-toto.io/attestation/test-result/v0.1"
+	SVRType        = "https://in-toto.io/attestation/svr/v0.1"
+)
+
+// BundleFile is the name of the bundle in the results directory of a certification.
+const BundleFile = "bundle.tar"
+
+// Statement is what the maker of a bundle states: the predicate of type VerdictsType. All of
+// it is derived again when the bundle is verified.
+type Statement struct {
+	// Tool made the bundle, by rules of this version.
+	Tool Tool `json:"tool"`
+	// Run identifies the run, Provider says where the cluster was.
+	Run      string    `json:"run"`
+	Provider string    `json:"provider"`
+	Started  time.Time `json:"started"`
+	Ended    time.Time `json:"ended"`
+	// Versions are those of the cluster under test.
+	Versions reports.Versions `json:"versions"`
+	Nodes    []reports.Node   `json:"nodes"`
+	Outcome  *Outcome         `json:"outcome"`
+	// Verdicts are those on each scenario and requirement, of which the outcome is made.
+	Verdicts []Verdict `json:"verdicts"`
+}
+
+// Tool is a holdfast and its rules.
+type Tool struct {
+	Version string `json:"version"`
+	// Digest is the SHA-256 digest of the program itself.
+	Digest string `json:"digest"`
+	// Catalogue is the digest of its catalogue, Record the version of its record's format.
+	Catalogue string `json:"catalogue"`
+	Record    int    `json:"record"`
+}
+
+// Verdict is the verdict of a judge on a requirement in one experiment.
+type Verdict struct {
+	Scenario    string        `json:"scenario"`
+	Requirement string        `json:"requirement"`
+	Judge       string        `json:"judge"`
+	Verdict     judge.Verdict `json:"verdict"`
+	Measured    string        `json:"measured,omitempty"`
+	Sentence    string        `json:"sentence"`
+}
+
+func verdictsOf(results []judge.Result) []Verdict {
+	all := make([]Verdict, len(results))
+	for i, r := range results {
+		all[i] = Verdict{r.Scenario, r.Requirement, r.Judge, r.Verdict, r.Measured, r.Sentence}
+	}
+	return all
+}
+
+// ThisTool returns the running holdfast, of a version.
+func ThisTool(version, catalogue string) (Tool, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return Tool{}, err
+	}
+	sum, err := bundle.Digest(self)
+	return Tool{Version: version, Digest: sum, Catalogue: catalogue, Record: record.Version}, err
+}
+
+// testResult is in-toto's own summary of tests.
+type testResult struct {
+	Result        string           `json:"result"`
+	Configuration []map[string]any `json:"configuration"`
+	PassedTests   []string         `json:"passedTests"`
+	WarnedTests   []string         `json:"warnedTests"`
+	FailedTests   []string         `json:"failedTests"`
+}
+
+func summaryOf(o *Outcome, t Tool) testResult {
+	s := testResult{Result: "PASSED", PassedTests: []string{}, WarnedTests: []string{}, FailedTests: []string{},
+		Configuration: []map[string]any{{"name": "holdfast catalogue", "digest": map[string]string{"sha256": t.Catalogue}}}}
+	for _, r := range o.Rows {
+		switch {
+		case r.holds():
+			s.PassedTests = append(s.PassedTests, r.ID)
+		case r.Verdict == judge.Fail:
+			s.FailedTests = append(s.FailedTests, r.ID)
+		default: // the type knows no test that showed nothing
+			s.WarnedTests = append(s.WarnedTests, r.ID)
+		}
+	}
+	switch {
+	case len(s.FailedTests) > 0:
+		s.Result = "FAILED"
+	case len(s.WarnedTests) > 0:
+		s.Result = "WARNED"
+	}
+	return s
+}
+
+// Bundle writes a bundle of the results of a certification in dir to BundleFile there, and
+// returns its path.
+func Bundle(dir string, v *run.Verdicts, o *Outcome, t Tool, key *bundle.Key) (string, error) {
+	from, err := os.MkdirTemp(dir, ".bundle-")
+	if err != nil {
+		return "", fmt.Errorf("failed to make a bundle: %w", err)
+	}
+	defer os.RemoveAll(from)
+	if err := gather(dir, from, v); err != nil {
+		return "", fmt.Errorf("failed to make a bundle: %w", err)
+	}
+	report := v.Report()
+	statement := Statement{Tool: t, Run: report.ID, Provider: report.Provider, Started: report.Started, Ended: report.Ended, Versions: report.Versions,
+		Nodes: report.Nodes, Outcome: o, Verdicts: verdictsOf(v.Results)}
+	file := filepath.Join(dir, BundleFile)
+	return file, bundle.Write(file, from, key, bundle.Predicate{Name: "verdicts", Type: VerdictsType, Body: statement},
+		bundle.Predicate{Name: "test-result", Type: TestResultType, Body: summaryOf(o, t)})
+}
+
+// gather puts into a directory what a bundle of the results has: the plan, each record, the
+// reports and the logs, without what may be a secret.
+func gather(dir, to string, v *run.Verdicts) error {
+	r := newRedactor()
+	p := r.plan(v.Plan)
+	if err := p.Save(to); err != nil {
+		return err
+	}
+	for _, s := range p.Scenarios {
+		if v.Record(s.Metadata.Name) == nil {
+			continue
+		}
+		if err := link(filepath.Join(record.Dir(dir, s.Metadata.Name), record.FileName), filepath.Join(record.Dir(to, s.Metadata.Name), record.FileName)); err != nil {
+			return err
+		}
+	}
+	if err := v.With(p).Write(to); err != nil {
+		return err
+	}
+	return r.logs(filepath.Join(dir, "logs"), filepath.Join(to, "logs"))
+}
+
+// plan returns the plan without secrets in arguments.
+func (r *redactor) plan(p *run.Plan) *run.Plan {
+	kept := *p
+	kept.Command = r.command(p.Command)
+	if kept.Problem != "" {
+		kept.Problem = r.text(p.Problem)
+	}
+	c := *p.Cluster
+	c.Spec.ExtraArgs = r.arguments(c.Spec.ExtraArgs)
+	kept.Cluster = &c
+	kept.Parts = make([]run.Part, len(p.Parts))
+	for i, part := range p.Parts {
+		c := *part.Cluster
+		c.Spec.ExtraArgs = r.arguments(c.Spec.ExtraArgs)
+		part.Cluster, part.Problem = &c, r.text(part.Problem)
+		kept.Parts[i] = part
+	}
+	return &kept
+}
+
+// link makes a file appear in another place, by a copy where it cannot be linked.
+func link(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o644)
+}
+
+// logLimit is how much of one log a bundle has, from its end.
+const logLimit = 1 << 20
+
+// logs copies component logs, compressed. Audit logs stay: what judges need of them is in
+// the records.
+func (r *redactor) logs(from, to string) error {
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "audit") || !strings.HasSuffix(d.Name(), ".log") {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		return r.log(path, filepath.Join(to, name+".zst"))
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (r *redactor) log(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if info, err := in.Stat(); err == nil && info.Size() > 2*logLimit {
+		if _, err := in.Seek(-2*logLimit, io.SeekEnd); err != nil {
+			return err
+		}
+	}
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	enc, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)))
+	if err != nil {
+		return errors.Join(err, out.Close())
+	}
+	err = r.copy(enc, strings.NewReader(string(tail(data, logLimit))))
+	return errors.Join(err, enc.Close(), out.Close())
+}
+
+// statementOf reads the statement of a bundle.
+func statementOf(b *bundle.Bundle) (*Statement, error) {
+	body, ok := b.Predicate(VerdictsType)
+	if !ok {
+		return nil, fmt.Errorf("the bundle has no statement of type %s", VerdictsType)
+	}
+	var s Statement
+	if err := json.Unmarshal(body, &s); err != nil {
+		return nil, fmt.Errorf("the statement cannot be read: %w", err)
+	}
+	if s.Outcome == nil {
+		return nil, errors.New("the statement has no outcome")
+	}
+	return &s, nil
+}

@@ -1,0 +1,8 @@
+// Package certify runs the experiments that a certificate rests on, bundles what they left,
+// and verifies such a bundle.
+//
+// A certificate is about rows of the catalogue. Each scenario that settles one of them is run
+// at least three times, with each control-plane node as its victim in turn, and a row is
+// certified only if it passed in all of them. The bundle has the records; whoever verifies it
+// derives every verdict again from these, with the rules of their own holdfast.
+package certify

@@ -1,0 +1,265 @@
+package certify
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+// Row is what a certificate says of one requirement.
+type Row struct {
+	ID    string `json:"id"`
+	Level string `json:"level"`
+	// Verdict is the worst of all experiments. A row that passed in them is inconclusive if
+	// there were too few of them, or if a node was never hit. An invariant must have failed in
+	// none and passed in enough.
+	Verdict judge.Verdict `json:"verdict"`
+	// Justified means that a row does not apply because of the cluster's design. One that
+	// does not apply because something cannot be tested here is not justified.
+	Justified bool `json:"justified,omitempty"`
+	// Experiments is in how many experiments it passed, Victims which nodes their faults hit.
+	Experiments int      `json:"experiments"`
+	Victims     []string `json:"victims"`
+	Bound       string   `json:"bound,omitempty"`
+	Measured    string   `json:"measured,omitempty"`
+	Sentence    string   `json:"sentence"`
+}
+
+// holds reports whether a certificate may have the row.
+func (r Row) holds() bool { return r.Verdict == judge.Pass || r.Justified }
+
+// Outcome is what the experiments of a certification amount to.
+type Outcome struct {
+	// Class is must, conformance or partial; see Class.
+	Class string `json:"class"`
+	// Certified reports whether every row holds.
+	Certified bool  `json:"certified"`
+	Rows      []Row `json:"rows"`
+	// Judgement says it in a sentence.
+	Judgement string `json:"judgement"`
+}
+
+// ExitCode is the program's: 0 certified, 1 a row failed, 3 else.
+func (o *Outcome) ExitCode() int {
+	switch {
+	case o.Certified:
+		return reports.ExitPass
+	case slices.ContainsFunc(o.Rows, func(r Row) bool { return r.Verdict == judge.Fail }):
+		return reports.ExitFail
+	}
+	return reports.ExitInconclusive
+}
+
+// experiment is one scenario of a plan with what came of it.
+type experiment struct {
+	scenario *scenarios.Scenario
+	results  []judge.Result
+	hit      []string // nodes
+}
+
+// Judge derives the outcome of a certification from the verdicts on its plan.
+func Judge(v *run.Verdicts) *Outcome {
+	byScenario := map[string][]judge.Result{}
+	for _, r := range v.Results {
+		byScenario[r.Scenario] = append(byScenario[r.Scenario], r)
+	}
+	var all []experiment
+	for _, s := range v.Plan.Scenarios {
+		all = append(all, experiment{s, byScenario[s.Metadata.Name], hit(v.Record(s.Metadata.Name))})
+	}
+	return outcome(v.Plan, all)
+}
+
+// hit returns the control-plane nodes that faults of a record are proven to have hit.
+func hit(seen *record.Run) (nodes []string) {
+	if seen == nil {
+		return nil
+	}
+	for _, f := range seen.Faults {
+		if f.V.Phase == record.FaultInjected && f.V.Proven {
+			nodes = append(nodes, f.V.Nodes...)
+			if f.V.Node != "" {
+				nodes = append(nodes, f.V.Node)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+func outcome(p *run.Plan, all []experiment) *Outcome {
+	o := &Outcome{Class: Class(p.Rows), Certified: true}
+	var nodes []string
+	for _, n := range p.Cluster.Nodes() {
+		nodes = append(nodes, n.Name)
+	}
+	counts := map[judge.Verdict]int{}
+	for _, id := range withInvariants(p.Rows, all) {
+		r := rowOf(id, all, nodes, max(Turns, len(nodes)))
+		o.Certified = o.Certified && r.holds()
+		counts[r.Verdict]++
+		o.Rows = append(o.Rows, r)
+	}
+	var parts []string
+	for _, verdict := range []judge.Verdict{judge.Fail, judge.Inconclusive, judge.NotApplicable, judge.Pass} {
+		if counts[verdict] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[verdict], verdict))
+		}
+	}
+	what := map[string]string{"must": "all MUST rows of the catalogue", "conformance": "the rows that " + Profile + " requires", "partial": "some rows, fewer than " + Profile + " requires"}[o.Class]
+	o.Judgement = fmt.Sprintf("not certified: of %s, %s", what, strings.Join(parts, ", "))
+	if o.Certified {
+		o.Judgement = fmt.Sprintf("certified for %s: %s", what, strings.Join(parts, ", "))
+	}
+	return o
+}
+
+// withInvariants returns the rows and the invariants that the experiments looked at: an
+// experiment in which one is violated certifies nothing.
+func withInvariants(rows []string, all []experiment) []string {
+	ids := slices.Clone(rows)
+	for _, e := range all {
+		for _, r := range e.results {
+			if invariant(r.Requirement) && r.Verdict != judge.NotApplicable {
+				ids = append(ids, r.Requirement)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// rowOf derives what a certificate says of a requirement that is to be settled in so many
+// experiments of each scenario, with each of the nodes as their victim.
+func rowOf(id string, all []experiment, nodes []string, turns int) Row {
+	var results []judge.Result
+	byDesign, away := true, 0
+	row := Row{ID: id, Victims: []string{}}
+	missed := map[string][]string{} // nodes that no experiment of a scenario hit
+	passes := map[string]int{}      // experiments in which it passed, by scenario
+	for _, e := range all {
+		about := slices.DeleteFunc(slices.Clone(e.results), func(r judge.Result) bool { return r.Requirement != id })
+		if len(about) == 0 {
+			continue
+		}
+		results = append(results, about...)
+		merged := reports.Merge(about, nil)[0]
+		base := cmp.Or(e.scenario.Of, e.scenario.Metadata.Name)
+		switch merged.Verdict {
+		case judge.NotApplicable:
+			away++
+			byDesign = byDesign && e.scenario.ByDesign
+			continue
+		case judge.Pass:
+			row.Experiments++
+			passes[base]++
+		}
+		row.Victims = append(row.Victims, e.hit...)
+		if aimed(e.scenario) && !invariant(id) {
+			if _, ok := missed[base]; !ok {
+				missed[base] = nodes
+			}
+			missed[base] = slices.DeleteFunc(slices.Clone(missed[base]), func(n string) bool { return slices.Contains(e.hit, n) })
+		}
+	}
+	if len(results) == 0 {
+		row.Verdict, row.Sentence = judge.Inconclusive, "no experiment of the run settles it"
+		return row
+	}
+	slices.Sort(row.Victims)
+	row.Victims = slices.Compact(row.Victims)
+	merged := reports.Merge(results, nil)[0]
+	row.Level, row.Verdict, row.Measured, row.Sentence = merged.Level, merged.Verdict, merged.Measured, merged.Sentence
+	if merged.Bound != nil {
+		row.Bound = merged.Bound.String()
+	}
+	if invariant(id) {
+		// Every experiment looks at it, as far as it has anything for it.
+		if row.Verdict != judge.Fail {
+			row.Verdict = judge.Pass
+		}
+		if row.Verdict == judge.Pass && row.Experiments < turns {
+			row.Verdict, row.Sentence = judge.Inconclusive, fmt.Sprintf("%s passed in %d of at least %d experiments: %s", id, row.Experiments, turns, merged.Sentence)
+		}
+		return row
+	}
+	row.Justified = row.Verdict == judge.NotApplicable && byDesign && away > 0
+	if row.Verdict != judge.Pass {
+		return row
+	}
+	for _, base := range slices.Sorted(maps.Keys(passes)) {
+		if n := passes[base]; n < turns {
+			row.Verdict, row.Sentence = judge.Inconclusive, fmt.Sprintf("%s passed in %d of at least %d experiments of %s", id, n, turns, base)
+		}
+	}
+	for _, base := range slices.Sorted(maps.Keys(missed)) {
+		if left := missed[base]; len(left) > 0 {
+			row.Verdict, row.Sentence = judge.Inconclusive, fmt.Sprintf("no experiment of %s hit %s", base, strings.Join(left, ", "))
+		}
+	}
+	return row
+}
+
+func invariant(id string) bool {
+	r, ok := scenarios.RequirementByID(id)
+	return ok && r.Invariant()
+}
+
+// aimed reports whether a scenario's faults hit nodes of its own choice, so that each node can
+// be its victim.
+func aimed(s *scenarios.Scenario) bool {
+	nodes := false
+	for _, step := range s.Spec.Timeline {
+		if step.Inject == nil {
+			continue
+		}
+		named, err := fault.Names(step.Inject.Target)
+		if err != nil || named.Role == "serving" || named.Zone != "" {
+			return false
+		}
+		nodes = nodes || named.Role != "" || named.Number > 0
+	}
+	return nodes
+}
+
+// Print writes the outcome as a table.
+func (o *Outcome) Print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "REQUIREMENT\tVERDICT\tEXPERIMENTS\tVICTIMS\tMEASURED\tBOUND")
+	for _, r := range o.Rows {
+		verdict := string(r.Verdict)
+		if r.Justified {
+			verdict += " (by design)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", r.ID, verdict, r.Experiments, dash(strings.Join(r.Victims, " ")), dash(r.Measured), dash(r.Bound))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, r := range o.Rows {
+		if !r.holds() {
+			fmt.Fprintf(w, "%s: %s\n", r.ID, r.Sentence)
+		}
+	}
+	_, err := fmt.Fprintln(w, o.Judgement)
+	return err
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

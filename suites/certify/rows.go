@@ -1,0 +1,109 @@
+package certify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/nearest"
+	"github.com/holdfast-ha/holdfast/scenarios"
+)
+
+// Turns is how often each scenario is run at least; in a cluster with more nodes, as often as
+// it has nodes.
+const Turns = 3
+
+// Profile is the name of the conformance profile, and of the file that has it.
+const Profile = "HAConformance-1.37"
+
+// required are the rows that the conformance profile requires; see docs/conformance.md.
+var required = []string{"HA-CL-003", "HA-CL-005", "HA-EP-003", "HA-EP-006", "HA-LE-002", "HA-QR-002",
+	"HA-QR-005", "HA-QR-009", "HA-RC-003", "HA-RC-004", "HA-SEC-001", "HA-UP-001"}
+
+// Required returns the rows that the conformance profile requires, in order.
+func Required() []string { return slices.Clone(required) }
+
+// Must returns all rows of level MUST that a scenario of the catalogue settles, in order.
+func Must() (ids []string) {
+	for _, r := range scenarios.Requirements() {
+		if r.Level == "MUST" && len(settling(r.ID)) > 0 {
+			ids = append(ids, r.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Select returns the rows that a user means: must, conformance, or IDs separated by commas.
+func Select(which string) ([]string, error) {
+	switch which {
+	case "must":
+		return Must(), nil
+	case "conformance":
+		return Required(), nil
+	}
+	var ids, known []string
+	for _, r := range scenarios.Requirements() {
+		known = append(known, r.ID)
+	}
+	for id := range strings.SplitSeq(which, ",") {
+		id = strings.TrimSpace(id)
+		switch {
+		case !slices.Contains(known, id):
+			return nil, fmt.Errorf("there is no requirement %q: want must, conformance, or IDs such as %s", id, strings.Join(nearest.Names(known, id, 3), ", "))
+		case len(settling(id)) == 0:
+			return nil, fmt.Errorf("no scenario settles %s yet", id)
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// Class says what rows amount to: must, conformance, or partial.
+func Class(rows []string) string {
+	has := func(all []string) bool {
+		return !slices.ContainsFunc(all, func(id string) bool { return !slices.Contains(rows, id) })
+	}
+	switch {
+	case has(Must()):
+		return "must"
+	case has(required):
+		return "conformance"
+	}
+	return "partial"
+}
+
+// undisturbed is the scenario without a fault, in which all invariants are looked at.
+const undisturbed = "undisturbed"
+
+// settling returns the scenarios of the profile full that settle a row; of an invariant,
+// which all of them settle, the one without a fault.
+func settling(id string) (all []*scenarios.Scenario) {
+	r, ok := scenarios.RequirementByID(id)
+	if !ok {
+		return nil
+	}
+	for _, s := range scenarios.SettledBy(r) {
+		if s.In("full") && (!r.Invariant() || s.Metadata.Name == undisturbed) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Scenarios returns the scenarios of the catalogue that settle one of the rows, in its order.
+func Scenarios(rows []string) (chosen []*scenarios.Scenario) {
+	settle := map[string]bool{}
+	for _, id := range rows {
+		for _, s := range settling(id) {
+			settle[s.Metadata.Name] = true
+		}
+	}
+	for _, s := range scenarios.All() {
+		if settle[s.Metadata.Name] {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen
+}

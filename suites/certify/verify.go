@@ -1,0 +1,369 @@
+package certify
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
+	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+// Verification is what came of verifying a bundle.
+type Verification struct {
+	Statement *Statement `json:"statement"`
+	// Key identifies the key that signed; Trusted reports whether it is the one that the
+	// reader expects.
+	Key     string `json:"key"`
+	Trusted bool   `json:"trusted"`
+	// Outcome is derived from the bundle's records alone.
+	Outcome *Outcome `json:"outcome"`
+	// Problems say what does not hold; empty for a bundle that can be relied on.
+	Problems []string `json:"problems"`
+	// Experiments and Files count what was verified.
+	Experiments int `json:"experiments"`
+	Files       int `json:"files"`
+}
+
+// Holds reports whether everything in the bundle holds.
+func (v *Verification) Holds() bool { return len(v.Problems) == 0 }
+
+// ErrOtherRules is in the error of a Verify for a bundle that was made by other rules than
+// this holdfast has.
+var ErrOtherRules = errors.New("made by other rules")
+
+// Verify verifies the bundle in a file against the rules of this holdfast. An expected key
+// may be nil. Progress receives the name of each experiment. An error means that nothing can
+// be said of the bundle: it is damaged, its signature does not hold, or it was made by other
+// rules.
+func Verify(file string, expected *bundle.Key, progress func(string)) (*Verification, error) {
+	dir, err := os.MkdirTemp("", "holdfast-verify-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	b, err := bundle.Open(file, dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := statementOf(b)
+	if err != nil {
+		return nil, err
+	}
+	if s.Tool.Catalogue != scenarios.Digest() || s.Tool.Record != record.Version {
+		return nil, fmt.Errorf("%w: the bundle was made by holdfast %s with catalogue %.12s and records of version %d, and this holdfast has catalogue %.12s and reads version %d; verify it with the holdfast that made it",
+			ErrOtherRules, s.Tool.Version, s.Tool.Catalogue, s.Tool.Record, scenarios.Digest(), record.Version)
+	}
+	p, err := run.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{dir: dir, plan: p, progress: progress, v: &Verification{Statement: s, Key: b.Key.ID, Problems: []string{}}}
+	if expected != nil {
+		v.v.Trusted = expected.ID == b.Key.ID
+		if !v.v.Trusted {
+			v.problem("it is signed with key %s, and not with the expected one, %s", b.Key.ID, expected.ID)
+		}
+	}
+	if p.Run != s.Run {
+		v.problem("the statement is about run %s, and the plan is that of run %s", s.Run, p.Run)
+	}
+	v.planned()
+	v.records()
+	v.compare()
+	v.v.Files, err = filesBelow(dir)
+	return v.v, err
+}
+
+type verifier struct {
+	dir      string
+	plan     *run.Plan
+	progress func(string)
+	v        *Verification
+	results  []judge.Result
+}
+
+func (v *verifier) problem(format string, args ...any) {
+	v.v.Problems = append(v.v.Problems, fmt.Sprintf(format, args...))
+}
+
+// planned checks that the plan has each experiment that its rows take, as the catalogue has
+// them, and no other.
+func (v *verifier) planned() {
+	if len(v.plan.Rows) == 0 {
+		v.problem("the run certifies nothing: its plan names no rows")
+	}
+	for _, id := range v.plan.Rows {
+		if len(settling(id)) == 0 {
+			v.problem("%s is a row that no scenario of the catalogue settles", id)
+		}
+	}
+	nodes := len(v.plan.Cluster.Spec.Nodes)
+	if nodes == 0 {
+		v.problem("the plan's cluster has no nodes")
+		return
+	}
+	planned := map[string]*scenarios.Scenario{}
+	for _, s := range v.plan.Scenarios {
+		if planned[s.Metadata.Name] != nil {
+			v.problem("the plan has %s twice", s.Metadata.Name)
+		}
+		planned[s.Metadata.Name] = s
+	}
+	for _, base := range Scenarios(v.plan.Rows) {
+		if left := planned[base.Metadata.Name]; left != nil && left.NotFor(nodes) != "" && left.Victim == 0 {
+			switch {
+			case !same(left, base):
+				v.problem("%s in the plan is not as the catalogue has it", base.Metadata.Name)
+			case left.ByDesign && !run.AsDescribed(v.plan.Cluster, []*scenarios.Scenario{base})[0].ByDesign:
+				v.problem("%s is left out as if the cluster were made in another way, which the plan's cluster is not", base.Metadata.Name)
+			}
+			delete(planned, base.Metadata.Name)
+			continue
+		}
+		for victim := 1; victim <= max(Turns, nodes); victim++ {
+			turn := base.InTurn(victim, nodes)
+			switch s := planned[turn.Metadata.Name]; {
+			case s == nil:
+				v.problem("the plan lacks %s, which the rows take", turn.Metadata.Name)
+			case !same(s, turn):
+				v.problem("%s in the plan is not as the catalogue has it", turn.Metadata.Name)
+			}
+			delete(planned, turn.Metadata.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(planned)) {
+		v.problem("the plan has %s, which the rows do not take", name)
+	}
+}
+
+// same reports whether a scenario of a plan is the one of the catalogue. It may be left out,
+// and may run on a cluster that the user described, as that is.
+func same(planned, known *scenarios.Scenario) bool {
+	if on := planned.Spec.Cluster; !reflect.DeepEqual(on, known.Spec.Cluster) && !reflect.DeepEqual(on, scenarios.Topology{Own: known.Spec.Cluster.Own}) &&
+		planned.Missing == "" {
+		return false
+	}
+	plain := func(s scenarios.Scenario) []byte {
+		s.Missing, s.ByDesign, s.Spec.Cluster = "", false, scenarios.Topology{}
+		var text bytes.Buffer
+		if err := reports.WriteJSON(&text, s); err != nil {
+			return nil
+		}
+		return text.Bytes()
+	}
+	text := plain(*planned)
+	return text != nil && bytes.Equal(text, plain(*known))
+}
+
+// span is the wall time of an experiment.
+type span struct {
+	scenario string
+	from, to time.Time
+}
+
+// records judges each experiment's record, one at a time, and checks that it is this run's,
+// and that each is there once.
+func (v *verifier) records() {
+	spans := map[string][]span{}        // by part
+	bodies := map[string]string{}       // scenario by the digest of what was observed
+	members := map[string]record.Meta{} // what each part's first record says of its cluster
+	var all []experiment
+	for _, s := range v.plan.Scenarios {
+		name := s.Metadata.Name
+		if v.progress != nil {
+			v.progress(name)
+		}
+		results, seen := v.plan.JudgeScenario(v.dir, s)
+		v.results = append(v.results, results...)
+		all = append(all, experiment{s, results, hit(seen)})
+		if seen == nil {
+			if s.NotFor(len(v.plan.Part(s).Cluster.Spec.Nodes)) == "" {
+				v.problem("%s has no record: %s", name, sentenceOf(results))
+			}
+			continue
+		}
+		v.v.Experiments++
+		if seen.Problem != "" || !seen.Complete {
+			v.problem("the record of %s is not whole: %s", name, seen.Problem)
+		}
+		if !sameChecks(seen.Meta.Checks, s.Experiment().Checks) {
+			v.problem("the record of %s asks for other checks than the catalogue", name)
+		}
+		if seen.Meta.Harness != v.plan.Harness || seen.Meta.Provider != v.plan.Provider {
+			v.problem("the record of %s was made by holdfast %s on provider %s, and the run by holdfast %s on provider %s",
+				name, seen.Meta.Harness, seen.Meta.Provider, v.plan.Harness, v.plan.Provider)
+		}
+		body, err := observed(record.Dir(v.dir, name))
+		if err != nil {
+			v.problem("the record of %s: %v", name, err)
+		} else if other := bodies[body]; other != "" {
+			v.problem("%s and %s have the same observations: one is a copy of the other", other, name)
+		}
+		bodies[body] = name
+		part := v.plan.Part(s).Name
+		if first, ok := members[part]; !ok {
+			members[part] = seen.Meta
+		} else if !sameCluster(first, seen.Meta) {
+			v.problem("the records of %s and %s, both of %s, are of different clusters", first.Scenario, name, part)
+		}
+		spans[part] = append(spans[part], span{name, seen.Meta.Started, seen.Meta.Started.Add(time.Duration(seen.EndAt))})
+	}
+	for _, part := range slices.Sorted(maps.Keys(spans)) {
+		of := spans[part]
+		slices.SortFunc(of, func(a, b span) int { return a.from.Compare(b.from) })
+		for i := 1; i < len(of); i++ {
+			if of[i].from.Before(of[i-1].to) {
+				v.problem("%s and %s were both run on %s at the same time", of[i-1].scenario, of[i].scenario, part)
+			}
+		}
+	}
+	v.v.Outcome = outcome(v.plan, all)
+}
+
+func sentenceOf(results []judge.Result) string {
+	if len(results) == 0 {
+		return "nothing is known of it"
+	}
+	return results[0].Sentence
+}
+
+func sameChecks(a, b []record.Check) bool {
+	one, err := json.Marshal(a)
+	other, err2 := json.Marshal(b)
+	return err == nil && err2 == nil && bytes.Equal(one, other)
+}
+
+// sameCluster reports whether two records name the same control-plane nodes with the same
+// addresses, among those that both have: nodes may come and go.
+func sameCluster(a, b record.Meta) bool {
+	for _, n := range a.Nodes {
+		for _, m := range b.Nodes {
+			if n.Name == m.Name && n.Address != m.Address {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// observed is a digest of what a record has, but for what it says of itself and for when its
+// entries were written.
+func observed(dir string) (string, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	sum := sha256.New()
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) || errors.As(err, new(*record.Damage)) {
+			return fmt.Sprintf("%x", sum.Sum(nil)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %s\n", e.Kind, e.Data)
+	}
+}
+
+// compare holds what the maker states against what was derived.
+func (v *verifier) compare() {
+	stated := map[string]Verdict{}
+	key := func(o Verdict) string { return o.Scenario + " " + o.Requirement + " " + o.Judge }
+	seen := map[string]int{}
+	number := func(o Verdict) string { // judges may settle the same twice in one scenario
+		seen[key(o)]++
+		return fmt.Sprintf("%s %d", key(o), seen[key(o)])
+	}
+	for _, o := range v.v.Statement.Verdicts {
+		stated[number(o)] = o
+	}
+	clear(seen)
+	for _, got := range verdictsOf(v.results) {
+		n := number(got)
+		said, ok := stated[n]
+		delete(stated, n)
+		switch {
+		case !ok:
+			v.problem("the statement has no verdict on %s in %s, which is %s", got.Requirement, got.Scenario, got.Verdict)
+		case said.Verdict != got.Verdict:
+			v.problem("%s in %s is stated as %s, and its record gives %s: %s", got.Requirement, got.Scenario, said.Verdict, got.Verdict, got.Sentence)
+		case said != got:
+			v.problem("%s in %s is stated as %q (%s), and its record gives %q (%s)", got.Requirement, got.Scenario, said.Sentence, said.Measured, got.Sentence, got.Measured)
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(stated)) {
+		v.problem("the statement has a verdict on %s in %s that no record gives", stated[n].Requirement, stated[n].Scenario)
+	}
+	one, err := json.Marshal(v.v.Statement.Outcome)
+	other, err2 := json.Marshal(v.v.Outcome)
+	if err != nil || err2 != nil || !bytes.Equal(one, other) {
+		v.problem("the stated outcome is %q, and the records give %q", v.v.Statement.Outcome.Judgement, v.v.Outcome.Judgement)
+	}
+	results, err := reports.Load(v.dir)
+	if err != nil {
+		v.problem("the bundle's results: %v", err)
+	} else if !slices.EqualFunc(results.Results, reports.New(results.Run, v.results, nil).Results, func(a, b judge.Result) bool {
+		return a.Requirement == b.Requirement && a.Scenario == b.Scenario && a.Judge == b.Judge && a.Verdict == b.Verdict && a.Sentence == b.Sentence
+	}) {
+		v.problem("the bundle's results.json has other verdicts than its records give")
+	}
+}
+
+func filesBelow(dir string) (n int, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			n++
+		}
+		return err
+	})
+	return n, err
+}
+
+// shown is how many problems Print lists.
+const shown = 20
+
+// Print writes the table and a line of judgement.
+func (v *Verification) Print(w io.Writer) error {
+	s := v.Statement
+	fmt.Fprintf(w, "run %s on provider %s from %s to %s, Kubernetes %s, etcd %s, %d control-plane nodes, made with holdfast %s\n", s.Run, s.Provider,
+		s.Started.Format(time.RFC3339), s.Ended.Format(time.RFC3339), s.Versions.Kubernetes, s.Versions.Etcd, len(s.Nodes), s.Tool.Version)
+	trust := "which is the expected one"
+	if !v.Trusted {
+		trust = "and nothing says whose that is: name the key that you expect with --key"
+	}
+	fmt.Fprintf(w, "signed with key %s, %s\n\n", v.Key, trust)
+	if err := v.Outcome.Print(w); err != nil {
+		return err
+	}
+	if v.Holds() {
+		_, err := fmt.Fprintf(w, "verified: %d files are as they were signed, and the records of %d experiments give the same %d verdicts\n", v.Files, v.Experiments, len(s.Verdicts))
+		return err
+	}
+	fmt.Fprintf(w, "NOT verified:\n")
+	for i, p := range v.Problems {
+		if i == shown {
+			fmt.Fprintf(w, "  and %d more\n", len(v.Problems)-shown)
+			break
+		}
+		fmt.Fprintf(w, "  %s\n", strings.TrimSpace(p))
+	}
+	return nil
+}
