@@ -1,9 +1,11 @@
 package reports
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -110,6 +112,32 @@ func PrintDiff(w io.Writer, changes []Change) error {
 	return nil
 }
 
+// PrintDiffMarkdown writes the changes as a table, for the page of a CI.
+func PrintDiffMarkdown(w io.Writer, changes []Change) error {
+	var b bytes.Buffer
+	if len(changes) == 0 {
+		b.WriteString("No difference in verdicts, bounds, measured values or versions.\n")
+	} else {
+		b.WriteString("| | What | Change | Finding |\n|---|---|---|---|\n")
+	}
+	for _, c := range changes {
+		mark := ""
+		switch {
+		case c.Fails:
+			mark = mdIcon(judge.Fail)
+		case c.Worse:
+			mark = mdIcon(judge.Inconclusive)
+		case c.Kind == ChangedVerdict && c.After == string(judge.Pass):
+			mark = mdIcon(judge.Pass)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", mark, mdText(c.ID), mdText(c.text()), mdText(c.Sentence))
+	}
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("print the differences: %w", err)
+	}
+	return nil
+}
+
 func (c Change) text() string {
 	switch c.Kind {
 	case Added:
@@ -147,7 +175,47 @@ func diffRuns(a, b Run) []Change {
 			changes = append(changes, Change{Kind: ChangedRun, ID: f.name, Before: f.before, After: f.after})
 		}
 	}
+	before, after := settingsOf(a), settingsOf(b)
+	names := slices.Sorted(maps.Keys(before))
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if before[name] != after[name] && len(before) > 0 && len(after) > 0 {
+			changes = append(changes, Change{Kind: ChangedRun, ID: "setting " + name, Before: before[name], After: after[name]})
+		}
+	}
 	return changes
+}
+
+// settingsOf returns what the clusters of a run were set to, by the symbols of bounds and by
+// component; where clusters differ, each value.
+func settingsOf(r Run) map[string]string {
+	values := map[string][]string{}
+	add := func(name, value string) {
+		if !slices.Contains(values[name], value) {
+			values[name] = append(values[name], value)
+		}
+	}
+	for _, c := range r.Clusters {
+		for symbol, d := range c.Settings {
+			add(symbol, human(d))
+		}
+		add("balancer", c.LoadBalancer)
+		add("disk", c.Disk)
+		for _, line := range c.Arguments {
+			component, args, _ := strings.Cut(line, " ")
+			add("arguments of "+component, args)
+		}
+	}
+	joined := map[string]string{}
+	for name, all := range values {
+		slices.Sort(all)
+		joined[name] = strings.Join(all, "; ")
+	}
+	return joined
 }
 
 func diffRequirement(x, y Requirement) []Change {

@@ -19,8 +19,8 @@ func TestGoldenFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != 5 {
-		t.Errorf("Write left %d files, want 5: %v", len(entries), entries)
+	if len(entries) != 6 {
+		t.Errorf("Write left %d files, want 6: %v", len(entries), entries)
 	}
 	var out bytes.Buffer
 	r := New(fixtureRun(), fixtureResults(), fixtureTitles())

@@ -56,7 +56,8 @@ type junitMessage struct {
 
 // renderJUnit makes one test case of each requirement and scenario. A fail is a
 // failure, an inconclusive an error, a not applicable is skipped. A failed INFO
-// is a hazard shown, and no failure.
+// is a hazard shown, and no failure. Where a requirement was judged in other
+// scenarios, those that had nothing for it have no test case.
 func renderJUnit(in input) ([]byte, error) {
 	suite := junitSuite{
 		Name:      "holdfast",
@@ -72,8 +73,15 @@ func renderJUnit(in input) ([]byte, error) {
 			{"holdfast", in.Run.Versions.Holdfast},
 		},
 	}
+	judged := map[string]bool{}
+	for _, r := range in.All() {
+		judged[r.ID] = r.Verdict != judge.NotApplicable
+	}
 	for _, group := range perScenario(in.Results.Results) {
 		c := junitTestCase(group)
+		if c.Skipped != nil && judged[c.Name] {
+			continue
+		}
 		suite.Cases = append(suite.Cases, c)
 		suite.Tests++
 		switch {

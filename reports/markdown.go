@@ -9,8 +9,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// renderMarkdown writes the summary that a CI shows on its page.
+// summaryLimit is how long GitHub lets a step's summary be, in bytes.
+const summaryLimit = 1 << 20
+
+// renderMarkdown writes the summary that a CI shows on its page, without the evidence if it
+// would be too long for that.
 func renderMarkdown(in input) ([]byte, error) {
+	if text := markdown(in, true); len(text) <= summaryLimit {
+		return text, nil
+	}
+	return markdown(in, false), nil
+}
+
+func markdown(in input, evidence bool) []byte {
 	var b bytes.Buffer
 	run := in.Run
 	fmt.Fprintf(&b, "# holdfast: %s\n\n", in.Verdict)
@@ -29,14 +40,18 @@ func renderMarkdown(in input) ([]byte, error) {
 		b.WriteString("\n## The harness itself\n\n")
 		mdTable(&b, in.Checks)
 	}
-	mdDetails(&b, in)
+	if evidence {
+		mdDetails(&b, in)
+	} else {
+		fmt.Fprintf(&b, "\nThe evidence is in %s.\n", HTMLFile)
+	}
 	mdTimes(&b, run)
 
 	b.WriteString("\n## Run\n\n| | |\n|---|---|\n")
 	for _, f := range runFacts(run) {
 		fmt.Fprintf(&b, "| %s | %s |\n", f.Name, mdText(f.Value))
 	}
-	return b.Bytes(), nil
+	return b.Bytes()
 }
 
 func mdTable(b *bytes.Buffer, reqs []Requirement) {

@@ -31,7 +31,7 @@ type file struct {
 }
 
 // Write renders the verdicts on a run into dir, which it makes where needed:
-// report.html, summary.md, junit.xml, metrics.prom and results.json. Records
+// report.html, summary.md, junit.xml, metrics.prom, sonobuoy_results.yaml and results.json. Records
 // are by scenario and may lack some; titles are requirement titles by ID and may
 // be nil.
 //
@@ -58,6 +58,7 @@ func render(in input) ([]file, error) {
 		{"summary.md", renderMarkdown},
 		{"junit.xml", renderJUnit},
 		{"metrics.prom", renderMetrics},
+		{SonobuoyFile, renderSonobuoy},
 		// The last one, so that whoever sees a new results.json finds the
 		// other files beside it.
 		{resultsFile, renderJSON},

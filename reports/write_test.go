@@ -79,8 +79,8 @@ func TestWriteOverAnEarlierRendering(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 5 {
-		t.Errorf("%d entries, want 5: %v %v", len(entries), entries, err)
+	if err != nil || len(entries) != 6 {
+		t.Errorf("%d entries, want 6: %v %v", len(entries), entries, err)
 	}
 	for _, e := range entries {
 		if info, err := e.Info(); err != nil || info.Mode() != 0o644 {

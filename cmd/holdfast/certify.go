@@ -155,10 +155,12 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 		if err != nil {
 			return err
 		}
-		if dryRun {
+		switch {
+		case dryRun && resume != "":
+			return printLeft(cmd, p, resume, *output)
+		case dryRun:
 			return printPlan(cmd, p, *output)
-		}
-		if resume == "" {
+		case resume == "":
 			if err := checkResultsDir(dir); err != nil {
 				return err
 			}

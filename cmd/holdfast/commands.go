@@ -27,6 +27,7 @@ func commands() []*cobra.Command {
 		newRecordCommand(),
 		newReportCommand(),
 		newDiffCommand(),
+		newHistoryCommand(),
 		newSelftestCommand(),
 		newKeygenCommand(),
 		newCertifyCommand(),

@@ -168,10 +168,13 @@ Exit codes: 0 no requirement is worse, 1 a requirement fails that did not fail b
 2 bad input, 3 a requirement lost its verdict: it passed, and is inconclusive, not
 applicable or no longer judged now. Measured times change no exit code.`,
 		Example: `  holdfast diff results/last-night results/tonight
-  holdfast diff results/last-night results/tonight -o json`,
+  holdfast diff results/last-night results/tonight -o json
+  holdfast diff results/last-night results/tonight --markdown >> $GITHUB_STEP_SUMMARY`,
 		Args: cobra.ExactArgs(2),
 	}
+	asMarkdown := cmd.Flags().Bool("markdown", false, "print a table in Markdown")
 	output := addOutputFlag(cmd)
+	cmd.MarkFlagsMutuallyExclusive("markdown", "output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var both [2]*reports.Results
 		for i, dir := range args {
@@ -182,9 +185,12 @@ applicable or no longer judged now. Measured times change no exit code.`,
 		}
 		changes := reports.Diff(both[0], both[1])
 		var err error
-		if *output == outputJSON {
+		switch {
+		case *output == outputJSON:
 			err = writeJSON(cmd.OutOrStdout(), changes)
-		} else {
+		case *asMarkdown:
+			err = reports.PrintDiffMarkdown(cmd.OutOrStdout(), changes)
+		default:
 			err = reports.PrintDiff(cmd.OutOrStdout(), changes)
 		}
 		if err != nil {
@@ -194,6 +200,48 @@ applicable or no longer judged now. Measured times change no exit code.`,
 			return exitWith(code, nil)
 		}
 		return nil
+	}
+	return cmd
+}
+
+func newHistoryCommand() *cobra.Command {
+	var html string
+	cmd := &cobra.Command{
+		Use:   "history DIR...",
+		Short: "Show the verdicts and measured times of several runs side by side",
+		Long: `Show what several runs found on each requirement, such as a nightly job's: verdicts, and
+measured times against their bounds. --html writes a page with a small picture for each
+requirement, those whose verdict changed first.`,
+		Example: `  holdfast history results/*
+  holdfast history results/* --html history.html
+  holdfast history results/* -o json`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	cmd.Flags().StringVar(&html, "html", "", "`file` for a page with pictures, which opens offline")
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		results := map[string]*reports.Results{}
+		for _, dir := range args {
+			r, err := reports.Load(dir)
+			if err != nil {
+				return exitWith(exitUsage, err)
+			}
+			results[dir] = r
+		}
+		h := reports.NewHistory(results)
+		if html != "" {
+			page, err := h.HTML()
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(html, page, 0o644); err != nil {
+				return exitWith(exitUsage, fmt.Errorf("failed to write the history: %w", err))
+			}
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), h)
+		}
+		return h.Print(cmd.OutOrStdout())
 	}
 	return cmd
 }

@@ -244,6 +244,16 @@ func resumable(cmd *cobra.Command, dir string) (*run.Plan, clusters.Provider, er
 	return p, provider, err
 }
 
+// printLeft prints what a run that is resumed has left to do.
+func printLeft(cmd *cobra.Command, p *run.Plan, dir string, output outputFormat) error {
+	left := p.Unsettled(dir)
+	if output == outputJSON {
+		return writeJSON(cmd.OutOrStdout(), left)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d of %s are left: %s\n", len(left), plural(len(p.Scenarios), "scenario"), strings.Join(left, ", "))
+	return err
+}
+
 // resumed continues a run in its results directory.
 func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, output outputFormat) error {
 	p, provider, err := resumable(cmd, dir)
@@ -251,12 +261,7 @@ func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, o
 		return err
 	}
 	if dryRun {
-		left := p.Unsettled(dir)
-		if output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), left)
-		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d of %s are left: %s\n", len(left), plural(len(p.Scenarios), "scenario"), strings.Join(left, ", "))
-		return err
+		return printLeft(cmd, p, dir, output)
 	}
 	v, err := carryOut(ctx, cmd, provider, p, dir, true)
 	if err != nil {

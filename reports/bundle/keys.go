@@ -46,7 +46,7 @@ func publicPEM(pub ed25519.PublicKey) ([]byte, error) {
 func LoadKey(file string) (*Key, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("failed to read a key: %w", err)
+		return nil, fmt.Errorf("failed to read a key: %w; make a pair of keys with: holdfast keygen", err)
 	}
 	k, err := ParseKey(text)
 	if err != nil {

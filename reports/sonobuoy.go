@@ -1,0 +1,55 @@
+package reports
+
+import (
+	"bytes"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// SonobuoyFile is the name of the file that Sonobuoy takes the results of a plugin from.
+const SonobuoyFile = "sonobuoy_results.yaml"
+
+// sonobuoyItem is what Sonobuoy knows of a test, or of a group of them.
+type sonobuoyItem struct {
+	Name    string            `yaml:"name"`
+	Status  string            `yaml:"status"`
+	Meta    map[string]string `yaml:"meta,omitempty"`
+	Details map[string]string `yaml:"details,omitempty"`
+	Items   []sonobuoyItem    `yaml:"items,omitempty"`
+}
+
+// renderSonobuoy writes an item for each requirement. Sonobuoy has passed, failed, skipped and
+// unknown, which stands for inconclusive.
+func renderSonobuoy(in input) ([]byte, error) {
+	all := sonobuoyItem{Name: "holdfast", Status: sonobuoyStatus("", in.Verdict), Meta: map[string]string{"type": "summary"}}
+	for _, r := range in.Requirements {
+		item := sonobuoyItem{Name: r.ID, Status: sonobuoyStatus(r.Level, r.Verdict), Details: map[string]string{
+			"level": r.Level, "verdict": string(r.Verdict), "finding": oneLine(r.Sentence)}}
+		if r.Bound != nil {
+			item.Details["bound"] = oneLine(boundText(r.Bound))
+		}
+		if r.Measured != "" {
+			item.Details["measured"] = oneLine(r.Measured)
+		}
+		all.Items = append(all.Items, item)
+	}
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	err := e.Encode(all)
+	return out.Bytes(), err
+}
+
+func sonobuoyStatus(level string, v judge.Verdict) string {
+	switch {
+	case v == judge.Pass, v == judge.Fail && !broken(level, v):
+		return "passed"
+	case v == judge.Fail:
+		return "failed"
+	case v == judge.NotApplicable:
+		return "skipped"
+	}
+	return "unknown"
+}
