@@ -82,7 +82,7 @@ selftest: fetch ## Plant a violation of every guarantee and see it caught (an ho
 	$(BIN) selftest $(ARGS)
 
 .PHONY: verify
-verify: verify-format verify-generated verify-vet verify-imports verify-build ## Everything that is checked without running anything
+verify: verify-format verify-generated verify-vet verify-imports verify-examples verify-build ## Everything that is checked without running anything
 
 .PHONY: verify-format
 verify-format:
@@ -99,6 +99,10 @@ verify-vet:
 .PHONY: verify-imports
 verify-imports:
 	$(GO) test -count=1 ./hack
+
+.PHONY: verify-examples
+verify-examples:
+	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 docs/ci/github-*.yaml
 
 .PHONY: verify-generated
 verify-generated:
