@@ -21,6 +21,9 @@ var pageTemplate string
 // page is what the template sees.
 type page struct {
 	*Results
+	// Headline is the verdict in a sentence, Reproduce the command that runs it again.
+	Headline  string
+	Reproduce string
 	Facts     []fact
 	Tiles     []tile
 	Tables    []table
@@ -38,8 +41,10 @@ type tile struct {
 }
 
 type table struct {
-	Title string
-	Rows  []Requirement
+	Title  string
+	Groups []group
+	// Filtered means that there is a filter above it.
+	Filtered bool
 }
 
 type legendEntry struct{ Class, Name string }
@@ -72,19 +77,20 @@ func renderHTML(in input) ([]byte, error) {
 		"human":  human,
 		"lower":  strings.ToLower,
 		"plural": plural,
+		"prose":  prose,
 	}).Parse(pageTemplate)
 	if err != nil {
 		return nil, err
 	}
-	p := page{Results: in.Results, Facts: runFacts(in.Run), Legend: legend(in), TimeText: timeText(in.Run), Times: timeRows(in.Run)}
+	p := page{Results: in.Results, Headline: headline(in.Results), Reproduce: reproduce(in.Run), Facts: runFacts(in.Run), Legend: legend(in), TimeText: timeText(in.Run), Times: timeRows(in.Run)}
 	for _, v := range verdicts {
 		if n := count(in.Requirements, v); n > 0 || v == judge.Pass || v == judge.Fail {
 			p.Tiles = append(p.Tiles, tile{n, string(v), verdictClass("MUST", v)})
 		}
 	}
-	p.Tables = []table{{"Requirements", worstFirst(in.Requirements)}}
+	p.Tables = []table{{"Requirements", groupsOf(in.Requirements, in.Results.Results), true}}
 	if len(in.Checks) > 0 {
-		p.Tables = append(p.Tables, table{"The harness itself", worstFirst(in.Checks)})
+		p.Tables = append(p.Tables, table{"The harness itself", groupsOf(in.Checks, in.Results.Results), false})
 	}
 	for _, name := range scenarioNames(in) {
 		p.Scenarios = append(p.Scenarios, viewScenario(in, name))

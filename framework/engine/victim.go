@@ -47,6 +47,11 @@ func (r *run) assignRoles(ctx context.Context) {
 // another one (false).
 func (r *run) roles() map[string]bool {
 	roles := map[string]bool{}
+	spare := func(target string) {
+		if _, ok := roles[target]; !ok {
+			roles[target] = false
+		}
+	}
 	for _, s := range r.experiment.Timeline {
 		if s.Inject == nil {
 			continue
@@ -55,15 +60,16 @@ func (r *run) roles() map[string]bool {
 		if err != nil {
 			continue // Validate would have said it
 		}
-		switch named.Role {
+		// A victim that is hit in both ways is hit as the leader, or the active instance.
+		switch target := named.Of + "/active"; named.Role {
 		case "leader":
 			roles["etcd/leader"] = true
-		case "active":
-			roles[named.Of+"/active"] = true
 		case "follower":
-			roles["etcd/leader"] = roles["etcd/leader"]
+			spare("etcd/leader")
+		case "active":
+			roles[target] = true
 		case "standby":
-			roles[named.Of+"/active"] = roles[named.Of+"/active"]
+			spare(target)
 		}
 	}
 	return roles

@@ -1,0 +1,145 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// areaNames are the areas of the catalogue in words.
+var areaNames = map[string]string{
+	"INV": "Invariants of every run", "TOP": "Topology", "QR": "Quorum reads and writes", "EP": "Endpoints of the kubernetes service", "LE": "Leader election",
+	"CL": "Clients and the load balancer", "WCH": "Watches", "WL": "Workloads", "MB": "Membership", "UP": "Upgrades", "RC": "Recovery", "SEC": "Security",
+}
+
+// group are the requirements of an area, the worst first.
+type group struct {
+	Name string
+	Rows []row
+}
+
+// row is a requirement with what led to its verdict.
+type row struct {
+	Requirement
+	Evidence []string
+}
+
+// areaOf returns the area in an ID such as HA-EP-003; the ID itself of a requirement that is
+// not the catalogue's.
+func areaOf(id string) string {
+	parts := strings.Split(id, "-")
+	if len(parts) == 3 && parts[0] == "HA" {
+		return cmp.Or(areaNames[parts[1]], parts[1])
+	}
+	return "Others"
+}
+
+// groupsOf returns requirements by area: areas with the worst verdict first, then in the order
+// of the catalogue's IDs.
+func groupsOf(reqs []Requirement, results []judge.Result) (groups []group) {
+	at := map[string]int{}
+	for _, r := range worstFirst(reqs) {
+		area := areaOf(r.ID)
+		if _, ok := at[area]; !ok {
+			at[area] = len(groups)
+			groups = append(groups, group{Name: area})
+		}
+		g := &groups[at[area]]
+		g.Rows = append(g.Rows, row{r, evidenceOf(r, results)})
+	}
+	return groups
+}
+
+// evidenceOf returns the evidence of the result that decided on a requirement.
+func evidenceOf(r Requirement, results []judge.Result) []string {
+	i := slices.IndexFunc(results, func(one judge.Result) bool {
+		return one.Requirement == r.ID && one.Scenario == r.DecidedBy && one.Sentence == r.Sentence
+	})
+	if i < 0 {
+		return nil
+	}
+	return results[i].Evidence
+}
+
+// headline is the verdict of a run in a sentence.
+func headline(r *Results) string {
+	total := len(r.Requirements)
+	var failed []string
+	for _, req := range r.Requirements {
+		if broken(req.Level, req.Verdict) {
+			failed = append(failed, req.ID)
+		}
+	}
+	open, away := count(r.Requirements, judge.Inconclusive), count(r.Requirements, judge.NotApplicable)
+	switch {
+	case total == 0:
+		return "Nothing was judged."
+	case len(failed) > 0:
+		return fmt.Sprintf("%d of %s failed: %s.", len(failed), plural(total, "requirement"), shortened(failed, 6))
+	case open > 0:
+		return fmt.Sprintf("No requirement failed, and %d of %d are inconclusive.", open, total)
+	case away == total:
+		return "None of the requirements apply to this cluster."
+	case away > 0:
+		return fmt.Sprintf("All requirements that apply passed: %d of %d.", total-away, total)
+	}
+	return fmt.Sprintf("All %s passed.", plural(total, "requirement"))
+}
+
+// shortened lists the first few of all.
+func shortened(all []string, most int) string {
+	if len(all) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	}
+	return strings.Join(all, ", ")
+}
+
+// reproduce is the command that makes the same run again: with its seed, and with results in
+// a place of their own.
+func reproduce(r Run) string {
+	if len(r.Command) == 0 {
+		return ""
+	}
+	words := []string{filepath.Base(r.Command[0])}
+	seeded := false
+	for i := 1; i < len(r.Command); i++ {
+		word := r.Command[i]
+		switch name, _, joined := strings.Cut(word, "="); {
+		case name == "--out" || name == "--resume":
+			if !joined {
+				i++
+			}
+			continue
+		case name == "--seed":
+			seeded = true
+		}
+		words = append(words, quoted(word))
+	}
+	if !seeded {
+		words = append(words, fmt.Sprintf("--seed %d", r.Seed))
+	}
+	return strings.Join(words, " ")
+}
+
+var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// quoted is a word as a shell takes it.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+var codeSpan = regexp.MustCompile("`([^`\n]+)`")
+
+// prose is text with `code` marked as such.
+func prose(s string) template.HTML {
+	return template.HTML(codeSpan.ReplaceAllString(template.HTMLEscapeString(s), "<code>$1</code>"))
+}
