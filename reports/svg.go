@@ -63,7 +63,7 @@ func drawTimeline(t *timeline, name string) string {
 	var d drawing
 	d.end = t.end
 	height := body.y + 2
-	d.f(`<svg class="timeline" viewBox="0 0 %s %s" role="img" aria-label="%s" data-gutter="%s" data-plot="%s" data-end="%s">`,
+	d.f(`<svg class="timeline" viewBox="0 0 %s %s" role="img" tabindex="0" aria-label="%s" data-gutter="%s" data-plot="%s" data-end="%s">`,
 		px(svgWidth), px(height), escape("Timeline of "+name), px(svgGutter), px(svgPlot), number(time.Duration(t.end).Seconds(), 3))
 	d.phaseBands(t.phases, top, bottom)
 	for _, s := range ticks(t.end) {
@@ -146,8 +146,12 @@ func (d *drawing) bar(b bar, height float64) {
 		width = minBar
 		x = math.Min(x, svgGutter+svgPlot-minBar)
 	}
-	d.f(`<g class="%s"><title>%s</title><rect x="%s" y="%s" width="%s" height="%s"/>`,
-		b.class, escape(b.tip), px(x), px(d.y), px(width), px(height))
+	text := ""
+	if b.text != "" && height >= laneHeight {
+		text = fmt.Sprintf(` data-text="%s"`, escape(b.text)) // for the page, which has more space for it when zoomed
+	}
+	d.f(`<g class="%s"%s><title>%s</title><rect x="%s" y="%s" width="%s" height="%s"/>`,
+		b.class, text, escape(b.tip), px(x), px(d.y), px(width), px(height))
 	if need := charWidth*float64(len([]rune(b.text))) + 8; b.text != "" && height >= laneHeight {
 		switch {
 		case need <= width:
