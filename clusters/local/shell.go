@@ -84,7 +84,6 @@ func nodeEnv(host *keeper.HostStatus) []string {
 	pkiDir := filepath.Join(host.Dir, "pki")
 	return []string{
 		"KUBECONFIG=" + filepath.Join(pkiDir, pki.AdminConfig),
-		"ETCDCTL_API=3",
 		"ETCDCTL_ENDPOINTS=https://" + host.Address + ":" + strconv.Itoa(component.EtcdClientPort),
 		"ETCDCTL_CACERT=" + filepath.Join(pkiDir, pki.EtcdCACert),
 		"ETCDCTL_CERT=" + filepath.Join(pkiDir, pki.EtcdServerCert),

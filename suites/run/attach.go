@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
@@ -26,8 +28,16 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &takenOver{made, dir, cleanUpLimit}, nil
+	taken := &takenOver{made, dir, cleanUpLimit}
+	if s := observe.SteadyState(ctx, made, healthyLimit); !s.OK {
+		err := fmt.Errorf("cluster %s is not healthy, and nothing is broken in a cluster that is not: %s", spec.Metadata.Name, strings.Join(s.Problems, "; "))
+		return nil, errors.Join(err, taken.Close(ctx))
+	}
+	return taken, nil
 }
+
+// healthyLimit is how long a cluster that is taken over may take to be healthy.
+const healthyLimit = 30 * time.Second
 
 // takenOver is a cluster that stays when the run is over. It does not stand for that:
 // what the cluster can do are methods of its own.

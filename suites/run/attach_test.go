@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/workload"
@@ -126,6 +127,22 @@ func TestTakeOverLeavesNamespaces(t *testing.T) {
 	})
 	made.limit = 1
 	if err := made.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "delete those by hand") || l.closed != 1 {
+		t.Errorf("%v, closed %d times", err, l.closed)
+	}
+}
+
+// A cluster that is not healthy is left as it is, and let go of.
+func TestTakeOverRefusesUnhealthy(t *testing.T) {
+	l := &lender{cluster: apitest.New(t, 2)}
+	l.cluster.Server(1).Hook(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/readyz" {
+			apitest.Fail(w, http.StatusInternalServerError, "InternalError", "etcd failed")
+		}
+		return r.URL.Path == "/readyz"
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := takeOver(ctx, l, clusters.Default(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and nothing is broken") || l.closed != 1 {
 		t.Errorf("%v, closed %d times", err, l.closed)
 	}
 }
