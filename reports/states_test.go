@@ -137,3 +137,47 @@ func TestTicks(t *testing.T) {
 		}
 	}
 }
+
+// A component that was never down has no lane; one that was has, with its states.
+func TestComponentLanes(t *testing.T) {
+	at := func(seconds float64, p record.ProcessState) record.Timed[record.ProcessState] {
+		return record.Timed[record.ProcessState]{At: record.Nanos(seconds * 1e9), V: p}
+	}
+	run := &record.Run{Meta: record.Meta{Nodes: []record.Node{{Name: "node-1"}, {Name: "node-2"}}}, Processes: []record.Timed[record.ProcessState]{
+		at(1, record.ProcessState{Node: "node-1", Component: "etcd", PID: 10, State: "S"}),
+		at(1, record.ProcessState{Node: "node-2", Component: "etcd", PID: 11, State: "S", Restarts: 3}), at(2, record.ProcessState{Node: "node-2", Component: "etcd", PID: 11, State: "S", Restarts: 3}),
+		at(1, record.ProcessState{Node: "node-2", Component: "kube-scheduler", PID: 12, State: "S"}),
+		at(5, record.ProcessState{Node: "node-1", Component: "etcd", LastExit: "signal: killed"}),
+		at(6, record.ProcessState{Node: "node-2", Component: "kube-scheduler", PID: 12, State: "T"}),
+		at(9, record.ProcessState{Node: "node-1", Component: "etcd", PID: 20, State: "S", Restarts: 1}),
+	}}
+	lanes := componentLanes(run, 12e9, 1e8)
+	var got []string
+	for _, l := range lanes {
+		got = append(got, l.label+" on "+l.note+":")
+		for _, b := range l.bars {
+			got = append(got, b.class+" "+b.text)
+		}
+	}
+	want := "etcd on node-1:|node n0 process 10|gone down signal: killed 4s|node n0 process 20|kube-scheduler on node-2:|node n1 process 12|bad frozen 6s"
+	if strings.Join(got, "|") != want {
+		t.Errorf("%q, want %q", strings.Join(got, "|"), want)
+	}
+}
+
+func TestChartsOf(t *testing.T) {
+	op := func(from, to float64, outcome record.Outcome, refusal record.Refusal) record.Timed[record.Op] {
+		return record.Timed[record.Op]{V: record.Op{API: "kubernetes", Call: record.Nanos(from * 1e9), Return: record.Nanos(to * 1e9), Outcome: outcome, Refusal: refusal}}
+	}
+	run := &record.Run{Ops: []record.Timed[record.Op]{
+		op(1, 1.01, record.OK, ""), op(1, 1.05, record.OK, ""), op(2, 4, record.OK, ""),
+		op(3, 3.1, record.Refused, record.RefusedVersion), op(3, 3.1, record.Refused, ""), op(3, 8, record.Unknown, ""),
+	}}
+	charts := chartsOf(run, 5e8)
+	if len(charts) != 2 || charts[0].full != 2 || charts[0].label != "median 50ms" || len(charts[0].samples) != 2 {
+		t.Fatalf("%+v", charts)
+	}
+	if charts[1].label != "2 requests" || len(charts[1].samples) != 2 || charts[1].full != 1 {
+		t.Errorf("%+v", charts[1])
+	}
+}

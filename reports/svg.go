@@ -53,8 +53,8 @@ func drawTimeline(t *timeline, name string) string {
 	for _, g := range t.groups {
 		body.group(g)
 	}
-	if len(t.late) > 0 {
-		body.lateness(t)
+	for _, c := range t.charts {
+		body.chart(c)
 	}
 	bottom := body.y + laneGap
 	body.y = bottom
@@ -172,20 +172,19 @@ func (d *drawing) beside(text string, x, width, need, height float64) {
 	d.f(`<text class="beside before" x="%s" y="%s">%s</text>`, px(x-5), px(d.y+height/2+4), escape(text))
 }
 
-func (d *drawing) lateness(t *timeline) {
-	d.f(`<text class="title" x="0" y="%s">Harness lateness</text>`, px(d.y+17))
+func (d *drawing) chart(c chart) {
+	d.f(`<text class="title" x="0" y="%s">%s</text>`, px(d.y+17), escape(c.title))
 	d.y += titleHeight
-	scale := math.Max(t.worst.Seconds(), lateScale)
-	d.f(`<text class="note" x="%s" y="%s">%s</text>`, px(svgGutter-8), px(d.y+9), human(time.Duration(scale*float64(time.Second))))
+	d.f(`<text class="note" x="%s" y="%s">%s</text>`, px(svgGutter-8), px(d.y+9), escape(c.top))
 	d.f(`<text class="note" x="%s" y="%s">0</text>`, px(svgGutter-8), px(d.y+lateHeight))
-	d.f(`<text class="lane" x="10" y="%s">largest %s</text>`, px(d.y+lateHeight/2+4), human(t.worst))
+	d.f(`<text class="lane" x="10" y="%s">%s</text>`, px(d.y+lateHeight/2+4), escape(c.label))
 	d.f(`<rect class="rail" x="%s" y="%s" width="%s" height="%s"/>`, px(svgGutter), px(d.y), px(svgPlot), px(lateHeight))
 	var path strings.Builder
-	for _, b := range t.late {
-		height := lateHeight * b.late.Seconds() / scale
-		fmt.Fprintf(&path, "M%s %sV%s", px(d.x(b.from)), px(d.y+lateHeight), px(d.y+lateHeight-math.Max(height, 0.5)))
+	for _, s := range c.samples {
+		height := lateHeight * s.value / c.full
+		fmt.Fprintf(&path, "M%s %sV%s", px(d.x(s.from)), px(d.y+lateHeight), px(d.y+lateHeight-math.Max(height, 0.5)))
 	}
-	d.f(`<path class="late" d="%s"><title>how late timers of the harness fired; largest %s</title></path>`, path.String(), human(t.worst))
+	d.f(`<path class="late" d="%s"><title>%s</title></path>`, path.String(), escape(c.tip))
 	d.y += lateHeight + laneGap
 }
 

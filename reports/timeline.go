@@ -13,8 +13,7 @@ type timeline struct {
 	phases []bar
 	marks  []mark
 	groups []laneGroup
-	late   []bar // samples of the harness's lateness, one bar each
-	worst  time.Duration
+	charts []chart
 }
 
 type laneGroup struct {
@@ -36,7 +35,6 @@ type bar struct {
 	text     string // written into the bar where it fits
 	beside   bool   // or else beside it
 	tip      string // shown on hover
-	late     time.Duration
 }
 
 // mark is a line through all lanes.
@@ -53,11 +51,12 @@ func timelineOf(run *record.Run, resolution func(end record.Nanos) record.Nanos)
 	t.phases = phaseBars(run, t.end)
 	t.marks = faultMarks(run)
 	t.add("Faults", faultLanes(run, t.end))
+	t.add("Components that were hit", componentLanes(run, t.end, step))
 	t.add("etcd leader", etcdLanes(run, t.end, step))
 	t.add("Endpoints of default/kubernetes", endpointLanes(run, t.end, step))
 	t.add("Lease holders", leaseLanes(run, t.end, step))
 	t.add("Availability by entrance", availabilityLanes(run, step))
-	t.late, t.worst = latenessBars(run, step)
+	t.charts = chartsOf(run, step)
 	return t
 }
 
@@ -164,21 +163,6 @@ func mergeOutages(list []outage, step record.Nanos) []outage {
 		merged = append(merged, o)
 	}
 	return merged
-}
-
-// latenessBars keeps the largest lateness of each step.
-func latenessBars(run *record.Run, step record.Nanos) (bars []bar, worst time.Duration) {
-	step = max(2*step, 1)
-	for _, h := range run.Harness {
-		worst = max(worst, h.V.Late)
-		from := h.At - h.At%step
-		if n := len(bars); n > 0 && bars[n-1].from == from {
-			bars[n-1].late = max(bars[n-1].late, h.V.Late)
-			continue
-		}
-		bars = append(bars, bar{from: from, to: from + step, late: h.V.Late})
-	}
-	return bars, worst
 }
 
 // tip is a text for hovering with the times of what it reports.
