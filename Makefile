@@ -23,6 +23,7 @@ FETCH       ?= kubernetes default kubernetes v1.36.3 kwok default etcd v3.6.16 e
 # Packages whose tests start whole clusters: one at a time, for their timings.
 INTEGRATION := ./clusters/local/... ./suites/...
 TEST_ARGS   ?=
+FUZZTIME    ?= 10s
 
 ##@ Use
 
@@ -76,6 +77,13 @@ test-unit: ## The tests that start no cluster and need no fetch
 .PHONY: test-library
 test-library: fetch ## The example of a vendor's own suite, a module that uses holdfast as a library
 	cd docs/library && $(GO) test -timeout 20m -p 1 $(TEST_ARGS) ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz the readers of files that come from elsewhere, each for FUZZTIME
+	$(GO) test -run '^$$' -fuzz '^FuzzRead$$' -fuzztime $(FUZZTIME) ./reports/bundle
+	$(GO) test -run '^$$' -fuzz '^FuzzResults$$' -fuzztime $(FUZZTIME) ./reports
+	$(GO) test -run '^$$' -fuzz '^FuzzReader$$' -fuzztime $(FUZZTIME) ./framework/record
+	$(GO) test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME) ./scenarios
 
 .PHONY: selftest
 selftest: fetch ## Plant a violation of every guarantee and see it caught (an hour or more; ARGS)

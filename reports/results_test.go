@@ -282,3 +282,34 @@ func TestDiff(t *testing.T) {
 		t.Errorf("PrintDiff of nothing: %q, %v", out.String(), err)
 	}
 }
+
+// FuzzResults: whatever a file of results holds, it is refused, or read and written again as
+// it was.
+func FuzzResults(f *testing.F) {
+	var text bytes.Buffer
+	if err := WriteJSON(&text, New(fixtureRun(), fixtureResults(), fixtureTitles())); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text.Bytes())
+	f.Add([]byte(`{"version": 2}`))
+	f.Add([]byte("{"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if Validate(data) != nil {
+			return
+		}
+		var r, again Results
+		if err := ReadJSON(data, &r); err != nil {
+			return
+		}
+		var once, twice bytes.Buffer
+		if err := WriteJSON(&once, r); err != nil {
+			t.Fatal(err)
+		}
+		if err := ReadJSON(once.Bytes(), &again); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteJSON(&twice, again); err != nil || !bytes.Equal(once.Bytes(), twice.Bytes()) {
+			t.Errorf("written again it differs: %v", err)
+		}
+	})
+}

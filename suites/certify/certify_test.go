@@ -73,7 +73,11 @@ func (c *certification) record(t testing.TB, s *scenarios.Scenario, observation 
 	meta := record.Meta{Run: c.plan.Run, Scenario: s.Metadata.Name, Harness: c.plan.Harness, Provider: c.plan.Provider, Checks: s.Experiment().Checks,
 		Settings: map[string]time.Duration{"L": 15 * time.Second, "R": 10 * time.Second, "P": 2 * time.Second, "E": time.Second, "M": 2 * time.Second,
 			"T": 15 * time.Second, "I": 10 * time.Second, "H": 3 * time.Second, "G": 40 * time.Second, "N": 5 * time.Second, "A": time.Minute},
-		Nodes: []record.Node{{Name: "node-1", Address: "10.0.0.1"}, {Name: "node-2", Address: "10.0.0.2"}, {Name: "node-3", Address: "10.0.0.3"}}}
+		Versions: map[string]map[string]string{},
+		Nodes:    []record.Node{{Name: "node-1", Address: "10.0.0.1"}, {Name: "node-2", Address: "10.0.0.2"}, {Name: "node-3", Address: "10.0.0.3"}}}
+	for _, n := range meta.Nodes {
+		meta.Versions[n.Name] = map[string]string{"kube-apiserver": c.plan.Part(s).Cluster.Spec.KubernetesVersion}
+	}
 	change(&meta)
 	w, err := record.Create(dir, meta)
 	if err != nil {
@@ -194,6 +198,16 @@ func TestVerifyForged(t *testing.T) {
 		"a record of another cluster under the run's name": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) { m.Nodes[0].Address = "10.0.9.9" })
 		}, "are of different clusters"},
+		"a record of other nodes": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) { m.Nodes = m.Nodes[:2] })
+		}, "is of a cluster with nodes node-1, node-2, and the plan's has node-1, node-2, node-3"},
+		"a record of another version": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) { m.Versions["node-2"]["kube-apiserver"] = "v1.36.3" })
+		}, "has API server v1.36.3 on node-2"},
+		"another version stated": {func(_ string, s *Statement) { s.Versions.Kubernetes = "v1.99.0" }, "the version of Kubernetes is stated as v1.99.0"},
+		"a record made later": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(*record.Meta) {})
+		}, "and the run lasted from"},
 		"other checks": {func(dir string, _ *Statement) {
 			remake(dir, second, "x", func(m *record.Meta) {
 				m.Checks = slices.Clone(m.Checks)

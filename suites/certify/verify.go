@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
@@ -80,9 +81,7 @@ func Verify(file string, expected *bundle.Key, progress func(string)) (*Verifica
 			v.problem("it is signed with key %s, and not with the expected one, %s", b.Key.ID, expected.ID)
 		}
 	}
-	if p.Run != s.Run {
-		v.problem("the statement is about run %s, and the plan is that of run %s", s.Run, p.Run)
-	}
+	v.stated()
 	v.planned()
 	v.records()
 	v.compare()
@@ -100,6 +99,21 @@ type verifier struct {
 
 func (v *verifier) problem(format string, args ...any) {
 	v.v.Problems = append(v.v.Problems, fmt.Sprintf(format, args...))
+}
+
+// stated checks what the statement says of the run against the plan.
+func (v *verifier) stated() {
+	s, p := v.v.Statement, v.plan
+	for _, f := range []struct{ what, stated, planned string }{
+		{"the run", s.Run, p.Run}, {"the provider", s.Provider, p.Provider}, {"the version of holdfast", s.Tool.Version, p.Harness},
+		{"the version of Kubernetes", s.Versions.Kubernetes, p.Cluster.Spec.KubernetesVersion},
+		{"the begin", s.Started.UTC().Format(time.RFC3339Nano), p.Started.UTC().Format(time.RFC3339Nano)},
+		{"the end", s.Ended.UTC().Format(time.RFC3339Nano), p.Ended.UTC().Format(time.RFC3339Nano)},
+	} {
+		if f.stated != f.planned {
+			v.problem("%s is stated as %s, and the plan has %s", f.what, f.stated, f.planned)
+		}
+	}
 }
 
 // planned checks that the plan has each experiment that its rows take, as the catalogue has
@@ -209,6 +223,11 @@ func (v *verifier) records() {
 			v.problem("the record of %s was made by holdfast %s on provider %s, and the run by holdfast %s on provider %s",
 				name, seen.Meta.Harness, seen.Meta.Provider, v.plan.Harness, v.plan.Provider)
 		}
+		v.cluster(s, seen.Meta)
+		if from, to := seen.Meta.Started, seen.Meta.Started.Add(time.Duration(seen.EndAt)); from.Before(v.plan.Started) || to.After(v.plan.Ended) {
+			v.problem("%s was run from %s to %s, and the run lasted from %s to %s", name, from.Format(time.RFC3339), to.Format(time.RFC3339),
+				v.plan.Started.UTC().Format(time.RFC3339), v.plan.Ended.UTC().Format(time.RFC3339))
+		}
 		body, err := observed(record.Dir(v.dir, name))
 		if err != nil {
 			v.problem("the record of %s: %v", name, err)
@@ -234,6 +253,26 @@ func (v *verifier) records() {
 		}
 	}
 	v.v.Outcome = outcome(v.plan, all)
+}
+
+// cluster checks that a record is of the nodes and of the version that the plan has for it.
+func (v *verifier) cluster(s *scenarios.Scenario, seen record.Meta) {
+	planned := v.plan.Part(s).Cluster
+	var want, got []string
+	for _, n := range planned.Nodes() {
+		want = append(want, n.Name)
+	}
+	for _, n := range seen.Nodes {
+		got = append(got, n.Name)
+		if version := seen.Versions[n.Name][string(framework.APIServer)]; version != planned.Spec.KubernetesVersion {
+			v.problem("the record of %s has API server %s on %s, and the plan's cluster is of %s", s.Metadata.Name, dash(version), n.Name, planned.Spec.KubernetesVersion)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		v.problem("the record of %s is of a cluster with nodes %s, and the plan's has %s", s.Metadata.Name, strings.Join(got, ", "), strings.Join(want, ", "))
+	}
 }
 
 func sentenceOf(results []judge.Result) string {
