@@ -155,6 +155,10 @@ type transport struct {
 	base    http.RoundTripper
 }
 
+// WrappedRoundTripper is how client-go finds the transport below, such as to close its idle
+// connections.
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.base }
+
 // RoundTrip asks one address after another until one answers. Only a request that
 // cannot have had an effect is made again: one that reads, or one that never left
 // this machine. Any other failure is returned, and the next request goes elsewhere.

@@ -3,11 +3,15 @@ package workload
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -30,7 +34,8 @@ const (
 	// may have to be tried for as long as a client waits for each.
 	failoverTimeout = 20 * time.Second
 	// failoverClients is how many there are: where each of them begins is left to
-	// chance, and not at one and the same, or nothing shows that it is.
+	// chance, and not at one and the same, or nothing shows that it is. Every other one is
+	// client-go's, with its own connections, retries and limits.
 	failoverClients = 8
 )
 
@@ -52,7 +57,11 @@ func StartFailover(ctx context.Context, c framework.Cluster, w *record.Writer, s
 		}
 	}
 	for i := range failoverClients {
-		one, err := startFailover(ctx, entrances, w, fmt.Sprintf("%s/%d", PurposeFailover, i+1), seed+uint64(i), &began)
+		name, of := fmt.Sprintf("%s/%d", PurposeFailover, i+1), looker(ownLook)
+		if i%2 == 1 {
+			name, of = fmt.Sprintf("%s/client-go/%d", PurposeFailover, i+1), clientGoLook
+		}
+		one, err := startFailover(ctx, entrances, w, name, of, seed+uint64(i), &began)
 		if err != nil {
 			stop()
 			return nil, err
@@ -63,7 +72,7 @@ func StartFailover(ctx context.Context, c framework.Cluster, w *record.Writer, s
 	return stop, nil
 }
 
-func startFailover(ctx context.Context, entrances []framework.Entrance, w *record.Writer, name string, seed uint64, began *sync.WaitGroup) (stop func(), err error) {
+func startFailover(ctx context.Context, entrances []framework.Entrance, w *record.Writer, name string, of looker, seed uint64, began *sync.WaitGroup) (stop func(), err error) {
 	config := failover.Config{Seed: seed}
 	for _, e := range entrances {
 		u, err := url.Parse(e.Config.Host)
@@ -80,43 +89,85 @@ func startFailover(ctx context.Context, entrances []framework.Entrance, w *recor
 	if err != nil {
 		return nil, fmt.Errorf("failover client: %w", err)
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	transport := &http.Transport{DialContext: client.Dialer(entrances[0].Config), TLSClientConfig: tls, TLSHandshakeTimeout: failover.DefaultPatience}
 	learner := &http.Client{Transport: servers.Wrap(transport)}
 	wrapped := rest.CopyConfig(entrances[0].Config)
 	wrapped.Wrap(servers.Wrap)
-	api, err := client.NewAPI(wrapped, client.Options{})
+	wrapped.Dial = func(dialing context.Context, network, address string) (net.Conn, error) {
+		// A dial outlives the request that it is for, but not the client.
+		dialing, end := context.WithCancel(dialing)
+		defer end()
+		defer context.AfterFunc(ctx, end)()
+		return client.Dialer(entrances[0].Config)(dialing, network, address)
+	}
+	read, end, err := of(wrapped)
 	if err != nil {
+		cancel()
 		return nil, fmt.Errorf("failover client: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { servers.Learn(ctx, learner, learnEach) })
 	began.Add(1)
 	all.Go(func() {
-		failoverRead(ctx, name, api, servers, w)
+		failoverRead(ctx, name, read, servers, w)
 		began.Done()
 		for client.Pause(ctx, failoverPause) {
-			failoverRead(ctx, name, api, servers, w)
+			failoverRead(ctx, name, read, servers, w)
 		}
 	})
 	return func() {
 		cancel()
 		all.Wait()
-		api.Close()
+		end()
 		transport.CloseIdleConnections()
 	}, nil
 }
 
-func failoverRead(ctx context.Context, name string, api *client.API, servers *failover.Servers, w *record.Writer) {
+// look reads what is always there, and says what came of it.
+type look func(context.Context) (record.Outcome, string)
+
+// looker makes a client for a look, and returns what ends it.
+type looker func(*rest.Config) (look, func(), error)
+
+func ownLook(c *rest.Config) (look, func(), error) {
+	api, err := client.NewAPI(c, client.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context) (record.Outcome, string) {
+		a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: failoverKey})
+		return a.Outcome(), a.Problem()
+	}, api.Close, nil
+}
+
+func clientGoLook(c *rest.Config) (look, func(), error) {
+	transport, err := rest.HTTPClientFor(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	api, err := clientset.NewForConfigAndClient(c, transport)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context) (record.Outcome, string) {
+		if _, err := api.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}); err != nil {
+			return record.Unknown, err.Error()
+		}
+		return record.OK, ""
+	}, func() { utilnet.CloseIdleConnectionsFor(transport.Transport) }, nil
+}
+
+func failoverRead(ctx context.Context, name string, read look, servers *failover.Servers, w *record.Writer) {
 	op := record.Op{Client: name, Entrance: PurposeFailover, API: apiKubernetes, Type: record.OpGet, Consistency: "quorum",
 		Key: failoverKey, Purpose: PurposeFailover, Call: w.Now()}
 	limited, cancel := context.WithTimeout(ctx, failoverTimeout)
 	defer cancel()
-	a := api.Do(limited, client.Request{Method: http.MethodGet, Path: failoverKey})
+	outcome, problem := read(limited)
 	if ctx.Err() != nil {
 		return // given up: it says nothing of the cluster
 	}
-	op.Return, op.Outcome, op.Error, op.Address = w.Now(), a.Outcome(), a.Problem(), servers.Pinned()
+	op.Return, op.Outcome, op.Error, op.Address = w.Now(), outcome, problem, servers.Pinned()
 	op.Found = op.Outcome == record.OK
 	_ = w.Append(record.KindOp, op)
 }

@@ -36,6 +36,7 @@ func TestFailover(t *testing.T) {
 			if r.URL.Path == failoverKey {
 				reads.Add(1)
 			}
+			w.Header().Set("Content-Type", "application/json")
 			switch {
 			case i == 0 && gone.Load():
 				http.Error(w, "going", http.StatusServiceUnavailable)
@@ -43,7 +44,7 @@ func TestFailover(t *testing.T) {
 				_, port, _ := strings.Cut(addresses[1], ":")
 				fmt.Fprintf(w, `{"items":[{"endpoints":[{"addresses":["127.0.0.1"]}],"ports":[{"name":"https","port":%s}]}]}`, port)
 			default:
-				_, _ = io.WriteString(w, `{}`)
+				_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"Namespace"}`)
 			}
 			return true
 		})
@@ -65,10 +66,19 @@ func TestFailover(t *testing.T) {
 	if len(run.Ops) < 3 {
 		t.Fatalf("only %d operations", len(run.Ops))
 	}
+	own, clientGo := 0, 0
 	for _, o := range run.Ops {
 		if o.V.Purpose != PurposeFailover || o.V.Outcome != record.OK {
 			t.Errorf("%+v", o.V)
 		}
+		if strings.HasPrefix(o.V.Client, "failover/client-go/") {
+			clientGo++
+		} else {
+			own++
+		}
+	}
+	if own == 0 || clientGo == 0 {
+		t.Errorf("%d requests of holdfast's own clients, %d of client-go's", own, clientGo)
 	}
 	if last := run.Ops[len(run.Ops)-1].V; last.Address != addresses[1] {
 		t.Errorf("in the end the client was at %s, not %s", last.Address, addresses[1])
