@@ -131,7 +131,8 @@ func Load(dir string) (*Plan, error) {
 	if err := reports.ReadJSON(b, &p); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrNoResults, err)
 	}
-	if p.Cluster == nil || len(p.Scenarios) == 0 {
+	noCluster := p.Cluster == nil || slices.ContainsFunc(p.Parts, func(one Part) bool { return one.Cluster == nil })
+	if noCluster || len(p.Scenarios) == 0 || slices.Contains(p.Scenarios, nil) {
 		return nil, fmt.Errorf("%s: %w: no cluster or no scenario in it", path, ErrNoResults)
 	}
 	return &p, nil

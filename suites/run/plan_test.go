@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -91,4 +92,39 @@ func TestRemoveData(t *testing.T) {
 	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "data-cluster-10" || filepath.Base(left[1]) != "logs" {
 		t.Errorf("left: %v, %v", left, err)
 	}
+}
+
+// FuzzLoad: whatever a plan holds, it is refused, or can be judged: a bundle's plan comes from
+// elsewhere.
+func FuzzLoad(f *testing.F) {
+	spec := clusters.Default()
+	p := New(local.Provider{}, spec, InTurn(spec, scenarios.All()[:2], 1, false), 7, "test")
+	if err := p.Divide(local.Provider{}, 1); err != nil {
+		f.Fatal(err)
+	}
+	dir := f.TempDir()
+	if err := p.Save(dir); err != nil {
+		f.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, planFile))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"cluster": {}, "parts": [{"name": "x"}], "scenarios": [{}]}`))
+	f.Add([]byte(`{"cluster": {}, "parts": [], "scenarios": [null]}`))
+	f.Add([]byte(`{"cluster": {}, "parts": [], "scenarios": [{"spec": {"timeline": [{}], "requirements": [{}]}}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, planFile), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Load(dir)
+		if err != nil {
+			return
+		}
+		if v, err := p.Judge(dir); err == nil {
+			v.Report()
+		}
+	})
 }
