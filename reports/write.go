@@ -49,6 +49,15 @@ func Write(dir string, run Run, results []judge.Result, records map[string]*reco
 	return place(dir, files)
 }
 
+// Save writes results.json alone into dir, which must exist.
+func Save(dir string, r *Results) error {
+	data, err := renderJSON(input{Results: r})
+	if err != nil {
+		return err
+	}
+	return place(dir, []file{{resultsFile, data}})
+}
+
 func render(in input) ([]file, error) {
 	renderers := []struct {
 		name   string

@@ -334,7 +334,7 @@ func newCertifyPRCommand() *cobra.Command {
 		Use:   "pr BUNDLE",
 		Short: "Make the folder that a product submits for the conformance profile",
 		Long: fmt.Sprintf(`Make a folder to submit for %s: PRODUCT.yaml, README.md, the bundle, and
-results.json, junit.xml and report.html out of it. The bundle is verified first. One in which
+results.json, junit.xml, report.html and the other reports on it. The bundle is verified first. One in which
 a required row did not pass is refused, and so is a product file that lacks something.
 
 The product file has the metadata of a checklist; conformance/%s.yaml is one that

@@ -138,7 +138,7 @@ func Bundle(dir string, v *run.Verdicts, o *Outcome, t Tool, key *bundle.Key) (s
 }
 
 // gather puts into a directory what a bundle of the results has: the plan, each record, the
-// reports and the logs, without what may be a secret.
+// results and the logs, without what may be a secret. Reports are rendered from these.
 func gather(dir, to string, v *run.Verdicts) error {
 	r := newRedactor()
 	p := r.plan(v.Plan)
@@ -153,7 +153,7 @@ func gather(dir, to string, v *run.Verdicts) error {
 			return err
 		}
 	}
-	if err := v.With(p).Write(to); err != nil {
+	if err := v.Save(to, p); err != nil {
 		return err
 	}
 	return r.logs(filepath.Join(dir, "logs"), filepath.Join(to, "logs"))

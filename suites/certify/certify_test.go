@@ -548,6 +548,19 @@ func TestChecklist(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a submission was made")
 	}
+	// One with all required rows makes the folder, with the reports on its records.
+	v.Outcome = all
+	if err := Submission(dir, file, &product, v); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"PRODUCT.yaml", "README.md", BundleFile, "results.json", "junit.xml", "report.html"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("the submission lacks %s: %v", name, err)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "PRODUCT.yaml")); err != nil || strings.Count(string(text), "status: "+Implemented) != len(Required()) {
+		t.Errorf("%v\n%s", err, text)
+	}
 	if text, err := EmptyChecklist().YAML("x"); err != nil {
 		t.Error(err)
 	} else if _, err := ParseProduct(text); err != nil {

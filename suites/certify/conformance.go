@@ -15,9 +15,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
-	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 //go:generate go run ./profile ../../conformance/HAConformance-1.37.yaml
@@ -188,7 +188,7 @@ func (c *Checklist) Check() []string {
 }
 
 // Submission writes the folder that a product submits: PRODUCT.yaml, README.md, the bundle,
-// and results.json, junit.xml and report.html out of it. It refuses a product or a bundle that
+// and results.json, junit.xml, report.html and the other reports on it. It refuses a product or a bundle that
 // cannot be submitted. The folder must not exist.
 func Submission(dir, bundleFile string, product *Product, v *Verification) error {
 	name := filepath.Base(bundleFile)
@@ -237,12 +237,11 @@ func submit(dir, bundleFile string, files map[string][]byte) error {
 	if _, err := bundle.Open(bundleFile, unpacked); err != nil {
 		return err
 	}
-	for _, name := range []string{"results.json", "junit.xml", reports.HTMLFile} {
-		if err := link(filepath.Join(unpacked, name), filepath.Join(dir, name)); err != nil {
-			return err
-		}
+	v, err := run.Judge(unpacked)
+	if err != nil {
+		return err
 	}
-	return nil
+	return v.Write(dir)
 }
 
 func readme(p *Product, v *Verification, bundleName string) string {

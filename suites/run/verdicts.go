@@ -151,8 +151,11 @@ func versions(p *Plan, c *clusters.Cluster) reports.Versions {
 	return reports.Versions{Kubernetes: c.Spec.KubernetesVersion, Etcd: etcdVersion(c), Kwok: kwokVersion(c), Holdfast: p.Harness}
 }
 
-// With returns the verdicts as those of another form of the same plan.
-func (v *Verdicts) With(p *Plan) *Verdicts { return &Verdicts{p, v.Results, v.records} }
+// Save writes results.json to a directory, as that of another form of the same plan.
+func (v *Verdicts) Save(dir string, p *Plan) error {
+	as := &Verdicts{p, v.Results, v.records}
+	return reports.Save(dir, reports.New(as.Report(), v.Results, scenarios.Titles()))
+}
 
 // Record returns the record of a scenario; nil where there is none that can be used.
 func (v *Verdicts) Record(scenario string) *record.Run { return v.records[scenario] }
