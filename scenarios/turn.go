@@ -8,6 +8,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
+// longestName is how long the name of a scenario may be.
+const longestName = 63
+
 // InTurn returns the scenario as it is run with the node of a number as its victim, in a
 // cluster of so many control-plane nodes: what it does to node 1 it does to the victim, to
 // node 2 to the next one and so on, and where a role leaves a choice of nodes or can be moved,
@@ -15,7 +18,8 @@ import (
 func (s *Scenario) InTurn(victim, nodes int) *Scenario {
 	turned := *s
 	turned.Victim, turned.Of = (victim-1)%nodes+1, s.Metadata.Name
-	turned.Metadata.Name = fmt.Sprintf("%s-victim-%d", s.Metadata.Name, victim)
+	suffix := fmt.Sprintf("-victim-%d", victim)
+	turned.Metadata.Name = strings.TrimRight(s.Metadata.Name[:min(len(s.Metadata.Name), longestName-len(suffix))], "-") + suffix
 	by := turned.Victim - 1
 	turned.Spec.Timeline = make([]engine.Step, len(s.Spec.Timeline))
 	for i, step := range s.Spec.Timeline {

@@ -59,6 +59,11 @@ func TestInTurn(t *testing.T) {
 	if s := named("etcd-leader-killed").InTurn(4, 3); s.Victim != 1 || s.Metadata.Name != "etcd-leader-killed-victim-4" {
 		t.Errorf("the fourth turn of three nodes is %s with victim %d", s.Metadata.Name, s.Victim)
 	}
+	long := *named("etcd-leader-killed")
+	long.Metadata.Name = strings.Repeat("a", 53) + "-" + strings.Repeat("b", 9)
+	if name := long.InTurn(2, 3).Metadata.Name; name != strings.Repeat("a", 53)+"-victim-2" {
+		t.Errorf("the turn of a long name is %s", name)
+	}
 	for _, s := range scenarios.All() {
 		for victim := 1; victim <= 3; victim++ {
 			turned := s.InTurn(victim, 3)
