@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -54,11 +53,13 @@ func (c commandLine) history() map[string]fault.Entry {
 		c.t.Fatal(err)
 	}
 	all := map[string]fault.Entry{}
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	for lines.Buffer(nil, 1<<20); lines.Scan(); {
+	for line := range bytes.Lines(b) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
 		var e fault.Entry
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			c.t.Fatalf("%s: %v", lines.Text(), err)
+		if err := json.Unmarshal(line, &e); err != nil {
+			c.t.Fatalf("%s: %v", line, err)
 		}
 		all[e.ID] = e
 	}
