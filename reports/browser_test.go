@@ -17,14 +17,14 @@ import (
 
 var screenshots = flag.String("screenshots", "", "directory to write screenshots of the report to")
 
-// browser returns a headless Chromium, or skips the test where there is none.
+// browser returns a headless Chromium, or skips the test without one.
 func browser(t *testing.T) string {
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
 	}
-	t.Skip("there is no Chromium: apt-get install chromium-headless-shell")
+	t.Skip("Chromium is not installed: apt-get install chromium-headless-shell")
 	return ""
 }
 

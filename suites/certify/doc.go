@@ -3,6 +3,6 @@
 //
 // A certificate is about rows of the catalogue. Each scenario that settles one of them is run
 // at least three times, with each control-plane node as its victim in turn, and a row is
-// certified only if it passed in all of them. The bundle has the records; whoever verifies it
-// derives every verdict again from these, with the rules of their own holdfast.
+// certified only if it passed in all of them. The bundle has the records; who verifies it
+// derives every verdict again from these, by the rules of their own holdfast.
 package certify

@@ -50,7 +50,7 @@ func Select(which string) ([]string, error) {
 		id = strings.TrimSpace(id)
 		switch {
 		case !slices.Contains(known, id):
-			return nil, fmt.Errorf("there is no requirement %q: want must, conformance, or IDs such as %s", id, strings.Join(nearest.Names(known, id, 3), ", "))
+			return nil, fmt.Errorf("%q is not a requirement of the catalogue: want must, conformance, or IDs such as %s", id, strings.Join(nearest.Names(known, id, 3), ", "))
 		case len(settling(id)) == 0:
 			return nil, fmt.Errorf("no scenario settles %s yet", id)
 		}

@@ -48,7 +48,7 @@ func (p *Plan) Judge(dir string, own ...judge.Judge) (*Verdicts, error) {
 }
 
 // JudgeScenario is Judge for one scenario of the plan. It returns the record as well; nil
-// where there is none that is this scenario's.
+// without one that is this scenario's.
 func (p *Plan) JudgeScenario(dir string, s *scenarios.Scenario, own ...judge.Judge) ([]judge.Result, *record.Run) {
 	on := p.Part(s)
 	notFor := s.NotFor(len(on.Cluster.Spec.Nodes))
@@ -157,7 +157,7 @@ func (v *Verdicts) Save(dir string, p *Plan) error {
 	return reports.Save(dir, reports.New(as.Report(), v.Results, scenarios.Titles()))
 }
 
-// Record returns the record of a scenario; nil where there is none that can be used.
+// Record returns the record of a scenario; nil without one that can be used.
 func (v *Verdicts) Record(scenario string) *record.Run { return v.records[scenario] }
 
 // Write writes the reports to a results directory.
