@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
-// Provider makes clusters of kind's nodes in a Docker engine: the one that there is or,
-// if none exists that will do, one of its own.
+// Provider makes clusters of kind's nodes in a Docker engine: one that runs already, if
+// it is suitable, or one of its own.
 type Provider struct{}
 
 var (

@@ -107,7 +107,7 @@ func enterSandbox() error {
 	return netlink.LinkSetUp(lo)
 }
 
-// needSandbox skips a test that needs namespaces if none exists.
+// needSandbox skips a test that needs namespaces where they cannot be made.
 func needSandbox(t testing.TB) {
 	t.Helper()
 	if inside := os.Getenv(insideEnv); inside != insideYes {

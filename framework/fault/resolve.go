@@ -214,8 +214,8 @@ func (c resolver) fromFirst(nodes []framework.Node) []framework.Node {
 	return slices.Concat(nodes[i:], nodes[:i])
 }
 
-// down says in words that a component, or the node if none exists, does
-// not run; empty means that it does or that the provider cannot tell.
+// down says in words that a component does not run, or that the node does
+// not where component is empty; empty means that it does or that the provider cannot tell.
 func (c resolver) down(ctx context.Context, n framework.Node, component framework.Component) string {
 	if power, ok := n.(framework.PowerSwitch); ok {
 		if on, err := power.Powered(ctx); err == nil && !on {

@@ -252,8 +252,8 @@ type ProcessState struct {
 	Standby bool   `json:"standby,omitempty"`
 	Error   string `json:"error,omitempty"`
 	// Asked is when the node was asked; what it told is of a moment between that and
-	// the entry's own time. Before is when it was asked the time before, when it
-	// told what the entry before this one says. 0 if none exists.
+	// the entry's own time. Before is when it was asked the time before, for the
+	// entry before this one. 0 for the first entry.
 	Asked  Nanos `json:"asked,omitempty"`
 	Before Nanos `json:"before,omitempty"`
 }

@@ -54,7 +54,7 @@ type Outcome struct {
 	// Took is the time of the last try, Tries how many there were.
 	Took  time.Duration `json:"took"`
 	Tries int           `json:"tries"`
-	// Problem says why there are no verdicts, if none exists.
+	// Problem is why the unit has no verdicts; empty if it has.
 	Problem string `json:"problem,omitempty"`
 	// Unclear: there are no verdicts, or one is inconclusive that should not be.
 	Unclear bool `json:"unclear,omitempty"`

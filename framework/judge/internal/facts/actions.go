@@ -30,7 +30,7 @@ func (o Overlap) String() string {
 
 // Untimed returns an action whose time is not known, since the clock of its API server does
 // not agree with the harness's, of an instance that another had taken over from when it
-// entered the audit log; nil if none exists. An entry that is told late is not meant: the
+// entered the audit log; nil if there was none. An entry that arrives late does not count: the
 // API server's other entries of that time show that its clock agrees. Nor is a clock that
 // a fault moved.
 func (d Actions) Untimed(m *Matter) *Act {

@@ -11,7 +11,7 @@ import (
 type Gap struct {
 	Entrance string
 	From, To record.Nanos
-	// Asked is when the first write of the gap was called, its end if none exists:
+	// Asked is when the first write of the gap was called, or its end without a write:
 	// before that, nothing is known of the cluster.
 	Asked record.Nanos
 }

@@ -103,7 +103,7 @@ func OverloadSince(probes []record.Probe, last record.Probe, bound time.Duration
 }
 
 // Unasked names the first kind of which no probe was under way for longer than limit
-// between from and to, and says when; it is empty if none exists. Probes of one kind
+// between from and to, and says when; it is empty if there is no such kind. Probes of one kind
 // tell nothing of another: a connection that is kept may hang while new ones do not.
 func Unasked(probes []record.Probe, kinds []record.ProbeKind, from, to record.Nanos, limit time.Duration) string {
 	for _, reused := range []bool{false, true} {

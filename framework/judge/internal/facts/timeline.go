@@ -259,7 +259,7 @@ func (t *Timeline) highest(at record.Nanos) uint64 {
 }
 
 // removed returns a deletion that had been acknowledged before a time, and that was called
-// when the item was there already: it can be there no longer. Nil if none exists.
+// when the item existed already, so that it must be gone; nil without one.
 func (t *Timeline) removed(item record.Item, before record.Nanos) *record.Op {
 	for _, d := range t.removals[item.Key] {
 		w := t.ByValue[PairOf{item.Key, item.Value}]

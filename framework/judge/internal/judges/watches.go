@@ -14,7 +14,7 @@ const (
 )
 
 // watches runs a judge of single watches over those that it applies to. must is the
-// guarantee; what says what the applicable watches are, if none exists.
+// guarantee; what describes the applicable watches, for a record without any.
 func watches(m *facts.Matter, must, what string, applies func(*facts.Stream) bool, inspect func(*facts.Stream) []facts.Breach) Finding {
 	var breaches []facts.Breach
 	watches, messages, after := 0, 0, 0
