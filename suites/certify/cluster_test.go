@@ -17,7 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
-	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/local/localtest"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/scenarios"
@@ -101,16 +101,9 @@ spec:
 
 // Secrets that are in a cluster, and that come by, are in no file of a bundle.
 func TestBundleOfCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("creates a cluster")
-	}
 	spec := clusters.Default()
 	spec.SetNodes(1)
-	for _, b := range local.Binaries(spec) {
-		if _, err := release.Lookup(b.Product, b.Version, release.Options{}); err != nil {
-			t.Skipf("run `holdfast fetch %s %s` first: %v", b.Product, b.Version, err)
-		}
-	}
+	localtest.NeedClusters(t, spec)
 	t.Setenv("PLANTED_TOKEN", marker+"-environment")
 	s, err := scenarios.Parse("planting", []byte(planting), scenarios.WithFaults(plantSecrets))
 	if err != nil {

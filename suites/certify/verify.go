@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -74,7 +72,7 @@ func Verify(file string, expected *bundle.Key, progress func(string)) (*Verifica
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{dir: dir, plan: p, progress: progress, v: &Verification{Statement: s, Key: b.Key.ID, Problems: []string{}}}
+	v := &verifier{dir: dir, plan: p, progress: progress, v: &Verification{Statement: s, Key: b.Key.ID, Files: b.Files, Problems: []string{}}}
 	if expected != nil {
 		v.v.Trusted = expected.ID == b.Key.ID
 		if !v.v.Trusted {
@@ -85,8 +83,7 @@ func Verify(file string, expected *bundle.Key, progress func(string)) (*Verifica
 	v.planned()
 	v.records()
 	v.compare()
-	v.v.Files, err = filesBelow(dir)
-	return v.v, err
+	return v.v, nil
 }
 
 type verifier struct {
@@ -155,7 +152,7 @@ func (v *verifier) planned() {
 			switch s := planned[turn.Metadata.Name]; {
 			case s == nil:
 				v.problem("the plan lacks %s, which the rows take", turn.Metadata.Name)
-			case !same(s, turn):
+			case !same(s, turn) || s.Missing != "":
 				v.problem("%s in the plan is not as the catalogue has it", turn.Metadata.Name)
 			}
 			delete(planned, turn.Metadata.Name)
@@ -364,16 +361,6 @@ func (v *verifier) compare() {
 	}) {
 		v.problem("the bundle's results.json has other verdicts than its records give")
 	}
-}
-
-func filesBelow(dir string) (n int, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			n++
-		}
-		return err
-	})
-	return n, err
 }
 
 // shown is how many problems Print lists.

@@ -9,11 +9,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local/localtest"
 )
 
 // TestKilled: whatever is killed in the middle, nothing is left behind.
 func TestKilled(t *testing.T) {
-	fetched(t)
+	localtest.NeedClusters(t, clusters.Default())
 	long := strings.NewReplacer("CLUSTER", "{}", "4s", "300s").Replace(ownScenario)
 	other := strings.NewReplacer("CLUSTER", `{extraArgs: {kube-scheduler: {v: "1"}}}`, "4s", "300s").Replace(ownScenario)
 	for name, tc := range map[string]struct {

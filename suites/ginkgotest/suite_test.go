@@ -23,7 +23,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
-	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
@@ -92,19 +91,6 @@ func output(t *testing.T, cmd *exec.Cmd) (string, int) {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, b)
 	}
 	return string(b), cmd.ProcessState.ExitCode()
-}
-
-// fetched skips the test if the machine cannot create clusters yet.
-func fetched(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("creates clusters")
-	}
-	for _, b := range local.Binaries(clusters.Default()) {
-		if _, err := release.Lookup(b.Product, b.Version, release.Options{}); err != nil {
-			t.Skipf("run `holdfast fetch %s %s` first: %v", b.Product, b.Version, err)
-		}
-	}
 }
 
 func write(t *testing.T, name, text string) string {

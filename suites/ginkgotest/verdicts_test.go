@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/local/localtest"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/suites/run"
@@ -46,7 +47,7 @@ var needsFive = strings.NewReplacer("NAME", "needs-five", "CLUSTER", "{}", "spec
 // TestVerdicts runs on two processes: a planted violation, a fault that cannot take effect,
 // and a scenario that does not apply. They share a results directory.
 func TestVerdicts(t *testing.T) {
-	fetched(t)
+	localtest.NeedClusters(t, clusters.Default())
 	planted := strings.NewReplacer("NAME", "planted", "CLUSTER", "{extraArgs: {kube-apiserver: {endpoint-reconciler-type: none}}}").Replace(ownScenario)
 	files := []string{write(t, "planted.yaml", planted), write(t, "off-and-isolated.yaml", offAndIsolated), write(t, "needs-five.yaml", needsFive)}
 	cmd := command(t, 2, "-ginkgo.junit-report=junit.xml", "-ginkgo.output-dir=.", "--out", "out", "--file", strings.Join(files, ","))
@@ -99,7 +100,7 @@ func TestVerdicts(t *testing.T) {
 // TestAsHoldfastRun: the suite gives the verdicts that `holdfast run` gives with the same
 // seed, and an inconclusive spec alone fails the suite.
 func TestAsHoldfastRun(t *testing.T) {
-	fetched(t)
+	localtest.NeedClusters(t, clusters.Default())
 	chosen, err := run.Choose("smoke", nil, nil)
 	if err != nil {
 		t.Fatal(err)

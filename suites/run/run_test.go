@@ -11,7 +11,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
-	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/local/localtest"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -48,16 +48,9 @@ spec:
 // TestCarryOut runs a scenario on a cluster, and repeats it as if the machine had been
 // overloaded the first time.
 func TestCarryOut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("creates clusters")
-	}
 	spec := clusters.Default()
 	spec.SetNodes(1)
-	for _, b := range local.Binaries(spec) {
-		if _, err := release.Lookup(b.Product, b.Version, release.Options{}); err != nil {
-			t.Skipf("run `holdfast fetch %s %s` first: %v", b.Product, b.Version, err)
-		}
-	}
+	localtest.NeedClusters(t, spec)
 	s, err := scenarios.Parse("tiny", []byte(tiny))
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-ha/holdfast/clusters/local"
-	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/local/localtest"
 )
 
 // some are judges of every kind: of a look at the cluster, of a fault, of the
@@ -22,9 +21,6 @@ var some = []string{"single-holder", "endpoints-match", "availability", "write-g
 // selftest` runs, apart from what takes a process outside of the sandbox; some of it
 // otherwise.
 func TestPlanted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes clusters")
-	}
 	judges, all := some, os.Getenv("HOLDFAST_TEST_PLANTS") == "all"
 	if all {
 		judges = nil
@@ -39,13 +35,7 @@ func TestPlanted(t *testing.T) {
 		work[i].Units = slices.DeleteFunc(work[i].Units, func(u Unit) bool { return left(u.Scenario) })
 	}
 	work = slices.DeleteFunc(work, func(b Batch) bool { return len(b.Units) == 0 })
-	for _, spec := range Clusters(work) {
-		for _, b := range local.Binaries(spec) {
-			if _, err := release.Lookup(b.Product, b.Version, release.Options{}); err != nil {
-				t.Skipf("run `holdfast fetch %s %s` first: %v", b.Product, b.Version, err)
-			}
-		}
-	}
+	localtest.NeedClusters(t, Clusters(work)...)
 	var outcomes []Outcome
 	dir := t.TempDir()
 	for i, b := range work {

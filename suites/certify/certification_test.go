@@ -1,0 +1,94 @@
+package certify
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+func testKey(t testing.TB) *bundle.Key {
+	private, _, err := bundle.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := bundle.ParseKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// certification is a results directory whose records are real files with hardly anything in
+// them, so that every verdict is inconclusive.
+type certification struct {
+	dir  string
+	plan *run.Plan
+	tool Tool
+}
+
+func newCertification(t testing.TB, ids ...string) *certification {
+	spec := clusters.Default()
+	spec.SetNodes(3)
+	chosen := run.InTurn(spec, Scenarios(ids), Turns, false)
+	p := run.New(local.Provider{}, spec, chosen, 7, "v1")
+	p.Rows = ids
+	if err := p.Divide(local.Provider{}, 1); err != nil {
+		t.Fatal(err)
+	}
+	c := &certification{dir: t.TempDir(), plan: p, tool: Tool{Version: "v1", Catalogue: scenarios.Digest(), Record: record.Version}}
+	for _, s := range p.Scenarios {
+		c.record(t, s, s.Metadata.Name, func(*record.Meta) {})
+	}
+	p.Ended = time.Now()
+	if err := p.Save(c.dir); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// record makes the record of a scenario, with one observation.
+func (c *certification) record(t testing.TB, s *scenarios.Scenario, observation string, change func(*record.Meta)) {
+	dir := record.Dir(c.dir, s.Metadata.Name)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	meta := record.Meta{Run: c.plan.Run, Scenario: s.Metadata.Name, Harness: c.plan.Harness, Provider: c.plan.Provider, Checks: s.Experiment().Checks,
+		Settings: map[string]time.Duration{"L": 15 * time.Second, "R": 10 * time.Second, "P": 2 * time.Second, "E": time.Second, "M": 2 * time.Second,
+			"T": 15 * time.Second, "I": 10 * time.Second, "H": 3 * time.Second, "G": 40 * time.Second, "N": 5 * time.Second, "A": time.Minute},
+		Versions: map[string]map[string]string{},
+		Nodes:    []record.Node{{Name: "node-1", Address: "10.0.0.1"}, {Name: "node-2", Address: "10.0.0.2"}, {Name: "node-3", Address: "10.0.0.3"}}}
+	for _, n := range meta.Nodes {
+		meta.Versions[n.Name] = map[string]string{"kube-apiserver": c.plan.Part(s).Cluster.Spec.KubernetesVersion}
+	}
+	change(&meta)
+	w, err := record.Create(dir, meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// At the same time in each record, as in a copy.
+	for _, err := range []error{w.Append(record.KindPhase, record.Phase{Name: observation}), w.Close(record.End{})} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// bundle signs what there is.
+func (c *certification) bundle(t testing.TB, key *bundle.Key) string {
+	v, err := run.Judge(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := Bundle(c.dir, v, Judge(v), c.tool, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

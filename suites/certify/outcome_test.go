@@ -1,0 +1,77 @@
+package certify
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+)
+
+// What makes a row hold, and what does not.
+func TestRowOf(t *testing.T) {
+	base := Scenarios([]string{"HA-QR-005"})[0] // etcd-leader-killed
+	turn := func(victim int, verdict judge.Verdict, hit ...string) experiment {
+		return experiment{base.InTurn(victim, 3), []judge.Result{{Requirement: "HA-QR-005", Level: "MUST", Scenario: "x", Verdict: verdict, Sentence: "as it was"}}, hit}
+	}
+	away := func(byDesign bool) experiment {
+		s := *base
+		s.Missing, s.ByDesign = "x", byDesign
+		return experiment{&s, []judge.Result{{Requirement: "HA-QR-005", Level: "MUST", Verdict: judge.NotApplicable, Sentence: "away"}}, nil}
+	}
+	nodes := []string{"node-1", "node-2", "node-3"}
+	for name, test := range map[string]struct {
+		all      []experiment
+		verdict  judge.Verdict
+		holds    bool
+		sentence string
+	}{
+		"each node in turn": {[]experiment{turn(1, judge.Pass, "node-1"), turn(2, judge.Pass, "node-2"), turn(3, judge.Pass, "node-3")}, judge.Pass, true, "as it was"},
+		"one failed":        {[]experiment{turn(1, judge.Pass, "node-1"), turn(2, judge.Fail, "node-2"), turn(3, judge.Pass, "node-3")}, judge.Fail, false, "as it was"},
+		"one inconclusive":  {[]experiment{turn(1, judge.Pass, "node-1"), turn(2, judge.Inconclusive, "node-2"), turn(3, judge.Pass, "node-3")}, judge.Inconclusive, false, "as it was"},
+		"one node twice":    {[]experiment{turn(1, judge.Pass, "node-1"), turn(2, judge.Pass, "node-1"), turn(3, judge.Pass, "node-3")}, judge.Inconclusive, false, "no experiment of etcd-leader-killed hit node-2"},
+		"two experiments":   {[]experiment{turn(1, judge.Pass, "node-1"), turn(2, judge.Pass, "node-2", "node-3")}, judge.Inconclusive, false, "2 of at least 3"},
+		"one did not apply": {[]experiment{turn(1, judge.Pass, "node-1"), turn(2, judge.NotApplicable), turn(3, judge.Pass, "node-2", "node-3")}, judge.Inconclusive, false, "2 of at least 3"},
+		"cannot be tested":  {[]experiment{away(false)}, judge.NotApplicable, false, "away"},
+		"by design":         {[]experiment{away(true)}, judge.NotApplicable, true, "away"},
+		"none":              {nil, judge.Inconclusive, false, "no experiment"},
+	} {
+		r := rowOf("HA-QR-005", test.all, nodes, 3)
+		if r.Verdict != test.verdict || r.holds() != test.holds || !strings.Contains(r.Sentence, test.sentence) {
+			t.Errorf("%s: %+v, want %s, holds %v, %q", name, r, test.verdict, test.holds, test.sentence)
+		}
+	}
+}
+
+// An invariant that was violated in one experiment certifies nothing, whichever row the
+// certificate is about; one that an overloaded machine hid in one of many does no harm.
+func TestInvariants(t *testing.T) {
+	c := newCertification(t, "HA-QR-005")
+	all := func(verdicts ...judge.Verdict) (list []experiment) {
+		for i, verdict := range verdicts {
+			list = append(list, experiment{c.plan.Scenarios[i], []judge.Result{{Requirement: "HA-INV-002", Level: "MUST", Verdict: verdict, Sentence: "lost"}}, nil})
+		}
+		return list
+	}
+	for name, test := range map[string]struct {
+		all  []experiment
+		want judge.Verdict
+	}{
+		"kept":         {all(judge.Pass, judge.Pass, judge.Pass), judge.Pass},
+		"violated":     {all(judge.Pass, judge.Pass, judge.Pass, judge.Fail), judge.Fail},
+		"hidden once":  {all(judge.Pass, judge.Pass, judge.Inconclusive, judge.Pass), judge.Pass},
+		"hardly seen":  {all(judge.Pass, judge.Inconclusive, judge.NotApplicable), judge.Inconclusive},
+		"nothing seen": {all(judge.NotApplicable, judge.NotApplicable), ""},
+	} {
+		o := outcome(c.plan, test.all)
+		i := slices.IndexFunc(o.Rows, func(r Row) bool { return r.ID == "HA-INV-002" })
+		if got := judge.Verdict(""); i >= 0 || test.want != "" {
+			if i >= 0 {
+				got = o.Rows[i].Verdict
+			}
+			if got != test.want || o.Certified {
+				t.Errorf("%s: %q, certified %v, want %q", name, got, o.Certified, test.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package certify
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
+)
+
+// forged unpacks a bundle, lets change have its files and its statement, and signs it again
+// with another key.
+func forged(t *testing.T, file string, change func(dir string, s *Statement)) (again string, key *bundle.Key) {
+	dir := t.TempDir()
+	b, err := bundle.Open(file, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := statementOf(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "attestations")); err != nil {
+		t.Fatal(err)
+	}
+	change(dir, s)
+	key, again = testKey(t), filepath.Join(t.TempDir(), "bundle.tar")
+	if err := bundle.Write(again, dir, key, bundle.Predicate{Name: "verdicts", Type: VerdictsType, Body: s}); err != nil {
+		t.Fatal(err)
+	}
+	return again, key
+}
+
+// A bundle as it was made holds, and says what its records say.
+func TestVerify(t *testing.T) {
+	c := newCertification(t, "HA-QR-005", "HA-LE-002")
+	key := testKey(t)
+	file := c.bundle(t, key)
+	v, err := Verify(file, key, nil)
+	if err != nil || !v.Holds() || !v.Trusted {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if v.Experiments != len(c.plan.Scenarios) || v.Outcome.Certified || v.Outcome.Class != "partial" || len(v.Outcome.Rows) < 2 {
+		t.Errorf("%d experiments of %d, outcome %+v", v.Experiments, len(c.plan.Scenarios), v.Outcome)
+	}
+	var out bytes.Buffer
+	if err := v.Print(&out); err != nil || !strings.Contains(out.String(), "verified: ") || !strings.Contains(out.String(), "not certified: ") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if v, err = Verify(file, nil, nil); err != nil || !v.Holds() || v.Trusted {
+		t.Errorf("without an expected key: %+v, %v", v, err)
+	}
+	if v, err = Verify(file, testKey(t), nil); err != nil || v.Holds() || !strings.Contains(v.Problems[0], "not with the expected one") {
+		t.Errorf("with another expected key: %+v, %v", v, err)
+	}
+}
+
+// A vendor who alters a bundle and signs it again is found out, with the reason.
+func TestVerifyForged(t *testing.T) {
+	c := newCertification(t, "HA-QR-005", "HA-LE-002")
+	first, second := c.plan.Scenarios[0], c.plan.Scenarios[1]
+	file := c.bundle(t, testKey(t))
+	// remake makes a record again, inside of an unpacked bundle.
+	remake := func(dir string, s *scenarios.Scenario, observation string, change func(*record.Meta)) {
+		(&certification{dir: dir, plan: c.plan}).record(t, s, observation, change)
+	}
+	replan := func(dir string, change func(p *run.Plan)) {
+		p, err := run.Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(p)
+		if err := p.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(dir string, s *Statement)
+		want   string
+	}{
+		"nothing": {func(string, *Statement) {}, ""},
+		"a verdict edited": {func(_ string, s *Statement) {
+			i := slices.IndexFunc(s.Verdicts, func(v Verdict) bool { return v.Requirement == "HA-QR-005" })
+			s.Verdicts[i].Verdict = judge.Pass
+		}, "HA-QR-005 in etcd-leader-killed-victim-1 is stated as pass, and its record gives inconclusive"},
+		"a sentence edited":  {func(_ string, s *Statement) { s.Verdicts[0].Sentence = "All is well." }, `is stated as "All is well."`},
+		"a verdict left out": {func(_ string, s *Statement) { s.Verdicts = s.Verdicts[1:] }, "the statement has no verdict on"},
+		"a verdict invented": {func(_ string, s *Statement) {
+			s.Verdicts = append(s.Verdicts, Verdict{Scenario: "x", Requirement: "HA-EP-003", Judge: "j", Verdict: judge.Pass})
+		}, "the statement has a verdict on HA-EP-003 in x that no record gives"},
+		"the outcome edited": {func(_ string, s *Statement) { s.Outcome.Certified = true }, "the stated outcome is"},
+		"a record removed": {func(dir string, _ *Statement) { os.RemoveAll(record.Dir(dir, first.Metadata.Name)) },
+			first.Metadata.Name + " has no record"},
+		"an experiment copied": {func(dir string, _ *Statement) {
+			os.RemoveAll(record.Dir(dir, second.Metadata.Name))
+			os.CopyFS(record.Dir(dir, second.Metadata.Name), os.DirFS(record.Dir(dir, first.Metadata.Name)))
+		}, "is of another scenario (" + first.Metadata.Name + ")"},
+		"a record of another run": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) { m.Run = "another" })
+		}, "is of another run (another)"},
+		"a record of another cluster under the run's name": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) { m.Nodes[0].Address = "10.0.9.9" })
+		}, "are of different clusters"},
+		"a record of other nodes": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) { m.Nodes = m.Nodes[:2] })
+		}, "is of a cluster with nodes node-1, node-2, and the plan's has node-1, node-2, node-3"},
+		"a record of another version": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) { m.Versions["node-2"]["kube-apiserver"] = "v1.36.3" })
+		}, "has API server v1.36.3 on node-2"},
+		"another version stated": {func(_ string, s *Statement) { s.Versions.Kubernetes = "v1.99.0" }, "the version of Kubernetes is stated as v1.99.0"},
+		"a record made later": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(*record.Meta) {})
+		}, "and the run lasted from"},
+		"other checks": {func(dir string, _ *Statement) {
+			remake(dir, second, "x", func(m *record.Meta) {
+				m.Checks = slices.Clone(m.Checks)
+				m.Checks[0].Bound = "10L"
+			})
+		}, "asks for other checks than the catalogue"},
+		"a record cut short": {func(dir string, _ *Statement) {
+			path := filepath.Join(record.Dir(dir, second.Metadata.Name), record.FileName)
+			if info, err := os.Stat(path); err != nil || os.Truncate(path, info.Size()-20) != nil {
+				t.Fatal(err)
+			}
+		}, "is not whole"},
+		"an experiment left out": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Scenarios = p.Scenarios[1:] })
+		}, "the plan lacks " + first.Metadata.Name},
+		"a row added to the plan": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Rows = append(p.Rows, "HA-EP-003") })
+		}, "the plan lacks apiserver-killed-victim-1"},
+		"no rows": {func(dir string, _ *Statement) { replan(dir, func(p *run.Plan) { p.Rows = nil }) }, "certifies nothing"},
+		"a bound loosened": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Scenarios[0].Spec.Requirements[0].Bound = "10L" })
+		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
+		"a step left out": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Scenarios[0].Spec.Timeline = p.Scenarios[0].Spec.Timeline[1:] })
+		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
+		"an experiment on another cluster, marked as left out": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) {
+				p.Scenarios[0].Missing = "nothing"
+				p.Scenarios[0].Spec.Cluster.ExtraArgs = map[string]map[string]string{"kube-scheduler": {"leader-elect-lease-duration": "10m"}}
+			})
+		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
+		"an experiment on another cluster": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) { p.Scenarios[0].Spec.Cluster.Disk = "fuse" })
+		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
+		"a scenario excused": {func(dir string, _ *Statement) {
+			replan(dir, func(p *run.Plan) {
+				base := *Scenarios(p.Rows)[0]
+				base.Missing, base.ByDesign = "we do not do that", true
+				p.Scenarios = append([]*scenarios.Scenario{&base}, slices.DeleteFunc(p.Scenarios, func(s *scenarios.Scenario) bool { return s.Of == base.Metadata.Name })...)
+			})
+		}, "is left out as if the cluster were made in another way"},
+		"other results": {func(dir string, _ *Statement) {
+			path := filepath.Join(dir, "results.json")
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			os.WriteFile(path, bytes.ReplaceAll(text, []byte(`"inconclusive"`), []byte(`"pass"`)), 0o644)
+		}, "results.json has other verdicts"},
+	} {
+		again, key := forged(t, file, test.change)
+		v, err := Verify(again, key, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if v.Holds() != (test.want == "") || !v.Holds() && !strings.Contains(strings.Join(v.Problems, "\n"), test.want) {
+			t.Errorf("%s: %q, want %q", name, v.Problems, test.want)
+		}
+	}
+	for name, change := range map[string]func(*Statement){
+		"another catalogue":      func(s *Statement) { s.Tool.Catalogue = strings.Repeat("0", 64) },
+		"records of an old form": func(s *Statement) { s.Tool.Record-- },
+	} {
+		again, key := forged(t, file, func(_ string, s *Statement) { change(s) })
+		if _, err := Verify(again, key, nil); !errors.Is(err, ErrOtherRules) {
+			t.Errorf("%s: %v, want a plain refusal", name, err)
+		}
+	}
+}
+
+// The same observations under the name of another experiment are found, whatever else was
+// made to fit.
+func TestVerifyCopied(t *testing.T) {
+	c := newCertification(t, "HA-QR-005")
+	first, second := c.plan.Scenarios[0], c.plan.Scenarios[1]
+	file := c.bundle(t, testKey(t))
+	again, key := forged(t, file, func(dir string, _ *Statement) {
+		(&certification{dir: dir, plan: c.plan}).record(t, second, first.Metadata.Name, func(*record.Meta) {})
+	})
+	v, err := Verify(again, key, nil)
+	if err != nil || v.Holds() || !strings.Contains(strings.Join(v.Problems, "\n"), "one is a copy of the other") {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
