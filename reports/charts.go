@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -44,20 +45,11 @@ func (s *sampler) most(at record.Nanos, value float64) {
 func (s *sampler) count(at record.Nanos) { s.samples[at-at%s.step]++ }
 
 func (s *sampler) sorted() (list []sample, largest float64) {
-	for _, at := range sortedTimes(s.samples) {
+	for _, at := range slices.Sorted(maps.Keys(s.samples)) {
 		list = append(list, sample{at, s.samples[at]})
 		largest = math.Max(largest, s.samples[at])
 	}
 	return list, largest
-}
-
-func sortedTimes(m map[record.Nanos]float64) []record.Nanos {
-	times := make([]record.Nanos, 0, len(m))
-	for at := range m {
-		times = append(times, at)
-	}
-	slices.Sort(times)
-	return times
 }
 
 func humanSeconds(s float64) string { return human(time.Duration(s * float64(time.Second))) }

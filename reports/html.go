@@ -43,7 +43,7 @@ type tile struct {
 type table struct {
 	Title  string
 	Groups []group
-	// Filtered means that there is a filter above it.
+	// Filtered puts a search field and a filter above the table.
 	Filtered bool
 }
 
@@ -250,7 +250,7 @@ func verdictClass(level string, v judge.Verdict) string {
 }
 
 // sharePercent is the part of the bound that was used, in per cent from 0 to
-// 100, or -1 if none exists.
+// 100, or -1 without a bound or a measured time.
 func sharePercent(b *judge.Bound, measured *time.Duration) float64 {
 	s := share(judge.Result{Bound: b, MeasuredDuration: measured})
 	if s < 0 {

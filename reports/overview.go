@@ -7,15 +7,21 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"al.essio.dev/pkg/shellescape"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
 )
 
-// areaNames are the areas of the catalogue in words.
-var areaNames = map[string]string{
-	"INV": "Invariants of every run", "TOP": "Topology", "QR": "Quorum reads and writes", "EP": "Endpoints of the kubernetes service", "LE": "Leader election",
-	"CL": "Clients and the load balancer", "WCH": "Watches", "WL": "Workloads", "MB": "Membership", "UP": "Upgrades", "RC": "Recovery", "SEC": "Security",
+// Areas are the areas of the catalogue in words, by the middle part of an ID.
+var Areas = map[string]string{
+	"INV": "invariants of every run",
+	"TOP": "the cluster as it stands", "QR": "quorum reads and writes", "WCH": "watches",
+	"EP": "the default kubernetes service", "LE": "elected components", "CL": "clients and load balancing",
+	"MB": "adding and removing replicas", "UP": "upgrades, one by one", "RC": "self-healing and recovery",
+	"SEC": "trust", "WL": "workload smoke", "SOAK": "all at once",
 }
 
 // group are the requirements of an area, the worst first.
@@ -30,12 +36,13 @@ type row struct {
 	Evidence []string
 }
 
-// areaOf returns the area in an ID such as HA-EP-003; the ID itself of a requirement that is
-// not the catalogue's.
+// areaOf returns the area of an ID such as HA-EP-003 as a heading; "Others" for a requirement
+// that is not the catalogue's.
 func areaOf(id string) string {
 	parts := strings.Split(id, "-")
 	if len(parts) == 3 && parts[0] == "HA" {
-		return cmp.Or(areaNames[parts[1]], parts[1])
+		area := cmp.Or(Areas[parts[1]], parts[1])
+		return strings.ToUpper(area[:1]) + area[1:]
 	}
 	return "Others"
 }
@@ -119,22 +126,12 @@ func reproduce(r Run) string {
 		case name == "--seed":
 			seeded = true
 		}
-		words = append(words, quoted(word))
+		words = append(words, word)
 	}
 	if !seeded {
-		words = append(words, fmt.Sprintf("--seed %d", r.Seed))
+		words = append(words, "--seed", strconv.FormatUint(r.Seed, 10))
 	}
-	return strings.Join(words, " ")
-}
-
-var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
-
-// quoted is a word as a shell takes it.
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return shellescape.QuoteCommand(words)
 }
 
 var codeSpan = regexp.MustCompile("`([^`\n]+)`")

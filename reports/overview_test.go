@@ -69,7 +69,7 @@ func TestGroupsOf(t *testing.T) {
 			got = append(got, r.ID)
 		}
 	}
-	want := "Endpoints of the kubernetes service: HA-EP-003 HA-EP-001 Clients and the load balancer: HA-CL-003 Others: MINE"
+	want := "The default kubernetes service: HA-EP-003 HA-EP-001 Clients and load balancing: HA-CL-003 Others: MINE"
 	if strings.Join(got, " ") != want {
 		t.Errorf("%q, want %q", got, want)
 	}

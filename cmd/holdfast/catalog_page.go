@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
 
@@ -34,15 +35,6 @@ apiserver-count fix proposal, *resilience* the control plane resilience overview
 has hit users since.
 `
 
-// areas are what the areas are about.
-var areas = map[string]string{
-	"INV": "invariants of every run",
-	"TOP": "the cluster as it stands", "QR": "quorum reads and writes", "WCH": "watches",
-	"EP": "the default kubernetes service", "LE": "elected components", "CL": "clients and load balancing",
-	"MB": "adding and removing replicas", "UP": "upgrades, one by one", "RC": "self-healing and recovery",
-	"SEC": "trust", "WL": "workload smoke", "SOAK": "all at once",
-}
-
 // printCatalogPage prints the catalogue for people to read.
 func printCatalogPage(w io.Writer, entries []catalogEntry) error {
 	settings, err := clusters.Settings(clusters.Default())
@@ -60,7 +52,7 @@ func printCatalogPage(w io.Writer, entries []catalogEntry) error {
 	for _, e := range entries {
 		if e.Area != area {
 			area = e.Area
-			fmt.Fprintf(&b, "\n## %s: %s\n", area, areas[area])
+			fmt.Fprintf(&b, "\n## %s: %s\n", area, reports.Areas[area])
 		}
 		fmt.Fprintf(&b, "\n### %s\n\n**%s**: %s\n\n", e.ID, e.Level, e.Text)
 		line := func(name, text string) {

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,62 +12,6 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/certify"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
-
-// keyFile is the private key that certify signs with by default.
-const keyFile = "holdfast.key"
-
-func newKeygenCommand() *cobra.Command {
-	out := keyFile
-	cmd := &cobra.Command{
-		Use:   "keygen",
-		Short: "Make a pair of keys to sign bundles with",
-		Long: `Make an Ed25519 key to sign bundles with, and beside it the public key, with .pub at the
-end of its name, for those who verify them. Files that exist stay as they are.`,
-		Example: `  holdfast keygen
-  holdfast keygen --out ~/keys/vendor.key`,
-		Args: cobra.NoArgs,
-	}
-	cmd.Flags().StringVar(&out, "out", keyFile, "`file` for the private key")
-	output := addOutputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		private, public, err := bundle.GenerateKey()
-		if err != nil {
-			return err
-		}
-		key, err := bundle.ParseKey(public)
-		if err != nil {
-			return err
-		}
-		made := struct {
-			Private string `json:"private"`
-			Public  string `json:"public"`
-			ID      string `json:"id"`
-		}{out, out + ".pub", key.ID}
-		for _, f := range []struct {
-			name string
-			data []byte
-			mode os.FileMode
-		}{{made.Public, public, 0o644}, {made.Private, private, 0o600}} {
-			file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
-			if errors.Is(err, fs.ErrExist) {
-				return usageError("%s exists, and a key that is lost cannot be made again: name another file with --out", f.name)
-			}
-			if err == nil {
-				_, err = file.Write(f.data)
-				err = errors.Join(err, file.Close())
-			}
-			if err != nil {
-				return exitWith(exitUsage, fmt.Errorf("failed to write a key: %w", err))
-			}
-		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), made)
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s signs: keep it secret\n%s is for those who verify what it signed\nkey %s\n", made.Private, made.Public, made.ID)
-		return err
-	}
-	return cmd
-}
 
 func newCertifyCommand() *cobra.Command {
 	var (
@@ -147,7 +86,7 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 				err = usageError("the run in %s certifies nothing: continue it with holdfast run --resume %s", resume, resume)
 			}
 		} else {
-			p, provider, err = certificationPlan(cmd, &f, rows, attach, parallel, seed)
+			p, provider, err = certification(cmd, &f, rows, wanted{attach: attach, parallel: parallel, seed: seed})
 			if dir = out; dir == "" && err == nil {
 				dir = filepath.Join("results", p.Started.Format("20060102-150405"))
 			}
@@ -198,183 +137,20 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 	return cmd
 }
 
-// certificationPlan returns the plan of a certification.
-func certificationPlan(cmd *cobra.Command, f *clusterFlags, which, attach string, parallel int, seed uint64) (*run.Plan, clusters.Provider, error) {
-	ids, err := certify.Select(which)
+// certification returns the plan of a certification of rows.
+func certification(cmd *cobra.Command, f *clusterFlags, rows string, w wanted) (*run.Plan, clusters.Provider, error) {
+	ids, err := certify.Select(rows)
 	if err != nil {
 		return nil, nil, usageError("--rows: %w", err)
 	}
-	provider, err := providerNamed(f.provider)
+	w.scenarios = certify.Scenarios(ids)
+	w.turn = func(c *clusters.Cluster, chosen []*scenarios.Scenario) []*scenarios.Scenario {
+		return run.InTurn(c, chosen, certify.Turns, false)
+	}
+	p, provider, err := f.plan(cmd, w)
 	if err != nil {
 		return nil, nil, err
 	}
-	spec, err := f.clusterOrAttach(cmd, provider, attach)
-	if err != nil {
-		return nil, nil, err
-	}
-	if why := provider.Lacks(spec); why != "" && attach == "" {
-		return nil, nil, usageError("--provider %s: %s", f.provider, why)
-	}
-	chosen := run.Here(provider, spec, certify.Scenarios(ids))
-	switch {
-	case attach != "":
-		chosen, parallel = run.AsItIs(spec, chosen), 1
-	case f.described():
-		chosen = run.AsDescribed(spec, chosen)
-	}
-	if parallel < 1 {
-		parallel = run.Parallel(provider, spec)
-	}
-	if !cmd.Flags().Changed("seed") {
-		seed = randomSeed()
-	}
-	p := run.New(provider, spec, run.InTurn(spec, chosen, certify.Turns, false), seed, holdfastVersion())
-	p.Attach, p.Rows, p.Intensity = attach != "", ids, run.Intensity("")
-	if err := p.Divide(provider, parallel); err != nil {
-		return nil, nil, exitWith(exitUsage, err)
-	}
+	p.Rows, p.Intensity = ids, run.Intensity("")
 	return p, provider, nil
-}
-
-func newVerifyCommand() *cobra.Command {
-	var key, sign string
-	cmd := &cobra.Command{
-		Use:   "verify BUNDLE",
-		Short: "Verify the bundle of a certification, offline",
-		Long: `Verify a bundle that holdfast certify made: that no byte of it was changed since it was
-signed, that it has each experiment that its rows take, once and from one run, and that the
-records of these experiments give the verdicts that it states, by the rules of this holdfast.
-A bundle that was made by other rules is refused.
-
-A signature says that the bundle is whole; whose it is says the key, which its owner makes
-known: name it with --key.
-
---sign states the outcome in an in-toto statement of its own (a simple verification result)
-beside the bundle, in BUNDLE.svr.dsse.json.
-
-Exit codes: 0 the bundle holds, 1 it does not, 2 bad input or made by other rules. That a
-bundle holds does not mean that the cluster is certified: it may state that a row failed.`,
-		Example: `  holdfast verify bundle.tar --key vendor.key.pub
-  holdfast verify bundle.tar --key vendor.key.pub --sign reviewer.key -o json`,
-		Args: cobra.ExactArgs(1),
-	}
-	cmd.Flags().StringVar(&key, "key", "", "`file` of the public key that the bundle must be signed with")
-	cmd.Flags().StringVar(&sign, "sign", "", "`file` of your own private key, to sign the outcome with")
-	output := addOutputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var expected, own *bundle.Key
-		var err error
-		if key != "" {
-			if expected, err = bundle.LoadKey(key); err != nil {
-				return exitWith(exitUsage, err)
-			}
-		}
-		if sign != "" {
-			if own, err = bundle.LoadKey(sign); err != nil {
-				return exitWith(exitUsage, err)
-			}
-		}
-		shown := newProgress(cmd.ErrOrStderr())
-		v, err := certify.Verify(args[0], expected, func(scenario string) { shown.Status("verifying %s", scenario) })
-		shown.Done()
-		switch {
-		case errors.Is(err, certify.ErrOtherRules), errors.Is(err, fs.ErrNotExist):
-			return exitWith(exitUsage, err)
-		case err != nil:
-			return exitWith(exitFail, fmt.Errorf("%s does not hold: %w", args[0], err))
-		}
-		if *output == outputJSON {
-			err = writeJSON(cmd.OutOrStdout(), v)
-		} else {
-			err = v.Print(cmd.OutOrStdout())
-		}
-		if err != nil {
-			return err
-		}
-		if !v.Holds() {
-			return exitWith(exitFail, nil)
-		}
-		if own != nil {
-			return signOutcome(cmd, args[0], v, own)
-		}
-		return nil
-	}
-	return cmd
-}
-
-// signOutcome signs that a bundle was verified.
-func signOutcome(cmd *cobra.Command, file string, v *certify.Verification, own *bundle.Key) error {
-	sum, err := bundle.Digest(file)
-	if err != nil {
-		return err
-	}
-	properties := []string{"HOLDFAST_BUNDLE_VERIFIED"}
-	if v.Outcome.Certified {
-		properties = append(properties, "HOLDFAST_CERTIFIED_"+v.Outcome.Class)
-	}
-	envelope, err := bundle.Sign(own, map[string]string{filepath.Base(file): sum}, bundle.Predicate{Name: "svr", Type: certify.SVRType, Body: map[string]any{
-		"verifier":    map[string]any{"id": "https://holdfast.dev/verify/" + holdfastVersion()},
-		"timeCreated": time.Now().UTC().Format(time.RFC3339),
-		"properties":  slices.Clone(properties),
-	}})
-	if err != nil {
-		return err
-	}
-	to := file + ".svr.dsse.json"
-	if err := os.WriteFile(to, envelope, 0o644); err != nil {
-		return exitWith(exitUsage, fmt.Errorf("failed to write the signed outcome: %w", err))
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the outcome is in %s, signed with key %s\n", to, own.ID)
-	return nil
-}
-
-func newCertifyPRCommand() *cobra.Command {
-	var product, out, key string
-	cmd := &cobra.Command{
-		Use:   "pr BUNDLE",
-		Short: "Make the folder that a product submits for the conformance profile",
-		Long: fmt.Sprintf(`Make a folder to submit for %s: PRODUCT.yaml, README.md, the bundle, and
-results.json, junit.xml, report.html and the other reports on it. The bundle is verified first. One in which
-a required row did not pass is refused, and so is a product file that lacks something.
-
-The product file has the metadata of a checklist; conformance/%s.yaml is one that
-is empty.`, certify.Profile, certify.Profile),
-		Example: `  holdfast certify pr results/20261121-080000/bundle.tar --product product.yaml --out submission`,
-		Args:    cobra.ExactArgs(1),
-	}
-	cmd.Flags().StringVar(&product, "product", "product.yaml", "`file` that describes the product")
-	cmd.Flags().StringVar(&out, "out", "submission", "`directory` to make")
-	cmd.Flags().StringVar(&key, "key", "", "`file` of the public key that the bundle must be signed with")
-	output := addOutputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		text, err := os.ReadFile(product)
-		if err != nil {
-			return exitWith(exitUsage, fmt.Errorf("failed to read the product's description: %w", err))
-		}
-		p, err := certify.ParseProduct(text)
-		if err != nil {
-			return exitWith(exitUsage, fmt.Errorf("%s: %w", product, err))
-		}
-		var expected *bundle.Key
-		if key != "" {
-			if expected, err = bundle.LoadKey(key); err != nil {
-				return exitWith(exitUsage, err)
-			}
-		}
-		v, err := certify.Verify(args[0], expected, nil)
-		if err != nil {
-			return exitWith(exitUsage, fmt.Errorf("%s does not hold: %w", args[0], err))
-		}
-		if err := certify.Submission(out, args[0], p, v); err != nil {
-			return exitWith(exitUsage, err)
-		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), struct {
-				Submission string `json:"submission"`
-			}{out})
-		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), out)
-		return err
-	}
-	return cmd
 }

@@ -104,66 +104,37 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if resume != "" {
 			return resumed(ctx, cmd, resume, dryRun, *output)
 		}
-		provider, err := providerNamed(f.provider)
-		if err != nil {
-			return err
-		}
-		spec, err := f.clusterOrAttach(cmd, provider, attach)
-		if err != nil {
-			return err
-		}
-		if why := provider.Lacks(spec); why != "" && attach == "" {
-			return usageError("--provider %s: %s", f.provider, why)
-		}
 		chosen, err := run.Choose(profile, globs, files)
+		if err == nil {
+			chosen, err = run.Skip(chosen, skip)
+		}
 		if err != nil {
 			return exitWith(exitUsage, err)
-		}
-		if chosen, err = run.Skip(chosen, skip); err != nil {
-			return exitWith(exitUsage, err)
-		}
-		chosen = run.Here(provider, spec, chosen)
-		switch {
-		case attach != "":
-			chosen = run.AsItIs(spec, chosen)
-		case f.described():
-			chosen = run.AsDescribed(spec, chosen)
 		}
 		if len(globs)+len(files) > 0 {
 			profile = ""
 		}
-		switch {
-		case victims == "each", victims == "" && profile == "full":
-			chosen = run.InTurn(spec, chosen, 1, true)
-		case victims != "one" && victims != "":
+		if !slices.Contains([]string{"", "one", "each"}, victims) {
 			return usageError("--victims %q: want one or each", victims)
 		}
-		if !flags.Changed("seed") {
-			seed = randomSeed()
-		}
-		p := run.New(provider, spec, chosen, seed, holdfastVersion())
-		p.Profile, p.Attach = profile, attach != ""
 		if !flags.Changed("intensity") {
 			intensity = run.Intensity(profile)
 		} else if intensity < 1 || intensity > workload.MaxIntensity {
 			return usageError("--intensity %d: want 1 to %d", intensity, workload.MaxIntensity)
 		}
-		p.Intensity = intensity
-		switch {
-		case attach != "" && flags.Changed("parallel") && parallel != 1:
-			return usageError("--parallel %d: with --attach there is one cluster", parallel)
-		case attach != "":
-			parallel = 1
-		case !flags.Changed("parallel"):
-			parallel = run.Parallel(provider, spec)
-		case parallel < 1:
-			return usageError("--parallel %d: at least 1", parallel)
+		w := wanted{scenarios: chosen, attach: attach, parallel: parallel, seed: seed}
+		if victims == "each" || victims == "" && profile == "full" {
+			w.turn = func(c *clusters.Cluster, chosen []*scenarios.Scenario) []*scenarios.Scenario {
+				return run.InTurn(c, chosen, 1, true)
+			}
 		}
+		p, provider, err := f.plan(cmd, w)
+		if err != nil {
+			return err
+		}
+		p.Profile, p.Intensity = profile, intensity
 		for _, note := range run.Merged(chosen) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
-		}
-		if err := p.Divide(provider, parallel); err != nil {
-			return exitWith(exitUsage, err)
 		}
 		if dryRun {
 			return printPlan(cmd, p, *output)
@@ -181,6 +152,61 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		return announce(cmd, v, *output, slices.DeleteFunc([]string{v.NotJudged(), reportIn(out)}, empty)...)
 	}
 	return cmd
+}
+
+// wanted is what a plan is made of besides its cluster.
+type wanted struct {
+	scenarios []*scenarios.Scenario
+	// turn repeats scenarios for other victims; nil for none.
+	turn     func(*clusters.Cluster, []*scenarios.Scenario) []*scenarios.Scenario
+	attach   string // name of a cluster to take over; empty to make clusters
+	parallel int    // what the flag says; it counts only if it was set, and so does seed
+	seed     uint64
+}
+
+// plan returns the plan of a run on the cluster that the flags describe, or on clusters like
+// it, and its provider.
+func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.Provider, error) {
+	provider, err := providerNamed(f.provider)
+	if err != nil {
+		return nil, nil, err
+	}
+	spec, err := f.clusterOrAttach(cmd, provider, w.attach)
+	if err != nil {
+		return nil, nil, err
+	}
+	if why := provider.Lacks(spec); why != "" && w.attach == "" {
+		return nil, nil, usageError("--provider %s: %s", f.provider, why)
+	}
+	chosen := run.Here(provider, spec, w.scenarios)
+	switch {
+	case w.attach != "":
+		chosen = run.AsItIs(spec, chosen)
+	case f.described():
+		chosen = run.AsDescribed(spec, chosen)
+	}
+	if w.turn != nil {
+		chosen = w.turn(spec, chosen)
+	}
+	if !cmd.Flags().Changed("seed") {
+		w.seed = randomSeed()
+	}
+	switch asked := cmd.Flags().Changed("parallel"); {
+	case w.attach != "" && asked && w.parallel != 1:
+		return nil, nil, usageError("--parallel %d: with --attach there is one cluster", w.parallel)
+	case w.attach != "":
+		w.parallel = 1
+	case !asked:
+		w.parallel = run.Parallel(provider, spec)
+	case w.parallel < 1:
+		return nil, nil, usageError("--parallel %d: at least 1", w.parallel)
+	}
+	p := run.New(provider, spec, chosen, w.seed, holdfastVersion())
+	p.Attach = w.attach != ""
+	if err := p.Divide(provider, w.parallel); err != nil {
+		return nil, nil, exitWith(exitUsage, err)
+	}
+	return p, provider, nil
 }
 
 // carryOut prepares and runs a plan, or what is left of it, with results in a directory.

@@ -49,6 +49,8 @@ type Bundle struct {
 	// Key is the one that signed it, as the bundle itself names it. Who has that key is for
 	// the reader to know.
 	Key *Key
+	// Files is how many files it has.
+	Files int
 
 	predicates map[string]json.RawMessage // by type
 }
@@ -118,7 +120,7 @@ func Read(in io.Reader, dir string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bundle{Dir: dir, predicates: map[string]json.RawMessage{}}
+	b := &Bundle{Dir: dir, Files: len(digests), predicates: map[string]json.RawMessage{}}
 	text, err := os.ReadFile(filepath.Join(dir, KeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("the bundle has no %s", KeyFile)
@@ -233,7 +235,7 @@ func (b *Bundle) verified(name string) (*attestation.Statement, error) {
 	return s, s.Validate()
 }
 
-// sameFiles reports how the subjects of a statement differ from the files that there are.
+// sameFiles returns how the subjects of a statement differ from the files in the bundle.
 func sameFiles(s *attestation.Statement, files map[string]string) error {
 	named := map[string]bool{}
 	for _, subject := range s.Subject {

@@ -132,7 +132,7 @@ func repacked(t *testing.T, data []byte, change func(map[string]string)) []byte 
 	return out.Bytes()
 }
 
-// What somebody with a tool of their own may do to a bundle, and what is said of it.
+// A bundle that was altered with another tool is refused, with the reason.
 func TestForged(t *testing.T) {
 	key, other := newKey(t), newKey(t)
 	data := made(t, key, someFiles)
@@ -192,7 +192,7 @@ func TestOtherArchives(t *testing.T) {
 		}
 		w.Close()
 		if _, err := Read(&out, t.TempDir()); err == nil {
-			t.Errorf("%s: an archive that is no bundle is taken", name)
+			t.Errorf("%s: accepted, though it is not a bundle", name)
 		}
 	}
 }

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/suites/certify"
+)
+
+func newCertifyPRCommand() *cobra.Command {
+	var product, out, key string
+	cmd := &cobra.Command{
+		Use:   "pr BUNDLE",
+		Short: "Make the folder that a product submits for the conformance profile",
+		Long: fmt.Sprintf(`Make a folder to submit for %s: PRODUCT.yaml, README.md, the bundle, and
+results.json, junit.xml, report.html and the other reports on it. The bundle is verified first. One in which
+a required row did not pass is refused, and so is a product file that lacks something.
+
+The product file has the metadata of a checklist; conformance/%s.yaml is one that
+is empty.`, certify.Profile, certify.Profile),
+		Example: `  holdfast certify pr results/20261121-080000/bundle.tar --product product.yaml --out submission`,
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&product, "product", "product.yaml", "`file` that describes the product")
+	cmd.Flags().StringVar(&out, "out", "submission", "`directory` to make")
+	cmd.Flags().StringVar(&key, "key", "", "`file` of the public key that the bundle must be signed with")
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		text, err := os.ReadFile(product)
+		if err != nil {
+			return exitWith(exitUsage, fmt.Errorf("failed to read the product's description: %w", err))
+		}
+		p, err := certify.ParseProduct(text)
+		if err != nil {
+			return exitWith(exitUsage, fmt.Errorf("%s: %w", product, err))
+		}
+		var expected *bundle.Key
+		if key != "" {
+			if expected, err = bundle.LoadKey(key); err != nil {
+				return exitWith(exitUsage, err)
+			}
+		}
+		v, err := certify.Verify(args[0], expected, nil)
+		if err != nil {
+			return exitWith(exitUsage, fmt.Errorf("%s does not hold: %w", args[0], err))
+		}
+		if err := certify.Submission(out, args[0], p, v); err != nil {
+			return exitWith(exitUsage, err)
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), struct {
+				Submission string `json:"submission"`
+			}{out})
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), out)
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/reports"
+)
+
+func newHistoryCommand() *cobra.Command {
+	var html string
+	cmd := &cobra.Command{
+		Use:   "history DIR...",
+		Short: "Show the verdicts and measured times of several runs side by side",
+		Long: `Show what several runs found on each requirement, such as a nightly job's: verdicts, and
+measured times against their bounds. --html writes a page with a small picture for each
+requirement, those whose verdict changed first.`,
+		Example: `  holdfast history results/*
+  holdfast history results/* --html history.html
+  holdfast history results/* -o json`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	cmd.Flags().StringVar(&html, "html", "", "`file` for a page with pictures, which opens offline")
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		results := map[string]*reports.Results{}
+		for _, dir := range args {
+			r, err := reports.Load(dir)
+			if err != nil {
+				return exitWith(exitUsage, err)
+			}
+			results[dir] = r
+		}
+		h := reports.NewHistory(results)
+		if html != "" {
+			page, err := h.HTML()
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(html, page, 0o644); err != nil {
+				return exitWith(exitUsage, fmt.Errorf("failed to write the history: %w", err))
+			}
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), h)
+		}
+		return h.Print(cmd.OutOrStdout())
+	}
+	return cmd
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/reports/bundle"
+)
+
+// keyFile is the private key that certify signs with by default.
+const keyFile = "holdfast.key"
+
+func newKeygenCommand() *cobra.Command {
+	out := keyFile
+	cmd := &cobra.Command{
+		Use:   "keygen",
+		Short: "Make a pair of keys to sign bundles with",
+		Long: `Make an Ed25519 key to sign bundles with, and beside it the public key, with .pub at the
+end of its name, for those who verify them. Files that exist stay as they are.`,
+		Example: `  holdfast keygen
+  holdfast keygen --out ~/keys/vendor.key`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&out, "out", keyFile, "`file` for the private key")
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		private, public, err := bundle.GenerateKey()
+		if err != nil {
+			return err
+		}
+		key, err := bundle.ParseKey(public)
+		if err != nil {
+			return err
+		}
+		made := struct {
+			Private string `json:"private"`
+			Public  string `json:"public"`
+			ID      string `json:"id"`
+		}{out, out + ".pub", key.ID}
+		for _, f := range []struct {
+			name string
+			data []byte
+			mode os.FileMode
+		}{{made.Public, public, 0o644}, {made.Private, private, 0o600}} {
+			file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
+			if errors.Is(err, fs.ErrExist) {
+				return usageError("%s exists, and a key that is lost cannot be made again: name another file with --out", f.name)
+			}
+			if err == nil {
+				_, err = file.Write(f.data)
+				err = errors.Join(err, file.Close())
+			}
+			if err != nil {
+				return exitWith(exitUsage, fmt.Errorf("failed to write a key: %w", err))
+			}
+		}
+		if *output == outputJSON {
+			return writeJSON(cmd.OutOrStdout(), made)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s signs: keep it secret\n%s is for those who verify what it signed\nkey %s\n", made.Private, made.Public, made.ID)
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/suites/certify"
+)
+
+func newVerifyCommand() *cobra.Command {
+	var key, sign string
+	cmd := &cobra.Command{
+		Use:   "verify BUNDLE",
+		Short: "Verify the bundle of a certification, offline",
+		Long: `Verify a bundle that holdfast certify made: that no byte of it was changed since it was
+signed, that it has each experiment that its rows take, once and from one run, and that the
+records of these experiments give the verdicts that it states, by the rules of this holdfast.
+A bundle that was made by other rules is refused.
+
+A signature says that the bundle is whole; whose it is says the key, which its owner makes
+known: name it with --key.
+
+--sign states the outcome in an in-toto statement of its own (a simple verification result)
+beside the bundle, in BUNDLE.svr.dsse.json.
+
+Exit codes: 0 the bundle holds, 1 it does not, 2 bad input or made by other rules. That a
+bundle holds does not mean that the cluster is certified: it may state that a row failed.`,
+		Example: `  holdfast verify bundle.tar --key vendor.key.pub
+  holdfast verify bundle.tar --key vendor.key.pub --sign reviewer.key -o json`,
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&key, "key", "", "`file` of the public key that the bundle must be signed with")
+	cmd.Flags().StringVar(&sign, "sign", "", "`file` of your own private key, to sign the outcome with")
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var expected, own *bundle.Key
+		var err error
+		if key != "" {
+			if expected, err = bundle.LoadKey(key); err != nil {
+				return exitWith(exitUsage, err)
+			}
+		}
+		if sign != "" {
+			if own, err = bundle.LoadKey(sign); err != nil {
+				return exitWith(exitUsage, err)
+			}
+		}
+		shown := newProgress(cmd.ErrOrStderr())
+		v, err := certify.Verify(args[0], expected, func(scenario string) { shown.Status("verifying %s", scenario) })
+		shown.Done()
+		switch {
+		case errors.Is(err, certify.ErrOtherRules), errors.Is(err, fs.ErrNotExist):
+			return exitWith(exitUsage, err)
+		case err != nil:
+			return exitWith(exitFail, fmt.Errorf("%s does not hold: %w", args[0], err))
+		}
+		if *output == outputJSON {
+			err = writeJSON(cmd.OutOrStdout(), v)
+		} else {
+			err = v.Print(cmd.OutOrStdout())
+		}
+		if err != nil {
+			return err
+		}
+		if !v.Holds() {
+			return exitWith(exitFail, nil)
+		}
+		if own != nil {
+			return signOutcome(cmd, args[0], v, own)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// signOutcome signs that a bundle was verified.
+func signOutcome(cmd *cobra.Command, file string, v *certify.Verification, own *bundle.Key) error {
+	sum, err := bundle.Digest(file)
+	if err != nil {
+		return err
+	}
+	properties := []string{"HOLDFAST_BUNDLE_VERIFIED"}
+	if v.Outcome.Certified {
+		properties = append(properties, "HOLDFAST_CERTIFIED_"+v.Outcome.Class)
+	}
+	envelope, err := bundle.Sign(own, map[string]string{filepath.Base(file): sum}, bundle.Predicate{Name: "svr", Type: certify.SVRType, Body: map[string]any{
+		"verifier":    map[string]any{"id": "https://holdfast.dev/verify/" + holdfastVersion()},
+		"timeCreated": time.Now().UTC().Format(time.RFC3339),
+		"properties":  properties,
+	}})
+	if err != nil {
+		return err
+	}
+	to := file + ".svr.dsse.json"
+	if err := os.WriteFile(to, envelope, 0o644); err != nil {
+		return exitWith(exitUsage, fmt.Errorf("failed to write the signed outcome: %w", err))
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: the outcome is in %s, signed with key %s\n", to, own.ID)
+	return nil
+}
