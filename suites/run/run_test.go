@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local"
 	"github.com/holdfast-ha/holdfast/clusters/local/localtest"
+	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -116,5 +117,65 @@ func TestCarryOut(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(out, "data*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+const roles = `
+apiVersion: holdfast.dev/v1alpha1
+kind: Scenario
+metadata: {name: roles}
+spec:
+  traffic: {off: true}
+  timeline:
+  - inject: {fault: kill, target: kcm/active, as: active, params: {restart: "true"}}
+  - heal: active
+  - inject: {fault: kill, target: etcd/leader, as: leader, params: {restart: "true"}}
+  - heal: leader
+  - wait: R + 2s
+  requirements:
+  - {id: HA-TOP-002, judge: control-plane-complete}
+`
+
+// TestVictims gives each node in turn the roles that faults look for. The instances that lose
+// theirs for it do not end in the middle of the experiment.
+func TestVictims(t *testing.T) {
+	spec := clusters.Default()
+	localtest.NeedClusters(t, spec)
+	s, err := scenarios.Parse("roles", []byte(roles))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	provider := local.Provider{}
+	p := New(provider, spec, InTurn(spec, []*scenarios.Scenario{s}, 3, false), 7, "test")
+	if err := p.Divide(provider, 1); err != nil {
+		t.Fatal(err)
+	}
+	v, err := p.CarryOut(t.Context(), provider, out, shown)
+	if err != nil || p.Problem != "" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	for i, name := range []string{"node-1", "node-2", "node-3"} {
+		seen := v.Record(fmt.Sprintf("roles-victim-%d", i+1))
+		if seen == nil {
+			t.Fatalf("no record for %s", name)
+		}
+		hit := 0
+		for _, f := range seen.Faults {
+			if f.V.Phase == record.FaultInjected {
+				hit++
+				if f.V.Node != name {
+					t.Errorf("%s hit %s, not the victim, %s", f.V.ID, f.V.Node, name)
+				}
+			}
+		}
+		if hit != 2 {
+			t.Errorf("%s: %d faults were injected", name, hit)
+		}
+	}
+	for _, r := range v.Results {
+		if r.Verdict == judge.Fail {
+			t.Errorf("%s in %s: %s", r.Requirement, r.Scenario, r.Sentence)
+		}
 	}
 }
