@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
-	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
 	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )

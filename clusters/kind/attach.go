@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
-	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
 	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/framework"

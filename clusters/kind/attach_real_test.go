@@ -13,8 +13,8 @@ import (
 	kindlog "sigs.k8s.io/kind/pkg/log"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
-	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
 	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/framework/fault"

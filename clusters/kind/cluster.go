@@ -24,8 +24,8 @@ import (
 	kindlog "sigs.k8s.io/kind/pkg/log"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
-	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	proxy "github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/framework"

@@ -6,7 +6,7 @@
 // and the images of its nodes (see clusters/kind/image). What runs in this package runs
 // where the containers' addresses can be reached.
 //
-// On each node runs an agent (see clusters/kind/agent), which carries out faults there
+// On each node runs an agent (see clusters/agent), which carries out faults there
 // and ends them in time, whatever becomes of this program. A container that is paused or
 // killed is brought back by a guard, a process beside this one that outlives it.
 //

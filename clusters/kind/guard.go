@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/kind/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/kind/engine"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
-	"github.com/holdfast-ha/holdfast/clusters/kind/agent"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 	"github.com/holdfast-ha/holdfast/framework"
 )

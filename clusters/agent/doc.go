@@ -68,7 +68,7 @@
 //
 // # Tests
 //
-//	go test ./clusters/kind/agent
+//	go test ./clusters/agent
 //
 // They need user namespaces, in which they run real agents against small processes
 // under the names of components, and against nftables between two network namespaces.
