@@ -64,6 +64,9 @@ type Spec struct {
 	Data Data `json:"data"`
 	// Disk is what etcd's data pass through on every node.
 	Disk Disk `json:"disk"`
+	// Inventory says where a cluster is that holdfast did not create; nil for one that it
+	// creates. A cluster file does not have it.
+	Inventory *Inventory `json:"inventory,omitempty"`
 }
 
 // NodeSpec is what is special about one control-plane node. Its zero value is
@@ -108,6 +111,8 @@ const (
 	BalancerDNS     BalancerKind = "dns"     // a name with the addresses of the API servers that are ready
 	BalancerVIP     BalancerKind = "vip"     // an address that moves to a node whose API server is ready
 	BalancerNone    BalancerKind = "none"    // no balancer: clients know each API server
+	// BalancerExternal is the one of a cluster that holdfast did not create.
+	BalancerExternal BalancerKind = "external"
 )
 
 // EtcdBalancer is how clients of etcd are spread over the members.

@@ -35,13 +35,26 @@ func Load(path string) (*Cluster, error) {
 // Parse reads a cluster file from memory; name stands for it in errors. What
 // the file leaves out is as in Default. The cluster it returns is valid.
 func Parse(name string, data []byte) (*Cluster, error) {
+	c := Default()
+	d, err := parse(name, Kind, data, func(d *decoder, node *yaml.Node) { d.cluster(node, c) })
+	if err != nil {
+		return nil, err
+	}
+	if problems := c.problems(func(path string) string { return d.position(d.lines[path]) }); len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return c, nil
+}
+
+// parse has the one document of a file read, which is to be of a kind.
+func parse(name, kind string, data []byte, read func(*decoder, *yaml.Node)) (*decoder, error) {
 	if len(data) > maxFileSize {
-		return nil, fmt.Errorf("%s is larger than %d bytes: this is not a cluster file", name, maxFileSize)
+		return nil, fmt.Errorf("%s is larger than %d bytes: this is not a file of kind %s", name, maxFileSize, kind)
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node
 	if err := documents.Decode(&document); errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s is empty: want a %s of %s", name, Kind, APIVersion)
+		return nil, fmt.Errorf("%s is empty: want a %s of %s", name, kind, APIVersion)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -53,15 +66,8 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		return nil, fmt.Errorf("%s:%d: a second document: one file describes one cluster", name, second.Line)
 	}
 	d := &decoder{file: name, lines: map[string]int{}}
-	c := Default()
-	d.cluster(document.Content[0], c)
-	if len(d.problems) == 0 {
-		d.problems = c.problems(func(path string) string { return d.position(d.lines[path]) })
-	}
-	if len(d.problems) > 0 {
-		return nil, errors.Join(d.problems...)
-	}
-	return c, nil
+	read(d, document.Content[0])
+	return d, errors.Join(d.problems...)
 }
 
 func (d *decoder) cluster(node *yaml.Node, c *Cluster) {
@@ -76,7 +82,6 @@ func (d *decoder) cluster(node *yaml.Node, c *Cluster) {
 }
 
 func (d *decoder) spec(node *yaml.Node, path string, s *Spec) {
-	check := &s.LoadBalancer.HealthCheck
 	d.mapping(node, path, []field{
 		{"nodes", func(node *yaml.Node, path string) { d.nodes(node, path, s) }},
 		{"kubernetesVersion", d.version(&s.KubernetesVersion)},
@@ -84,15 +89,7 @@ func (d *decoder) spec(node *yaml.Node, path string, s *Spec) {
 		{"loadBalancer", func(node *yaml.Node, path string) {
 			d.mapping(node, path, []field{
 				{"kind", d.text((*string)(&s.LoadBalancer.Kind))},
-				{"healthCheck", func(node *yaml.Node, path string) {
-					d.mapping(node, path, []field{
-						{"disabled", d.boolean(&check.Disabled)},
-						{"interval", d.duration(&check.Interval)},
-						{"timeout", d.duration(&check.Timeout)},
-						{"fall", d.integer(&check.Fall)},
-						{"rise", d.integer(&check.Rise)},
-					})
-				}},
+				{"healthCheck", func(node *yaml.Node, path string) { d.healthCheck(node, path, &s.LoadBalancer.HealthCheck) }},
 			})
 		}},
 		{"etcdBalancer", d.text((*string)(&s.EtcdBalancer))},
@@ -110,6 +107,16 @@ func (d *decoder) spec(node *yaml.Node, path string, s *Spec) {
 		}},
 		{"data", d.text((*string)(&s.Data))},
 		{"disk", d.text((*string)(&s.Disk))},
+	})
+}
+
+func (d *decoder) healthCheck(node *yaml.Node, path string, h *HealthCheck) {
+	d.mapping(node, path, []field{
+		{"disabled", d.boolean(&h.Disabled)},
+		{"interval", d.duration(&h.Interval)},
+		{"timeout", d.duration(&h.Timeout)},
+		{"fall", d.integer(&h.Fall)},
+		{"rise", d.integer(&h.Rise)},
 	})
 }
 

@@ -71,12 +71,12 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	if c.Kind != Kind {
 		v.problem("kind", "is %q: want %s", c.Kind, Kind)
 	}
-	// Names of nodes and clusters become host names, directories and parts
-	// of socket paths, which may have 107 bytes in all.
-	if !label.MatchString(c.Metadata.Name) || len(c.Metadata.Name) > 40 {
-		v.problem("metadata.name", "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", c.Metadata.Name)
-	}
+	v.clusterName(c.Metadata.Name)
 	s := c.Spec
+	if s.Inventory != nil { // it is as it is
+		v.settings(c)
+		return v.found
+	}
 	if !slices.Contains(nodeCounts, len(s.Nodes)) {
 		v.problem("spec.nodes", "asks for %s control-plane nodes: want 1, 3, 5 or 7, since an even number of etcd members tolerates no more failures than one less",
 			atMost(len(s.Nodes), MaxNodes))
@@ -106,6 +106,21 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	return v.found
 }
 
+// clusterName checks a cluster's name. Names of nodes and clusters become host names,
+// directories and parts of socket paths, which may have 107 bytes in all.
+func (v *validator) clusterName(name string) {
+	if !label.MatchString(name) || len(name) > 40 {
+		v.problem("metadata.name", "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", name)
+	}
+}
+
+// notReserved checks that the name of a node is not that of another party on its network.
+func (v *validator) notReserved(path, name string) {
+	if slices.Contains(reserved, name) || strings.HasPrefix(name, "worker-") {
+		v.problem(path, "is %q, which is the name of something else: not allowed are %s and worker-...", name, strings.Join(reserved, ", "))
+	}
+}
+
 // settings refuses times that cannot be read. The error of Settings names the
 // flag; where the file can be told, it is the cluster's or the node's.
 func (v *validator) settings(c *Cluster) {
@@ -123,11 +138,10 @@ func (v *validator) nodes(c *Cluster) {
 	names := map[string]int{}
 	for i, node := range c.Nodes() {
 		path, spec := fmt.Sprintf("spec.nodes[%d]", i), c.Spec.Nodes[i]
-		switch {
-		case !label.MatchString(node.Name) || len(node.Name) > 40:
+		if !label.MatchString(node.Name) || len(node.Name) > 40 {
 			v.problem(path+".name", "is %q: want at most 40 lower-case letters, digits and dashes, no dash at either end", node.Name)
-		case slices.Contains(reserved, node.Name) || strings.HasPrefix(node.Name, "worker-"):
-			v.problem(path+".name", "is %q, which is the name of something else: not allowed are %s and worker-...", node.Name, strings.Join(reserved, ", "))
+		} else {
+			v.notReserved(path+".name", node.Name)
 		}
 		if first, ok := names[node.Name]; ok {
 			v.problem(path+".name", "is %q, as that of spec.nodes[%d]", node.Name, first)
@@ -181,18 +195,21 @@ func (v *validator) balancer(b LoadBalancer) {
 	if !slices.Contains(balancerKinds, b.Kind) {
 		v.problem(path+".kind", "is %q: want %s%s", b.Kind, BalancerKinds(), nearest.Meant(Balancers(), string(b.Kind)))
 	}
-	h := b.HealthCheck
+	v.healthCheck(path+".healthCheck", b.HealthCheck)
+}
+
+func (v *validator) healthCheck(path string, h HealthCheck) {
 	for name, value := range map[string]time.Duration{"interval": h.Interval, "timeout": h.Timeout} {
 		if value < 10*time.Millisecond || value > maxHealthCheck {
-			v.problem(path+".healthCheck."+name, "is %v: want 10ms to %v", value, maxHealthCheck)
+			v.problem(path+"."+name, "is %v: want 10ms to %v", value, maxHealthCheck)
 		}
 	}
 	if h.Timeout > h.Interval {
-		v.problem(path+".healthCheck.timeout", "is %v, longer than the interval of %v: checks would pile up", h.Timeout, h.Interval)
+		v.problem(path+".timeout", "is %v, longer than the interval of %v: checks would pile up", h.Timeout, h.Interval)
 	}
 	for name, value := range map[string]int{"fall": h.Fall, "rise": h.Rise} {
 		if value < 1 || value > 100 {
-			v.problem(path+".healthCheck."+name, "is %d: want 1 to 100", value)
+			v.problem(path+"."+name, "is %d: want 1 to 100", value)
 		}
 	}
 }

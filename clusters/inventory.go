@@ -1,0 +1,252 @@
+package clusters
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// InventoryKind is the kind of an inventory file.
+const InventoryKind = "Inventory"
+
+// Inventory describes a control plane that holdfast did not create: where its nodes and API
+// servers are, and how to reach them.
+type Inventory struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Metadata   Metadata      `json:"metadata"`
+	Spec       InventorySpec `json:"spec"`
+}
+
+// InventorySpec is what an inventory holds.
+type InventorySpec struct {
+	// Kubeconfig is the path of an administrator's kubeconfig. In a file a relative path
+	// starts at the file's directory, and an empty one stands for kubectl's.
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// Context is the kubeconfig's context; empty for the current one.
+	Context string `json:"context,omitempty"`
+	// LoadBalancer is what stands in front of the API servers.
+	LoadBalancer InventoryBalancer `json:"loadBalancer,omitzero"`
+	// Distribution is the name of a distribution profile, or the path of one; empty or
+	// "auto" to detect it on each node.
+	Distribution string `json:"distribution,omitempty"`
+	// SSH are arguments of ssh that precede the destination, such as -F and a file.
+	SSH []string `json:"ssh,omitempty"`
+	// Nodes are the control-plane nodes.
+	Nodes []InventoryNode `json:"nodes"`
+}
+
+// InventoryBalancer is a load balancer that holdfast did not create.
+type InventoryBalancer struct {
+	// Server is its URL; empty for the kubeconfig's server, unless that is an API server of
+	// the inventory.
+	Server string `json:"server,omitempty"`
+	// HealthCheck is how it checks the API servers. It cannot be read from outside, and
+	// bounds depend on it. Where it is not given, the default of a Cluster counts.
+	HealthCheck HealthCheck `json:"healthCheck,omitzero"`
+}
+
+// InventoryNode is one control-plane node.
+type InventoryNode struct {
+	// Name is the node's host name, by which the holders of leases name it too.
+	Name string `json:"name"`
+	// Address is the node's IP address on the cluster's network.
+	Address netip.Addr `json:"address"`
+	// APIServer is host:port of the API server; port 6443 of the address where empty.
+	APIServer string `json:"apiServer,omitempty"`
+	// Zone is the fault domain; empty for that of the Node object, if there is one.
+	Zone string `json:"zone,omitempty"`
+	// SSH is the destination for ssh, such as root@10.0.0.11; empty if the node cannot be
+	// reached.
+	SSH string `json:"ssh,omitempty"`
+}
+
+// apiServerPort is that of API servers unless an inventory says otherwise.
+const apiServerPort = 6443
+
+// Server returns host:port of the node's API server.
+func (n InventoryNode) Server() string {
+	if n.APIServer != "" {
+		return n.APIServer
+	}
+	return net.JoinHostPort(n.Address.String(), strconv.Itoa(apiServerPort))
+}
+
+// Reachable reports whether the nodes can be reached over SSH.
+func (i *Inventory) Reachable() bool { return i.Spec.Nodes[0].SSH != "" }
+
+// LoadInventory reads an inventory file. Errors name file and line, and what is allowed.
+func LoadInventory(path string) (*Inventory, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the inventory: %w", err)
+	}
+	i, err := ParseInventory(path, data)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("failed to find the directory of %s: %w", path, err)
+	}
+	for _, file := range []*string{&i.Spec.Kubeconfig, &i.Spec.Distribution} {
+		if *file != "" && (file == &i.Spec.Kubeconfig || filepath.Base(*file) != *file) && !filepath.IsAbs(*file) {
+			*file = filepath.Join(dir, *file)
+		}
+	}
+	return i, nil
+}
+
+// ParseInventory reads an inventory from memory; name stands for it in errors. What it
+// returns is valid.
+func ParseInventory(name string, data []byte) (*Inventory, error) {
+	i := &Inventory{}
+	d, err := parse(name, InventoryKind, data, func(d *decoder, node *yaml.Node) { d.inventory(node, i) })
+	if err != nil {
+		return nil, err
+	}
+	v := &validator{where: func(path string) string { return d.position(d.lines[path]) }}
+	v.inventory(i)
+	return i, errors.Join(v.found...)
+}
+
+func (d *decoder) inventory(node *yaml.Node, i *Inventory) {
+	d.mapping(node, "", []field{
+		{"apiVersion", d.text(&i.APIVersion)},
+		{"kind", d.text(&i.Kind)},
+		{"metadata", func(node *yaml.Node, path string) {
+			d.mapping(node, path, []field{{"name", d.text(&i.Metadata.Name)}}, "name")
+		}},
+		{"spec", func(node *yaml.Node, path string) { d.inventorySpec(node, path, &i.Spec) }},
+	}, "apiVersion", "kind", "metadata", "spec")
+}
+
+func (d *decoder) inventorySpec(node *yaml.Node, path string, s *InventorySpec) {
+	d.mapping(node, path, []field{
+		{"kubeconfig", d.text(&s.Kubeconfig)},
+		{"context", d.text(&s.Context)},
+		{"loadBalancer", func(node *yaml.Node, path string) {
+			d.mapping(node, path, []field{
+				{"server", d.text(&s.LoadBalancer.Server)},
+				{"healthCheck", func(node *yaml.Node, path string) {
+					s.LoadBalancer.HealthCheck = Default().Spec.LoadBalancer.HealthCheck
+					d.healthCheck(node, path, &s.LoadBalancer.HealthCheck)
+				}},
+			})
+		}},
+		{"distribution", d.text(&s.Distribution)},
+		{"ssh", func(node *yaml.Node, path string) {
+			d.list(node, path, func(item *yaml.Node, path string) {
+				text := ""
+				d.text(&text)(item, path)
+				s.SSH = append(s.SSH, text)
+			})
+		}},
+		{"nodes", func(node *yaml.Node, path string) {
+			d.list(node, path, func(item *yaml.Node, path string) {
+				var n InventoryNode
+				d.mapping(item, path, []field{
+					{"name", d.text(&n.Name)},
+					{"address", d.address(&n.Address)},
+					{"apiServer", d.text(&n.APIServer)},
+					{"zone", d.text(&n.Zone)},
+					{"ssh", d.text(&n.SSH)},
+				}, "name", "address")
+				s.Nodes = append(s.Nodes, n)
+			})
+		}},
+	}, "nodes")
+}
+
+// list reads a list of any items.
+func (d *decoder) list(node *yaml.Node, path string, item func(node *yaml.Node, path string)) {
+	if node.Kind != yaml.SequenceNode {
+		d.problem(node, "%s is %s: want a list", path, describe(node))
+		return
+	}
+	for i, one := range node.Content {
+		d.lines[fmt.Sprintf("%s[%d]", path, i)] = one.Line
+		item(one, fmt.Sprintf("%s[%d]", path, i))
+	}
+}
+
+func (d *decoder) address(into *netip.Addr) func(*yaml.Node, string) {
+	return func(node *yaml.Node, path string) {
+		a, err := netip.ParseAddr(node.Value)
+		if node.Kind != yaml.ScalarNode || err != nil || a.Zone() != "" {
+			d.problem(node, "%s is %s: want an IP address", path, describe(node))
+			return
+		}
+		*into = a
+	}
+}
+
+// hostname is a DNS subdomain, as names of Nodes are.
+var hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+
+// maxRemoteNodes bounds the nodes of an inventory: etcd is not meant for more members.
+const maxRemoteNodes = 9
+
+func (v *validator) inventory(i *Inventory) {
+	if i.APIVersion != APIVersion {
+		v.problem("apiVersion", "is %q: want %s", i.APIVersion, APIVersion)
+	}
+	if i.Kind != InventoryKind {
+		v.problem("kind", "is %q: want %s", i.Kind, InventoryKind)
+	}
+	v.clusterName(i.Metadata.Name)
+	if server := i.Spec.LoadBalancer.Server; server != "" {
+		if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" {
+			v.problem("spec.loadBalancer.server", "is %q: want a URL such as https://10.0.0.10:6443", server)
+		}
+	}
+	if i.Spec.LoadBalancer.HealthCheck != (HealthCheck{}) {
+		v.healthCheck("spec.loadBalancer.healthCheck", i.Spec.LoadBalancer.HealthCheck)
+	}
+	if n := len(i.Spec.Nodes); n < 1 || n > maxRemoteNodes {
+		v.problem("spec.nodes", "has %d nodes: want 1 to %d control-plane nodes", n, maxRemoteNodes)
+	}
+	seen := map[string]string{}
+	for j, n := range i.Spec.Nodes {
+		path := fmt.Sprintf("spec.nodes[%d]", j)
+		if !hostname.MatchString(n.Name) || len(n.Name) > 253 {
+			v.problem(path+".name", "is %q: want a host name in lower case", n.Name)
+		} else {
+			v.notReserved(path+".name", n.Name)
+		}
+		if !n.Address.IsValid() {
+			v.problem(path+".address", "is missing")
+		}
+		if n.APIServer != "" {
+			if host, port, err := net.SplitHostPort(n.APIServer); err != nil || host == "" || !isPort(port) {
+				v.problem(path+".apiServer", "is %q: want HOST:PORT", n.APIServer)
+			}
+		}
+		if (n.SSH == "") != (i.Spec.Nodes[0].SSH == "") {
+			v.problem(path, "and nodes[0] differ in ssh: give all nodes a destination, or none")
+		}
+		if len(n.SSH) > 0 && n.SSH[0] == '-' {
+			v.problem(path+".ssh", "is %q: want a destination such as root@10.0.0.11", n.SSH)
+		}
+		for _, unique := range []string{"name " + n.Name, "address " + n.Address.String(), "API server " + n.Server()} {
+			if first := seen[unique]; first != "" {
+				v.problem(path, "and %s both have the %s", first, unique)
+			} else {
+				seen[unique] = path
+			}
+		}
+	}
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}

@@ -1,0 +1,79 @@
+package clusters
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const inventoryHeader = "apiVersion: holdfast.dev/v1alpha1\nkind: Inventory\nmetadata: {name: theirs}\n"
+
+func TestInventory(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "nodes.yaml")
+	text := inventoryHeader + `spec:
+  kubeconfig: admin.conf
+  distribution: kubeadm
+  ssh: [-F, config]
+  loadBalancer:
+    server: https://lb.example:6443
+    healthCheck: {interval: 2s, timeout: 1s, fall: 3}
+  nodes:
+  - {name: cp-1.example, address: 10.0.0.11, ssh: root@10.0.0.11, zone: a}
+  - {name: cp-2, address: "fd00::2", apiServer: "[fd00::2]:443", ssh: root@two}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i, err := LoadInventory(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.Spec.Kubeconfig != filepath.Join(dir, "admin.conf") || i.Spec.Distribution != "kubeadm" || !i.Reachable() {
+		t.Errorf("it is %+v", i.Spec)
+	}
+	if a, b := i.Spec.Nodes[0].Server(), i.Spec.Nodes[1].Server(); a != "10.0.0.11:6443" || b != "[fd00::2]:443" {
+		t.Errorf("the API servers are %s and %s", a, b)
+	}
+	if d := i.Spec.LoadBalancer.HealthCheck.Detection(); d != 7*time.Second {
+		t.Errorf("the balancer's detection is %s", d)
+	}
+}
+
+func TestBadInventories(t *testing.T) {
+	node := "  - {name: cp-1, address: 10.0.0.11}\n"
+	for _, tc := range []struct{ name, text, want string }{
+		{"empty", "", "nodes.yaml is empty: want a Inventory of holdfast.dev/v1alpha1"},
+		{"another kind", header, `nodes.yaml:1: metadata is missing`},
+		{"no nodes", inventoryHeader + "spec: {nodes: []}\n", "nodes.yaml:4: spec.nodes has 0 nodes: want 1 to 9 control-plane nodes"},
+		{"unknown field", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, port: 1}\n", "nodes.yaml:6: unknown field spec.nodes[0].port"},
+		{"no address", inventoryHeader + "spec:\n  nodes:\n  - {name: a}\n", "nodes.yaml:6: spec.nodes[0].address is missing"},
+		{"bad address", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: host}\n", `nodes.yaml:6: spec.nodes[0].address is "host": want an IP address`},
+		{"bad name", inventoryHeader + "spec:\n  nodes:\n  - {name: A_b, address: 10.0.0.1}\n", `nodes.yaml:6: spec.nodes[0].name is "A_b": want a host name in lower case`},
+		{"reserved name", inventoryHeader + "spec:\n  nodes:\n  - {name: balancer, address: 10.0.0.1}\n", `spec.nodes[0].name is "balancer", which is the name of something else`},
+		{"twice", inventoryHeader + "spec:\n  nodes:\n" + node + "  - {name: cp-2, address: 10.0.0.11}\n", "nodes.yaml:7: spec.nodes[1] and spec.nodes[0] both have the address 10.0.0.11"},
+		{"some with ssh", inventoryHeader + "spec:\n  nodes:\n" + node + "  - {name: cp-2, address: 10.0.0.12, ssh: two}\n", "spec.nodes[1] and nodes[0] differ in ssh"},
+		{"an option for a destination", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, ssh: -oProxyCommand=x}\n", `spec.nodes[0].ssh is "-oProxyCommand=x": want a destination`},
+		{"bad server", inventoryHeader + "spec:\n  loadBalancer: {server: lb:6443}\n  nodes:\n" + node, `spec.loadBalancer.server is "lb:6443": want a URL`},
+		{"bad port", inventoryHeader + "spec:\n  nodes:\n  - {name: a, address: 10.0.0.1, apiServer: '10.0.0.1:0'}\n", `spec.nodes[0].apiServer is "10.0.0.1:0": want HOST:PORT`},
+		{"bad health check", inventoryHeader + "spec:\n  loadBalancer: {healthCheck: {fall: 0}}\n  nodes:\n" + node, "spec.loadBalancer.healthCheck.fall is 0: want 1 to 100"},
+	} {
+		_, err := ParseInventory("nodes.yaml", []byte(tc.text))
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %s", tc.name, err, tc.want)
+		}
+	}
+}
+
+func FuzzParseInventory(f *testing.F) {
+	f.Add([]byte(inventoryHeader + "spec:\n  nodes:\n  - {name: cp-1, address: 10.0.0.11, apiServer: 'x:1', ssh: a}\n"))
+	f.Add([]byte("spec: {nodes: [[]], ssh: {}}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		i, err := ParseInventory("x", data)
+		if err == nil && (len(i.Spec.Nodes) == 0 || !i.Spec.Nodes[0].Address.IsValid()) {
+			t.Errorf("accepted: %+v", i)
+		}
+	})
+}
