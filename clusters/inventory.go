@@ -80,6 +80,14 @@ func (n InventoryNode) Server() string {
 	return net.JoinHostPort(n.Address.String(), strconv.Itoa(apiServerPort))
 }
 
+// On returns the node with its API server on a port of its address; 0 for the usual one.
+func (n InventoryNode) On(port int32) InventoryNode {
+	if port != 0 && port != apiServerPort {
+		n.APIServer = net.JoinHostPort(n.Address.String(), strconv.Itoa(int(port)))
+	}
+	return n
+}
+
 // Reachable reports whether the nodes can be reached over SSH.
 func (i *Inventory) Reachable() bool { return i.Spec.Nodes[0].SSH != "" }
 

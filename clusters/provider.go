@@ -102,8 +102,15 @@ type Attacher interface {
 	// takes out what was put in, and leaves the cluster.
 	Attach(ctx context.Context, c *Cluster, o Options) (Made, error)
 	// Detach does that for a cluster that no process has taken over any more, or deletes
-	// it. It does nothing where there is nothing to take out.
-	Detach(ctx context.Context, name string, deleted bool) error
+	// it. It does nothing if there is nothing to take out. Of the description it may be
+	// that only the name is known.
+	Detach(ctx context.Context, c *Cluster, deleted bool) error
+}
+
+// Permitter is the ability of a provider to say beforehand why Attach would refuse a cluster.
+type Permitter interface {
+	// Permit returns nil if the owner of the cluster allows that it is taken over.
+	Permit(ctx context.Context, c *Cluster) error
 }
 
 // Made is a cluster that a provider has made.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -22,6 +23,8 @@ type Config struct {
 	Components []Component `json:"components"`
 	// PKI is kubeadm's directory of certificates; empty if none exists.
 	PKI string `json:"pki,omitempty"`
+	// EtcdClient is how clients reach the node's etcd member.
+	EtcdClient EtcdClient `json:"etcdClient,omitzero"`
 	// EtcdData is the member's data directory; empty if none exists.
 	EtcdData string `json:"etcdData,omitempty"`
 	// Audit is the API server's audit log; empty if none exists.
@@ -33,6 +36,22 @@ type Config struct {
 	// path.Match: the engine numbers it again when a container is reconnected. Empty
 	// where links are not to be impaired.
 	Device string `json:"device,omitempty"`
+	// ControlPort is the TCP port of the node through which the harness reaches the agent;
+	// what comes and goes there is never impaired. 0 if the agent is not reached through
+	// the network.
+	ControlPort uint16 `json:"controlPort,omitempty"`
+	// Leash is for how long the agent keeps faults active that nobody asks about: if no
+	// request comes for that time, it ends them all. 0 for no limit but their own time.
+	Leash time.Duration `json:"leash,omitempty"`
+}
+
+// EtcdClient is how clients of the node's own etcd member authenticate: with the files that
+// the node's API server has for it. No key leaves the node.
+type EtcdClient struct {
+	URL  string `json:"url,omitempty"` // of the member, as reached from the node
+	CA   string `json:"ca,omitempty"`
+	Cert string `json:"cert,omitempty"`
+	Key  string `json:"key,omitempty"`
 }
 
 // Component is one process on which there can be faults.
@@ -73,7 +92,8 @@ const (
 	shimName   = "containerd-shim-runc-v2"
 )
 
-func node(components ...Component) Config {
+// Node returns the configuration for a node with these components.
+func Node(components ...Component) Config {
 	return Config{Socket: defaultSocket, Dir: defaultDir, Device: "eth*", Components: components}
 }
 
@@ -83,22 +103,23 @@ func ControlPlane() Config {
 	pod := func(c framework.Component) Component {
 		return Component{Name: c, Command: string(c), Parent: shimName, Manifest: manifests + string(c) + ".yaml"}
 	}
-	c := node(append([]Component{pod(framework.Etcd), pod(framework.APIServer), pod(framework.ControllerManager), pod(framework.Scheduler)},
+	c := Node(append([]Component{pod(framework.Etcd), pod(framework.APIServer), pod(framework.ControllerManager), pod(framework.Scheduler)},
 		Worker().Components...)...)
 	c.PKI, c.EtcdData, c.Audit = "/etc/kubernetes/pki", "/var/lib/etcd", "/var/log/kubernetes/audit.log"
+	c.EtcdClient = EtcdClient{URL: "https://127.0.0.1:2379", CA: c.PKI + "/etcd/ca.crt", Cert: c.PKI + "/apiserver-etcd-client.crt", Key: c.PKI + "/apiserver-etcd-client.key"}
 	return c
 }
 
 // Worker returns the configuration for a worker node of kind.
 func Worker() Config {
-	return node(Component{Name: framework.NodeAgent, Command: "kubelet", Unit: "kubelet.service"},
+	return Node(Component{Name: framework.NodeAgent, Command: "kubelet", Unit: "kubelet.service"},
 		Component{Name: framework.ContainerRuntime, Command: "containerd", Unit: "containerd.service"})
 }
 
 // Balancer returns the configuration for the container of the load balancer,
 // whose process has this command.
 func Balancer(command string) Config {
-	return node(Component{Name: framework.LoadBalancer, Command: command})
+	return Node(Component{Name: framework.LoadBalancer, Command: command})
 }
 
 // deviceOf returns the first device that a pattern matches, or the pattern itself.

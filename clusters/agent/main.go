@@ -109,6 +109,9 @@ func runAgent(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: " + roleAgent + " CONFIG")
 	}
+	if args[0] == clearArgument {
+		return clearTables()
+	}
 	config, err := readConfig(args[0])
 	if err != nil {
 		return err
@@ -146,6 +149,7 @@ func Run(ctx context.Context, config Config) error {
 	for _, w := range a.watchers {
 		all.Go(func() error { w.run(ctx); return nil })
 	}
+	all.Go(func() error { a.leash(ctx); return nil })
 	all.Go(func() error {
 		if err := agenthttp.Serve(ctx, l, a.handler()); err != nil {
 			return fmt.Errorf("answering on the agent's socket: %w", err)

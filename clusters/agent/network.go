@@ -59,6 +59,7 @@ const restoredLimit = 64
 type network struct {
 	store    *store
 	device   string
+	control  uint16 // see Config.ControlPort
 	detours  detours
 	resetter *resetter
 	// cannot says why nothing can be done here.
@@ -71,8 +72,9 @@ type network struct {
 	off      map[string]bool       // those that flap and are out of force for the moment
 }
 
-func newNetwork(device string, s *store) *network {
-	return &network{store: s, device: device, detours: detours{device: device, all: map[string]*detour{}}, resetter: newResetter(),
+func newNetwork(config Config, s *store) *network {
+	device := deviceOf(config.Device)
+	return &network{store: s, device: device, control: config.ControlPort, detours: detours{device: device, all: map[string]*detour{}}, resetter: newResetter(),
 		off: map[string]bool{}}
 }
 
@@ -93,7 +95,7 @@ func (n *network) dispatch(b *batch) error {
 			}
 		}
 	})
-	b.dispatch(peers, forces, n.silent())
+	b.dispatch(peers, forces, n.silent(), n.control)
 	return b.Flush()
 }
 

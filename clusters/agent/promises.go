@@ -2,14 +2,10 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -163,21 +159,9 @@ func (c *ownCluster) EtcdConfig(node string) (clientv3.Config, error) {
 	if !slices.ContainsFunc(config.Endpoints, func(url string) bool { return strings.HasPrefix(url, "https:") }) {
 		return config, nil
 	}
-	pki := c.a.config.PKI
-	pair, err := tls.LoadX509KeyPair(filepath.Join(pki, "apiserver-etcd-client.crt"), filepath.Join(pki, "apiserver-etcd-client.key"))
-	if err != nil {
-		return config, fmt.Errorf("reading the API server's certificate for etcd: %w", err)
-	}
-	authority, err := os.ReadFile(filepath.Join(pki, "etcd", "ca.crt"))
-	if err != nil {
-		return config, fmt.Errorf("reading the authority of etcd: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(authority) {
-		return config, errors.New("the authority of etcd holds no certificate")
-	}
-	config.TLS = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	return config, nil
+	var err error
+	config.TLS, err = c.a.config.EtcdClient.tls()
+	return config, err
 }
 
 // otherNode is a node of which nothing is known but that it has etcd.

@@ -302,8 +302,9 @@ func (b *batch) silences() bool {
 }
 
 // dispatch leads packets to the impairments that are active, and to no others.
-// silent is the index of the device that drops what is condemned; 0 for none.
-func (b *batch) dispatch(peers []Peer, forces []force, silent int) {
+// silent is the index of the device that drops what is condemned; 0 for none. What the
+// harness has to do with this port of the node meets none of them.
+func (b *batch) dispatch(peers []Peer, forces []force, silent int, control uint16) {
 	for _, peer := range peers {
 		b.counter(passedName(peer.Name, false))
 		b.counter(passedName(peer.Name, true))
@@ -322,6 +323,12 @@ func (b *batch) dispatch(peers []Peer, forces []force, silent int) {
 			}
 		}
 		b.FlushChain(b.chain(at.name))
+		if control > 0 {
+			port := map[bool]uint32{true: 0, false: 2}[at.out] // of the source, or of the destination
+			for _, prefix := range prefixesOf(peers, framework.HarnessHost) {
+				b.rule(at.name, addressIn(prefix, at.out), protocolIs(unix.IPPROTO_TCP), portIs(port, control), to(expr.VerdictAccept, ""))
+			}
+		}
 		lead(pathName)
 		if at.name == "out" && silent > 0 {
 			// Another device may have taken its place.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
@@ -22,6 +24,7 @@ type agent struct {
 	certificates *certificates
 	etcd         *etcd
 	promises     *promises
+	asked        atomic.Int64 // when the last request came, in ns since 1970
 }
 
 // newAgent heals what has expired and takes the rest up again.
@@ -50,11 +53,68 @@ func newAgent(config Config) (*agent, error) {
 	for _, c := range config.Components {
 		a.watchers[c.Name].resume(ctx, restarted)
 	}
-	a.network = newNetwork(deviceOf(config.Device), s)
+	a.network = newNetwork(config, s)
 	a.network.resume()
 	a.promises = &promises{a: a}
 	a.promises.resume()
 	return a, s.update(func(st *state) { st.Boot = now })
+}
+
+// leashPause is how often it is checked whether anybody still asks for something.
+const leashPause = time.Second
+
+// leash ends all faults if no request comes for the time that the configuration says, and
+// again if there are any and none comes for as long again.
+func (a *agent) leash(ctx context.Context) {
+	limit := a.config.Leash
+	if limit == 0 {
+		return
+	}
+	last := time.Now()
+	every := time.NewTicker(min(leashPause, limit))
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		if asked := time.Unix(0, a.asked.Load()); asked.After(last) {
+			last = asked
+		}
+		if time.Since(last) < limit {
+			continue
+		}
+		last = time.Now()
+		if left := a.store.inForce(); len(left) > 0 {
+			complain(fmt.Errorf("the harness has not asked for anything for %s: everything is healed (%s)", limit, strings.Join(left, ", ")))
+			a.healAll()
+		}
+	}
+}
+
+// healAll ends every fault on the node now.
+func (a *agent) healAll() {
+	for _, w := range a.watchers {
+		lock := changes{w}
+		lock.Lock()
+		w.timers.Hurry()
+		lock.Unlock()
+	}
+	a.certificates.mu.Lock()
+	a.certificates.timers.Hurry()
+	a.certificates.mu.Unlock()
+	a.etcd.mu.Lock()
+	a.etcd.timers.Hurry()
+	a.etcd.mu.Unlock()
+	a.promises.mu.Lock()
+	a.promises.timers.Hurry()
+	a.promises.mu.Unlock()
+	for handle := range a.network.saved() {
+		if err := a.network.restore(handle); err != nil {
+			complain(err)
+		}
+	}
 }
 
 // close keeps what is active as it is.
@@ -131,7 +191,9 @@ func (a *agent) handler() http.Handler {
 	a.etcd.handle(mux)
 	a.promises.handle(mux)
 	mux.HandleFunc("GET /audit", a.serveAudit)
+	mux.HandleFunc("POST /etcd", a.serveEtcd)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.asked.Store(time.Now().UnixNano())
 		if !agenthttp.RefuseLate(w, r) {
 			mux.ServeHTTP(w, r)
 		}

@@ -60,13 +60,15 @@ type store struct {
 	s  state // guarded by mu
 }
 
+func stateFile(dir string) string { return filepath.Join(dir, "state.json") }
+
 // openStore reads the state. One that cannot be read is put aside: an agent that
 // did not start would heal nothing.
 func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the agent's directory: %w", err)
 	}
-	s := &store{file: filepath.Join(dir, "state.json")}
+	s := &store{file: stateFile(dir)}
 	b, err := os.ReadFile(s.file)
 	if err == nil {
 		if err = json.Unmarshal(b, &s.s); err != nil {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/nftables"
+
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -49,6 +51,12 @@ func (s *store) inForce() []string {
 	return all
 }
 
+// Used returns the shell script that prints "used" if an agent runs or has run on a node,
+// "unused" if its program is there and never ran, and nothing if the node has no agent.
+func Used() string {
+	return "if [ -e " + stateFile(defaultDir) + " ]; then echo used; elif [ -e " + BinaryPath + " ]; then echo unused; fi"
+}
+
 // TakeOut returns the shell script that ends the agent, where there is one, and removes
 // all that it consists of. What is active then is healed only by this: pods
 // that are held down are let go, and one whose manifest was taken away gets it back.
@@ -66,10 +74,31 @@ done 2>/dev/null
 ` + letGoScript + `
 mv ` + aside + `/*.yaml ` + manifests + ` 2>/dev/null
 rmdir ` + aside + ` 2>/dev/null
+` + BinaryPath + ` ` + clearArgument + ` 2>/dev/null
 rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + ` ` + defaultDir + `
-for family in inet netdev; do nft delete table $family ` + table().Name + `; done 2>/dev/null
 true
 `
+}
+
+// clearArgument has the agent's program remove the tables of nftables that agents left.
+// Not every node has a program that can.
+const clearArgument = "--clear"
+
+func clearTables() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	all, err := conn.ListTables()
+	if err != nil {
+		return fmt.Errorf("listing the tables of nftables: %w", err)
+	}
+	for _, t := range all {
+		if t.Name == table().Name || t.Name == framesTable {
+			conn.DelTable(t)
+		}
+	}
+	return conn.Flush()
 }
 
 // letGoScript has all shims continue. One that was not stopped takes no notice.

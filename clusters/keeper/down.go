@@ -114,7 +114,7 @@ func detach(ctx context.Context, p clusters.Provider, name string, o DownOptions
 	if err != nil {
 		return err
 	}
-	return a.Detach(ctx, name, o.Delete)
+	return a.Detach(ctx, &clusters.Cluster{Metadata: clusters.Metadata{Name: name}}, o.Delete)
 }
 
 // remove has a provider end what it may have of a cluster.

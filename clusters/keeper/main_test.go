@@ -105,8 +105,8 @@ func (standIn) Attach(ctx context.Context, c *clusters.Cluster, o clusters.Optio
 
 const agentsMark = "-agents"
 
-func (standIn) Detach(_ context.Context, name string, deleted bool) error {
-	for _, file := range []string{name + agentsMark, name} {
+func (standIn) Detach(_ context.Context, c *clusters.Cluster, deleted bool) error {
+	for _, file := range []string{c.Metadata.Name + agentsMark, c.Metadata.Name} {
 		if err := os.Remove(mark(file)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}

@@ -8,9 +8,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"os"
-	"os/exec"
-	"path"
 	"slices"
 	"time"
 
@@ -69,7 +66,7 @@ func (n *node) startAgent(ctx context.Context) error {
 	if n.role == balancerRole {
 		delete(files, agent.UnitPath)
 	}
-	if err := n.put(ctx, func(t *tar.Writer) error { return errors.Join(addProgram(t), addFiles(t, files)) }); err != nil {
+	if err := n.put(ctx, func(t *tar.Writer) error { return errors.Join(agent.AddProgram(t), agent.AddFiles(t, files)) }); err != nil {
 		return err
 	}
 	if n.role == balancerRole {
@@ -140,46 +137,6 @@ func (n *node) put(ctx context.Context, add func(*tar.Writer) error) error {
 	return err
 }
 
-// addProgram adds this program, as the agent's.
-func addProgram(t *tar.Writer) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	program, err := os.Open(exe)
-	if err != nil {
-		return err
-	}
-	defer program.Close()
-	info, err := program.Stat()
-	if err != nil {
-		return err
-	}
-	if err := t.WriteHeader(&tar.Header{Name: agent.BinaryPath[1:], Mode: 0o755, Size: info.Size()}); err != nil {
-		return err
-	}
-	_, err = io.Copy(t, program)
-	return err
-}
-
-// addFiles adds files, by path, and their directories, of which outer ones come first.
-func addFiles(t *tar.Writer, files map[string][]byte) error {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		b := files[name]
-		err := t.WriteHeader(&tar.Header{Name: path.Dir(name)[1:] + "/", Typeflag: tar.TypeDir, Mode: 0o755})
-		if err == nil {
-			err = t.WriteHeader(&tar.Header{Name: name[1:], Mode: 0o644, Size: int64(len(b))})
-		}
-		if err == nil {
-			_, err = t.Write(b)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (n *node) docker(ctx context.Context, args ...string) (string, error) {
 	return n.cluster.cli.Run(ctx, args...)
 }
@@ -187,68 +144,5 @@ func (n *node) docker(ctx context.Context, args ...string) (string, error) {
 // dial opens a connection to the node's agent: the streams of a program that runs
 // inside and joins them to the agent's socket. It lasts until it is closed.
 func (n *node) dial(context.Context) (net.Conn, error) {
-	in, out, err := pipes()
-	if err != nil {
-		return nil, err
-	}
-	cmd := n.cluster.cli.Start("exec", "--interactive", n.name, agent.ConnectPath)
-	cmd.Stdin, cmd.Stdout = in.r, out.w
-	err = cmd.Start()
-	_ = in.r.Close()
-	_ = out.w.Close()
-	if err != nil {
-		_ = in.w.Close()
-		_ = out.r.Close()
-		return nil, err
-	}
-	return &streams{cmd: cmd, in: in.w, out: out.r}, nil
+	return agent.DialCommand(n.cluster.cli.Start("exec", "--interactive", n.name, agent.ConnectPath))
 }
-
-type pipe struct{ r, w *os.File }
-
-func pipes() (in, out pipe, err error) {
-	if in.r, in.w, err = os.Pipe(); err != nil {
-		return in, out, err
-	}
-	if out.r, out.w, err = os.Pipe(); err != nil {
-		_ = in.r.Close()
-		_ = in.w.Close()
-	}
-	return in, out, err
-}
-
-// streams is a connection to a program.
-type streams struct {
-	cmd *exec.Cmd
-	in  *os.File // what it reads
-	out *os.File // what it writes
-}
-
-func (s *streams) Read(b []byte) (int, error)  { return s.out.Read(b) }
-func (s *streams) Write(b []byte) (int, error) { return s.in.Write(b) }
-
-// Close ends the program.
-func (s *streams) Close() error {
-	_ = s.in.Close()
-	err := s.out.Close()
-	_ = s.cmd.Process.Kill()
-	go func() { _ = s.cmd.Wait() }()
-	return err
-}
-
-func (s *streams) SetDeadline(t time.Time) error {
-	if err := s.in.SetWriteDeadline(t); err != nil {
-		return err
-	}
-	return s.out.SetReadDeadline(t)
-}
-
-func (s *streams) SetReadDeadline(t time.Time) error  { return s.out.SetReadDeadline(t) }
-func (s *streams) SetWriteDeadline(t time.Time) error { return s.in.SetWriteDeadline(t) }
-func (s *streams) LocalAddr() net.Addr                { return streamAddr{} }
-func (s *streams) RemoteAddr() net.Addr               { return streamAddr{} }
-
-type streamAddr struct{}
-
-func (streamAddr) Network() string { return "exec" }
-func (streamAddr) String() string  { return "exec" }

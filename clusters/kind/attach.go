@@ -198,7 +198,8 @@ func (c *attached) Close(ctx context.Context) error {
 }
 
 // Detach implements clusters.Attacher.
-func (Provider) Detach(ctx context.Context, name string, deleted bool) error {
+func (Provider) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) error {
+	name := c.Metadata.Name
 	e, err := engine.Find(ctx)
 	if err != nil {
 		return fmt.Errorf("letting go of cluster %s: %w", name, err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
@@ -82,7 +83,7 @@ func (c *Cluster) rebalance(ctx context.Context, nodes []*node) error {
 		return err
 	}
 	const next = balancer.ClustersFile + ".tmp"
-	if err := b.put(ctx, func(t *tar.Writer) error { return addFiles(t, map[string][]byte{next: changed}) }); err != nil {
+	if err := b.put(ctx, func(t *tar.Writer) error { return agent.AddFiles(t, map[string][]byte{next: changed}) }); err != nil {
 		return err
 	}
 	_, err = b.docker(ctx, "exec", b.name, "mv", next, balancer.ClustersFile)

@@ -18,6 +18,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/kind/internal/docker"
 )
@@ -74,7 +75,7 @@ func (c *Cluster) join(ctx context.Context, n *node) error {
 	if files[kubeadmConfig], err = joinConfiguration(files[kubeadmConfig], n.name, n.address, n.spec.Zone, token); err != nil {
 		return fmt.Errorf("the configuration of kubeadm on %s: %w", sponsor.name, err)
 	}
-	if err := n.put(ctx, func(t *tar.Writer) error { return addFiles(t, files) }); err != nil {
+	if err := n.put(ctx, func(t *tar.Writer) error { return agent.AddFiles(t, files) }); err != nil {
 		return fmt.Errorf("writing the certificates of the cluster to %s: %w", n.name, err)
 	}
 	c.o.Progress("kubeadm joins " + n.name)

@@ -59,7 +59,7 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is in the bundle)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of a certification that ended early, to continue")
-	flags.StringVar(&attach, "attach", "", "name of an existing cluster to take over for the run (provider kind only)")
+	f.addTakeOver(cmd, &attach)
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done and what it breaks, and do nothing")
 	output := addOutputFlag(cmd)

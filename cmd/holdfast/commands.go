@@ -32,6 +32,8 @@ func commands() []*cobra.Command {
 		newKeygenCommand(),
 		newCertifyCommand(),
 		newVerifyCommand(),
+		newInventoryCommand(),
+		newConsentCommand(),
 		newKindCommand(),
 		newSchemaCommand(),
 		newCatalogCommand(),

@@ -7,11 +7,13 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/kind"
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/remote"
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
-// providers are all that can make clusters; the first one does unless told otherwise.
-var providers = []clusters.Provider{local.Provider{}, kind.Provider{}}
+// providers are all that create clusters or take them over; the first one does unless the
+// user names another.
+var providers = []clusters.Provider{local.Provider{}, kind.Provider{}, remote.Provider{}}
 
 func providerNames() string {
 	var names []string

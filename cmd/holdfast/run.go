@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/remote"
 	"github.com/holdfast-ha/holdfast/framework/workload"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
@@ -85,7 +86,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.IntVar(&intensity, "intensity", 0, "how many times as much traffic as scenarios have by default (default 1, 3 for the profile full)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
-	flags.StringVar(&attach, "attach", "", "name of an existing cluster to take over for the run (provider kind only)")
+	f.addTakeOver(cmd, &attach)
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one, each for the profile full)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of a run that ended early, to continue")
@@ -167,6 +168,9 @@ type wanted struct {
 // plan returns the plan of a run on the cluster that the flags describe, or on clusters like
 // it, and its provider.
 func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.Provider, error) {
+	if err := f.takeOver(cmd, &w.attach); err != nil {
+		return nil, nil, err
+	}
 	provider, err := providerNamed(f.provider)
 	if err != nil {
 		return nil, nil, err
@@ -193,7 +197,7 @@ func (f *clusterFlags) plan(cmd *cobra.Command, w wanted) (*run.Plan, clusters.P
 	}
 	switch asked := cmd.Flags().Changed("parallel"); {
 	case w.attach != "" && asked && w.parallel != 1:
-		return nil, nil, usageError("--parallel %d: with --attach there is one cluster", w.parallel)
+		return nil, nil, usageError("--parallel %d: there is one cluster that is taken over", w.parallel)
 	case w.attach != "":
 		w.parallel = 1
 	case !asked:
@@ -215,6 +219,11 @@ func carryOut(ctx context.Context, cmd *cobra.Command, provider clusters.Provide
 	var all []*clusters.Cluster
 	for _, one := range p.Parts {
 		all = append(all, one.Cluster)
+	}
+	if owner, ok := provider.(clusters.Permitter); ok && p.Attach {
+		if err := owner.Permit(ctx, p.Cluster); err != nil {
+			return nil, exitWith(exitUsage, err)
+		}
 	}
 	if !p.Attach {
 		if err := prepare(ctx, provider, shown, all...); err != nil {
@@ -335,6 +344,23 @@ func checkResultsDir(dir string) error {
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// takeOver has the cluster of an inventory taken over, if the flags name one.
+func (f *clusterFlags) takeOver(cmd *cobra.Command, attach *string) error {
+	remote := remote.Provider{}.Name()
+	switch asked := cmd.Flags().Changed("provider"); {
+	case f.inventory == "" && asked && f.provider == remote:
+		return usageError("--provider %s takes over an existing cluster: name its inventory with --inventory (holdfast inventory init writes one)", remote)
+	case f.inventory == "":
+		return nil
+	case *attach != "":
+		return usageError("--attach and --inventory both name a cluster to take over: want one of them")
+	case asked && f.provider != remote:
+		return usageError("--inventory: want --provider %s, which is the default with it", remote)
+	}
+	f.provider, *attach = remote, f.inventory
+	return nil
 }
 
 // clusterOrAttach returns the cluster that the flags describe or, where one is named that

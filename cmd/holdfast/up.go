@@ -18,6 +18,7 @@ type clusterFlags struct {
 	file, provider, name, kubernetes, etcd, balancer, data, disk string
 	nodes                                                        int
 	fileFlag                                                     string // its name
+	inventory                                                    string
 }
 
 func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
@@ -32,6 +33,12 @@ func (f *clusterFlags) add(cmd *cobra.Command, fileFlag, shorthand string) {
 	flags.StringVar(&f.balancer, "lb", "", "load balancer: "+clusters.BalancerKinds())
 	flags.StringVar(&f.data, "data", "", "where the nodes keep their data: memory or disk (default memory)")
 	flags.StringVar(&f.disk, "disk", "", "what etcd's data pass through: fuse, for faults of the disk, or none")
+}
+
+// addTakeOver adds the flags that name a cluster which holdfast did not create.
+func (f *clusterFlags) addTakeOver(cmd *cobra.Command, attach *string) {
+	cmd.Flags().StringVar(attach, "attach", "", "name of an existing cluster to take over for the run (provider kind)")
+	cmd.Flags().StringVar(&f.inventory, "inventory", "", "inventory `file` of an existing cluster to take over for the run (provider remote)")
 }
 
 // described reports whether the flags say more of the cluster than its size and versions.
@@ -204,7 +211,7 @@ func (f *clusterFlags) describe(cmd *cobra.Command, provider clusters.Provider, 
 	}
 	for _, flag := range []string{f.fileFlag, "name", "nodes", "kubernetes", "etcd", "lb", "data", "disk"} {
 		if cmd.Flags().Changed(flag) {
-			return nil, usageError("--%s: with --attach the cluster is taken over as it is, under its own name", flag)
+			return nil, usageError("--%s: a cluster that is taken over stays as it is, under its own name", flag)
 		}
 	}
 	spec, err := a.Describe(cmd.Context(), name)

@@ -70,5 +70,5 @@ func (p *Plan) letGo(ctx context.Context, provider clusters.Provider) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoLimit)
 	defer cancel()
-	return a.Detach(ctx, p.Cluster.Metadata.Name, false)
+	return a.Detach(ctx, p.Cluster, false)
 }

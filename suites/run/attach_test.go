@@ -37,11 +37,11 @@ func (l *lender) Attach(_ context.Context, _ *clusters.Cluster, o clusters.Optio
 	return lent{l.cluster, l}, nil
 }
 
-func (l *lender) Detach(ctx context.Context, name string, deleted bool) error {
+func (l *lender) Detach(ctx context.Context, c *clusters.Cluster, deleted bool) error {
 	if deleted {
 		return errors.New("it is to stay")
 	}
-	l.detached = append(l.detached, name)
+	l.detached = append(l.detached, c.Metadata.Name)
 	return ctx.Err()
 }
 

@@ -65,8 +65,18 @@ func Client(config *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: &http.Transport{DialContext: config.Dial, TLSClientConfig: tls}}, nil
+	base := &http.Transport{DialContext: config.Dial, TLSClientConfig: tls}
+	rt, err := rest.HTTPWrappersForConfig(config, base)
+	return &http.Client{Transport: closable{rt, base}}, err
 }
+
+// closable is a transport in client-go's wrappers whose connections can be closed.
+type closable struct {
+	http.RoundTripper
+	base *http.Transport
+}
+
+func (c closable) CloseIdleConnections() { c.base.CloseIdleConnections() }
 
 // StatusError is an answer other than 2xx.
 type StatusError struct {

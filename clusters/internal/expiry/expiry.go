@@ -59,6 +59,13 @@ func (t *Timers[K]) Stop(key K) {
 	}
 }
 
+// Hurry ends all faults now, as if their time was over.
+func (t *Timers[K]) Hurry() {
+	for _, timer := range t.active {
+		timer.Reset(0)
+	}
+}
+
 // StopAll stops all timers and leaves the faults as they are: what they changed is gone, or
 // another process ends them.
 func (t *Timers[K]) StopAll() {

@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// DialCommand starts a command and returns a connection to it: its standard input and
+// output. Closing the connection kills the command.
+func DialCommand(cmd *exec.Cmd) (net.Conn, error) {
+	in, out, err := pipes()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdin, cmd.Stdout = in.r, out.w
+	err = cmd.Start()
+	_ = in.r.Close()
+	_ = out.w.Close()
+	if err != nil {
+		_ = in.w.Close()
+		_ = out.r.Close()
+		return nil, err
+	}
+	return &streams{cmd: cmd, in: in.w, out: out.r}, nil
+}
+
+type pipe struct{ r, w *os.File }
+
+func pipes() (in, out pipe, err error) {
+	if in.r, in.w, err = os.Pipe(); err != nil {
+		return in, out, err
+	}
+	if out.r, out.w, err = os.Pipe(); err != nil {
+		_ = in.r.Close()
+		_ = in.w.Close()
+	}
+	return in, out, err
+}
+
+// streams is a connection to a program.
+type streams struct {
+	cmd *exec.Cmd
+	in  *os.File // what it reads
+	out *os.File // what it writes
+}
+
+func (s *streams) Read(b []byte) (int, error)  { return s.out.Read(b) }
+func (s *streams) Write(b []byte) (int, error) { return s.in.Write(b) }
+
+// Close ends the program.
+func (s *streams) Close() error {
+	_ = s.in.Close()
+	err := s.out.Close()
+	_ = s.cmd.Process.Kill()
+	go func() { _ = s.cmd.Wait() }()
+	return err
+}
+
+func (s *streams) SetDeadline(t time.Time) error {
+	if err := s.in.SetWriteDeadline(t); err != nil {
+		return err
+	}
+	return s.out.SetReadDeadline(t)
+}
+
+func (s *streams) SetReadDeadline(t time.Time) error  { return s.out.SetReadDeadline(t) }
+func (s *streams) SetWriteDeadline(t time.Time) error { return s.in.SetWriteDeadline(t) }
+func (s *streams) LocalAddr() net.Addr                { return streamAddr{} }
+func (s *streams) RemoteAddr() net.Addr               { return streamAddr{} }
+
+type streamAddr struct{}
+
+func (streamAddr) Network() string { return "exec" }
+func (streamAddr) String() string  { return "exec" }

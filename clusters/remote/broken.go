@@ -1,0 +1,91 @@
+package remote
+
+import (
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// broken keeps which nodes have something broken on which their API server or etcd member
+// depends, so that no more are than the cluster is meant to bear.
+type broken struct {
+	mu     sync.Mutex
+	active map[string]breakage // by what broke it
+}
+
+// breakage is one fault that is active.
+type breakage struct {
+	nodes []string
+	until time.Time
+}
+
+// add notes a fault under a key, unless with it too many nodes would be broken at a time.
+func (b *broken) add(key string, all, nodes []string, ttl time.Duration, anyNumber bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.active, func(_ string, one breakage) bool { return time.Now().After(one.until) })
+	now := slices.Clone(nodes)
+	for _, one := range b.active {
+		now = append(now, one.nodes...)
+	}
+	slices.Sort(now)
+	now = slices.Compact(now)
+	if bears := (len(all) - 1) / 2; len(nodes) > 0 && len(now) > bears && !anyNumber {
+		return framework.Untouched{Err: fmt.Errorf("%w to the level %q: %s would be broken at the same time, and a cluster of %d bears the loss of %d", ErrNoConsent, QuorumLoss, strings.Join(now, ", "), len(all), bears)}
+	}
+	if b.active == nil {
+		b.active = map[string]breakage{}
+	}
+	b.active[key] = breakage{nodes, time.Now().Add(ttl)}
+	return nil
+}
+
+// mend notes that a fault is healed.
+func (b *broken) mend(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.active, key)
+}
+
+// rename puts a fault under another key.
+func (b *broken) rename(from, to string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.active[to] = b.active[from]
+	delete(b.active, from)
+}
+
+// cutOff returns the fewest nodes that a cut takes away from the others: of each link that
+// is cut between two of them, one.
+func cutOff(links []framework.Link, imp framework.Impairment, nodes []string) []string {
+	if !imp.Cut && !imp.Reset && imp.Loss < 0.5 {
+		return nil
+	}
+	var pairs []uint
+	for _, l := range links {
+		from, to := slices.Index(nodes, l.From), slices.Index(nodes, l.To)
+		if from >= 0 && to >= 0 {
+			pairs = append(pairs, 1<<from|1<<to)
+		}
+	}
+	best := uint(1)<<len(nodes) - 1
+	for set := range uint(1) << len(nodes) {
+		covers := !slices.ContainsFunc(pairs, func(pair uint) bool { return pair&set == 0 })
+		if covers && bits.OnesCount(set) < bits.OnesCount(best) {
+			best = set
+		}
+	}
+	var off []string
+	for i, n := range nodes {
+		if best>>i&1 == 1 {
+			off = append(off, n)
+		}
+	}
+	return off
+}

@@ -1,0 +1,214 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Observed is a cluster that is reached with a kubeconfig alone.
+type Observed struct {
+	access   *access
+	spec     *clusters.Cluster
+	settings framework.Settings
+	nodes    []framework.Node
+}
+
+var _ framework.Cluster = (*Observed)(nil)
+
+// Name implements framework.Cluster.
+func (c *Observed) Name() string { return c.spec.Metadata.Name }
+
+// Nodes implements framework.Cluster.
+func (c *Observed) Nodes() []framework.Node { return c.nodes }
+
+// Entrances implements framework.Cluster.
+func (c *Observed) Entrances() []framework.Entrance { return c.access.entrances }
+
+// Settings implements framework.Cluster.
+func (c *Observed) Settings() framework.Settings { return c.settings }
+
+// Versions implements framework.Cluster: those of the API servers, and of the components
+// that are upgraded with them.
+func (c *Observed) Versions() map[string]map[framework.Component]string {
+	all := map[string]map[framework.Component]string{}
+	for _, n := range c.spec.Nodes() {
+		all[n.Name] = map[framework.Component]string{framework.APIServer: n.KubernetesVersion}
+	}
+	return all
+}
+
+// Close implements clusters.Made: nothing was put into the cluster.
+func (c *Observed) Close(context.Context) error { return nil }
+
+// plain is a node that cannot be reached.
+type plain struct {
+	spec       clusters.Node
+	address    netip.Addr
+	components []framework.Component
+}
+
+var _ framework.Zoner = (*plain)(nil)
+
+// Name implements framework.Node.
+func (n *plain) Name() string { return n.spec.Name }
+
+// Address implements framework.Node.
+func (n *plain) Address() netip.Addr { return n.address }
+
+// Zone implements framework.Zoner.
+func (n *plain) Zone() string { return n.spec.Zone }
+
+// Components implements framework.Node.
+func (n *plain) Components() []framework.Component { return n.components }
+
+// Cluster is a cluster whose nodes are reached over SSH.
+type Cluster struct {
+	*Observed
+	*agent.Network
+	consent Consent
+	shells  map[string]shell
+	done    func() // ends the connections
+	reached []*node
+	stop    context.CancelFunc // of the pings
+	pings   sync.WaitGroup
+	broken  broken
+	once    sync.Once
+}
+
+var (
+	_ framework.Cluster        = (*Cluster)(nil)
+	_ framework.EtcdAccess     = (*Cluster)(nil)
+	_ framework.NetworkFaulter = (*Cluster)(nil)
+	_ framework.Promiser       = (*Cluster)(nil)
+)
+
+// EtcdConfig implements framework.EtcdAccess: the member is reached through the node's agent.
+func (c *Cluster) EtcdConfig(name string) (clientv3.Config, error) {
+	for _, n := range c.reached {
+		if n.Name() == name {
+			return clientv3.Config{Endpoints: []string{"http://" + net.JoinHostPort(n.Address().String(), "2379")}, DialTimeout: etcdDialLimit,
+				DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.DialEtcd(ctx) })}}, nil
+		}
+	}
+	return clientv3.Config{}, fmt.Errorf("cluster %s has no node %q", c.Name(), name)
+}
+
+// etcdDialLimit is how long opening a connection to etcd may take.
+const etcdDialLimit = 5 * time.Second
+
+// Impair implements framework.NetworkFaulter, as far as the owner has consented.
+func (c *Cluster) Impair(ctx context.Context, links []framework.Link, imp framework.Impairment, ttl time.Duration) (string, error) {
+	if err := c.permits(Network, "impair the network"); err != nil {
+		return "", err
+	}
+	all, key := c.nodeNames(), rand.Text()
+	if err := c.broken.add(key, all, cutOff(links, imp, all), ttl, c.consent.allows(QuorumLoss)); err != nil {
+		return "", err
+	}
+	handle, err := c.Network.Impair(ctx, links, imp, ttl)
+	if err != nil {
+		c.broken.mend(key)
+		return "", err
+	}
+	c.broken.rename(key, handle)
+	return handle, nil
+}
+
+// Restore implements framework.NetworkFaulter.
+func (c *Cluster) Restore(ctx context.Context, handle string) error {
+	err := c.Network.Restore(ctx, handle)
+	if err == nil {
+		c.broken.mend(handle)
+	}
+	return err
+}
+
+// CheckImpairment implements framework.ImpairmentChecker.
+func (c *Cluster) CheckImpairment(ctx context.Context, links []framework.Link, imp framework.Impairment) error {
+	if err := c.permits(Network, "impair the network"); err != nil {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+	}
+	return c.Network.CheckImpairment(ctx, links, imp)
+}
+
+// CheckPromise implements framework.Promiser. What loses data for good is not done to a
+// cluster that holdfast did not create.
+func (c *Cluster) CheckPromise(u framework.Undoing) error {
+	if u.Lossy {
+		return fmt.Errorf("cluster %s was not made by holdfast, and what %s loses does not come back", c.Name(), u.Fault)
+	}
+	return c.permits(Data, "do that")
+}
+
+// Promise implements framework.Promiser: the agents of all nodes promise it.
+func (c *Cluster) Promise(ctx context.Context, u framework.Undoing, ttl time.Duration) (string, error) {
+	if err := c.CheckPromise(u); err != nil {
+		return "", err
+	}
+	members := map[string][]string{}
+	for _, n := range c.reached {
+		members[n.Name()] = []string{"https://" + net.JoinHostPort(n.Address().String(), "2379")}
+	}
+	handle := strings.ToLower(rand.Text()[:12])
+	var given atomic.Bool
+	err := c.each(func(n *node) error {
+		err := n.Client.Promise(ctx, handle, u, members, ttl)
+		if err == nil && (u.Node == "" || u.Node == n.Name()) {
+			given.Store(true) // one is enough: other nodes may be down
+		}
+		return err
+	})
+	if !given.Load() {
+		return "", errors.Join(err, c.Withdraw(context.WithoutCancel(ctx), handle))
+	}
+	return handle, nil
+}
+
+// Withdraw implements framework.Promiser.
+func (c *Cluster) Withdraw(ctx context.Context, handle string) error {
+	return c.each(func(n *node) error { return n.Client.Withdraw(ctx, handle) })
+}
+
+// each does something with every node at once.
+func (c *Cluster) each(do func(*node) error) error {
+	errs := make([]error, len(c.reached))
+	var all sync.WaitGroup
+	for i, n := range c.reached {
+		all.Go(func() { errs[i] = do(n) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) nodeNames() (names []string) {
+	for _, n := range c.reached {
+		names = append(names, n.Name())
+	}
+	return names
+}
+
+// permits returns an error unless the owner has consented to a level.
+func (c *Cluster) permits(l Level, what string) error {
+	if time.Now().After(c.consent.Expires) {
+		return framework.Untouched{Err: fmt.Errorf("%w: the consent expired at %s", ErrNoConsent, c.consent.Expires.Format(time.RFC3339))}
+	}
+	if !c.consent.allows(l) {
+		return framework.Untouched{Err: fmt.Errorf("%w to the level %q, which it takes to %s", ErrNoConsent, l, what)}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Level is something that the owner of a cluster allows.
+type Level string
+
+const (
+	// ReadOnly allows requests of an administrator that change nothing but objects in
+	// namespaces of holdfast's own. Every consent includes it.
+	ReadOnly Level = "read-only"
+	// Processes allows to kill, stop and freeze components, and the agent on the nodes that
+	// it takes.
+	Processes Level = "process"
+	// Network allows to impair the network of the nodes.
+	Network Level = "network"
+	// QuorumLoss allows to break more nodes at a time than the cluster is meant to bear.
+	QuorumLoss Level = "quorum-loss"
+	// Data allows to change the data of etcd members, certificates, and objects outside of
+	// holdfast's namespaces, such as leases.
+	Data Level = "data"
+)
+
+// Levels are all levels.
+var Levels = []Level{ReadOnly, Processes, Network, QuorumLoss, Data}
+
+// The object of consent.
+const (
+	consentNamespace = metav1.NamespaceSystem
+	consentName      = "holdfast-consent"
+	consentPath      = "/api/v1/namespaces/" + consentNamespace + "/configmaps/" + consentName
+	// Keys of its data.
+	consentUID, consentExpires, consentLevels = "clusterUID", "expires", "levels"
+)
+
+// Consent is what the owner of a cluster allows.
+type Consent struct {
+	// ClusterUID is the UID of the namespace kube-system, by which a cluster is told from
+	// others.
+	ClusterUID string
+	Expires    time.Time
+	Levels     []Level
+}
+
+// Manifest returns the object that gives consent, for the owner to apply.
+func (c Consent) Manifest() ([]byte, error) {
+	var levels []string
+	for _, l := range c.Levels {
+		levels = append(levels, string(l))
+	}
+	return yaml.Marshal(corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: consentNamespace, Name: consentName},
+		Data: map[string]string{consentUID: c.ClusterUID, consentExpires: c.Expires.UTC().Format(time.RFC3339),
+			consentLevels: strings.Join(levels, ",")},
+	})
+}
+
+// ErrNoConsent is in the error of an Attach to a cluster whose owner has not consented.
+var ErrNoConsent = errors.New("the owner of the cluster has not consented")
+
+// parseConsent reads the object of consent.
+func parseConsent(body []byte) (c Consent, err error) {
+	var object corev1.ConfigMap
+	if err := json.Unmarshal(body, &object); err != nil {
+		return c, fmt.Errorf("failed to read the consent: %w", err)
+	}
+	c.ClusterUID = object.Data[consentUID]
+	if c.Expires, err = time.Parse(time.RFC3339, object.Data[consentExpires]); err != nil {
+		return c, fmt.Errorf("failed to read when the consent expires: %w", err)
+	}
+	for _, text := range strings.FieldsFunc(object.Data[consentLevels], func(r rune) bool { return r == ',' || r == ' ' }) {
+		if !slices.Contains(Levels, Level(text)) {
+			return c, fmt.Errorf("the consent allows %q, which is unknown: want %s", text, levelNames())
+		}
+		c.Levels = append(c.Levels, Level(text))
+	}
+	return c, nil
+}
+
+// check says why a consent is none for a cluster; nil if it is.
+func (c Consent) check(clusterUID string, now time.Time) error {
+	switch {
+	case c.ClusterUID != clusterUID:
+		return fmt.Errorf("%w: the consent is for the cluster with UID %s, and this one has %s", ErrNoConsent, cmp.Or(c.ClusterUID, "none"), clusterUID)
+	case !c.Expires.After(now):
+		return fmt.Errorf("%w: the consent expired at %s", ErrNoConsent, c.Expires.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// allows reports whether a level is among those of the consent.
+func (c Consent) allows(l Level) bool { return l == ReadOnly || slices.Contains(c.Levels, l) }
+
+func levelNames() string {
+	var names []string
+	for _, l := range Levels {
+		names = append(names, string(l))
+	}
+	return strings.Join(names, ", ")
+}
+
+// readConsent returns the consent of a cluster's owner, if there is one that counts now.
+func readConsent(ctx context.Context, e framework.Entrance) (Consent, error) {
+	uid, err := clusterUID(ctx, e)
+	if err != nil {
+		return Consent{}, err
+	}
+	body, err := get(ctx, e, consentPath)
+	if notFound(err) {
+		return Consent{}, fmt.Errorf("%w: kube-system has no ConfigMap %s", ErrNoConsent, consentName)
+	}
+	if err != nil {
+		return Consent{}, fmt.Errorf("failed to read the consent: %w", err)
+	}
+	c, err := parseConsent(body)
+	if err != nil {
+		return c, fmt.Errorf("%w: %w", ErrNoConsent, err)
+	}
+	return c, c.check(uid, time.Now())
+}
+
+// clusterUID returns the UID of the namespace kube-system.
+func clusterUID(ctx context.Context, e framework.Entrance) (string, error) {
+	var ns corev1.Namespace
+	if err := getInto(ctx, e, "/api/v1/namespaces/"+metav1.NamespaceSystem, &ns); err != nil {
+		return "", fmt.Errorf("failed to read the cluster's UID: %w", err)
+	}
+	return string(ns.UID), nil
+}
+
+// Ask returns the consent that the owner of an inventory's cluster would give until a time.
+func Ask(ctx context.Context, i *clusters.Inventory, levels []Level, expires time.Time) (Consent, error) {
+	a, err := reach(i)
+	if err != nil {
+		return Consent{}, err
+	}
+	uid, err := clusterUID(ctx, a.entrances[0])
+	return Consent{ClusterUID: uid, Expires: expires, Levels: levels}, err
+}

@@ -1,0 +1,223 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// access is how a cluster is reached.
+type access struct {
+	*clusters.Inventory
+	entrances []framework.Entrance // the balancer first, if there is one
+}
+
+// open reads an inventory and its kubeconfig.
+func open(path string) (*access, error) {
+	i, err := clusters.LoadInventory(path)
+	if err != nil {
+		return nil, err
+	}
+	return reach(i)
+}
+
+// reach returns the entrances of a cluster.
+func reach(i *clusters.Inventory) (*access, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = i.Spec.Kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: i.Spec.Context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the kubeconfig %s: %w", i.Spec.Kubeconfig, err)
+	}
+	config.Timeout, config.QPS = 0, -1
+	a := &access{Inventory: i}
+	server := i.Spec.LoadBalancer.Server
+	if server == "" {
+		server = config.Host
+		if u, err := url.Parse(server); err == nil && slices.ContainsFunc(i.Spec.Nodes, func(n clusters.InventoryNode) bool { return n.Server() == u.Host }) {
+			server = "" // the kubeconfig leads to an API server
+		}
+	}
+	at := func(host string) *rest.Config {
+		c := rest.CopyConfig(config)
+		c.Host = host
+		return c
+	}
+	if server != "" {
+		a.entrances = append(a.entrances, framework.Entrance{Name: framework.BalancerHost, Kind: framework.EntranceBalancer, Config: at(server)})
+	}
+	for _, n := range i.Spec.Nodes {
+		e := framework.Entrance{Name: n.Name, Kind: framework.EntranceAPIServer, Node: n.Name, Config: at("https://" + n.Server())}
+		e.Config.ServerName = "" // a kubeconfig's is for the balancer
+		a.entrances = append(a.entrances, e)
+	}
+	return a, nil
+}
+
+// balanced reports whether there is a balancer.
+func (a *access) balanced() bool { return a.entrances[0].Kind == framework.EntranceBalancer }
+
+// requestLimit is how long one request may take that a description is made from.
+const requestLimit = 15 * time.Second
+
+// get requests a path once.
+func get(ctx context.Context, e framework.Entrance, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	client, err := await.Client(e.Config)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	body, err := await.Request(ctx, client, http.MethodGet, e.Config.Host+path, "")
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", e.Kind, e.Name, err)
+	}
+	return body, nil
+}
+
+func getInto(ctx context.Context, e framework.Entrance, path string, into any) error {
+	body, err := get(ctx, e, path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, into)
+}
+
+// describe returns the description of the cluster, with the times from which bounds are
+// computed as they are found: on the nodes if these can be reached, in leases otherwise.
+func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
+	spec := clusters.Default()
+	spec.Metadata.Name = a.Metadata.Name
+	spec.Spec.Inventory, spec.Spec.Workers = a.Inventory, 0
+	spec.Spec.Nodes = make([]clusters.NodeSpec, len(a.Spec.Nodes))
+	spec.Spec.LoadBalancer.Kind = clusters.BalancerNone
+	if a.balanced() {
+		spec.Spec.LoadBalancer.Kind = clusters.BalancerExternal
+		if h := a.Spec.LoadBalancer.HealthCheck; h != (clusters.HealthCheck{}) {
+			spec.Spec.LoadBalancer.HealthCheck = h
+		}
+	}
+	zones, workers, err := a.zones(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spec.Spec.Workers = workers
+	args, err := a.leaseArgs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var seen map[string]*found
+	if a.Reachable() {
+		all, done, err := shells(a.Inventory)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		if seen, err = a.find(ctx, all); err != nil {
+			return nil, err
+		}
+	}
+	for i, n := range a.Spec.Nodes {
+		var v version.Info
+		if err := getInto(ctx, a.server(n.Name), "/version", &v); err != nil {
+			return nil, fmt.Errorf("failed to read the version of the API server on %s: %w", n.Name, err)
+		}
+		s := clusters.NodeSpec{Name: n.Name, Zone: n.Zone, KubernetesVersion: v.GitVersion, ExtraArgs: args}
+		if s.Zone == "" {
+			s.Zone = zones[n.Name]
+		}
+		if f := seen[n.Name]; f != nil {
+			s.ExtraArgs = f.args()
+		}
+		spec.Spec.Nodes[i] = s
+	}
+	spec.Spec.KubernetesVersion = spec.Spec.Nodes[0].KubernetesVersion
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", a.Metadata.Name, err)
+	}
+	return spec, nil
+}
+
+// server returns the entrance through a node's API server.
+func (a *access) server(node string) framework.Entrance {
+	i := slices.IndexFunc(a.entrances, func(e framework.Entrance) bool { return e.Node == node })
+	return a.entrances[i]
+}
+
+// zones returns the zones of nodes as their Node objects have them, and how many Nodes are
+// not in the inventory.
+func (a *access) zones(ctx context.Context) (zones map[string]string, others int, err error) {
+	var nodes corev1.NodeList
+	if err := getInto(ctx, a.entrances[0], "/api/v1/nodes", &nodes); err != nil {
+		return nil, 0, fmt.Errorf("failed to list the nodes: %w", err)
+	}
+	zones = map[string]string{}
+	for _, n := range nodes.Items {
+		if !slices.ContainsFunc(a.Spec.Nodes, func(own clusters.InventoryNode) bool { return own.Name == n.Name }) {
+			others++
+		}
+		zones[n.Name] = n.Labels[corev1.LabelTopologyZone]
+	}
+	return zones, others, nil
+}
+
+// leaseArgs returns the durations of the leases of elected components, as the arguments that
+// would give them. Renew deadlines and retry periods stand in no lease.
+func (a *access) leaseArgs(ctx context.Context) (clusters.ExtraArgs, error) {
+	args := clusters.ExtraArgs{}
+	for _, c := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
+		var lease coordinationv1.Lease
+		err := getInto(ctx, a.entrances[0], await.LeasePath(c), &lease)
+		if notFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("failed to read the lease of %s: %w", c, err)
+		}
+		if d := lease.Spec.LeaseDurationSeconds; d != nil {
+			args[c] = map[string]string{"leader-elect-lease-duration": strconv.Itoa(int(*d)) + "s"}
+		}
+	}
+	return args, nil
+}
+
+// find looks at all nodes at once.
+func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*found, error) {
+	g, ctx := errgroup.WithContext(ctx)
+	seen := make([]*found, len(a.Spec.Nodes))
+	for i, n := range a.Spec.Nodes {
+		g.Go(func() error {
+			s, err := all[n.Name].look(ctx)
+			if err == nil {
+				seen[i], err = detect(a.Spec.Distribution, n, s)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	byName := map[string]*found{}
+	for i, n := range a.Spec.Nodes {
+		byName[n.Name] = seen[i]
+	}
+	return byName, nil
+}

@@ -1,0 +1,167 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// controlPlaneLabel marks the Nodes of control planes (kubeadm, RKE2, k3s, Talos).
+const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+// Discover returns an inventory of the cluster that a kubeconfig leads to, as far as the API
+// has it. Nodes are to be reached over SSH as this user; empty for not at all.
+func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (*clusters.Inventory, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the kubeconfig: %w", err)
+	}
+	config.Timeout = 0
+	e := framework.Entrance{Name: config.Host, Kind: "server", Config: config}
+	var nodes corev1.NodeList
+	if err := getInto(ctx, e, "/api/v1/nodes?labelSelector="+url.QueryEscape(controlPlaneLabel), &nodes); err != nil {
+		return nil, fmt.Errorf("failed to list the control-plane nodes: %w", err)
+	}
+	var listed corev1.Endpoints //nolint:staticcheck // the address of each API server, in every version
+	if err := getInto(ctx, e, "/api/v1/namespaces/default/endpoints/kubernetes", &listed); err != nil {
+		return nil, fmt.Errorf("failed to list the API servers: %w", err)
+	}
+	i := &clusters.Inventory{APIVersion: clusters.APIVersion, Kind: clusters.InventoryKind, Metadata: clusters.Metadata{Name: name},
+		Spec: clusters.InventorySpec{Kubeconfig: kubeconfig, Context: kubeContext}}
+	ports := map[string]int32{}
+	for _, s := range listed.Subsets {
+		for _, a := range s.Addresses {
+			for _, p := range s.Ports {
+				ports[a.IP] = p.Port
+			}
+		}
+	}
+	for _, item := range nodes.Items {
+		n := clusters.InventoryNode{Name: item.Name, Zone: item.Labels[corev1.LabelTopologyZone]}
+		for _, a := range item.Status.Addresses {
+			if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP && !n.Address.IsValid() {
+				n.Address = addr
+			}
+		}
+		i.Spec.Nodes = append(i.Spec.Nodes, n.On(ports[n.Address.String()]))
+		delete(ports, n.Address.String())
+	}
+	// API servers whose machines are no Nodes (k0s).
+	for ip, port := range ports {
+		if addr, err := netip.ParseAddr(ip); err == nil {
+			i.Spec.Nodes = append(i.Spec.Nodes, clusters.InventoryNode{Name: "node-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip), Address: addr}.On(port))
+		}
+	}
+	if len(i.Spec.Nodes) == 0 {
+		return nil, errors.New("the API names no control-plane node and no API server: write the inventory by hand")
+	}
+	for j := range i.Spec.Nodes {
+		if n := &i.Spec.Nodes[j]; user != "" {
+			n.SSH = user + "@" + n.Address.String()
+		}
+	}
+	return i, nil
+}
+
+// Check is what was found of one thing that an inventory names.
+type Check struct {
+	What    string `json:"what"`
+	Problem string `json:"problem,omitempty"`
+	Found   string `json:"found,omitempty"`
+}
+
+// Examine tries everything that an inventory names: each entrance, and each node over SSH. It
+// changes nothing.
+func Examine(ctx context.Context, i *clusters.Inventory) []Check {
+	a, err := reach(i)
+	if err != nil {
+		return []Check{{What: "kubeconfig", Problem: err.Error()}}
+	}
+	var all []Check
+	for _, e := range a.entrances {
+		c := Check{What: "API server on " + e.Name + " (" + e.Config.Host + ")"}
+		if e.Kind == framework.EntranceBalancer {
+			c.What = "load balancer (" + e.Config.Host + ")"
+		}
+		if _, err := get(ctx, e, "/readyz"); err != nil {
+			c.Problem = err.Error()
+		} else {
+			c.Found = "ready"
+		}
+		all = append(all, c)
+	}
+	if c, err := readConsent(ctx, a.entrances[0]); err != nil {
+		all = append(all, Check{What: "consent", Problem: err.Error()})
+	} else {
+		all = append(all, Check{What: "consent", Found: fmt.Sprintf("until %s, to %s", c.Expires.Format("2006-01-02 15:04 MST"), names(c.Levels))})
+	}
+	if !i.Reachable() {
+		return all
+	}
+	ssh, done, err := shells(i)
+	if err != nil {
+		return append(all, Check{What: "ssh", Problem: err.Error()})
+	}
+	defer done()
+	for _, n := range i.Spec.Nodes {
+		c := Check{What: "node " + n.Name + " (ssh " + n.SSH + ")"}
+		s, err := ssh[n.Name].look(ctx)
+		var f *found
+		if err == nil {
+			f, err = detect(i.Spec.Distribution, n, s)
+		}
+		if err != nil {
+			c.Problem = err.Error()
+		} else {
+			c.Found = f.String()
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// String says how a node runs its components.
+func (f *found) String() string {
+	var missing, there []string
+	for _, c := range f.profile.Components {
+		if _, ok := f.processes[c.Name]; ok {
+			there = append(there, string(c.Name))
+		} else {
+			missing = append(missing, string(c.Name))
+		}
+	}
+	text := "distribution " + f.profile.Name + ": " + strings.Join(there, ", ")
+	if len(missing) > 0 {
+		text += "; not found: " + strings.Join(missing, ", ")
+	}
+	return text
+}
+
+func names(levels []Level) string {
+	all := []string{string(ReadOnly)}
+	for _, l := range levels {
+		if l != ReadOnly {
+			all = append(all, string(l))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// notFound reports whether an error is that of an object that does not exist.
+func notFound(err error) bool {
+	status := (await.StatusError{})
+	return errors.As(err, &status) && status.Code == http.StatusNotFound
+}

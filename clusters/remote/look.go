@@ -1,0 +1,179 @@
+package remote
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// lookScript prints what runs on a node, in lines of fields that a byte separates which no
+// argument has: it changes nothing. Its $1 is sshd's SSH_CONNECTION.
+const lookScript = `echo "connection $1"
+if [ -d /run/systemd/system ]; then echo systemd; fi
+ip -o address show 2>/dev/null | while read -r _ device _ address _; do echo "address $device $address"; done
+for p in /proc/[0-9]*; do
+	read -r stat <"$p/stat" || continue
+	args=$(tr '\0\n' '\037 ' <"$p/cmdline") || continue
+	[ -n "$args" ] && set -- ${stat##*) } && echo "process ${p#/proc/} $2 $args"
+done 2>/dev/null
+if [ -d /etc/kubernetes/manifests ]; then for f in /etc/kubernetes/manifests/*.yaml; do echo "manifest $f $(base64 <"$f" | tr -d '\n')"; done; fi
+`
+
+const argumentEnd = "\x1f"
+
+// sight is what was seen on a node.
+type sight struct {
+	systemd bool
+	// client and port are the harness's address and sshd's port, as the node sees them.
+	client netip.Addr
+	port   uint16
+	// devices are the network devices by their addresses.
+	devices   map[netip.Addr]string
+	processes []process
+	manifests map[string]corev1.Pod // of static pods, by path
+}
+
+// process is one that runs on a node.
+type process struct {
+	pid, parent int
+	args        []string
+}
+
+// name is the last element of the path in argv[0].
+func (p process) name() string { return filepath.Base(p.args[0]) }
+
+// flag returns the value of a flag among the arguments.
+func (p process) flag(name string) string {
+	for i, arg := range p.args[1:] {
+		bare, ok := strings.CutPrefix(arg, "--")
+		if !ok {
+			bare, ok = strings.CutPrefix(arg, "-")
+		}
+		flag, value, given := strings.Cut(bare, "=")
+		switch {
+		case !ok || flag != name:
+		case given:
+			return value
+		case i+2 < len(p.args):
+			return p.args[i+2]
+		}
+	}
+	return ""
+}
+
+// look returns what runs on a node.
+func (s shell) look(ctx context.Context) (*sight, error) {
+	out, err := s.run(ctx, lookScript, nil)
+	if err != nil {
+		return nil, err
+	}
+	return parseSight(out)
+}
+
+// parseSight reads what lookScript prints. Lines of a shell's own, such as a banner, count
+// for nothing.
+func parseSight(out string) (*sight, error) {
+	s := &sight{devices: map[netip.Addr]string{}, manifests: map[string]corev1.Pod{}}
+	for line := range strings.Lines(out) {
+		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		fields := strings.Fields(rest)
+		switch {
+		case kind == "systemd" && rest == "":
+			s.systemd = true
+		case kind == "connection" && len(fields) == 4:
+			client, err := netip.ParseAddr(fields[0])
+			port, problem := strconv.ParseUint(fields[3], 10, 16)
+			if err == nil && problem == nil {
+				s.client, s.port = client.Unmap().WithZone(""), uint16(port)
+			}
+		case kind == "address" && len(fields) == 2:
+			if prefix, err := netip.ParsePrefix(fields[1]); err == nil {
+				s.devices[prefix.Addr()] = fields[0]
+			}
+		case kind == "manifest" && len(fields) == 2:
+			text, err := base64.StdEncoding.DecodeString(fields[1])
+			var pod corev1.Pod
+			if err == nil {
+				err = yaml.Unmarshal(text, &pod)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("failed to read the manifest %s: %w", fields[0], err)
+			}
+			s.manifests[fields[0]] = pod
+		case kind == "process":
+			if p, ok := parseProcess(rest); ok {
+				s.processes = append(s.processes, p)
+			}
+		}
+	}
+	if len(s.processes) == 0 {
+		return nil, fmt.Errorf("no process can be seen: is /proc mounted?")
+	}
+	return s, nil
+}
+
+func parseProcess(text string) (p process, ok bool) {
+	fields := strings.SplitN(text, " ", 3)
+	if len(fields) < 3 {
+		return p, false
+	}
+	var err, problem error
+	p.pid, err = strconv.Atoi(fields[0])
+	p.parent, problem = strconv.Atoi(fields[1])
+	p.args = strings.Split(strings.TrimSuffix(fields[2], argumentEnd), argumentEnd)
+	return p, err == nil && problem == nil && p.args[0] != ""
+}
+
+// find returns the process with a command whose parent has another, if one is given. Of
+// several it returns the one that is no other's child: those are started inside.
+func (s *sight) find(command, parent string) (found process, ok bool) {
+	var all []process
+	for _, p := range s.processes {
+		if p.name() == command && (parent == "" || s.nameOf(p.parent) == parent) {
+			all = append(all, p)
+		}
+	}
+	for _, p := range all {
+		if !slices.ContainsFunc(all, func(o process) bool { return o.pid == p.parent }) && (!ok || p.pid < found.pid) {
+			found, ok = p, true
+		}
+	}
+	return found, ok
+}
+
+func (s *sight) nameOf(pid int) string {
+	for _, p := range s.processes {
+		if p.pid == pid {
+			return p.name()
+		}
+	}
+	return ""
+}
+
+// onNode returns where a path of a static pod's container is on the node.
+func onNode(pod corev1.Pod, file string) string {
+	if file == "" || len(pod.Spec.Containers) == 0 {
+		return file
+	}
+	at, longest := file, -1
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		rest, ok := strings.CutPrefix(file, strings.TrimSuffix(m.MountPath, "/"))
+		if !ok || rest != "" && rest[0] != '/' || len(m.MountPath) <= longest {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.Name == m.Name && v.HostPath != nil {
+				at, longest = filepath.Join(v.HostPath.Path, m.SubPath, rest), len(m.MountPath)
+			}
+		}
+	}
+	return at
+}

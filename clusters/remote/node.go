@@ -1,0 +1,141 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// node is a node that is reached over SSH. Its agent gives it abilities, as far as the owner
+// has consented.
+type node struct {
+	*plain
+	*agent.Client
+	cluster *Cluster
+	shell   shell
+	found   *found
+}
+
+var (
+	_ framework.Node               = (*node)(nil)
+	_ framework.Zoner              = (*node)(nil)
+	_ framework.ProcessReporter    = (*node)(nil)
+	_ framework.AuditReader        = (*node)(nil)
+	_ framework.Killer             = (*node)(nil)
+	_ framework.Stopper            = (*node)(nil)
+	_ framework.Starter            = (*node)(nil)
+	_ framework.Freezer            = (*node)(nil)
+	_ framework.CrashLooper        = (*node)(nil)
+	_ framework.CertificateFaulter = (*node)(nil)
+	_ framework.EtcdOperator       = (*node)(nil)
+	_ framework.DiskWiper          = (*node)(nil)
+	_ framework.ConnectionReporter = (*node)(nil)
+)
+
+// needed are the components without which a node counts as broken.
+var needed = []framework.Component{framework.Etcd, framework.APIServer, framework.ContainerRuntime}
+
+// momentary is for how long a component counts as broken that is killed and not held down.
+const momentary = 10 * time.Second
+
+// break does something to a component that lasts for ttl, if the owner has consented.
+func (n *node) breaks(what string, c framework.Component, ttl time.Duration, do func() error) error {
+	if err := n.cluster.permits(Processes, fmt.Sprintf("%s %s", what, c)); err != nil {
+		return err
+	}
+	var nodes []string
+	if slices.Contains(needed, c) {
+		nodes = []string{n.Name()}
+	}
+	key := n.key(c)
+	if err := n.cluster.broken.add(key, n.cluster.nodeNames(), nodes, max(ttl, momentary), n.cluster.consent.allows(QuorumLoss)); err != nil {
+		return err
+	}
+	err := do()
+	if err != nil {
+		n.cluster.broken.mend(key)
+	}
+	return err
+}
+
+func (n *node) key(c framework.Component) string { return n.Name() + "/" + string(c) }
+
+// mends notes that nothing is done to a component any more, if do succeeds.
+func (n *node) mends(c framework.Component, do func() error) error {
+	err := do()
+	if err == nil {
+		n.cluster.broken.mend(n.key(c))
+	}
+	return err
+}
+
+// changes does something to data, if the owner has consented.
+func (n *node) changes(what string, do func() error) error {
+	if err := n.cluster.permits(Data, what); err != nil {
+		return err
+	}
+	return do()
+}
+
+// Kill implements framework.Killer.
+func (n *node) Kill(ctx context.Context, c framework.Component, hold time.Duration) error {
+	return n.breaks("kill", c, hold, func() error { return n.Client.Kill(ctx, c, hold) })
+}
+
+// Stop implements framework.Stopper.
+func (n *node) Stop(ctx context.Context, c framework.Component, hold time.Duration) error {
+	return n.breaks("stop", c, hold, func() error { return n.Client.Stop(ctx, c, hold) })
+}
+
+// Start implements framework.Starter.
+func (n *node) Start(ctx context.Context, c framework.Component) error {
+	return n.mends(c, func() error { return n.Client.Start(ctx, c) })
+}
+
+// Freeze implements framework.Freezer.
+func (n *node) Freeze(ctx context.Context, c framework.Component, ttl time.Duration) error {
+	return n.breaks("freeze", c, ttl, func() error { return n.Client.Freeze(ctx, c, ttl) })
+}
+
+// Thaw implements framework.Freezer.
+func (n *node) Thaw(ctx context.Context, c framework.Component) error {
+	return n.mends(c, func() error { return n.Client.Thaw(ctx, c) })
+}
+
+// CrashLoop implements framework.CrashLooper.
+func (n *node) CrashLoop(ctx context.Context, c framework.Component, after, ttl time.Duration) error {
+	return n.breaks("kill again and again", c, ttl, func() error { return n.Client.CrashLoop(ctx, c, after, ttl) })
+}
+
+// EndCrashLoop implements framework.CrashLooper.
+func (n *node) EndCrashLoop(ctx context.Context, c framework.Component) error {
+	return n.mends(c, func() error { return n.Client.EndCrashLoop(ctx, c) })
+}
+
+// SpoilCertificates implements framework.CertificateFaulter.
+func (n *node) SpoilCertificates(ctx context.Context, c framework.Component, d framework.CertificateDefect, ttl time.Duration) error {
+	return n.changes("spoil certificates", func() error { return n.Client.SpoilCertificates(ctx, c, d, ttl) })
+}
+
+// RejoinEtcd implements framework.EtcdOperator.
+func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
+	return n.changes("wipe the data of etcd", func() error { return n.Client.RejoinEtcd(ctx, members) })
+}
+
+// RestoreEtcd implements framework.EtcdOperator.
+func (n *node) RestoreEtcd(ctx context.Context, snapshot string, members []framework.EtcdPeer, bump uint64) error {
+	return n.changes("replace the data of etcd", func() error { return n.Client.RestoreEtcd(ctx, snapshot, members, bump) })
+}
+
+// WipeDisk implements framework.DiskWiper.
+func (n *node) WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error) {
+	err = n.changes("wipe the data of etcd", func() (err error) {
+		handle, err = n.Client.WipeDisk(ctx, ttl)
+		return err
+	})
+	return handle, err
+}

@@ -1,0 +1,225 @@
+package remote
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/nearest"
+)
+
+//go:embed profiles/*.yaml
+var embedded embed.FS
+
+// detectable are the profiles that are tried on a node, in this order: the first one fits
+// whose API server is there.
+var detectable = []string{"kubeadm", "processes"}
+
+// Profile says how a distribution runs its components. All else is read from the processes.
+type Profile struct {
+	Name       string             `yaml:"-"`
+	Components []ProfileComponent `yaml:"components"`
+	// PKI is the directory with kubeadm's certificates and the keys of their CAs, for faults
+	// on certificates; empty if there is none.
+	PKI string `yaml:"pki"`
+}
+
+// ProfileComponent is one component; see agent.Component.
+type ProfileComponent struct {
+	Name     framework.Component `yaml:"name"`
+	Command  string              `yaml:"command"`
+	Parent   string              `yaml:"parent"`
+	Manifest string              `yaml:"manifest"`
+	Unit     string              `yaml:"unit"`
+}
+
+// profileOf returns a profile by its name or its path.
+func profileOf(name string) (Profile, error) {
+	read, file := embedded.ReadFile, "profiles/"+name+".yaml"
+	if filepath.Base(name) != name {
+		read, file = os.ReadFile, name
+	}
+	b, err := read(file)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Base(name) == name {
+		return Profile{}, fmt.Errorf("distribution %s is unknown%s: want auto, %s, or the path of a profile", name, nearest.Meant(detectable, name), strings.Join(detectable, ", "))
+	}
+	if err != nil {
+		return Profile{}, fmt.Errorf("failed to read the distribution profile: %w", err)
+	}
+	p := Profile{Name: strings.TrimSuffix(filepath.Base(file), ".yaml")}
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&p); err != nil {
+		return Profile{}, fmt.Errorf("distribution profile %s: %w", name, err)
+	}
+	return p, p.validate()
+}
+
+func (p Profile) validate() error {
+	for i, c := range p.Components {
+		switch {
+		case c.Name == "" || c.Command == "":
+			return fmt.Errorf("distribution profile %s: components[%d] needs a name and a command", p.Name, i)
+		case c.Manifest != "" && c.Unit != "":
+			return fmt.Errorf("distribution profile %s: %s has a manifest and a unit: it is started by one of them", p.Name, c.Name)
+		case c.Manifest != "" && c.Parent == "":
+			return fmt.Errorf("distribution profile %s: %s has a manifest and no parent, by which the first process of its container is found", p.Name, c.Name)
+		}
+	}
+	if !slices.ContainsFunc(p.Components, func(c ProfileComponent) bool { return c.Name == framework.APIServer }) {
+		return fmt.Errorf("distribution profile %s names no %s", p.Name, framework.APIServer)
+	}
+	return nil
+}
+
+// found is a node as a profile finds it.
+type found struct {
+	profile   Profile
+	sight     *sight
+	node      clusters.InventoryNode
+	processes map[framework.Component]process
+}
+
+// detect finds a node's components by a profile, or by the first one that fits.
+func detect(name string, n clusters.InventoryNode, s *sight) (*found, error) {
+	names := []string{name}
+	if name == "" || name == "auto" {
+		names = detectable
+	}
+	var problem error
+	for _, one := range names {
+		p, err := profileOf(one)
+		if err != nil {
+			return nil, err
+		}
+		f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}}
+		if err := f.fits(); err != nil {
+			problem = errors.Join(problem, fmt.Errorf("profile %s: %w", one, err))
+			continue
+		}
+		return f, nil
+	}
+	return nil, fmt.Errorf("the components on %s are run in no way that is known: %w", n.Name, problem)
+}
+
+// fits finds the components, and refuses where processes, ports and manifests disagree with
+// the profile.
+func (f *found) fits() error {
+	for _, c := range f.profile.Components {
+		p, ok := f.sight.find(c.Command, c.Parent)
+		if !ok {
+			if c.Name == framework.APIServer {
+				return fmt.Errorf("no process %s%s", c.Command, startedBy(c.Parent))
+			}
+			continue // of an external etcd, for one
+		}
+		if _, there := f.sight.manifests[c.Manifest]; c.Manifest != "" && !there {
+			return fmt.Errorf("%s runs, and %s is missing", c.Name, c.Manifest)
+		}
+		f.processes[c.Name] = p
+	}
+	_, port, err := net.SplitHostPort(f.node.Server())
+	if serves := f.processes[framework.APIServer].flag("secure-port"); err == nil && serves != "" && serves != port {
+		return fmt.Errorf("the API server serves on port %s, and the inventory says %s", serves, port)
+	}
+	return nil
+}
+
+func startedBy(parent string) string {
+	if parent == "" {
+		return ""
+	}
+	return " that " + parent + " started"
+}
+
+// components are those of the profile that run on the node.
+func (f *found) components() (all []framework.Component) {
+	for _, c := range f.profile.Components {
+		if _, ok := f.processes[c.Name]; ok && c.Name != framework.NodeAgent && c.Name != framework.ContainerRuntime {
+			all = append(all, c.Name)
+		}
+	}
+	return all
+}
+
+// boundFlags are the flags by component that bounds are computed from.
+var boundFlags = map[framework.Component][]string{
+	framework.Etcd:      {"election-timeout"},
+	framework.APIServer: {"etcd-servers", "goaway-chance"},
+	framework.ControllerManager: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
+		"node-monitor-grace-period", "node-monitor-period"},
+	framework.Scheduler: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"},
+}
+
+// args returns the arguments that bounds are computed from.
+func (f *found) args() clusters.ExtraArgs {
+	all := clusters.ExtraArgs{}
+	for c, flags := range boundFlags {
+		p, ok := f.processes[c]
+		for _, flag := range flags {
+			if value := ""; ok {
+				if value = p.flag(flag); value != "" {
+					if all[c] == nil {
+						all[c] = map[string]string{}
+					}
+					all[c][flag] = value
+				}
+			}
+		}
+	}
+	return all
+}
+
+// config returns the configuration of the node's agent.
+func (f *found) config() agent.Config {
+	etcd := f.processes[framework.Etcd]
+	c := agent.Node()
+	for _, one := range f.profile.Components {
+		if _, ok := f.processes[one.Name]; ok {
+			c.Components = append(c.Components, agent.Component{Name: one.Name, Command: one.Command, Parent: one.Parent, Manifest: one.Manifest, Unit: one.Unit})
+		}
+	}
+	// Flags have paths as the component sees them, which may run in a container.
+	file := func(component framework.Component, flag string) string {
+		i := slices.IndexFunc(f.profile.Components, func(c ProfileComponent) bool { return c.Name == component })
+		return onNode(f.sight.manifests[f.profile.Components[i].Manifest], f.processes[component].flag(flag))
+	}
+	c.PKI, c.Audit = f.profile.PKI, file(framework.APIServer, "audit-log-path")
+	c.Device, c.ControlPort, c.Leash = f.sight.devices[f.node.Address], f.sight.port, Leash
+	if len(etcd.args) > 0 {
+		c.EtcdData = file(framework.Etcd, "data-dir")
+		c.EtcdClient = agent.EtcdClient{URL: memberURL(etcd, f.node.Address), CA: file(framework.APIServer, "etcd-cafile"),
+			Cert: file(framework.APIServer, "etcd-certfile"), Key: file(framework.APIServer, "etcd-keyfile")}
+	}
+	return c
+}
+
+// memberURL is where a member is asked from its own node: on the loopback device if it
+// listens there.
+func memberURL(etcd process, address netip.Addr) string {
+	urls := strings.Split(etcd.flag("listen-client-urls"), ",")
+	for _, prefer := range []string{"127.0.0.1", "localhost", "[::1]", address.String()} {
+		for _, u := range urls {
+			if strings.Contains(u, "//"+prefer+":") {
+				return u
+			}
+		}
+	}
+	if len(urls) > 0 && urls[0] != "" {
+		return urls[0]
+	}
+	return "https://" + net.JoinHostPort(address.String(), "2379")
+}

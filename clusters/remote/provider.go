@@ -1,0 +1,379 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"archive/tar"
+
+	"al.essio.dev/pkg/shellescape"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// Leash is for how long an agent keeps faults active without a request from the harness.
+const Leash = 15 * time.Second
+
+// pingEach is how often the harness asks every agent for something.
+const pingEach = Leash / 5
+
+// Provider takes over clusters that holdfast did not create.
+type Provider struct{}
+
+var (
+	_ clusters.Provider = Provider{}
+	_ clusters.Attacher = Provider{}
+)
+
+// Name implements clusters.Provider.
+func (Provider) Name() string { return "remote" }
+
+// Main implements clusters.Reexecuter.
+func (Provider) Main() { agent.Main() }
+
+const cannotCreate = "it takes over clusters that exist, and creates none: describe one in an inventory (holdfast inventory init) and name it with --inventory"
+
+// Lacks implements clusters.Provider.
+func (Provider) Lacks(c *clusters.Cluster) string {
+	if c.Spec.Inventory != nil {
+		return ""
+	}
+	return cannotCreate
+}
+
+// Prepare implements clusters.Provider.
+func (Provider) Prepare(context.Context, clusters.Preparation, ...*clusters.Cluster) error {
+	return nil
+}
+
+// Command implements clusters.Provider.
+func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("failed to find this program's own file: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd.Args[0] = os.Args[0]
+	// A group of its own, so that Ctrl-C reaches only this process.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	return cmd, nil
+}
+
+// Explain implements clusters.Provider.
+func (Provider) Explain(err error) error { return err }
+
+// Create implements clusters.Provider.
+func (Provider) Create(context.Context, *clusters.Cluster, clusters.Options) (clusters.Made, error) {
+	return nil, errors.New(cannotCreate)
+}
+
+// Describe implements clusters.Attacher. The name is the path of an inventory.
+func (Provider) Describe(ctx context.Context, inventory string) (*clusters.Cluster, error) {
+	a, err := open(inventory)
+	if err != nil {
+		return nil, err
+	}
+	return a.describe(ctx)
+}
+
+// Permit implements clusters.Permitter.
+func (Provider) Permit(ctx context.Context, spec *clusters.Cluster) error {
+	_, _, err := permitted(ctx, spec)
+	return err
+}
+
+// permitted returns how to reach a cluster, and what its owner allows.
+func permitted(ctx context.Context, spec *clusters.Cluster) (*access, Consent, error) {
+	a, err := reach(spec.Spec.Inventory)
+	if err != nil {
+		return nil, Consent{}, err
+	}
+	consent, err := readConsent(ctx, a.entrances[0])
+	if err != nil {
+		return nil, consent, fmt.Errorf("cluster %s: %w (see: holdfast consent --help)", spec.Metadata.Name, err)
+	}
+	return a, consent, nil
+}
+
+// Attach implements clusters.Attacher. It takes the consent of the cluster's owner.
+func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.Options) (clusters.Made, error) {
+	a, consent, err := permitted(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if a.Reachable() && !consent.allows(Processes) {
+		o.Progress(fmt.Sprintf("the consent does not allow %q: the nodes are left alone, and the cluster is observed through its API", Processes))
+	}
+	observed := &Observed{access: a, spec: spec}
+	if observed.settings, err = clusters.Settings(spec); err != nil {
+		return nil, err
+	}
+	if !a.Reachable() || !consent.allows(Processes) {
+		return observed, observed.find(ctx)
+	}
+	c := &Cluster{Observed: observed, consent: consent, stop: func() {}}
+	if c.shells, c.done, err = shells(a.Inventory); err != nil {
+		return nil, err
+	}
+	if err := c.takeOver(ctx, o.Progress); err != nil {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+		defer cancel()
+		return nil, errors.Join(fmt.Errorf("failed to take over cluster %s: %w", c.Name(), err), c.Close(undo))
+	}
+	return c, nil
+}
+
+// closeLimit is how long letting go of a cluster may take whose agents have faults to heal.
+const closeLimit = 3 * time.Minute
+
+// find learns which components run on nodes that cannot be reached, from the mirror pods of
+// static pods. If there are none, each node is taken to run what a control-plane node does;
+// where etcd is, is not known then.
+func (c *Observed) find(ctx context.Context) error {
+	var pods corev1.PodList
+	if err := getInto(ctx, c.access.entrances[0], "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
+		return fmt.Errorf("failed to list the components of the control plane: %w", err)
+	}
+	for i, n := range c.spec.Nodes() {
+		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address}
+		for _, pod := range pods.Items {
+			if pod.Spec.NodeName == n.Name {
+				p.components = append(p.components, framework.Component(pod.Labels["component"]))
+			}
+		}
+		if !slices.Contains(p.components, framework.APIServer) {
+			p.components = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
+		}
+		c.nodes = append(c.nodes, p)
+	}
+	return nil
+}
+
+// takeOver puts agents on the nodes.
+func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
+	seen, err := c.access.find(ctx, c.shells)
+	if err != nil {
+		return err
+	}
+	var harness []netip.Prefix
+	for i, spec := range c.spec.Nodes() {
+		f := seen[spec.Name]
+		n := &node{plain: &plain{spec: spec, address: c.access.Spec.Nodes[i].Address, components: f.components()}, cluster: c, shell: c.shells[spec.Name], found: f}
+		n.Client = agent.NewClient(spec.Name, n.shell.dialAgent)
+		c.reached, c.Observed.nodes = append(c.reached, n), append(c.Observed.nodes, n)
+		if a := f.sight.client; a.IsValid() && !slices.ContainsFunc(harness, func(p netip.Prefix) bool { return p.Addr() == a }) {
+			harness = append(harness, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	parties, err := c.parties(ctx, harness)
+	if err != nil {
+		return err
+	}
+	c.Network = agent.NewNetwork(c.Name(), parties)
+	progress("putting agents on the nodes")
+	g, gctx := errgroup.WithContext(ctx)
+	for _, n := range c.reached {
+		g.Go(func() error { return n.putAgent(gctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	var pinging context.Context
+	pinging, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	for _, n := range c.reached {
+		c.pings.Go(func() {
+			for pinging.Err() == nil {
+				_ = n.Ping(pinging) // what it finds is for others
+				select {
+				case <-time.After(pingEach):
+				case <-pinging.Done():
+				}
+			}
+		})
+	}
+	return c.Network.Meet(ctx)
+}
+
+// parties are who is on the network: packets of pods leave their node as they are.
+func (c *Cluster) parties(ctx context.Context, harness []netip.Prefix) ([]agent.Party, error) {
+	var nodes corev1.NodeList
+	if err := getInto(ctx, c.access.entrances[0], "/api/v1/nodes", &nodes); err != nil {
+		return nil, fmt.Errorf("failed to list the nodes: %w", err)
+	}
+	var all []agent.Party
+	workers := agent.Party{Name: framework.WorkersHost}
+	for _, n := range c.reached {
+		all = append(all, agent.Party{Name: n.Name(), Prefixes: []netip.Prefix{netip.PrefixFrom(n.Address(), n.Address().BitLen())}, Agents: []*agent.Client{n.Client}})
+	}
+	for _, item := range nodes.Items {
+		own := &workers
+		if i := slices.IndexFunc(all, func(p agent.Party) bool { return p.Name == item.Name }); i >= 0 {
+			own = &all[i]
+		} else {
+			for _, a := range item.Status.Addresses {
+				if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+					own.Prefixes = append(own.Prefixes, netip.PrefixFrom(addr, addr.BitLen()))
+				}
+			}
+		}
+		for _, cidr := range item.Spec.PodCIDRs {
+			if p, err := netip.ParsePrefix(cidr); err == nil {
+				own.Prefixes = append(own.Prefixes, p)
+			}
+		}
+	}
+	if len(workers.Prefixes) > 0 {
+		all = append(all, workers)
+	}
+	if len(harness) > 0 {
+		all = append(all, agent.Party{Name: framework.HarnessHost, Prefixes: harness})
+	}
+	return all, nil
+}
+
+// agentUp is how long an agent may take until it answers.
+const agentUp = 30 * time.Second
+
+// putAgent copies the agent to the node, unless it is there, and starts it.
+func (n *node) putAgent(ctx context.Context) error {
+	files, err := agent.Files(n.found.config())
+	if err != nil {
+		return err
+	}
+	start := agent.SetUp()
+	if !n.found.sight.systemd {
+		delete(files, agent.UnitPath)
+		start = "setsid sh -c " + shellescape.Quote(agent.Keep()) + " </dev/null >/dev/null 2>&1 &"
+	}
+	sum, err := ownSum()
+	if err != nil {
+		return err
+	}
+	there, err := n.shell.run(ctx, "sha256sum "+agent.BinaryPath+" 2>/dev/null || true", nil)
+	if err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	t := tar.NewWriter(&archive)
+	if !strings.HasPrefix(strings.TrimSpace(there), sum) {
+		// The file of a program that runs cannot be written to.
+		start = "rm -f " + agent.BinaryPath + " && " + unpack + " && { " + start + "\n}"
+		err = agent.AddProgram(t)
+	} else {
+		start = unpack + " && { " + start + "\n}"
+	}
+	if err := errors.Join(err, agent.AddFiles(t, files), t.Close()); err != nil {
+		return err
+	}
+	if _, err := n.shell.run(ctx, start, &archive); err != nil {
+		return fmt.Errorf("failed to start the agent: %w", err)
+	}
+	waiting, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("its agent did not answer within %s", agentUp))
+	defer cancel()
+	if err := await.Until(waiting, 100*time.Millisecond, n.Ping); err != nil {
+		said, _ := n.shell.run(context.WithoutCancel(ctx), agent.LastWords, nil)
+		return fmt.Errorf("failed to start the agent on %s: %w; it said: %s", n.Name(), err, strings.TrimSpace(said))
+	}
+	return nil
+}
+
+// unpack takes the files of an agent from its input.
+const unpack = "tar -xf - -C /"
+
+// ownSum returns the SHA-256 of this program.
+func ownSum() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(exe)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// Close takes the agents out, once they have healed everything, and leaves the cluster.
+func (c *Cluster) Close(ctx context.Context) error {
+	var err error
+	c.once.Do(func() {
+		c.stop()
+		c.pings.Wait()
+		err = c.each(func(n *node) error {
+			defer n.Client.Close()
+			return takeOut(ctx, n.shell, n.Client)
+		})
+		c.done()
+	})
+	return err
+}
+
+// takeOut removes the agent from a node when nothing is left to heal.
+func takeOut(ctx context.Context, s shell, client *agent.Client) error {
+	state, err := s.run(ctx, agent.Used(), nil)
+	switch state = strings.TrimSpace(state); {
+	case err != nil || state == "":
+		return err
+	case state == "unused": // it has never run
+		_, err := s.run(ctx, agent.TakeOut(), nil)
+		return err
+	}
+	err = await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
+		switch left, err := client.InForce(ctx); {
+		case err != nil:
+			return err
+		case len(left) > 0:
+			return fmt.Errorf("a fault is active on %s (%s)", s.node, strings.Join(left, ", "))
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = s.run(ctx, agent.TakeOut(), nil)
+	}
+	if err != nil {
+		return fmt.Errorf("failed to take the agent out of %s: %w", s.node, err)
+	}
+	return nil
+}
+
+// Detach implements clusters.Attacher.
+func (Provider) Detach(ctx context.Context, c *clusters.Cluster, _ bool) error {
+	i := c.Spec.Inventory
+	if i == nil || !i.Reachable() {
+		return nil
+	}
+	all, done, err := shells(i)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var problems []error
+	for _, n := range i.Spec.Nodes {
+		s := all[n.Name]
+		client := agent.NewClient(n.Name, s.dialAgent)
+		problems = append(problems, takeOut(ctx, s, client))
+		client.Close()
+	}
+	return errors.Join(problems...)
+}

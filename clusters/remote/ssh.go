@@ -1,0 +1,116 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+)
+
+// shell runs scripts on a node, as root.
+type shell struct {
+	node, destination string
+	args              []string // of ssh, before the destination
+	control           string   // directory of the sockets by which connections are shared
+}
+
+// options are those that the user's own arguments override: for ssh the first value of an
+// option counts.
+func (s shell) options() []string {
+	all := []string{"-T"}
+	for _, o := range []string{"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3",
+		"ControlMaster=auto", "ControlPersist=30", "ControlPath=" + filepath.Join(s.control, "%C")} {
+		all = append(all, "-o", o)
+	}
+	return all
+}
+
+// asRoot is what the user's shell on the node runs, whichever shell that is. The script's $1
+// is what sshd says of the connection, which sudo drops.
+func asRoot(script string) string {
+	quoted := shellescape.Quote(script)
+	return "exec sh -c " + shellescape.Quote(`if [ "$(id -u)" = 0 ]; then exec sh -c `+quoted+` sh "$SSH_CONNECTION"; fi
+exec sudo -n -- sh -c `+quoted+` sh "$SSH_CONNECTION"`)
+}
+
+func (s shell) command(ctx context.Context, script string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "ssh", slices.Concat(s.args, s.options(), []string{"--", s.destination, asRoot(script)})...)
+	// A group of its own, so that Ctrl-C reaches only this process: faults are healed first.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// run runs a script with an input, which may be nil, and returns what it prints.
+func (s shell) run(ctx context.Context, script string, in io.Reader) (string, error) {
+	cmd := s.command(ctx, script)
+	var out, problem bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &problem
+	err := cmd.Run()
+	if err == nil {
+		return out.String(), nil
+	}
+	said := lastLines(problem.String())
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case errors.Is(err, exec.ErrNotFound):
+		err = fmt.Errorf("%w: install OpenSSH's client", err)
+	case errors.As(err, &exit) && exit.ExitCode() == 255:
+		return "", fmt.Errorf("failed to reach %s: ssh %s: %s (try: ssh %s true)", s.node, s.destination, said, s.destination)
+	case strings.HasPrefix(said, "sudo:"):
+		return "", fmt.Errorf("failed to become root on %s: %s (it takes root, or sudo without a password)", s.node, said)
+	}
+	if said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return "", fmt.Errorf("on %s: %w", s.node, err)
+}
+
+// dialAgent opens a connection to the node's agent. It lasts until it is closed.
+func (s shell) dialAgent(context.Context) (net.Conn, error) {
+	return agent.DialCommand(s.command(context.Background(), "exec "+agent.ConnectPath))
+}
+
+// close ends the shared connection, if there is one.
+func (s shell) close() {
+	_ = exec.Command("ssh", slices.Concat(s.args, s.options(), []string{"-O", "exit", "--", s.destination})...).Run()
+}
+
+// lastLines returns the last three lines in one.
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-3):], "; ")
+}
+
+// shells returns that of each node of an inventory, by the node's name, and what closes them.
+func shells(i *clusters.Inventory) (map[string]shell, func(), error) {
+	// Sockets have short paths, so that the directory is not one of the caller's.
+	dir, err := os.MkdirTemp("", "hf-ssh-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to create a directory for ssh: %w", err)
+	}
+	all := map[string]shell{}
+	for _, n := range i.Spec.Nodes {
+		all[n.Name] = shell{node: n.Name, destination: n.SSH, args: i.Spec.SSH, control: dir}
+	}
+	return all, func() {
+		for _, s := range all {
+			s.close()
+		}
+		_ = os.RemoveAll(dir)
+	}, nil
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/remote"
+)
+
+func newInventoryCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "inventory",
+		Short: "Describe an existing cluster, and check how it is reached",
+		Long: `Describe a cluster that holdfast did not create. An inventory is a file with its nodes, its
+load balancer, and how they are reached: with a kubeconfig and, to break something, over SSH.
+'holdfast run --inventory' takes the cluster over.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newInventoryInitCommand(), newInventoryCheckCommand())
+	return cmd
+}
+
+func newInventoryInitCommand() *cobra.Command {
+	var kubeconfig, kubeContext, name, user string
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Write the inventory of a cluster, from its API",
+		Long: `Print an inventory of the cluster that a kubeconfig leads to: its control-plane nodes with
+their addresses and zones, and where their API servers serve. Read it before you use it. What
+the API does not know is yours to add, such as how the load balancer checks its backends.`,
+		Example: `  holdfast inventory init > nodes.yaml
+  holdfast inventory init --kubeconfig admin.conf --ssh root > nodes.yaml`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "an administrator's kubeconfig (default kubectl's)")
+	flags.StringVar(&kubeContext, "context", "", "context of the kubeconfig (default the current one)")
+	flags.StringVar(&name, "name", "theirs", "name of the cluster in the inventory")
+	flags.StringVar(&user, "ssh", "", "`user` as which the nodes are reached over SSH: root, or one with sudo that asks for no password (default none: the cluster can only be observed)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if kubeconfig != "" {
+			path, err := filepath.Abs(kubeconfig)
+			if err != nil {
+				return err
+			}
+			kubeconfig = path
+		}
+		i, err := remote.Discover(cmd.Context(), name, kubeconfig, kubeContext, user)
+		if err != nil {
+			return err
+		}
+		text, err := yaml.Marshal(i)
+		if err != nil {
+			return err
+		}
+		if _, err := clusters.ParseInventory("the inventory", text); err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: to be mended by hand: %v\n", err)
+		}
+		_, err = cmd.OutOrStdout().Write(text)
+		return err
+	}
+	return cmd
+}
+
+func newInventoryCheckCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Try everything that an inventory names",
+		Long: `Ask each API server and the load balancer whether they are ready, look for the consent of the
+cluster's owner, log in on each node, and print what was found there. It changes nothing.
+
+Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
+		Example: `  holdfast inventory check nodes.yaml`,
+		Args:    cobra.ExactArgs(1),
+	}
+	output := addOutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		i, err := clusters.LoadInventory(args[0])
+		if err != nil {
+			return exitWith(exitUsage, err)
+		}
+		all := remote.Examine(cmd.Context(), i)
+		problems := 0
+		for _, c := range all {
+			if c.Problem != "" {
+				problems++
+			}
+		}
+		if *output == outputJSON {
+			err = writeJSON(cmd.OutOrStdout(), all)
+		} else {
+			for _, c := range all {
+				mark, text := "ok  ", c.Found
+				if c.Problem != "" {
+					mark, text = "FAIL", c.Problem
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s: %s\n", mark, c.What, text)
+			}
+		}
+		if err == nil && problems > 0 {
+			err = exitWith(exitFail, fmt.Errorf("%d of %d checks failed", problems, len(all)))
+		}
+		return err
+	}
+	return cmd
+}
+
+func newConsentCommand() *cobra.Command {
+	var inventory string
+	var levels []string
+	var lasts time.Duration
+	cmd := &cobra.Command{
+		Use:   "consent",
+		Short: "Print the object with which the owner of a cluster consents to a run",
+		Long: `Print the manifest of a ConfigMap with which the owner of an existing cluster consents to what
+holdfast may do to it. holdfast never creates it: apply it with kubectl. It names the cluster's
+UID and expires. Nothing is done to a cluster of an inventory without it.
+
+Levels:
+  read-only    requests to the API; objects in namespaces of holdfast's own. Always included
+  process      an agent on each node; kill, stop and freeze components
+  network      cut and impair the network between the nodes
+  quorum-loss  break more nodes at a time than the cluster is meant to bear
+  data         change data of etcd members, certificates, and leases`,
+		Example: `  holdfast consent --inventory nodes.yaml | kubectl apply -f -
+  holdfast consent --inventory nodes.yaml --level process,network --for 4h | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&inventory, "inventory", "", "inventory `file` of the cluster (required)")
+	flags.StringSliceVar(&levels, "level", []string{string(remote.ReadOnly)}, "what is allowed")
+	flags.DurationVar(&lasts, "for", 24*time.Hour, "until the consent expires")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if inventory == "" {
+			return usageError("--inventory is missing: want the inventory of the cluster")
+		}
+		if lasts <= 0 || lasts > maxConsent {
+			return usageError("--for %s: want a time above zero, %s at most", lasts, maxConsent)
+		}
+		allowed, err := consentLevels(levels)
+		if err != nil {
+			return err
+		}
+		i, err := clusters.LoadInventory(inventory)
+		if err != nil {
+			return exitWith(exitUsage, err)
+		}
+		c, err := remote.Ask(cmd.Context(), i, allowed, time.Now().Add(lasts))
+		if err != nil {
+			return err
+		}
+		text, err := c.Manifest()
+		if err != nil {
+			return err
+		}
+		_, err = cmd.OutOrStdout().Write(text)
+		return err
+	}
+	return cmd
+}
+
+// maxConsent keeps a consent from being forgotten.
+const maxConsent = 31 * 24 * time.Hour
+
+func consentLevels(texts []string) (all []remote.Level, err error) {
+	var names []string
+	known := map[string]remote.Level{}
+	for _, l := range remote.Levels {
+		names = append(names, string(l))
+		known[string(l)] = l
+	}
+	for _, text := range texts {
+		l, ok := known[text]
+		if !ok {
+			return nil, usageError("--level %s: want %s", text, strings.Join(names, ", "))
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
