@@ -271,7 +271,7 @@ func (c *Cluster) Node(i int) Node {
 	if node.Name == "" {
 		node.Name = NodeName(i)
 	}
-	if node.Zone == "" {
+	if node.Zone == "" && c.Spec.Inventory == nil {
 		node.Zone = string("abc"[i%3])
 	}
 	if node.KubernetesVersion == "" {

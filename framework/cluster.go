@@ -119,6 +119,9 @@ type Settings struct {
 	// GoawayChance is with which probability an API server asks the client of a request to
 	// close its HTTP/2 connection (--goaway-chance); the least one where they differ.
 	GoawayChance float64 `json:"goawayChance,omitempty"`
+	// Assumed are the symbols of those that nothing of the cluster shows: they have the
+	// defaults of the components.
+	Assumed []string `json:"assumed,omitempty"`
 	// Elections are the times of each elected component's own election, where they are
 	// known: L, R and P of a bound that is about one of them. The fields above have the
 	// longest of each.

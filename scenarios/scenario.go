@@ -55,7 +55,7 @@ type Metadata struct {
 // Spec is what a scenario does.
 type Spec struct {
 	Summary string `yaml:"summary" json:"summary,omitempty"`
-	// Profiles are those that the scenario belongs to: smoke, core, full.
+	// Profiles are those that the scenario belongs to: smoke, core, full, observe.
 	Profiles []string `yaml:"profiles" json:"profiles,omitempty"`
 	// MinNodes is how many control-plane nodes it takes, 1 where 0.
 	MinNodes int `yaml:"minNodes" json:"minNodes,omitempty"`
@@ -123,8 +123,9 @@ type Settles struct {
 	Params map[string]string `yaml:"params" json:"params,omitempty"`
 }
 
-// Profiles are the profiles by size; each holds those before it.
-var Profiles = []string{"smoke", "core", "full"}
+// Profiles are the profiles: three by size, each of which settles what those before it do,
+// and one that breaks nothing, for clusters that people depend on.
+var Profiles = []string{"smoke", "core", "full", "observe"}
 
 // In reports whether the scenario belongs to a profile.
 func (s *Scenario) In(profile string) bool {

@@ -14,6 +14,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/agent"
@@ -25,6 +26,7 @@ type Observed struct {
 	access   *access
 	spec     *clusters.Cluster
 	settings framework.Settings
+	pods     mirrors
 	nodes    []framework.Node
 }
 
@@ -48,6 +50,11 @@ func (c *Observed) Versions() map[string]map[framework.Component]string {
 	all := map[string]map[framework.Component]string{}
 	for _, n := range c.spec.Nodes() {
 		all[n.Name] = map[framework.Component]string{framework.APIServer: n.KubernetesVersion}
+		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
+			if v := c.pods.version(n.Name, component); v != "" {
+				all[n.Name][component] = v
+			}
+		}
 	}
 	return all
 }
@@ -59,10 +66,14 @@ func (c *Observed) Close(context.Context) error { return nil }
 type plain struct {
 	spec       clusters.Node
 	address    netip.Addr
+	server     framework.Entrance
 	components []framework.Component
 }
 
-var _ framework.Zoner = (*plain)(nil)
+var (
+	_ framework.Zoner          = (*plain)(nil)
+	_ framework.EndpointLister = (*plain)(nil)
+)
 
 // Name implements framework.Node.
 func (n *plain) Name() string { return n.spec.Name }
@@ -72,6 +83,21 @@ func (n *plain) Address() netip.Addr { return n.address }
 
 // Zone implements framework.Zoner.
 func (n *plain) Zone() string { return n.spec.Zone }
+
+// ServingEndpoints implements framework.EndpointLister: those of API servers, whose CA the
+// kubeconfig names.
+func (n *plain) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
+	if c != framework.APIServer {
+		return nil, fmt.Errorf("it is not known where %s serves on %s", c, n.Name())
+	}
+	config, err := rest.TLSConfigFor(n.server.Config)
+	if err != nil {
+		return nil, err
+	}
+	config.Certificates, config.GetClientCertificate = nil, nil
+	return []framework.ServingEndpoint{{Name: "https", Address: strings.TrimPrefix(n.server.Config.Host, "https://"), TLS: config,
+		Names: []string{n.address.String()}, Path: "/livez"}}, nil
+}
 
 // Components implements framework.Node.
 func (n *plain) Components() []framework.Component { return n.components }

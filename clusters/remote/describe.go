@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -124,6 +126,10 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	pods, err := a.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var seen map[string]*found
 	if a.Reachable() {
 		all, done, err := shells(a.Inventory)
@@ -140,12 +146,12 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		if err := getInto(ctx, a.server(n.Name), "/version", &v); err != nil {
 			return nil, fmt.Errorf("failed to read the version of the API server on %s: %w", n.Name, err)
 		}
-		s := clusters.NodeSpec{Name: n.Name, Zone: n.Zone, KubernetesVersion: v.GitVersion, ExtraArgs: args}
+		s := clusters.NodeSpec{Name: n.Name, Zone: n.Zone, KubernetesVersion: v.GitVersion, ExtraArgs: args.Merge(pods.args(n.Name))}
 		if s.Zone == "" {
 			s.Zone = zones[n.Name]
 		}
 		if f := seen[n.Name]; f != nil {
-			s.ExtraArgs = f.args()
+			s.ExtraArgs = argsOf(f.processes)
 		}
 		spec.Spec.Nodes[i] = s
 	}
@@ -154,6 +160,46 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		return nil, fmt.Errorf("cluster %s: %w", a.Metadata.Name, err)
 	}
 	return spec, nil
+}
+
+// mirrors are the pods of a control plane that the API shows of static pods.
+type mirrors []corev1.Pod
+
+func (a *access) pods(ctx context.Context) (mirrors, error) {
+	var pods corev1.PodList
+	if err := getInto(ctx, a.entrances[0], "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
+		return nil, fmt.Errorf("failed to list the components of the control plane: %w", err)
+	}
+	return pods.Items, nil
+}
+
+// of returns the containers of a node's components, by the component.
+func (m mirrors) of(node string) map[framework.Component]corev1.Container {
+	all := map[framework.Component]corev1.Container{}
+	for _, p := range m {
+		if p.Spec.NodeName == node && p.Labels["component"] != "" && len(p.Spec.Containers) > 0 {
+			all[framework.Component(p.Labels["component"])] = p.Spec.Containers[0]
+		}
+	}
+	return all
+}
+
+// args returns the arguments that bounds are computed from, as far as pods show them.
+func (m mirrors) args(node string) clusters.ExtraArgs {
+	processes := map[framework.Component]process{}
+	for c, container := range m.of(node) {
+		if line := slices.Concat(container.Command, container.Args); len(line) > 0 {
+			processes[c] = process{args: line}
+		}
+	}
+	return argsOf(processes)
+}
+
+// version returns the version of a component by the tag of its image; empty if it has none.
+func (m mirrors) version(node string, c framework.Component) string {
+	image, _, _ := strings.Cut(path.Base(m.of(node)[c].Image), "@") // without its digest
+	_, tag, _ := strings.Cut(image, ":")
+	return tag
 }
 
 // server returns the entrance through a node's API server.

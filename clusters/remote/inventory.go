@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -35,17 +36,17 @@ func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (
 	if err := getInto(ctx, e, "/api/v1/nodes?labelSelector="+url.QueryEscape(controlPlaneLabel), &nodes); err != nil {
 		return nil, fmt.Errorf("failed to list the control-plane nodes: %w", err)
 	}
-	var listed corev1.Endpoints //nolint:staticcheck // the address of each API server, in every version
-	if err := getInto(ctx, e, "/api/v1/namespaces/default/endpoints/kubernetes", &listed); err != nil {
+	var listed discoveryv1.EndpointSliceList
+	if err := getInto(ctx, e, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector="+url.QueryEscape(discoveryv1.LabelServiceName+"=kubernetes"), &listed); err != nil {
 		return nil, fmt.Errorf("failed to list the API servers: %w", err)
 	}
 	i := &clusters.Inventory{APIVersion: clusters.APIVersion, Kind: clusters.InventoryKind, Metadata: clusters.Metadata{Name: name},
 		Spec: clusters.InventorySpec{Kubeconfig: kubeconfig, Context: kubeContext}}
 	ports := map[string]int32{}
-	for _, s := range listed.Subsets {
-		for _, a := range s.Addresses {
-			for _, p := range s.Ports {
-				ports[a.IP] = p.Port
+	for _, s := range listed.Items {
+		for _, p := range s.Ports {
+			for _, endpoint := range s.Endpoints {
+				ports[endpoint.Addresses[0]] = *p.Port
 			}
 		}
 	}

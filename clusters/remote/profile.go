@@ -164,11 +164,11 @@ var boundFlags = map[framework.Component][]string{
 	framework.Scheduler: {"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period"},
 }
 
-// args returns the arguments that bounds are computed from.
-func (f *found) args() clusters.ExtraArgs {
+// argsOf returns the arguments that bounds are computed from.
+func argsOf(processes map[framework.Component]process) clusters.ExtraArgs {
 	all := clusters.ExtraArgs{}
 	for c, flags := range boundFlags {
-		p, ok := f.processes[c]
+		p, ok := processes[c]
 		for _, flag := range flags {
 			if value := ""; ok {
 				if value = p.flag(flag); value != "" {

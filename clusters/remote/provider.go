@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -126,8 +127,15 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	if observed.settings, err = clusters.Settings(spec); err != nil {
 		return nil, err
 	}
+	if a.balanced() && a.Spec.LoadBalancer.HealthCheck == (clusters.HealthCheck{}) {
+		observed.settings.Assumed = append(observed.settings.Assumed, "H")
+	}
+	if observed.pods, err = a.pods(ctx); err != nil {
+		return nil, err
+	}
 	if !a.Reachable() || !consent.allows(Processes) {
-		return observed, observed.find(ctx)
+		observed.find()
+		return observed, nil
 	}
 	c := &Cluster{Observed: observed, consent: consent, stop: func() {}}
 	if c.shells, c.done, err = shells(a.Inventory); err != nil {
@@ -147,24 +155,18 @@ const closeLimit = 3 * time.Minute
 // find learns which components run on nodes that cannot be reached, from the mirror pods of
 // static pods. If there are none, each node is taken to run what a control-plane node does;
 // where etcd is, is not known then.
-func (c *Observed) find(ctx context.Context) error {
-	var pods corev1.PodList
-	if err := getInto(ctx, c.access.entrances[0], "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane", &pods); err != nil {
-		return fmt.Errorf("failed to list the components of the control plane: %w", err)
-	}
+func (c *Observed) find() {
 	for i, n := range c.spec.Nodes() {
-		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address}
-		for _, pod := range pods.Items {
-			if pod.Spec.NodeName == n.Name {
-				p.components = append(p.components, framework.Component(pod.Labels["component"]))
-			}
-		}
+		p := &plain{spec: n, address: c.access.Spec.Nodes[i].Address, server: c.access.server(n.Name)}
+		p.components = slices.Sorted(maps.Keys(c.pods.of(n.Name)))
 		if !slices.Contains(p.components, framework.APIServer) {
 			p.components = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
 		}
 		c.nodes = append(c.nodes, p)
 	}
-	return nil
+	if !slices.ContainsFunc(c.nodes, func(n framework.Node) bool { return slices.Contains(n.Components(), framework.Etcd) }) {
+		c.settings.Assumed = append(c.settings.Assumed, "E")
+	}
 }
 
 // takeOver puts agents on the nodes.
@@ -176,7 +178,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	var harness []netip.Prefix
 	for i, spec := range c.spec.Nodes() {
 		f := seen[spec.Name]
-		n := &node{plain: &plain{spec: spec, address: c.access.Spec.Nodes[i].Address, components: f.components()}, cluster: c, shell: c.shells[spec.Name], found: f}
+		n := &node{plain: &plain{spec: spec, address: c.access.Spec.Nodes[i].Address, server: c.access.server(spec.Name), components: f.components()}, cluster: c, shell: c.shells[spec.Name], found: f}
 		n.Client = agent.NewClient(spec.Name, n.shell.dialAgent)
 		c.reached, c.Observed.nodes = append(c.reached, n), append(c.Observed.nodes, n)
 		if a := f.sight.client; a.IsValid() && !slices.ContainsFunc(harness, func(p netip.Prefix) bool { return p.Addr() == a }) {

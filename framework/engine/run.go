@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,7 +109,7 @@ func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) erro
 func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
 	m := record.Meta{
 		Run: cmp.Or(o.Run, time.Now().UTC().Format("20060102T150405Z")), Scenario: e.Name, Seed: seedOf(o.Seed, e.Name), Harness: o.Harness, Provider: o.Provider,
-		Settings: c.Settings().Symbols(), RemoteEtcd: c.Settings().RemoteEtcd, GoawayChance: c.Settings().GoawayChance, Checks: e.Checks, Versions: map[string]map[string]string{},
+		Settings: c.Settings().Symbols(), RemoteEtcd: c.Settings().RemoteEtcd, GoawayChance: c.Settings().GoawayChance, Assumed: c.Settings().Assumed, Checks: e.Checks, Versions: map[string]map[string]string{},
 	}
 	for component, e := range c.Settings().Elections {
 		if m.Elections == nil {
@@ -116,6 +117,7 @@ func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
 		}
 		m.Elections[string(component)] = e.Symbols()
 	}
+	m.NoAccess = noAccess(c)
 	for _, n := range c.Nodes() {
 		m.Nodes = append(m.Nodes, nodeEntry(n))
 	}
@@ -129,6 +131,23 @@ func meta(c framework.Cluster, e Experiment, o Options) record.Meta {
 		}
 	}
 	return m
+}
+
+// noAccess returns what the provider gives no access to.
+func noAccess(c framework.Cluster) (all []record.Access) {
+	lacks := func(able func(framework.Node) bool) bool {
+		return slices.ContainsFunc(c.Nodes(), func(n framework.Node) bool { return !able(n) })
+	}
+	if lacks(func(n framework.Node) bool { _, ok := n.(framework.AuditReader); return ok }) {
+		all = append(all, record.AuditLogs)
+	}
+	if _, ok := c.(framework.EtcdAccess); !ok {
+		all = append(all, record.EtcdMembers)
+	}
+	if lacks(func(n framework.Node) bool { _, ok := n.(framework.ProcessReporter); return ok }) {
+		all = append(all, record.Processes)
+	}
+	return all
 }
 
 // run is an experiment under way.

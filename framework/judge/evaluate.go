@@ -81,6 +81,9 @@ type evaluator struct {
 
 // always lets a judge of every run speak, whatever came of baseline and faults.
 func (c *evaluator) always(d judges.Definition, check record.Check) judges.Finding {
+	if reason := c.unseen(d); reason != "" {
+		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
+	}
 	f := d.Judge(&facts.Matter{Run: c.run, Check: check, Faults: c.faults, Shared: c.shared})
 	if reason := c.distrust(); reason != "" && !c.proven(d, f) {
 		doubted := judges.Inconclusive("%s", reason)
@@ -90,6 +93,20 @@ func (c *evaluator) always(d judges.Definition, check record.Check) judges.Findi
 		f = doubted
 	}
 	return c.downgrade(f, f.Bound)
+}
+
+// unseen says why the record cannot have what a judge needs; empty if it can.
+func (c *evaluator) unseen(d judges.Definition) string {
+	var all []string
+	for _, need := range d.Needs {
+		if slices.Contains(c.run.Meta.NoAccess, need) {
+			all = append(all, string(need))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("It cannot be tested here: this takes access to the %s of the cluster, and the provider gives none.", text.And(all))
 }
 
 // distrust says why nothing can be judged from the record, or is empty.
@@ -134,6 +151,9 @@ func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 	d, err := find(check.Judge, c.own)
 	if err != nil {
 		return judges.Inconclusive("the check cannot be judged: %v", err)
+	}
+	if reason := c.unseen(d); reason != "" {
+		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
 	if problem := c.baseline(check.Judge); problem != "" {
 		return judges.Inconclusive("%s", problem)

@@ -39,6 +39,8 @@ type Meta struct {
 	// Settings are the durations for bounds, in nanoseconds, by the
 	// catalogue's symbols (L, R, P, T, I, E, H, M).
 	Settings map[string]time.Duration `json:"settings"`
+	// Assumed are the symbols of those settings that nothing of the cluster shows.
+	Assumed []string `json:"assumed,omitempty"`
 	// Elections are the durations of each elected component's own election by symbol (L,
 	// R, P), where they are known; Settings has the longest of each.
 	Elections map[string]map[string]time.Duration `json:"elections,omitempty"`
@@ -48,9 +50,21 @@ type Meta struct {
 	// GoawayChance is with which probability an API server asks the client of a request to
 	// close its HTTP/2 connection (--goaway-chance); the least one where they differ.
 	GoawayChance float64 `json:"goaway_chance,omitempty"`
+	// NoAccess is what the provider gave the observers no access to.
+	NoAccess []Access `json:"no_access,omitempty"`
 	// Checks are what the record is to be judged by.
 	Checks []Check `json:"checks"`
 }
+
+// Access is something of a cluster that observers look at if the provider gives access to
+// it.
+type Access string
+
+const (
+	AuditLogs   Access = "audit logs"   // of every API server
+	EtcdMembers Access = "etcd members" // other than through API servers
+	Processes   Access = "processes"    // of the components
+)
 
 // Node is a control-plane node of the cluster under test.
 type Node struct {

@@ -58,6 +58,9 @@ type Doc struct {
 	// Invariant is the requirement that a judge of every run settles in every scenario,
 	// whether a check names the judge or not; empty for other judges.
 	Invariant string
+	// Needs is what of a cluster its observations come from, of what not every provider gives
+	// access to. Without it the judge says nothing.
+	Needs []record.Access
 	// NeedsFault and NeedsBound tell what a check must name.
 	NeedsFault, NeedsBound bool
 	// BeforeFaults marks a judge of what comes before any fault. It also judges a cluster

@@ -14,6 +14,7 @@ import (
 func controlPlaneComplete() Definition {
 	return Definition{verdict.Doc{
 		Name:      "control-plane-complete",
+		Needs:     []record.Access{record.Processes},
 		Guarantee: "Every control-plane node runs an API server, a controller manager and a scheduler (one that supervisors elect: some node), and every API server answers /readyz, directly and through the load balancer, which leads to each of them.",
 		Source:    "High Availability Kubernetes Clusters (admin guide)",
 	}, judgeControlPlaneComplete}

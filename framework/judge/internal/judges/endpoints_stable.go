@@ -12,6 +12,7 @@ import (
 func endpointsStable() Definition {
 	return Definition{verdict.Doc{
 		Name:       "endpoints-stable",
+		Needs:      []record.Access{record.Processes},
 		Guarantee:  "While all API servers are up, the addresses in Endpoints and EndpointSlice of default/kubernetes never change; that is watched for as long as the bound says.",
 		Source:     "apiserver-count fix proposal",
 		NeedsBound: true,

@@ -10,6 +10,7 @@ import (
 func etcdAlarms() Definition {
 	return Definition{verdict.Doc{
 		Name:      "etcd-alarms",
+		Needs:     []record.Access{record.EtcdMembers},
 		Invariant: "HA-INV-009",
 		Guarantee: "No etcd member has an alarm, apart from the time that a fault is in force.",
 		Source:    "etcd, maintenance (space quota, corruption check); the checks of every run of the catalogue",

@@ -15,6 +15,7 @@ import (
 func etcdHashes() Definition {
 	return Definition{verdict.Doc{
 		Name:      "etcd-hashes",
+		Needs:     []record.Access{record.EtcdMembers},
 		Invariant: "HA-INV-009",
 		Lasting:   true,
 		Guarantee: "All etcd members have the same data: they are of one cluster, and their hashes at one revision are equal.",

@@ -18,6 +18,7 @@ import (
 func etcdLinearizable() Definition {
 	return Definition{verdict.Doc{
 		Name:      "etcd-linearizable",
+		Needs:     []record.Access{record.EtcdMembers},
 		Invariant: "HA-INV-003",
 		Lasting:   true,
 		Guarantee: "etcd's own operations are strictly serializable: a linearizable read through any member returns the newest acknowledged write, a transaction takes effect on all of its keys or on none and only where its condition holds, " +

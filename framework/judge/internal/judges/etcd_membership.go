@@ -15,6 +15,7 @@ import (
 func etcdMembership() Definition {
 	return Definition{verdict.Doc{
 		Name:      "etcd-membership",
+		Needs:     []record.Access{record.EtcdMembers},
 		Guarantee: "An odd number (3 or more) of voting etcd members, all healthy, with one leader, one cluster ID and no alarm; what is put through one member is read through every other.",
 		Source:    "High Availability Kubernetes Clusters (admin guide); control plane resilience overview",
 	}, judgeEtcdMembership}

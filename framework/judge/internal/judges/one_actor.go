@@ -14,6 +14,7 @@ import (
 func oneActor() Definition {
 	return Definition{verdict.Doc{
 		Name:      "one-actor",
+		Needs:     []record.Access{record.AuditLogs},
 		Invariant: "HA-INV-008",
 		Guarantee: "Never two instances of an elected component act at the same time for longer than its election allows: once another has taken over, the one before changes nothing more. How often and for how long two acted is said.",
 		Source:    "Automated HA master deployment; the checks of every run of the catalogue",

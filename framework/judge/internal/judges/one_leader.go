@@ -10,6 +10,7 @@ import (
 func oneLeaderPerTerm() Definition {
 	return Definition{verdict.Doc{
 		Name:      "one-leader-per-term",
+		Needs:     []record.Access{record.EtcdMembers},
 		Invariant: "HA-INV-009",
 		Lasting:   true,
 		Guarantee: "etcd never has two leaders in one term.",

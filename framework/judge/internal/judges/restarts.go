@@ -13,6 +13,7 @@ import (
 func restarts() Definition {
 	return Definition{verdict.Doc{
 		Name:      "restarts",
+		Needs:     []record.Access{record.Processes},
 		Invariant: "HA-INV-011",
 		Guarantee: "No component ends or is started anew by itself: only while a fault that reaches it is in force, or its node is being changed, or as a late consequence of that.",
 		Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",

@@ -15,6 +15,7 @@ import (
 func singleHolder() Definition {
 	return Definition{verdict.Doc{
 		Name:      "single-holder",
+		Needs:     []record.Access{record.AuditLogs},
 		Guarantee: "Each elected component has exactly one holder of its lease, which renews it; all other instances stand by and change nothing.",
 		Source:    "Automated HA master deployment",
 		Params: map[string]string{

@@ -55,9 +55,11 @@ func judgeTimeSettings(m *facts.Matter) Finding {
 		}
 		settings = append(settings, timeSetting{names[symbol], m.Run.Meta.Settings[symbol], symbol})
 	}
-	var over, within []string
+	var over, within, unknown []string
 	for _, s := range settings {
 		switch {
+		case slices.Contains(m.Run.Meta.Assumed, s.symbol):
+			unknown = append(unknown, s.what)
 		case s.value <= 0:
 			return Inconclusive("the record does not tell %s", s.what)
 		case s.value > ceilings[s.symbol]:
@@ -72,9 +74,19 @@ func judgeTimeSettings(m *facts.Matter) Finding {
 	case len(over) > 0:
 		return Failed("The cluster's time settings must be within what users of a default cluster may expect: %s.", text.And(over)).
 			counted("%d of %d settings", len(within), len(settings)).Shows(within...)
+	case len(unknown) > 0:
+		return notApplicable("It cannot be tested here: nothing shows %s.%s", text.And(unknown), others(within)).counted("%d of %d settings", len(within), len(settings))
 	}
 	return Passed("All %d time settings are within their ceilings: %s.", len(settings), text.And(within)).
 		counted("%d of %d settings", len(within), len(settings))
+}
+
+// others says what is known besides.
+func others(within []string) string {
+	if len(within) == 0 {
+		return ""
+	}
+	return " Within their ceilings are " + text.And(within) + "."
 }
 
 // leaseDurations returns the lease duration of each elected component: the longest of its
