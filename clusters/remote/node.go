@@ -2,9 +2,16 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
+
+	"al.essio.dev/pkg/shellescape"
 
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -18,11 +25,13 @@ type node struct {
 	cluster *Cluster
 	shell   shell
 	found   *found
+	etcdCA  *x509.CertPool // nil if the node has no etcd
 }
 
 var (
 	_ framework.Node               = (*node)(nil)
 	_ framework.Zoner              = (*node)(nil)
+	_ framework.EndpointLister     = (*node)(nil)
 	_ framework.ProcessReporter    = (*node)(nil)
 	_ framework.AuditReader        = (*node)(nil)
 	_ framework.Killer             = (*node)(nil)
@@ -35,6 +44,51 @@ var (
 	_ framework.DiskWiper          = (*node)(nil)
 	_ framework.ConnectionReporter = (*node)(nil)
 )
+
+// ServingEndpoints implements framework.EndpointLister. The harness has the CA of etcd, and no
+// certificate that etcd accepts.
+func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpoint, error) {
+	if c != framework.Etcd {
+		return n.plain.ServingEndpoints(c)
+	}
+	at := func(name, urls, path string) framework.ServingEndpoint {
+		return framework.ServingEndpoint{Name: name, Address: net.JoinHostPort(n.address.String(), portOf(urls)), Path: path,
+			TLS: &tls.Config{RootCAs: n.etcdCA, MinVersion: tls.VersionTLS12}, Names: []string{n.address.String()}}
+	}
+	etcd := n.found.processes[framework.Etcd]
+	client, peer := etcd.flag("advertise-client-urls"), etcd.flag("initial-advertise-peer-urls")
+	if n.etcdCA == nil || client == "" || peer == "" {
+		return nil, fmt.Errorf("it is not known where etcd serves on %s", n.Name())
+	}
+	return []framework.ServingEndpoint{at("client", client, "/version"), at("peer", peer, "")}, nil
+}
+
+// portOf returns the port of the first of several URLs.
+func portOf(urls string) string {
+	first, _, _ := strings.Cut(urls, ",")
+	u, err := url.Parse(first)
+	if err != nil {
+		return ""
+	}
+	return u.Port()
+}
+
+// readCA reads the certificate of the CA of etcd, as the node's API server has it.
+func (n *node) readCA(ctx context.Context) error {
+	file := n.found.config().EtcdClient.CA
+	if file == "" {
+		return nil
+	}
+	text, err := n.shell.run(ctx, "cat -- "+shellescape.Quote(file), nil)
+	if err != nil {
+		return fmt.Errorf("failed to read the CA of etcd: %w", err)
+	}
+	n.etcdCA = x509.NewCertPool()
+	if !n.etcdCA.AppendCertsFromPEM([]byte(text)) {
+		return fmt.Errorf("failed to read the CA of etcd on %s: %s has no certificate", n.Name(), file)
+	}
+	return nil
+}
 
 // needed are the components without which a node counts as broken.
 var needed = []framework.Component{framework.Etcd, framework.APIServer, framework.ContainerRuntime}

@@ -193,7 +193,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	progress("putting agents on the nodes")
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range c.reached {
-		g.Go(func() error { return n.putAgent(gctx) })
+		g.Go(func() error { return errors.Join(n.putAgent(gctx), n.readCA(gctx)) })
 	}
 	if err := g.Wait(); err != nil {
 		return err

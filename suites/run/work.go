@@ -180,7 +180,11 @@ func (w *work) settle(ctx context.Context, name string, progress func(string)) (
 	}
 	if err != nil || !LeftAsFound(run, w.cluster) {
 		settled.Lost = true
-		progress(name + " did not leave the cluster in its steady state: the cluster is deleted")
+		end := "is deleted"
+		if w.plan.Attach {
+			end = "is released"
+		}
+		progress(name + " did not leave the cluster in its steady state: the cluster " + end)
 		err = errors.Join(err, w.Close(context.WithoutCancel(ctx)))
 	}
 	if run == nil {

@@ -1,0 +1,197 @@
+package remote
+
+import (
+	"encoding/base64"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// shown is what lookScript prints of a process.
+func shown(pid, parent string, args ...string) string {
+	return "process " + pid + " " + parent + " " + strings.Join(args, argumentEnd) + argumentEnd + "\n"
+}
+
+const apiServerPod = `kind: Pod
+spec:
+  containers:
+  - name: kube-apiserver
+    volumeMounts:
+    - {name: audit, mountPath: /audit}
+    - {name: pki, mountPath: /etc/kubernetes/pki}
+  volumes:
+  - {name: audit, hostPath: {path: /var/log/kubernetes}}
+  - {name: pki, hostPath: {path: /etc/kubernetes/pki}}
+`
+
+// kubeadmNode is what is seen on a node of kubeadm.
+func kubeadmNode() string {
+	text := "Welcome to node-1\nconnection 10.0.0.9 51234 10.0.0.11 22\nsystemd\naddress lo 127.0.0.1/8\naddress eth1 10.0.0.11/24\n"
+	text += shown("1", "0", "/sbin/init") + shown("50", "1", "/usr/bin/containerd") + shown("60", "1", "/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml")
+	for i, c := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		pid := string(rune('1'+i)) + "00"
+		text += shown(pid, "1", "/usr/bin/containerd-shim-runc-v2", "-namespace", "k8s.io")
+		args := map[string][]string{
+			"etcd":                    {"--data-dir=/var/lib/etcd", "--listen-client-urls=https://127.0.0.1:2379,https://10.0.0.11:2379", "--election-timeout", "5000"},
+			"kube-apiserver":          {"--secure-port=6443", "--audit-log-path=/audit/audit.log", "--etcd-cafile=/etc/kubernetes/pki/etcd/ca.crt", "--etcd-certfile=/etc/kubernetes/pki/client.crt", "--etcd-keyfile=/etc/kubernetes/pki/client.key"},
+			"kube-controller-manager": {"--leader-elect=true", "--leader-elect-lease-duration=60s"},
+			"kube-scheduler":          {"--leader-elect=true"},
+		}[c]
+		text += shown(pid[:1]+"01", pid, append([]string{c}, args...)...)
+		manifest := "kind: Pod\n"
+		if c == "kube-apiserver" {
+			manifest = apiServerPod
+		}
+		text += "manifest /etc/kubernetes/manifests/" + c + ".yaml " + base64.StdEncoding.EncodeToString([]byte(manifest)) + "\n"
+	}
+	return text
+}
+
+func testNode() clusters.InventoryNode {
+	return clusters.InventoryNode{Name: "node-1", Address: netip.MustParseAddr("10.0.0.11")}
+}
+
+func TestKubeadm(t *testing.T) {
+	s, err := parseSight(kubeadmNode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := detect("auto", testNode(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := f.config()
+	if f.profile.Name != "kubeadm" || len(c.Components) != 6 || c.PKI != "/etc/kubernetes/pki" {
+		t.Errorf("profile %s, configuration %+v", f.profile.Name, c)
+	}
+	want := agent.EtcdClient{URL: "https://127.0.0.1:2379", CA: "/etc/kubernetes/pki/etcd/ca.crt", Cert: "/etc/kubernetes/pki/client.crt", Key: "/etc/kubernetes/pki/client.key"}
+	if c.EtcdClient != want || c.EtcdData != "/var/lib/etcd" || c.Audit != "/var/log/kubernetes/audit.log" {
+		t.Errorf("etcd %+v, data %s, audit log %s", c.EtcdClient, c.EtcdData, c.Audit)
+	}
+	if c.Device != "eth1" || c.ControlPort != 22 || s.client != netip.MustParseAddr("10.0.0.9") || c.Leash != Leash || !s.systemd {
+		t.Errorf("device %q, port %d, client %s, leash %s", c.Device, c.ControlPort, s.client, c.Leash)
+	}
+	args := argsOf(f.processes)
+	if args[framework.Etcd]["election-timeout"] != "5000" || args[framework.ControllerManager]["leader-elect-lease-duration"] != "60s" {
+		t.Errorf("arguments %v", args)
+	}
+	if got := f.components(); !slices.Equal(got, []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler}) {
+		t.Errorf("components %v", got)
+	}
+}
+
+// TestProcesses: components that a supervisor starts, one of which has a child of its name.
+func TestProcesses(t *testing.T) {
+	text := shown("1", "0", "/sbin/init") + shown("7", "1", "/usr/bin/k0s", "controller") + shown("9", "7", "/var/lib/k0s/bin/kube-apiserver", "--secure-port=6443") +
+		shown("10", "9", "/var/lib/k0s/bin/kube-apiserver", "helper") + shown("8", "7", "/var/lib/k0s/bin/etcd", "--listen-client-urls=https://127.0.0.1:2379")
+	s, err := parseSight(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := detect("", testNode(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.profile.Name != "processes" || f.processes[framework.APIServer].pid != 9 || len(f.config().Components) != 2 {
+		t.Errorf("profile %s, API server %+v, configuration %+v", f.profile.Name, f.processes[framework.APIServer], f.config())
+	}
+	if text := f.String(); text != "distribution processes: etcd, kube-apiserver; not found: kube-controller-manager, kube-scheduler" {
+		t.Error(text)
+	}
+}
+
+func TestNotDetected(t *testing.T) {
+	fused := shown("1", "0", "/sbin/init") + shown("7", "1", "/usr/local/bin/k3s", "server")
+	other := strings.Replace(kubeadmNode(), "--secure-port=6443", "--secure-port=443", 1)
+	noManifest := strings.Replace(kubeadmNode(), "manifest /etc/kubernetes/manifests/etcd.yaml", "manifest /other", 1)
+	for _, tc := range []struct{ name, distribution, text, want string }{
+		{"one process for all", "auto", fused, "the components on node-1 are run in no way that is known: profile kubeadm: no process kube-apiserver that containerd-shim-runc-v2 started"},
+		{"another port", "kubeadm", other, "the API server serves on port 443, and the inventory says 6443"},
+		{"no manifest", "kubeadm", noManifest, "etcd runs, and /etc/kubernetes/manifests/etcd.yaml is missing"},
+		{"unknown profile", "kubeadmin", fused, "distribution kubeadmin is unknown, did you mean kubeadm?"},
+	} {
+		s, err := parseSight(tc.text)
+		if err == nil {
+			_, err = detect(tc.distribution, testNode(), s)
+		}
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %s", tc.name, err, tc.want)
+		}
+	}
+	if _, err := parseSight("nothing"); err == nil {
+		t.Error("a node without processes is none")
+	}
+}
+
+func TestOwnProfile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	for _, tc := range []struct{ text, want string }{
+		{"components:\n- {name: kube-apiserver, command: apiserver, unit: a.service}\n", ""},
+		{"components: []\n", "names no kube-apiserver"},
+		{"components:\n- {name: kube-apiserver}\n", "components[0] needs a name and a command"},
+		{"components:\n- {name: kube-apiserver, command: a, manifest: m}\n", "has a manifest and no parent"},
+		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: m, unit: u}\n", "has a manifest and a unit"},
+		{"component: []\n", "field component not found"},
+	} {
+		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := profileOf(file)
+		if tc.want == "" && (err != nil || p.Name != "mine") || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %+v, %v", tc.text, p, err)
+		}
+	}
+}
+
+// TestScript runs the script here: it finds this very process and its arguments.
+func TestScript(t *testing.T) {
+	sleep := exec.Command("sleep", "1000")
+	sleep.Args = []string{"my sleep", "1000"}
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sleep.Process.Kill(); _ = sleep.Wait() }()
+	// As ssh has it run by the user's shell.
+	cmd := exec.Command("sh", "-c", asRoot(lookScript))
+	cmd.Env = append(os.Environ(), "SSH_CONNECTION=10.0.0.9 5 10.0.0.11 22")
+	out, err := cmd.Output()
+	if err != nil && os.Getuid() != 0 {
+		t.Skip("it takes root")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := parseSight(string(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ok := s.find("my sleep", "")
+	if !ok || p.pid != sleep.Process.Pid || p.parent != os.Getpid() || !slices.Equal(p.args, []string{"my sleep", "1000"}) {
+		t.Errorf("it found %+v", p)
+	}
+	if s.port != 22 || s.client != netip.MustParseAddr("10.0.0.9") {
+		t.Errorf("client %s, port %d", s.client, s.port)
+	}
+}
+
+func FuzzParseSight(f *testing.F) {
+	f.Add(kubeadmNode())
+	f.Add("process 1 0 \x1f\nmanifest a b\nconnection a b c d\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parseSight(text)
+		if err != nil {
+			return
+		}
+		if found, err := detect("auto", testNode(), s); err == nil {
+			_, _, _ = found.config(), argsOf(found.processes), found.String()
+		}
+	})
+}
