@@ -26,7 +26,7 @@ type breakage struct {
 }
 
 // add notes a fault under a key, unless with it too many nodes would be broken at a time.
-func (b *broken) add(key string, all, nodes []string, ttl time.Duration, anyNumber bool) error {
+func (b *broken) add(cluster, key string, all, nodes []string, ttl time.Duration, anyNumber bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.active, func(_ string, one breakage) bool { return time.Now().After(one.until) })
@@ -37,7 +37,8 @@ func (b *broken) add(key string, all, nodes []string, ttl time.Duration, anyNumb
 	slices.Sort(now)
 	now = slices.Compact(now)
 	if bears := (len(all) - 1) / 2; len(nodes) > 0 && len(now) > bears && !anyNumber {
-		return framework.Untouched{Err: fmt.Errorf("%w to the level %q: %s would be broken at the same time, and a cluster of %d bears the loss of %d", ErrNoConsent, QuorumLoss, strings.Join(now, ", "), len(all), bears)}
+		return refused(cluster, "break "+strings.Join(nodes, ", "),
+			fmt.Errorf("%w to the level %q: %s would be broken at the same time, and a cluster of %d bears the loss of %d", ErrNoConsent, QuorumLoss, strings.Join(now, ", "), len(all), bears))
 	}
 	if b.active == nil {
 		b.active = map[string]breakage{}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -27,10 +28,14 @@ type Observed struct {
 	spec     *clusters.Cluster
 	settings framework.Settings
 	pods     mirrors
+	released map[string]map[framework.Component]string // versions, as the programs report them
 	nodes    []framework.Node
 }
 
-var _ framework.Cluster = (*Observed)(nil)
+var (
+	_ framework.Cluster         = (*Observed)(nil)
+	_ framework.BackendReporter = (*Observed)(nil)
+)
 
 // Name implements framework.Cluster.
 func (c *Observed) Name() string { return c.spec.Metadata.Name }
@@ -51,12 +56,20 @@ func (c *Observed) Versions() map[string]map[framework.Component]string {
 	for _, n := range c.spec.Nodes() {
 		all[n.Name] = map[framework.Component]string{framework.APIServer: n.KubernetesVersion}
 		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
-			if v := c.pods.version(n.Name, component); v != "" {
+			if v := cmp.Or(c.released[n.Name][component], c.pods.version(n.Name, component)); v != "" {
 				all[n.Name][component] = v
 			}
 		}
 	}
 	return all
+}
+
+// Backends implements framework.BackendReporter.
+func (c *Observed) Backends(context.Context) ([]framework.Backend, error) {
+	if !c.access.balanced() {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("how a load balancer that holdfast did not create sees its backends is not known: %w", errors.ErrUnsupported)
 }
 
 // Close implements clusters.Made: nothing was put into the cluster.
@@ -143,7 +156,7 @@ func (c *Cluster) Impair(ctx context.Context, links []framework.Link, imp framew
 		return "", err
 	}
 	all, key := c.nodeNames(), rand.Text()
-	if err := c.broken.add(key, all, cutOff(links, imp, all), ttl, c.consent.allows(QuorumLoss)); err != nil {
+	if err := c.broken.add(c.Name(), key, all, cutOff(links, imp, all), ttl, c.consent.allows(QuorumLoss)); err != nil {
 		return "", err
 	}
 	handle, err := c.Network.Impair(ctx, links, imp, ttl)
@@ -231,10 +244,10 @@ func (c *Cluster) nodeNames() (names []string) {
 // permits returns an error unless the owner has consented to a level.
 func (c *Cluster) permits(l Level, what string) error {
 	if time.Now().After(c.consent.Expires) {
-		return framework.Untouched{Err: fmt.Errorf("%w: the consent expired at %s", ErrNoConsent, c.consent.Expires.Format(time.RFC3339))}
+		return refused(c.Name(), what, fmt.Errorf("%w: the consent expired at %s", ErrNoConsent, c.consent.Expires.Format(time.RFC3339)))
 	}
 	if !c.consent.allows(l) {
-		return framework.Untouched{Err: fmt.Errorf("%w to the level %q, which it takes to %s", ErrNoConsent, l, what)}
+		return refused(c.Name(), what, fmt.Errorf("%w to the level %q", ErrNoConsent, l))
 	}
 	return nil
 }

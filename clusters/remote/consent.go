@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // Level is something that the owner of a cluster allows.
@@ -104,6 +105,21 @@ func (c Consent) check(clusterUID string, now time.Time) error {
 	}
 	return nil
 }
+
+// refused is the error of something that the owner has not consented to. It is a
+// fault.MissingAbility: what asked for it does not apply to the cluster.
+func refused(cluster, what string, why error) error {
+	return framework.Untouched{Err: refusal{&fault.MissingAbility{Ability: "consent", Of: "cluster " + cluster, For: "to " + what, Why: why.Error()}, why}}
+}
+
+type refusal struct {
+	*fault.MissingAbility
+	why error
+}
+
+func (r refusal) Error() string { return r.For + ": " + r.why.Error() }
+
+func (r refusal) Unwrap() []error { return []error{r.MissingAbility, r.why} }
 
 // allows reports whether a level is among those of the consent.
 func (c Consent) allows(l Level) bool { return l == ReadOnly || slices.Contains(c.Levels, l) }

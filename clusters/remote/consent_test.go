@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 func TestConsent(t *testing.T) {
@@ -57,12 +59,12 @@ func TestConsent(t *testing.T) {
 
 // TestPermits: what the owner has not consented to changes nothing.
 func TestPermits(t *testing.T) {
-	c := &Cluster{consent: Consent{Expires: time.Now().Add(time.Hour), Levels: []Level{Processes}}}
+	c := &Cluster{Observed: &Observed{spec: clusters.Default()}, consent: Consent{Expires: time.Now().Add(time.Hour), Levels: []Level{Processes}}}
 	if err := c.permits(Processes, "kill"); err != nil {
 		t.Error(err)
 	}
 	for _, l := range []Level{Network, Data} {
-		if err := c.permits(l, "do that"); !errors.Is(err, ErrNoConsent) || !errors.Is(err, framework.ErrNothingDone) {
+		if err := c.permits(l, "do that"); !errors.Is(err, ErrNoConsent) || !errors.Is(err, framework.ErrNothingDone) || !errors.As(err, new(*fault.MissingAbility)) {
 			t.Errorf("%s: %v", l, err)
 		}
 	}
@@ -87,17 +89,17 @@ func TestBroken(t *testing.T) {
 		{"3", []string{"c"}, time.Hour, false},
 		{"4", nil, time.Hour, true}, // a scheduler, for one
 	} {
-		if err := b.add(tc.key, all, tc.nodes, tc.ttl, false); (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrNoConsent) {
+		if err := b.add("x", tc.key, all, tc.nodes, tc.ttl, false); (err == nil) != tc.ok || err != nil && !errors.Is(err, ErrNoConsent) {
 			t.Errorf("%s: %v", tc.key, err)
 		}
 	}
-	if err := b.add("3", all, []string{"c", "d", "e"}, time.Nanosecond, true); err != nil {
+	if err := b.add("x", "3", all, []string{"c", "d", "e"}, time.Nanosecond, true); err != nil {
 		t.Errorf("with consent to any number: %v", err)
 	}
 	time.Sleep(time.Millisecond) // its time is over
 	b.rename("2", "two")
 	b.mend("two")
-	if err := b.add("3", all, []string{"c"}, time.Hour, false); err != nil {
+	if err := b.add("x", "3", all, []string{"c"}, time.Hour, false); err != nil {
 		t.Errorf("once one is mended: %v", err)
 	}
 }

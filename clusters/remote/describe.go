@@ -245,6 +245,30 @@ func (a *access) leaseArgs(ctx context.Context) (clusters.ExtraArgs, error) {
 	return args, nil
 }
 
+// versions asks the programs of controller managers and schedulers for their versions.
+func (a *access) versions(ctx context.Context, all map[string]shell, seen map[string]*found) (map[string]map[framework.Component]string, error) {
+	versions := map[string]map[framework.Component]string{}
+	for name, f := range seen {
+		versions[name] = map[framework.Component]string{}
+		for _, c := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
+			p, ok := f.processes[c]
+			if !ok {
+				continue
+			}
+			// By its name: one program may be several.
+			out, err := all[name].run(ctx, fmt.Sprintf(`d=$(mktemp -d) && ln -s /proc/%d/exe "$d/%s" && "$d/%[2]s" --version; status=$?
+rm -rf "$d"; exit $status`, p.pid, c), nil)
+			if err != nil {
+				return nil, fmt.Errorf("failed to read the version of %s: %w", c, err)
+			}
+			if fields := strings.Fields(out); len(fields) == 2 { // "Kubernetes v1.37.1"
+				versions[name][c] = fields[1]
+			}
+		}
+	}
+	return versions, nil
+}
+
 // find looks at all nodes at once.
 func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*found, error) {
 	g, ctx := errgroup.WithContext(ctx)

@@ -106,7 +106,7 @@ func (n *node) breaks(what string, c framework.Component, ttl time.Duration, do 
 		nodes = []string{n.Name()}
 	}
 	key := n.key(c)
-	if err := n.cluster.broken.add(key, n.cluster.nodeNames(), nodes, max(ttl, momentary), n.cluster.consent.allows(QuorumLoss)); err != nil {
+	if err := n.cluster.broken.add(n.cluster.Name(), key, n.cluster.nodeNames(), nodes, max(ttl, momentary), n.cluster.consent.allows(QuorumLoss)); err != nil {
 		return err
 	}
 	err := do()

@@ -175,6 +175,9 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	if err != nil {
 		return err
 	}
+	if c.released, err = c.access.versions(ctx, c.shells, seen); err != nil {
+		return err
+	}
 	var harness []netip.Prefix
 	for i, spec := range c.spec.Nodes() {
 		f := seen[spec.Name]

@@ -23,7 +23,7 @@ load balancer, and how they are reached: with a kubeconfig and, to break somethi
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newInventoryInitCommand(), newInventoryCheckCommand())
+	cmd.AddCommand(newInventoryInitCommand(), newInventoryCheckCommand(), newInventoryReleaseCommand())
 	return cmd
 }
 
@@ -110,6 +110,24 @@ Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
 		return err
 	}
 	return cmd
+}
+
+func newInventoryReleaseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "release FILE",
+		Short: "Remove the agents that a run left on the nodes because it was killed",
+		Long: `Remove the node agents from the nodes of an inventory, once they have nothing left to heal. A
+run does that itself at its end; one that was killed cannot.`,
+		Example: `  holdfast inventory release nodes.yaml`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := clusters.LoadInventory(args[0])
+			if err != nil {
+				return exitWith(exitUsage, err)
+			}
+			return remote.Provider{}.Detach(cmd.Context(), &clusters.Cluster{Spec: clusters.Spec{Inventory: i}}, false)
+		},
+	}
 }
 
 func newConsentCommand() *cobra.Command {

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/reports"
+)
+
+// foreign is a cluster of the local provider that is reached as one that holdfast did not
+// create: over SSH, with sshd on each node. To an agent its components are processes that a
+// supervisor restarts.
+type foreign struct {
+	commandLine
+	dir, inventory string
+}
+
+// sshdScript starts sshd on a node. What an agent writes to is the node's own from then on:
+// nodes share the machine's files otherwise.
+const sshdScript = `set -e
+mount -t tmpfs tmpfs /run
+mkdir -p /run/sshd /run/etc/up /run/etc/work
+cp /etc/hosts /etc/resolv.conf /run/etc/up/
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/etc/up,workdir=/run/etc/work /etc
+mount -t tmpfs tmpfs /usr/local/bin
+mount -t tmpfs tmpfs /var/lib
+ssh-keygen -q -t ed25519 -N '' -f /run/hostkey
+cp "$1" /run/authorized
+printf 'HostKey /run/hostkey\nAuthorizedKeysFile /run/authorized\nStrictModes no\nUsePAM no\nPidFile none\n' >/run/sshd.conf
+exec "$2" -f /run/sshd.conf -E /run/sshd.log
+`
+
+// listScript prints what an agent may leave on a node.
+const listScript = `ls -d /usr/local/bin/* /etc/holdfast /run/holdfast /var/lib/holdfast 2>/dev/null
+nft list tables 2>/dev/null | grep holdfast
+for p in /proc/[0-9]*; do read -r name <$p/comm && case "$name" in holdfast-node-*) echo "$name";; esac; done 2>/dev/null
+true
+`
+
+func newForeign(t *testing.T) *foreign {
+	c := newCommandLine(t)
+	sshd := ""
+	for _, path := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd"} {
+		if _, err := os.Stat(path); err == nil {
+			sshd = path
+		}
+	}
+	if _, err := exec.LookPath("ssh"); err != nil || sshd == "" || os.Getuid() != 0 {
+		t.Skip("takes root, ssh and sshd (Debian packages openssh-client and openssh-server)")
+	}
+	f := &foreign{commandLine: c, dir: t.TempDir()}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := f.write("id", string(pem.EncodeToMemory(block)))
+	authorized := f.write("id.pub", string(ssh.MarshalAuthorizedKey(own)))
+	f.write("ssh_config", "Host *\n  User root\n  IdentityFile "+key+"\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n")
+	// The etcd of the local provider has a name of its own.
+	f.write("local.yaml", `components:
+- {name: etcd, command: holdfast-etcd}
+- {name: kube-apiserver, command: kube-apiserver}
+- {name: kube-controller-manager, command: kube-controller-manager}
+- {name: kube-scheduler, command: kube-scheduler}
+`)
+	script := f.write("sshd.sh", sshdScript)
+	c.up("--name", "foreign")
+	text := "apiVersion: holdfast.dev/v1alpha1\nkind: Inventory\nmetadata: {name: theirs}\nspec:\n" +
+		"  ssh: [-F, " + filepath.Join(f.dir, "ssh_config") + "]\n  distribution: ./local.yaml\n"
+	nodes := "  nodes:\n"
+	for _, h := range f.status().Hosts {
+		if h.Etcd == nil {
+			continue
+		}
+		c.do(exitPass, "shell", h.Name, "--", "sh", script, authorized, sshd)
+		nodes += "  - {name: " + h.Name + ", address: " + h.Address + ", ssh: " + h.Address + "}\n"
+		if !strings.Contains(text, "kubeconfig") {
+			text += "  kubeconfig: " + filepath.Join(h.Dir, "pki", "admin.conf") + "\n"
+		}
+	}
+	for _, e := range f.status().Entrances {
+		if e.Name == "balancer" {
+			text += "  loadBalancer: {server: \"" + e.URL + "\", healthCheck: {interval: 1s, timeout: 1s, fall: 2}}\n"
+		}
+	}
+	f.inventory = f.write("nodes.yaml", text+nodes)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(exe, filepath.Join(f.dir, "holdfast")); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *foreign) write(name, text string) string {
+	f.t.Helper()
+	path := filepath.Join(f.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	return path
+}
+
+// inside returns the arguments that run holdfast where the nodes can be reached.
+func (f *foreign) inside(args ...string) []string {
+	return append([]string{"shell", "--", filepath.Join(f.dir, "holdfast")}, args...)
+}
+
+// consent has the owner of the cluster consent to levels.
+func (f *foreign) consent(levels string) {
+	f.t.Helper()
+	manifest, _ := f.do(exitPass, f.inside("consent", "--inventory", f.inventory, "--level", levels)...)
+	f.do(exitPass, "kubectl", "apply", "-f", f.write("consent.yaml", manifest))
+}
+
+// left returns what agents have left on the nodes.
+func (f *foreign) left() string {
+	f.t.Helper()
+	all := ""
+	for _, n := range []string{"node-1", "node-2", "node-3"} {
+		out, _ := f.do(exitPass, "shell", n, "--", "sh", f.write("list.sh", listScript))
+		all += out
+	}
+	return all
+}
+
+// TestClusterRemote takes over a cluster that holdfast did not create, as far as its owner
+// consents: not at all, with a look at it, and with faults. Nothing is left in it, also not
+// by a run that was killed.
+func TestClusterRemote(t *testing.T) {
+	f := newForeign(t)
+	out := func(name string) string { return filepath.Join(f.dir, name) }
+	run := func(name string, args ...string) []string {
+		return f.inside(append([]string{"run", "--inventory", f.inventory, "--out", out(name)}, args...)...)
+	}
+	_, text := f.do(exitUsage, run("none", "--profile", "observe")...)
+	f.contains(text, "the owner of the cluster has not consented")
+	text, _ = f.do(exitFail, f.inside("inventory", "check", f.inventory)...)
+	f.contains(text, "ok    load balancer", "FAIL  consent", "distribution local: etcd, kube-apiserver, kube-controller-manager, kube-scheduler")
+	if left := f.left(); left != "" {
+		t.Errorf("without consent there is on the nodes:\n%s", left)
+	}
+
+	// With a look at it.
+	f.consent("read-only")
+	text, code := f.try(run("observed", "--profile", "observe")...)
+	if code != exitPass && code != exitInconclusive {
+		t.Fatalf("exit code %d:\n%s", code, text)
+	}
+	verdicts := f.verdicts(out("observed"))
+	for id, want := range map[string]judge.Verdict{"HA-QR-001": judge.Pass, "HA-EP-001": judge.Pass, "HA-SEC-003": judge.Pass, "HA-TOP-001": judge.NotApplicable, "HA-LE-001": judge.NotApplicable} {
+		if got := verdicts[id]; got != want && got != judge.Inconclusive {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+	if left := f.left(); left != "" {
+		t.Errorf("with a look at it there is on the nodes:\n%s", left)
+	}
+
+	// With faults, but not with the loss of quorum.
+	f.consent("process,network")
+	text, code = f.try(run("broken", "--scenario", "steady,etcd-member-isolated,quorum-lost")...)
+	if code != exitPass && code != exitInconclusive {
+		t.Fatalf("exit code %d:\n%s", code, text)
+	}
+	verdicts = f.verdicts(out("broken"))
+	for id, want := range map[string]judge.Verdict{"HA-TOP-001": judge.Pass, "HA-TOP-002": judge.Pass, "HA-LE-001": judge.Pass, "HA-SEC-001": judge.Pass,
+		"HA-QR-002": judge.Pass, "HA-QR-009": judge.NotApplicable} {
+		if got := verdicts[id]; got != want && got != judge.Inconclusive {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+	if left := f.left(); left != "" {
+		t.Errorf("with faults there is left on the nodes:\n%s", left)
+	}
+
+	// Killed while an API server is held down.
+	cmd := f.command(run("killed", "--scenario", "apiserver-killed")...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	down := func() bool {
+		seen, err := record.Read(record.Dir(out("killed"), "apiserver-killed"))
+		return err == nil && len(seen.Faults) > 0
+	}
+	for deadline := time.Now().Add(3 * time.Minute); !down() && time.Now().Before(deadline); time.Sleep(time.Second) {
+	}
+	if !down() {
+		t.Error("nothing was broken")
+	}
+	f.killAll(out("killed"))
+	_ = cmd.Wait()
+	healed := time.Now()
+	for deadline := healed.Add(2 * time.Minute); !f.status().Ready && time.Now().Before(deadline); time.Sleep(time.Second) {
+	}
+	if s := f.status(); !s.Ready {
+		t.Errorf("not healed %s after the harness was killed: %q", time.Since(healed).Round(time.Second), s.Problems)
+	}
+	t.Logf("healed %s after the harness was killed", time.Since(healed).Round(time.Second))
+	f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
+	if left := f.left(); left != "" {
+		t.Errorf("after the release there is on the nodes:\n%s", left)
+	}
+}
+
+// killAll kills every process of a run, by its results directory.
+func (f *foreign) killAll(dir string) {
+	f.t.Helper()
+	killed := 0
+	dirs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range dirs {
+		args, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(args), dir) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed++
+		}
+	}
+	if killed < 2 {
+		f.t.Errorf("%d processes of the run were killed, want the command and its worker", killed)
+	}
+}
+
+func (f *foreign) verdicts(dir string) map[string]judge.Verdict {
+	f.t.Helper()
+	r, err := reports.Load(dir)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	all := map[string]judge.Verdict{}
+	for _, one := range r.All() {
+		all[one.ID] = one.Verdict
+	}
+	return all
+}
