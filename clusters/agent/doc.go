@@ -1,12 +1,14 @@
-// Package agent is what runs inside each node of a kind cluster and carries out
-// faults there, and how a provider tells it to.
+// Package agent is what runs on each node of a kind cluster, or of one that is reached over
+// SSH, and carries out faults there, and how a provider requests them.
 //
-// It is holdfast's own binary, copied into the node and run as a systemd service
+// It is holdfast's own binary, copied to the node and run as a systemd service
 // (Unit, SetUp, ControlPlane, Worker) that depends neither on the kubelet nor on the
-// API server, nor on whoever asked for a fault. A node without systemd, such as the
+// API server, nor on the process that requested a fault. A node without systemd, such as the
 // load balancer's container, runs it under holdfast-node-keep. It answers HTTP on a
-// unix socket; a provider reaches that by running holdfast-node-connect in the node,
-// whose standard input and output lead there (NewClient).
+// unix socket; a provider reaches that by running holdfast-node-connect on the node,
+// whose standard input and output lead there (NewClient). If the harness has no other way to
+// the node's etcd member, it reaches that through the agent too (Client.DialEtcd), which has
+// the certificate of the node's API server.
 //
 // # Healing
 //
@@ -23,14 +25,18 @@
 // when its time is over and the harness has not withdrawn it: through etcd, since API servers may be
 // what is broken, and each on its own node alone.
 //
+// With Config.Leash an agent that receives no request for that time heals everything. What
+// passes at Config.ControlPort, through which the harness reaches the node, is never impaired.
+//
 // A node that is paused (docker pause) has its agent paused with it, and one that is
 // stopped has none: to undo that in time is for the provider's guard, outside of the
 // node.
 //
 // # Components
 //
-// Static pods, kubelet (framework.NodeAgent) and container runtime are found in
-// /proc. Nothing here starts any of them: the kubelet and systemd do, as in any
+// Static pods, kubelet (framework.NodeAgent), container runtime and plain processes are found
+// in /proc. A process with neither a manifest nor a unit is held down by killing it at each
+// start. Nothing here starts any of them: the kubelet and systemd do, as in any
 // cluster. A unit is left down by stopping it, a static pod by stopping (SIGSTOP) its
 // containerd shim, the parent of the component's process, of which there is one for each
 // pod sandbox. The process that is killed closes its connections and stays a zombie;

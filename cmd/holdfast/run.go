@@ -62,6 +62,9 @@ removes its agents and deletes what its traffic created. Scenarios that need a d
 cluster, or that add or remove nodes, do not apply. The faults interrupt the cluster's
 service.
 
+With --inventory the run takes over a cluster that holdfast did not create, with the consent
+of its owner (see holdfast inventory and holdfast consent). The profile observe breaks nothing.
+
 With --resume a run that was interrupted or killed continues in its results directory, as it
 was planned: scenarios that left a whole record keep it, the others are run.
 
@@ -71,6 +74,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
   holdfast run --scenario 'etcd-*' --nodes 5
   holdfast run -f mine.yaml --cluster cluster.yaml
   holdfast run --provider kind --attach theirs
+  holdfast run --inventory nodes.yaml --profile observe
   holdfast run --resume results/20261121-080000
   holdfast run --profile core --dry-run`,
 		Args: cobra.NoArgs,

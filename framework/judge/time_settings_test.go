@@ -40,6 +40,13 @@ func TestTimeSettings(t *testing.T) {
 			return set("H", 20*time.Second)().change(func(r *record.Run) { r.Meta.Entrances = r.Meta.Entrances[1:] })
 		}},
 		{name: "not told", story: set("T", 0), want: Inconclusive, says: "does not tell time to live of API servers' addresses"},
+		{name: "nothing shows one", want: NotApplicable, took: "3 of 4 settings", says: "nothing shows the load balancer's detection time. Within their ceilings are etcd's election timeout 1s",
+			story: func() *story {
+				return newStory().change(func(r *record.Run) { r.Meta.Assumed = []string{"H"} })
+			}},
+		{name: "nothing shows one, and another is too long", want: Fail, says: "etcd's election timeout 10s is more than 5s", story: func() *story {
+			return set("E", 10*time.Second)().change(func(r *record.Run) { r.Meta.Assumed = []string{"H"} })
+		}},
 		{name: "no ceiling", want: Inconclusive, says: "names no ceiling", story: func() *story {
 			c := check
 			c.Params = nil

@@ -51,6 +51,18 @@ func TestEtcdAuthenticates(t *testing.T) {
 		{name: "the other port served", want: Pass, story: spoil("node-2", "peer/plaintext", record.OK)},
 		{name: "no answer", want: Inconclusive, says: "a client without a certificate on node-2: GET /members: what came", took: "8 attempts refused", story: spoil("node-2", "client/no certificate", record.Unknown)},
 		{name: "the right certificate refused", want: Inconclusive, says: "the right certificate on node-2", story: spoil("node-2", "client/own", record.Refused)},
+		{name: "the harness has only the CA", want: Pass, says: "that it answers follows from its own certificate on node-2", story: tried(func(op *record.Op) bool {
+			if op.Entrance == "node-2" && op.Key == "client/own" {
+				op.Key, op.Outcome, op.Found, op.Value = "client/own CA", record.Refused, false, "01"
+			}
+			return true
+		})},
+		{name: "the harness has only the CA, by which the member's certificate does not verify", want: Inconclusive, says: "the right certificate on node-2", story: tried(func(op *record.Op) bool {
+			if op.Entrance == "node-2" && op.Key == "client/own" {
+				op.Key, op.Outcome, op.Found, op.Value = "client/own CA", record.Refused, false, ""
+			}
+			return true
+		})},
 		{name: "not tried on one node", want: Inconclusive, says: "a client without TLS on node-3", story: tried(func(op *record.Op) bool { return op.Entrance != "node-3" })},
 		{name: "nobody tried", want: Inconclusive, story: tried(func(*record.Op) bool { return false })},
 		{name: "served once a fault was injected", want: Pass, story: func() *story {

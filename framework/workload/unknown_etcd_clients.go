@@ -45,7 +45,8 @@ func etcdReads(endpoint string) []etcdRead {
 // have the purpose "unknown-etcd-client", the port and the kind of client as their key,
 // such as "peer/plaintext", and Found where data was served. Those with the kind "own"
 // have the harness's own certificate and show that the port answers: their value is the
-// serial number of the member's certificate, if that verified. A node that does not report
+// serial number of the member's certificate, if that verified. The kind is "own CA" if the
+// harness has no certificate, and only the CA to verify the member's. A node that does not report
 // where etcd serves has one operation, with the key "no access".
 func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	// The name of etcd's superuser, where etcd authorizes clients by their certificate's.
@@ -104,7 +105,11 @@ func unknownClients(e framework.ServingEndpoint, foreign tls.Certificate) []unkn
 	without := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
 	with := without.Clone()
 	with.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &foreign, nil }
-	return []unknownClient{{e, "plaintext", nil}, {e, "no certificate", without}, {e, "foreign authority", with}, {e, "own", own}}
+	kind := "own"
+	if len(own.Certificates) == 0 && own.GetClientCertificate == nil {
+		kind = "own CA"
+	}
+	return []unknownClient{{e, "plaintext", nil}, {e, "no certificate", without}, {e, "foreign authority", with}, {e, kind, own}}
 }
 
 // read makes the endpoint's requests until one is served, and records them as one
