@@ -312,6 +312,14 @@ type Undoing struct {
 	Lossy bool `json:"lossy,omitempty"`
 }
 
+// Lapser is the ability of a cluster to heal faults before their time is over, for want of a
+// word from the harness, and to report it.
+type Lapser interface {
+	// Lapsed says on which node faults that began at a time or later were healed that way;
+	// empty if none were.
+	Lapsed(ctx context.Context, since time.Time) string
+}
+
 // Mortal is the ability of a cluster to end with the process that made it, however that
 // ends: the kernel sees to it. Faults of that process end with it.
 type Mortal interface {

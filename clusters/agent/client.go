@@ -89,6 +89,13 @@ func (c *Client) Ping(ctx context.Context) error {
 	return c.do(ctx, networkLimit, http.MethodGet, "ping", "asking whether the agent is there", nil, nil)
 }
 
+// Lapsed returns how long ago the agent healed everything because no request came for the
+// time of its leash; 0 if it never did.
+func (c *Client) Lapsed(ctx context.Context) (ago time.Duration, err error) {
+	err = c.do(ctx, networkLimit, http.MethodGet, "lapsed", "asking whether it healed faults early", nil, &ago)
+	return ago, err
+}
+
 // Processes tells the state of every component that the agent knows.
 func (c *Client) Processes(ctx context.Context) (all []framework.Process, err error) {
 	err = c.do(ctx, answerLimit, http.MethodGet, "processes", "asking what runs", nil, &all)

@@ -34,6 +34,9 @@ func TestLeash(t *testing.T) {
 	if left, err := n.InForce(t.Context()); err != nil || len(left) != 2 {
 		t.Fatalf("asked all the time, the agent has %q in force, error %v", left, err)
 	}
+	if ago, err := n.Lapsed(t.Context()); err != nil || ago != 0 {
+		t.Errorf("asked all the time, it lapsed %s ago, error %v", ago, err)
+	}
 	// An agent that takes over has a leash of its own.
 	n.kill()
 	n.up()
@@ -41,6 +44,9 @@ func TestLeash(t *testing.T) {
 	left, err := n.InForce(t.Context())
 	if err != nil || len(left) != 0 {
 		t.Errorf("after %s without a request there is in force: %q, error %v", n.config.Leash, left, err)
+	}
+	if ago, err := n.Lapsed(t.Context()); err != nil || ago <= 0 || ago > 3*leashPause+n.config.Leash {
+		t.Errorf("it lapsed %s ago, error %v", ago, err)
 	}
 	if p := n.runs(scheduler); p.Held || p.PID == held.PID {
 		t.Errorf("the scheduler is %+v", p)

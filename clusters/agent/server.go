@@ -88,6 +88,7 @@ func (a *agent) leash(ctx context.Context) {
 		last = time.Now()
 		if left := a.store.inForce(); len(left) > 0 {
 			complain(fmt.Errorf("the harness has not asked for anything for %s: everything is healed (%s)", limit, strings.Join(left, ", ")))
+			a.store.note(func(st *state) { st.Lapsed = time.Now() })
 			a.healAll()
 		}
 	}
@@ -176,6 +177,15 @@ func (a *agent) handler() http.Handler {
 			return nil, fmt.Errorf("no component %q here", r.Component)
 		}
 		return w.process(), nil
+	})
+	answer(mux, "GET /lapsed", func(context.Context, request) (any, error) {
+		var ago time.Duration
+		a.store.read(func(st *state) {
+			if !st.Lapsed.IsZero() {
+				ago = max(1, time.Since(st.Lapsed))
+			}
+		})
+		return ago, nil
 	})
 	answer(mux, "GET /in-force", func(context.Context, request) (any, error) { return a.store.inForce(), nil })
 	onComponent("kill", func(ctx context.Context, w *watcher, r request) error { return w.kill(ctx, r.For) })

@@ -29,6 +29,8 @@ type state struct {
 	Restored   []restoredState                         `json:"restored,omitempty"`
 	Links      map[string]framework.LinkState          `json:"links"`
 	Promises   map[string]*promiseState                `json:"promises"`
+	// Lapsed is when the leash last had everything healed.
+	Lapsed time.Time `json:"lapsed,omitzero"`
 	// Counted are the counters of the kernel when an agent last ended in order.
 	Counted map[string]uint64 `json:"counted,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,7 @@ var (
 	_ framework.EtcdAccess     = (*Cluster)(nil)
 	_ framework.NetworkFaulter = (*Cluster)(nil)
 	_ framework.Promiser       = (*Cluster)(nil)
+	_ framework.Lapser         = (*Cluster)(nil)
 )
 
 // EtcdConfig implements framework.EtcdAccess: the member is reached through the node's agent.
@@ -221,6 +223,26 @@ func (c *Cluster) Promise(ctx context.Context, u framework.Undoing, ttl time.Dur
 // Withdraw implements framework.Promiser.
 func (c *Cluster) Withdraw(ctx context.Context, handle string) error {
 	return c.each(func(n *node) error { return n.Client.Withdraw(ctx, handle) })
+}
+
+// Lapsed implements framework.Lapser: it asks the agents whether their leash was over.
+func (c *Cluster) Lapsed(ctx context.Context, since time.Time) string {
+	var mu sync.Mutex
+	var early []string
+	_ = c.each(func(n *node) error {
+		ago, err := n.Client.Lapsed(ctx)
+		if err == nil && ago > 0 && ago < time.Since(since) {
+			mu.Lock()
+			early = append(early, n.Name())
+			mu.Unlock()
+		}
+		return err
+	})
+	if len(early) == 0 {
+		return ""
+	}
+	slices.Sort(early)
+	return fmt.Sprintf("the agent on %s had healed it before, since it heard nothing of the harness for %s", strings.Join(early, ", "), Leash)
 }
 
 // each does something with every node at once.

@@ -300,6 +300,33 @@ func TestHealFails(t *testing.T) {
 	}
 }
 
+// lapsing is a cluster that heals faults early.
+type lapsing struct{ *fakeCluster }
+
+func (lapsing) Lapsed(_ context.Context, since time.Time) string {
+	if time.Since(since) > time.Minute {
+		return "" // it was before
+	}
+	return "node-1 had healed it before"
+}
+
+// A fault that the cluster healed before the harness did has no proof of its healing, so that
+// nothing is concluded from how the cluster bore it. What the cluster gives no access to is in
+// the record.
+func TestLapsed(t *testing.T) {
+	t.Parallel()
+	run, err := carryOut(t.Context(), t, lapsing{newFake(t)}, Options{}, kill("a", "node-1"), Step{Heal: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := faults(run); !contains(got, "a healed unproven") || run.Faults[len(run.Faults)-1].V.Proof != "node-1 had healed it before" {
+		t.Errorf("%q", got)
+	}
+	if got := run.Meta.NoAccess; !slices.Equal(got, []record.Access{record.AuditLogs}) {
+		t.Errorf("no access to %q", got)
+	}
+}
+
 // noWay is a cluster without a way in, which is unhealthy at once.
 type noWay struct{ *fakeCluster }
 

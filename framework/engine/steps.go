@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 	"github.com/holdfast-ha/holdfast/framework/observe"
 	"github.com/holdfast-ha/holdfast/framework/record"
@@ -235,6 +236,11 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 	if lasted := called.Sub(i.inj.Proof().Called); err == nil && lasted >= i.ttl {
 		entry.Proven = false
 		entry.Proof = fmt.Sprintf("its time to live of %s had ended before it was healed after %s", i.ttl, lasted)
+	}
+	if l, ok := r.cluster.(framework.Lapser); ok && err == nil {
+		if why := l.Lapsed(ctx, i.inj.Proof().Called); why != "" {
+			entry.Proven, entry.Proof = false, why
+		}
 	}
 	if p := i.inj.Proof(); err == nil && i.proven && !p.Proven {
 		entry.Proven, entry.Proof = false, p.What
