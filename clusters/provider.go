@@ -113,6 +113,13 @@ type Permitter interface {
 	Permit(ctx context.Context, c *Cluster) error
 }
 
+// Footprinter is the ability of a provider to say what a run puts into a cluster that is
+// taken over, besides objects of the API.
+type Footprinter interface {
+	// Footprint returns one line for each thing; none if nothing is put there.
+	Footprint(c *Cluster) []string
+}
+
 // Made is a cluster that a provider has made.
 type Made interface {
 	framework.Cluster

@@ -80,6 +80,17 @@ true
 `
 }
 
+// Footprint returns what an agent puts on a node, all of which TakeOut removes.
+func Footprint() []string {
+	return []string{
+		"program " + BinaryPath + ", with the link " + ConnectPath,
+		"configuration " + ConfigPath + ", state " + defaultDir + ", socket and log in " + runDir,
+		"systemd unit " + UnitPath + " (a plain process without systemd)",
+		"while a fault needs them, the tables " + table().Name + " and " + framesTable + " of nftables",
+		"no port is opened",
+	}
+}
+
 // clearArgument has the agent's program remove the tables of nftables that agents left.
 // Not every node has a program that can.
 const clearArgument = "--clear"

@@ -211,18 +211,32 @@ func (a *access) server(node string) framework.Entrance {
 // zones returns the zones of nodes as their Node objects have them, and how many Nodes are
 // not in the inventory.
 func (a *access) zones(ctx context.Context) (zones map[string]string, others int, err error) {
-	var nodes corev1.NodeList
-	if err := getInto(ctx, a.entrances[0], "/api/v1/nodes", &nodes); err != nil {
-		return nil, 0, fmt.Errorf("failed to list the nodes: %w", err)
+	nodes, err := a.nodes(ctx)
+	if err != nil {
+		return nil, 0, err
 	}
 	zones = map[string]string{}
-	for _, n := range nodes.Items {
-		if !slices.ContainsFunc(a.Spec.Nodes, func(own clusters.InventoryNode) bool { return own.Name == n.Name }) {
+	for _, n := range nodes {
+		if !a.has(n.Name) {
 			others++
 		}
 		zones[n.Name] = n.Labels[corev1.LabelTopologyZone]
 	}
 	return zones, others, nil
+}
+
+// nodes returns the Nodes of the API.
+func (a *access) nodes(ctx context.Context) ([]corev1.Node, error) {
+	var nodes corev1.NodeList
+	if err := getInto(ctx, a.entrances[0], "/api/v1/nodes", &nodes); err != nil {
+		return nil, fmt.Errorf("failed to list the nodes: %w", err)
+	}
+	return nodes.Items, nil
+}
+
+// has reports whether a node is one of the inventory.
+func (a *access) has(node string) bool {
+	return slices.ContainsFunc(a.Spec.Nodes, func(n clusters.InventoryNode) bool { return n.Name == node })
 }
 
 // leaseArgs returns the durations of the leases of elected components, as the arguments that

@@ -95,6 +95,14 @@ func (Provider) Describe(ctx context.Context, inventory string) (*clusters.Clust
 	return a.describe(ctx)
 }
 
+// Footprint implements clusters.Footprinter.
+func (Provider) Footprint(c *clusters.Cluster) []string {
+	if !c.Spec.Inventory.Reachable() {
+		return nil
+	}
+	return agent.Footprint()
+}
+
 // Permit implements clusters.Permitter.
 func (Provider) Permit(ctx context.Context, spec *clusters.Cluster) error {
 	_, _, err := permitted(ctx, spec)
@@ -110,6 +118,11 @@ func permitted(ctx context.Context, spec *clusters.Cluster) (*access, Consent, e
 	consent, err := readConsent(ctx, a.entrances[0])
 	if err != nil {
 		return nil, consent, fmt.Errorf("cluster %s: %w (see: holdfast consent --help)", spec.Metadata.Name, err)
+	}
+	if consent.allows(Processes) {
+		if err := a.safe(ctx); err != nil {
+			return nil, consent, fmt.Errorf("cluster %s: %w", spec.Metadata.Name, err)
+		}
 	}
 	return a, consent, nil
 }
@@ -219,16 +232,16 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 
 // parties are who is on the network: packets of pods leave their node as they are.
 func (c *Cluster) parties(ctx context.Context, harness []netip.Prefix) ([]agent.Party, error) {
-	var nodes corev1.NodeList
-	if err := getInto(ctx, c.access.entrances[0], "/api/v1/nodes", &nodes); err != nil {
-		return nil, fmt.Errorf("failed to list the nodes: %w", err)
+	nodes, err := c.access.nodes(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var all []agent.Party
 	workers := agent.Party{Name: framework.WorkersHost}
 	for _, n := range c.reached {
 		all = append(all, agent.Party{Name: n.Name(), Prefixes: []netip.Prefix{netip.PrefixFrom(n.Address(), n.Address().BitLen())}, Agents: []*agent.Client{n.Client}})
 	}
-	for _, item := range nodes.Items {
+	for _, item := range nodes {
 		own := &workers
 		if i := slices.IndexFunc(all, func(p agent.Party) bool { return p.Name == item.Name }); i >= 0 {
 			own = &all[i]

@@ -98,7 +98,7 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 		case dryRun && resume != "":
 			return printLeft(cmd, p, resume, *output)
 		case dryRun:
-			return printPlan(cmd, p, *output)
+			return printPlan(cmd, provider, p, *output)
 		case resume == "":
 			if err := checkResultsDir(dir); err != nil {
 				return err

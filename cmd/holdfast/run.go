@@ -142,7 +142,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
 		}
 		if dryRun {
-			return printPlan(cmd, p, *output)
+			return printPlan(cmd, provider, p, *output)
 		}
 		if out == "" {
 			out = filepath.Join("results", p.Started.Format("20060102-150405"))

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-func printPlan(cmd *cobra.Command, p *run.Plan, output outputFormat) error {
+func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, output outputFormat) error {
 	if output == outputJSON {
 		return writeJSON(cmd.OutOrStdout(), p)
 	}
@@ -35,6 +35,12 @@ func printPlan(cmd *cobra.Command, p *run.Plan, output outputFormat) error {
 				return err
 			}
 			printScenario(w, s, here.of(s.Expected(settings)))
+		}
+		fmt.Fprintln(w)
+	}
+	if f, ok := provider.(clusters.Footprinter); ok && p.Attach {
+		for _, line := range f.Footprint(p.Cluster) {
+			fmt.Fprintf(w, "on each node, if the owner consents to it: %s\n", line)
 		}
 		fmt.Fprintln(w)
 	}

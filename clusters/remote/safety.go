@@ -1,0 +1,149 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// ErrUnsafe is in the error of an Attach to a cluster in which something is under way that
+// faults would get in the way of, or that would make them worse.
+var ErrUnsafe = errors.New("nothing is broken in this cluster for now")
+
+// remediators are the resources of controllers that replace nodes which do not answer.
+var remediators = []string{
+	"/apis/cluster.x-k8s.io/v1beta2/machinehealthchecks", "/apis/cluster.x-k8s.io/v1beta1/machinehealthchecks",
+	"/apis/machine.openshift.io/v1beta1/machinehealthchecks",
+}
+
+// pausedAnnotations pause them.
+var pausedAnnotations = []string{"cluster.x-k8s.io/paused", "machine.openshift.io/paused"}
+
+// object is what of any object is looked at.
+type object struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		EngineState string `json:"engineState"` // of Litmus
+	} `json:"spec"`
+}
+
+func (o object) name() string { return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") }
+
+// safe refuses a cluster with a control-plane node that is not ready or is cordoned, with API
+// servers of different versions, with a remediator that is not paused, and with another chaos
+// tool at work.
+func (a *access) safe(ctx context.Context) error {
+	for _, check := range []func(context.Context) (string, error){a.nodesSafe, a.versionsSafe, a.remediated, a.inChaos} {
+		problem, err := check(ctx)
+		if err != nil {
+			return err
+		}
+		if problem != "" {
+			return fmt.Errorf("%w: %s", ErrUnsafe, problem)
+		}
+	}
+	return nil
+}
+
+func (a *access) nodesSafe(ctx context.Context) (string, error) {
+	nodes, err := a.nodes(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, n := range nodes {
+		if !a.has(n.Name) {
+			continue
+		}
+		if n.Spec.Unschedulable {
+			return fmt.Sprintf("node %s is cordoned: is a rollout under way?", n.Name), nil
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				return fmt.Sprintf("node %s is not ready (%s)", n.Name, c.Reason), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func (a *access) versionsSafe(ctx context.Context) (string, error) {
+	first, at := "", ""
+	for _, e := range a.entrances {
+		if e.Kind != framework.EntranceAPIServer {
+			continue
+		}
+		var v version.Info
+		if err := getInto(ctx, e, "/version", &v); err != nil {
+			return "", fmt.Errorf("failed to read the version of the API server on %s: %w", e.Node, err)
+		}
+		if first != "" && v.GitVersion != first {
+			return fmt.Sprintf("the API server on %s is of %s, on %s of %s: is an upgrade under way?", at, first, e.Node, v.GitVersion), nil
+		}
+		first, at = v.GitVersion, e.Node
+	}
+	return "", nil
+}
+
+func (a *access) remediated(ctx context.Context) (string, error) {
+	for _, path := range remediators {
+		all, err := a.list(ctx, path)
+		if err != nil {
+			return "", err
+		}
+		for _, o := range all {
+			if !slices.ContainsFunc(pausedAnnotations, func(name string) bool { _, paused := o.Annotations[name]; return paused }) {
+				return fmt.Sprintf("the machine health check %s may replace a node that a fault makes unhealthy: pause it (annotation %s)", o.name(), pausedAnnotations[0]), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func (a *access) inChaos(ctx context.Context) (string, error) {
+	engines, err := a.list(ctx, "/apis/litmuschaos.io/v1alpha1/chaosengines")
+	if err != nil {
+		return "", err
+	}
+	for _, o := range engines {
+		if o.Spec.EngineState == "active" {
+			return fmt.Sprintf("the chaos engine %s of Litmus is active", o.name()), nil
+		}
+	}
+	var kinds metav1.APIResourceList
+	const mesh = "/apis/chaos-mesh.org/v1alpha1"
+	if err := getInto(ctx, a.entrances[0], mesh, &kinds); err != nil && !notFound(err) {
+		return "", err
+	}
+	for _, kind := range kinds.APIResources {
+		if !strings.HasSuffix(kind.Name, "chaos") {
+			continue
+		}
+		all, err := a.list(ctx, mesh+"/"+kind.Name)
+		if err != nil {
+			return "", err
+		}
+		if len(all) > 0 {
+			return fmt.Sprintf("Chaos Mesh has the %s %s: delete it first", kind.Kind, all[0].name()), nil
+		}
+	}
+	return "", nil
+}
+
+// list returns the objects of a path; none if the API does not have their kind.
+func (a *access) list(ctx context.Context, path string) ([]object, error) {
+	var all struct {
+		Items []object `json:"items"`
+	}
+	if err := getInto(ctx, a.entrances[0], path, &all); err != nil && !notFound(err) {
+		return nil, err
+	}
+	return all.Items, nil
+}

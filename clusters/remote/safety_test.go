@@ -1,0 +1,150 @@
+package remote
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/clusters"
+)
+
+// api serves answers by path, and returns the inventory of a cluster whose API servers all
+// are that one.
+func api(t *testing.T, answers map[string]string, nodes ...clusters.InventoryNode) *access {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, ok := answers[r.URL.Path]; ok {
+			fmt.Fprint(w, body)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	ca := filepath.Join(filepath.Dir(file), "ca.crt")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := fmt.Sprintf("clusters:\n- {name: c, cluster: {server: %q, certificate-authority: %q}}\nusers:\n- {name: u, user: {token: t}}\n"+
+		"contexts:\n- {name: x, context: {cluster: c, user: u}}\ncurrent-context: x\n", server.URL, ca)
+	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i := &clusters.Inventory{Metadata: clusters.Metadata{Name: "theirs"}, Spec: clusters.InventorySpec{Kubeconfig: file}}
+	if len(nodes) == 0 {
+		n := testNode()
+		n.APIServer = strings.TrimPrefix(server.URL, "https://")
+		nodes = append(nodes, n)
+	}
+	i.Spec.Nodes = nodes
+	a, err := reach(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// quiet is what a cluster answers in which nothing is under way.
+func quiet(more ...string) map[string]string {
+	all := map[string]string{
+		"/api/v1/nodes": `{"items": [{"metadata": {"name": "node-1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+			{"metadata": {"name": "worker"}, "spec": {"unschedulable": true}}]}`,
+		"/version": `{"gitVersion": "v1.37.1"}`,
+	}
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = more[i+1]
+	}
+	return all
+}
+
+func TestSafe(t *testing.T) {
+	const health = "/apis/cluster.x-k8s.io/v1beta1/machinehealthchecks"
+	for _, tc := range []struct {
+		name    string
+		answers map[string]string
+		want    string
+	}{
+		{"quiet", quiet(), ""},
+		{"cordoned", quiet("/api/v1/nodes", `{"items": [{"metadata": {"name": "node-1"}, "spec": {"unschedulable": true}}]}`), "node node-1 is cordoned"},
+		{"not ready", quiet("/api/v1/nodes", `{"items": [{"metadata": {"name": "node-1"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}]}`),
+			"node node-1 is not ready (NodeStatusUnknown)"},
+		{"a remediator", quiet(health, `{"items": [{"metadata": {"namespace": "a", "name": "b"}}]}`), "the machine health check a/b may replace a node"},
+		{"a remediator that is paused", quiet(health, `{"items": [{"metadata": {"name": "b", "annotations": {"cluster.x-k8s.io/paused": ""}}}]}`), ""},
+		{"Litmus", quiet("/apis/litmuschaos.io/v1alpha1/chaosengines", `{"items": [{"metadata": {"name": "e"}, "spec": {"engineState": "active"}}]}`), "the chaos engine e of Litmus is active"},
+		{"Litmus at rest", quiet("/apis/litmuschaos.io/v1alpha1/chaosengines", `{"items": [{"metadata": {"name": "e"}, "spec": {"engineState": "stop"}}]}`), ""},
+		{"Chaos Mesh", quiet("/apis/chaos-mesh.org/v1alpha1", `{"resources": [{"name": "podchaos", "kind": "PodChaos"}, {"name": "schedules", "kind": "Schedule"}]}`,
+			"/apis/chaos-mesh.org/v1alpha1/podchaos", `{"items": [{"metadata": {"name": "p"}}]}`), "Chaos Mesh has the PodChaos p"},
+	} {
+		err := api(t, tc.answers).safe(t.Context())
+		if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+
+	// Two API servers of different versions.
+	a, other := api(t, quiet()), api(t, quiet("/version", `{"gitVersion": "v1.36.3"}`))
+	a.entrances = append(a.entrances, other.entrances...)
+	if err := a.safe(t.Context()); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "is of v1.37.1, on node-1 of v1.36.3") {
+		t.Errorf("two versions: %v", err)
+	}
+}
+
+// TestPermitted: without consent nothing is done, and with that of another cluster neither.
+func TestPermitted(t *testing.T) {
+	const system = "/api/v1/namespaces/kube-system"
+	consent := func(uid, levels string) string {
+		return fmt.Sprintf(`{"data": {"clusterUID": %q, "expires": "2999-01-01T00:00:00Z", "levels": %q}}`, uid, levels)
+	}
+	cordoned := `{"items": [{"metadata": {"name": "node-1"}, "spec": {"unschedulable": true}}]}`
+	for _, tc := range []struct {
+		name    string
+		answers map[string]string
+		want    error
+	}{
+		{"no consent", quiet(system, `{"metadata": {"uid": "u"}}`), ErrNoConsent},
+		{"of another cluster", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("v", "process")), ErrNoConsent},
+		{"to faults", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process")), nil},
+		{"to faults while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "process"), "/api/v1/nodes", cordoned), ErrUnsafe},
+		{"to a look at it while a node is cordoned", quiet(system, `{"metadata": {"uid": "u"}}`, consentPath, consent("u", "read-only"), "/api/v1/nodes", cordoned), nil},
+	} {
+		a := api(t, tc.answers)
+		spec := clusters.Default()
+		spec.Spec.Inventory = a.Inventory
+		if err := (Provider{}).Permit(t.Context(), spec); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+	}
+}
+
+// TestDescribeFromTheAPI: what is known of a cluster without a look at its nodes comes from
+// its leases and from the mirrors of its static pods.
+func TestDescribeFromTheAPI(t *testing.T) {
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
+	pod := func(component, image, arg string) string {
+		return fmt.Sprintf(`{"metadata": {"labels": {"component": %q}}, "spec": {"nodeName": "node-1", "containers": [{"image": %q, "command": [%q, %q]}]}}`, component, image, component, arg)
+	}
+	a := api(t, quiet(leases+"kube-scheduler", `{"spec": {"leaseDurationSeconds": 60}}`,
+		"/api/v1/namespaces/kube-system/pods", `{"items": [`+pod("etcd", "etcd:3.7.0-0", "--election-timeout=5000")+`, `+pod("kube-scheduler", "x/kube-scheduler:v1.37.0@sha256:00", "--leader-elect=true")+`]}`))
+	spec, err := a.describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := spec.Node(0)
+	if n.KubernetesVersion != "v1.37.1" || n.Zone != "" || spec.Spec.Workers != 1 || spec.Spec.LoadBalancer.Kind != clusters.BalancerNone {
+		t.Errorf("it is %+v, node %+v", spec.Spec, n)
+	}
+	s, err := clusters.Settings(spec)
+	if err != nil || s.ElectionTimeout.Seconds() != 5 || s.Elections["kube-scheduler"].LeaseDuration.Seconds() != 60 || s.Elections["kube-controller-manager"].LeaseDuration.Seconds() != 15 {
+		t.Errorf("settings %+v, error %v", s, err)
+	}
+	pods, err := a.pods(t.Context())
+	if v := pods.version("node-1", "kube-scheduler"); err != nil || v != "v1.37.0" {
+		t.Errorf("the scheduler's version is %q, error %v", v, err)
+	}
+}
