@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"al.essio.dev/pkg/shellescape"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-ha/holdfast/clusters"
@@ -293,7 +294,14 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 			if err == nil {
 				seen[i], err = detect(a.Spec.Distribution, n, s)
 			}
-			return err
+			if err != nil || seen[i].configFile() == "" {
+				return err
+			}
+			file, err := all[n.Name].run(ctx, "cat -- "+shellescape.Quote(seen[i].configFile()), nil)
+			if err != nil {
+				return fmt.Errorf("failed to read the configuration of etcd: %w", err)
+			}
+			return seen[i].configure([]byte(file))
 		})
 	}
 	if err := g.Wait(); err != nil {

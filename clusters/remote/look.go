@@ -24,7 +24,10 @@ for p in /proc/[0-9]*; do
 	args=$(tr '\0\n' '\037 ' <"$p/cmdline") || continue
 	[ -n "$args" ] && set -- ${stat##*) } && echo "process ${p#/proc/} $2 $args"
 done 2>/dev/null
-if [ -d /etc/kubernetes/manifests ]; then for f in /etc/kubernetes/manifests/*.yaml; do echo "manifest $f $(base64 <"$f" | tr -d '\n')"; done; fi
+for f in /etc/kubernetes/manifests/*.yaml /var/lib/rancher/rke2/agent/pod-manifests/*.yaml; do
+	[ -f "$f" ] && echo "manifest $f $(base64 <"$f" | tr -d '\n')"
+done
+true
 `
 
 const argumentEnd = "\x1f"

@@ -108,6 +108,42 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// TestRKE2: static pods elsewhere, and an etcd that has its settings from a file, with the
+// election timeout of RKE2.
+func TestRKE2(t *testing.T) {
+	text := strings.ReplaceAll(kubeadmNode(), "/etc/kubernetes/manifests/", "/var/lib/rancher/rke2/agent/pod-manifests/")
+	text = strings.Replace(text, shown("101", "100", "etcd", "--data-dir=/var/lib/etcd", "--listen-client-urls=https://127.0.0.1:2379,https://10.0.0.11:2379", "--election-timeout", "5000"),
+		shown("101", "100", "etcd", "--config-file=/var/lib/rancher/rke2/server/db/etcd/config"), 1)
+	s, err := parseSight(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := detect("auto", testNode(), s)
+	if err != nil || f.profile.Name != "rke2" {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if file := f.configFile(); file != "/var/lib/rancher/rke2/server/db/etcd/config" {
+		t.Errorf("etcd's file is %q", file)
+	}
+	err = f.configure([]byte("advertise-client-urls: https://10.0.0.11:2379\nclient-transport-security: {cert-file: x}\ndata-dir: /var/lib/rancher/rke2/server/db/etcd\n" +
+		"election-timeout: 5000\nlisten-client-urls: https://127.0.0.1:2379,https://10.0.0.11:2379\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := f.config()
+	if c.EtcdData != "/var/lib/rancher/rke2/server/db/etcd" || c.EtcdClient.URL != "https://127.0.0.1:2379" || c.PKI != "" {
+		t.Errorf("configuration %+v", c)
+	}
+	if args := argsOf(f.processes); args[framework.Etcd]["election-timeout"] != "5000" {
+		t.Errorf("arguments %v", args)
+	}
+	for _, one := range c.Components {
+		if one.Name == framework.NodeAgent && (one.Unit != "" || one.Manifest != "") {
+			t.Errorf("the kubelet is %+v", one)
+		}
+	}
+}
+
 func TestNotDetected(t *testing.T) {
 	fused := shown("1", "0", "/sbin/init") + shown("7", "1", "/usr/local/bin/k3s", "server")
 	other := strings.Replace(kubeadmNode(), "--secure-port=6443", "--secure-port=443", 1)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -26,7 +27,7 @@ var embedded embed.FS
 
 // detectable are the profiles that are tried on a node, in this order: the first one fits
 // whose API server is there.
-var detectable = []string{"kubeadm", "processes"}
+var detectable = []string{"kubeadm", "rke2", "processes"}
 
 // Profile says how a distribution runs its components. All else is read from the processes.
 type Profile struct {
@@ -138,6 +139,39 @@ func (f *found) fits() error {
 	return nil
 }
 
+// configFile returns the path on the node of the file that etcd has its settings from; empty
+// if it has flags.
+func (f *found) configFile() string { return f.file(framework.Etcd, "config-file") }
+
+// file returns where a file is on the node that a flag of a component names: flags have paths
+// as the component sees them, which may run in a container.
+func (f *found) file(component framework.Component, flag string) string {
+	p, ok := f.processes[component]
+	i := slices.IndexFunc(f.profile.Components, func(c ProfileComponent) bool { return c.Name == component })
+	if !ok || i < 0 {
+		return ""
+	}
+	return onNode(f.sight.manifests[f.profile.Components[i].Manifest], p.flag(flag))
+}
+
+// configure gives etcd the settings of its file as flags. Their names are the same.
+func (f *found) configure(file []byte) error {
+	var settings map[string]any
+	if err := yaml.Unmarshal(file, &settings); err != nil {
+		return fmt.Errorf("failed to read the configuration of etcd: %w", err)
+	}
+	etcd := f.processes[framework.Etcd]
+	etcd.args = slices.Clone(etcd.args)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		switch value := settings[name].(type) {
+		case string, int, bool:
+			etcd.args = append(etcd.args, fmt.Sprintf("--%s=%v", name, value))
+		}
+	}
+	f.processes[framework.Etcd] = etcd
+	return nil
+}
+
 func startedBy(parent string) string {
 	if parent == "" {
 		return ""
@@ -192,17 +226,12 @@ func (f *found) config() agent.Config {
 			c.Components = append(c.Components, agent.Component{Name: one.Name, Command: one.Command, Parent: one.Parent, Manifest: one.Manifest, Unit: one.Unit})
 		}
 	}
-	// Flags have paths as the component sees them, which may run in a container.
-	file := func(component framework.Component, flag string) string {
-		i := slices.IndexFunc(f.profile.Components, func(c ProfileComponent) bool { return c.Name == component })
-		return onNode(f.sight.manifests[f.profile.Components[i].Manifest], f.processes[component].flag(flag))
-	}
-	c.PKI, c.Audit = f.profile.PKI, file(framework.APIServer, "audit-log-path")
+	c.PKI, c.Audit = f.profile.PKI, f.file(framework.APIServer, "audit-log-path")
 	c.Device, c.ControlPort, c.Leash = f.sight.devices[f.node.Address], f.sight.port, Leash
 	if len(etcd.args) > 0 {
-		c.EtcdData = file(framework.Etcd, "data-dir")
-		c.EtcdClient = agent.EtcdClient{URL: memberURL(etcd, f.node.Address), CA: file(framework.APIServer, "etcd-cafile"),
-			Cert: file(framework.APIServer, "etcd-certfile"), Key: file(framework.APIServer, "etcd-keyfile")}
+		c.EtcdData = f.file(framework.Etcd, "data-dir")
+		c.EtcdClient = agent.EtcdClient{URL: memberURL(etcd, f.node.Address), CA: f.file(framework.APIServer, "etcd-cafile"),
+			Cert: f.file(framework.APIServer, "etcd-certfile"), Key: f.file(framework.APIServer, "etcd-keyfile")}
 	}
 	return c
 }
