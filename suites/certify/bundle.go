@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
@@ -159,22 +161,34 @@ func gather(dir, to string, v *run.Verdicts) error {
 	return r.logs(filepath.Join(dir, "logs"), filepath.Join(to, "logs"))
 }
 
-// plan returns the plan without secrets in arguments.
+// plan returns the plan without secrets in arguments, and without how its cluster is reached.
 func (r *redactor) plan(p *run.Plan) *run.Plan {
 	kept := *p
 	kept.Command = r.command(p.Command)
 	if kept.Problem != "" {
 		kept.Problem = r.text(p.Problem)
 	}
-	c := *p.Cluster
-	c.Spec.ExtraArgs = r.arguments(c.Spec.ExtraArgs)
-	kept.Cluster = &c
+	kept.Cluster = r.cluster(p.Cluster)
 	kept.Parts = make([]run.Part, len(p.Parts))
 	for i, part := range p.Parts {
-		c := *part.Cluster
-		c.Spec.ExtraArgs = r.arguments(c.Spec.ExtraArgs)
-		part.Cluster, part.Problem = &c, r.text(part.Problem)
+		part.Cluster, part.Problem = r.cluster(part.Cluster), r.text(part.Problem)
 		kept.Parts[i] = part
+	}
+	return &kept
+}
+
+// cluster returns a cluster without secrets in arguments. Of one that holdfast did not create
+// it leaves out the kubeconfig and how its nodes are reached.
+func (r *redactor) cluster(c *clusters.Cluster) *clusters.Cluster {
+	kept := *c
+	kept.Spec.ExtraArgs = r.arguments(c.Spec.ExtraArgs)
+	if c.Spec.Inventory != nil {
+		i := *c.Spec.Inventory
+		i.Spec.Kubeconfig, i.Spec.Context, i.Spec.SSH, i.Spec.Nodes = "", "", nil, slices.Clone(i.Spec.Nodes)
+		for n := range i.Spec.Nodes {
+			i.Spec.Nodes[n].SSH = ""
+		}
+		kept.Spec.Inventory = &i
 	}
 	return &kept
 }

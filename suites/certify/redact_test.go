@@ -70,8 +70,11 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	t.Setenv("VENDOR_API_TOKEN", marker+"-environment")
 	c := newCertification(t, "HA-QR-005")
 	c.plan.Cluster.Spec.ExtraArgs = clusters.ExtraArgs{"kube-apiserver": {"oidc-client-secret": marker}}
+	c.plan.Cluster.Spec.Inventory = &clusters.Inventory{Spec: clusters.InventorySpec{Kubeconfig: "/home/" + marker, SSH: []string{"-i", marker},
+		Nodes: []clusters.InventoryNode{{Name: "node-1", SSH: marker + "@host"}}}}
 	for i := range c.plan.Parts {
 		c.plan.Parts[i].Cluster.Spec.ExtraArgs = c.plan.Cluster.Spec.ExtraArgs
+		c.plan.Parts[i].Cluster.Spec.Inventory = c.plan.Cluster.Spec.Inventory
 	}
 	c.plan.Command = []string{"holdfast", "certify", "--password=" + marker}
 	c.plan.Problem = "failed with token=" + marker
