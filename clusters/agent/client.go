@@ -72,18 +72,6 @@ func (c *Client) tell(ctx context.Context, verb string, req request) error {
 	return c.post(ctx, verb, fmt.Sprintf("%s of %s", verb, req.Component), req, nil)
 }
 
-// Promise has the agent undo a fault when ttl has passed, unless Withdraw comes before.
-// members are the client URLs of etcd by node.
-func (c *Client) Promise(ctx context.Context, handle string, u framework.Undoing, members map[string][]string, ttl time.Duration) error {
-	return c.do(ctx, networkLimit, http.MethodPost, "promise", "leaving what undoes "+u.Fault,
-		&request{Handle: handle, Name: c.node, Undoing: &u, Members: members, For: ttl}, nil)
-}
-
-// Withdraw withdraws a promise; it does nothing if no promise has that handle.
-func (c *Client) Withdraw(ctx context.Context, handle string) error {
-	return c.do(ctx, networkLimit, http.MethodPost, "withdraw", "withdrawing a promise", &request{Handle: handle}, nil)
-}
-
 // Ping returns when the agent answers.
 func (c *Client) Ping(ctx context.Context) error {
 	return c.do(ctx, networkLimit, http.MethodGet, "ping", "asking whether the agent is there", nil, nil)

@@ -76,7 +76,7 @@ const networkLimit = 5 * time.Second
 // Meet tells every agent who the others are. They remember it, also after a restart
 // of their node.
 func (n *Network) Meet(ctx context.Context) error {
-	return n.each(n.agents(), func(c *Client) error {
+	return each(n.agents(), func(c *Client) error {
 		var peers []Peer
 		for _, p := range n.All() {
 			if !slices.Contains(p.Agents, c) {
@@ -110,17 +110,6 @@ func (n *Network) agents() []*Client {
 	return all
 }
 
-// each does something with several agents at once.
-func (n *Network) each(agents []*Client, do func(*Client) error) error {
-	errs := make([]error, len(agents))
-	var all sync.WaitGroup
-	for i, c := range agents {
-		all.Go(func() { errs[i] = do(c) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
-}
-
 func (n *Network) ends(from, to string) (sender, receiver Party, err error) {
 	find := func(name string) (Party, bool) {
 		all := n.All()
@@ -145,7 +134,7 @@ func (n *Network) Impair(ctx context.Context, links []framework.Link, imp framew
 		return "", err
 	}
 	handle := strings.ToLower(rand.Text()[:12])
-	err = n.each(slices.Collect(maps.Keys(asked)), func(c *Client) error {
+	err = each(slices.Collect(maps.Keys(asked)), func(c *Client) error {
 		r := request{Handle: handle, Paths: asked[c], Impairment: imp, For: ttl}
 		return c.do(ctx, networkLimit, http.MethodPost, "impair", "impairing links", &r, nil)
 	})
@@ -173,7 +162,7 @@ func (n *Network) unfit(ctx context.Context, links []framework.Link, imp framewo
 	}
 	var mu sync.Mutex
 	unfit := map[*Client]error{}
-	_ = n.each(on, func(c *Client) error {
+	_ = each(on, func(c *Client) error {
 		err := c.do(ctx, networkLimit, http.MethodPost, "impairment-support", "asking for what its links can suffer", &request{Impairment: imp}, nil)
 		if err != nil {
 			mu.Lock()
@@ -237,7 +226,7 @@ func becauseOf(err error, agents []*Client, unfit map[*Client]error) error {
 // Restore implements framework.NetworkFaulter. Where an agent does not answer, it
 // is an error: it may have the active impairment.
 func (n *Network) Restore(ctx context.Context, handle string) error {
-	err := n.each(n.agents(), func(c *Client) error {
+	err := each(n.agents(), func(c *Client) error {
 		return c.do(ctx, networkLimit, http.MethodPost, "restore", "restoring links", &request{Handle: handle}, nil)
 	})
 	if err == nil {
@@ -264,7 +253,7 @@ func (n *Network) ImpairmentCounters(ctx context.Context, handle string) ([]fram
 	asked := n.links[handle]
 	n.mu.Unlock()
 	told := map[*Client]links{}
-	err := n.each(n.agents(), func(c *Client) error {
+	err := each(n.agents(), func(c *Client) error {
 		var now links
 		err := c.do(ctx, networkLimit, http.MethodPost, "counters", "reading the counters of links", &request{Handle: handle}, &now)
 		n.mu.Lock()
@@ -320,7 +309,7 @@ func (n *Network) ProbeLink(ctx context.Context, l framework.Link, packets int) 
 	r := request{Probe: system.ProbeTarget(receiver.Prefixes[own].Addr(), l), Packets: packets}
 	switch {
 	case len(sender.Agents) > 0:
-		return n.each(sender.Agents, func(c *Client) error {
+		return each(sender.Agents, func(c *Client) error {
 			return c.do(ctx, networkLimit, http.MethodPost, "probe", "sending packets", &r, nil)
 		})
 	case l.From == framework.HarnessHost:
@@ -338,7 +327,7 @@ func (n *Network) LinkState(ctx context.Context, from, to string) (framework.Lin
 	}
 	ask := func(agents []*Client, p Path) (sum framework.LinkState, err error) {
 		var mu sync.Mutex
-		err = n.each(agents, func(c *Client) error {
+		err = each(agents, func(c *Client) error {
 			var told framework.LinkState
 			err := c.do(ctx, networkLimit, http.MethodPost, "link", "asking for the state of a link", &request{Paths: []Path{p}}, &told)
 			mu.Lock()

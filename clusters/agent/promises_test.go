@@ -71,7 +71,7 @@ func TestPromisesAreKept(t *testing.T) {
 		"webhook": undoing(t, "webhook-hang", "holdfast-webhook-hang-1"), "overload": undoing(t, "overload", "holdfast-overload-1"),
 		"alarm": undoing(t, "alarm", map[string]any{"member": id, "type": pb.AlarmType_NOSPACE}),
 	} {
-		must(t, n.Promise(t.Context(), handle, u, urls, long))
+		must(t, n.promise(t.Context(), handle, u, urls, long))
 	}
 	if what, err := n.InForce(t.Context()); err != nil || len(what) != 3 || !strings.Contains(strings.Join(what, ","), "webhook-hang is to be undone until") {
 		t.Errorf("in force: %v, %v", what, err)
@@ -100,18 +100,18 @@ func TestPromisesAreWithdrawn(t *testing.T) {
 	must(t, err)
 	id := members.Members[0].ID
 	u := undoing(t, "alarm", map[string]any{"member": id, "type": pb.AlarmType_NOSPACE})
-	must(t, n.Promise(t.Context(), "a", u, urls, 500*time.Millisecond))
-	must(t, n.Withdraw(t.Context(), "a"))
-	must(t, n.Withdraw(t.Context(), "a"))
+	must(t, n.promise(t.Context(), "a", u, urls, 500*time.Millisecond))
+	must(t, n.withdraw(t.Context(), "a"))
+	must(t, n.withdraw(t.Context(), "a"))
 	raise(t, client, id)
 	time.Sleep(time.Second)
 	if alarms(t, client) != 1 {
 		t.Error("an alarm is gone whose promise was withdrawn")
 	}
-	if err := n.Promise(t.Context(), "b", u, nil, time.Second); err == nil {
+	if err := n.promise(t.Context(), "b", u, nil, time.Second); err == nil {
 		t.Error("it promises without knowing a member of etcd")
 	}
-	refused(t, n.Promise(t.Context(), "b", u, urls, 0))
+	refused(t, n.promise(t.Context(), "b", u, urls, 0))
 }
 
 // The agent of a node does what no other one can: it starts its own member, and restarts
@@ -122,7 +122,7 @@ func TestPromisesOfTheOwnNode(t *testing.T) {
 	n.up()
 	before := n.runs(framework.APIServer)
 	n.runs(framework.Etcd)
-	must(t, n.Promise(t.Context(), "restore", undoing(t, "restore-snapshot", nil), urls, 200*time.Millisecond))
+	must(t, n.promise(t.Context(), "restore", undoing(t, "restore-snapshot", nil), urls, 200*time.Millisecond))
 	eventually(t, "the API server is another one", func() bool { p := n.process(framework.APIServer); return p.PID != 0 && p.PID != before.PID })
 
 	members, err := client.MemberList(t.Context())
@@ -130,7 +130,7 @@ func TestPromisesOfTheOwnNode(t *testing.T) {
 	at := slices.IndexFunc(members.Members, func(m *pb.Member) bool { return m.Name == "node-1" })
 	own := members.Members[at]
 	eventually(t, "the member can be removed", func() bool { _, err := client.MemberRemove(t.Context(), own.ID); return err == nil })
-	must(t, n.Promise(t.Context(), "remove", undoing(t, "remove-member", map[string]any{"node": "node-1", "urls": own.PeerURLs}), urls, 200*time.Millisecond))
+	must(t, n.promise(t.Context(), "remove", undoing(t, "remove-member", map[string]any{"node": "node-1", "urls": own.PeerURLs}), urls, 200*time.Millisecond))
 	eventually(t, "the member is added, and started as one that joins", func() bool {
 		args, err := manifest(n.config.Components[0].Manifest).arguments()
 		return err == nil && args["initial-cluster-state"] == "existing"

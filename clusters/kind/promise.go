@@ -2,14 +2,10 @@ package kind
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -33,34 +29,18 @@ func (c *Cluster) Promise(ctx context.Context, u framework.Undoing, ttl time.Dur
 	for _, n := range c.controlPlane() {
 		members[n.name] = c.etcdAt(n).Endpoints
 	}
-	handle := strings.ToLower(rand.Text()[:12])
-	var given atomic.Bool
-	err := c.eachAgent(func(n *node) error {
-		err := n.Client.Promise(ctx, handle, u, members, ttl)
-		if err == nil && (u.Node == "" || u.Node == n.name) {
-			given.Store(true) // one is enough: other nodes may be down
-		}
-		return err
-	})
-	if !given.Load() {
-		return "", errors.Join(err, c.Withdraw(context.WithoutCancel(ctx), handle))
-	}
-	return handle, nil
+	return agent.Promise(ctx, c.agents(), u, members, ttl)
 }
 
 // Withdraw implements framework.Promiser.
 func (c *Cluster) Withdraw(ctx context.Context, handle string) error {
-	return c.eachAgent(func(n *node) error { return n.Client.Withdraw(ctx, handle) })
+	return agent.Withdraw(ctx, c.agents(), handle)
 }
 
-// eachAgent does something with the agent of each control-plane node at once.
-func (c *Cluster) eachAgent(do func(*node) error) error {
-	nodes := c.controlPlane()
-	errs := make([]error, len(nodes))
-	var all sync.WaitGroup
-	for i, n := range nodes {
-		all.Go(func() { errs[i] = do(n) })
+// agents returns those of the control-plane nodes.
+func (c *Cluster) agents() (all []*agent.Client) {
+	for _, n := range c.controlPlane() {
+		all = append(all, n.Client)
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return all
 }

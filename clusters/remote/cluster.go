@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -205,24 +204,19 @@ func (c *Cluster) Promise(ctx context.Context, u framework.Undoing, ttl time.Dur
 	for _, n := range c.reached {
 		members[n.Name()] = []string{"https://" + net.JoinHostPort(n.Address().String(), "2379")}
 	}
-	handle := strings.ToLower(rand.Text()[:12])
-	var given atomic.Bool
-	err := c.each(func(n *node) error {
-		err := n.Client.Promise(ctx, handle, u, members, ttl)
-		if err == nil && (u.Node == "" || u.Node == n.Name()) {
-			given.Store(true) // one is enough: other nodes may be down
-		}
-		return err
-	})
-	if !given.Load() {
-		return "", errors.Join(err, c.Withdraw(context.WithoutCancel(ctx), handle))
-	}
-	return handle, nil
+	return agent.Promise(ctx, c.agents(), u, members, ttl)
 }
 
 // Withdraw implements framework.Promiser.
 func (c *Cluster) Withdraw(ctx context.Context, handle string) error {
-	return c.each(func(n *node) error { return n.Client.Withdraw(ctx, handle) })
+	return agent.Withdraw(ctx, c.agents(), handle)
+}
+
+func (c *Cluster) agents() (all []*agent.Client) {
+	for _, n := range c.reached {
+		all = append(all, n.Client)
+	}
+	return all
 }
 
 // Lapsed implements framework.Lapser: it asks the agents whether their leash was over.

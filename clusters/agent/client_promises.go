@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// promise has the agent undo a fault when ttl has passed, unless withdraw comes before.
+// members are the client URLs of etcd by node.
+func (c *Client) promise(ctx context.Context, handle string, u framework.Undoing, members map[string][]string, ttl time.Duration) error {
+	return c.do(ctx, networkLimit, http.MethodPost, "promise", "leaving what undoes "+u.Fault,
+		&request{Handle: handle, Name: c.node, Undoing: &u, Members: members, For: ttl}, nil)
+}
+
+// withdraw withdraws a promise; it does nothing if no promise has that handle.
+func (c *Client) withdraw(ctx context.Context, handle string) error {
+	return c.do(ctx, networkLimit, http.MethodPost, "withdraw", "withdrawing a promise", &request{Handle: handle}, nil)
+}
+
+// Promise has the agents of a cluster's nodes undo a fault when ttl has passed, unless
+// Withdraw comes before; see framework.Promiser. members are the client URLs of etcd by node.
+func Promise(ctx context.Context, agents []*Client, u framework.Undoing, members map[string][]string, ttl time.Duration) (handle string, err error) {
+	handle = strings.ToLower(rand.Text()[:12])
+	var given atomic.Bool
+	err = each(agents, func(c *Client) error {
+		err := c.promise(ctx, handle, u, members, ttl)
+		if err == nil && (u.Node == "" || u.Node == c.node) {
+			given.Store(true) // one is enough: other nodes may be down
+		}
+		return err
+	})
+	if !given.Load() {
+		return "", errors.Join(err, Withdraw(context.WithoutCancel(ctx), agents, handle))
+	}
+	return handle, nil
+}
+
+// Withdraw withdraws a promise of the agents.
+func Withdraw(ctx context.Context, agents []*Client, handle string) error {
+	return each(agents, func(c *Client) error { return c.withdraw(ctx, handle) })
+}
+
+// each does something with several agents at once.
+func each(agents []*Client, do func(*Client) error) error {
+	errs := make([]error, len(agents))
+	var all sync.WaitGroup
+	for i, c := range agents {
+		all.Go(func() { errs[i] = do(c) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
