@@ -17,6 +17,12 @@ type AuditReader interface {
 	FollowAudit(ctx context.Context, entry func([]byte)) error
 }
 
+// AuditSupporter is the ability of an AuditReader to say that its API server has no audit log.
+type AuditSupporter interface {
+	// AuditSupport returns nil if the API server writes an audit log, and otherwise why not.
+	AuditSupport() error
+}
+
 // BackendReporter is the ability of a cluster to tell how its load balancer sees
 // its backends.
 type BackendReporter interface {

@@ -34,6 +34,7 @@ var (
 	_ framework.EndpointLister     = (*node)(nil)
 	_ framework.ProcessReporter    = (*node)(nil)
 	_ framework.AuditReader        = (*node)(nil)
+	_ framework.AuditSupporter     = (*node)(nil)
 	_ framework.Killer             = (*node)(nil)
 	_ framework.Stopper            = (*node)(nil)
 	_ framework.Starter            = (*node)(nil)
@@ -61,6 +62,14 @@ func (n *node) ServingEndpoints(c framework.Component) ([]framework.ServingEndpo
 		return nil, fmt.Errorf("it is not known where etcd serves on %s", n.Name())
 	}
 	return []framework.ServingEndpoint{at("client", client, "/version"), at("peer", peer, "")}, nil
+}
+
+// AuditSupport implements framework.AuditSupporter.
+func (n *node) AuditSupport() error {
+	if n.found.config().Audit == "" {
+		return fmt.Errorf("the API server on %s writes no audit log to a file (--audit-log-path)", n.Name())
+	}
+	return nil
 }
 
 // portOf returns the port of the first of several URLs.

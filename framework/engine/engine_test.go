@@ -327,6 +327,43 @@ func TestLapsed(t *testing.T) {
 	}
 }
 
+// audited is a node with an audit log, or with a reason why it has none.
+type audited struct {
+	framework.Node
+	none error
+}
+
+func (audited) FollowAudit(context.Context, func([]byte)) error { return nil }
+
+func (n audited) AuditSupport() error { return n.none }
+
+func (audited) Process(context.Context, framework.Component) (framework.Process, error) {
+	return framework.Process{}, nil
+}
+
+type ofNodes struct {
+	*fakeCluster
+	nodes []framework.Node
+}
+
+func (c ofNodes) Nodes() []framework.Node { return c.nodes }
+
+func TestNoAccess(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		nodes []framework.Node
+		want  []record.Access
+	}{
+		{"all", []framework.Node{audited{}, audited{}}, nil},
+		{"one without an audit log", []framework.Node{audited{}, audited{none: errors.New("off")}}, []record.Access{record.AuditLogs}},
+		{"nothing", []framework.Node{struct{ framework.Node }{&fakeNode{}}}, []record.Access{record.AuditLogs, record.Processes}},
+	} {
+		if got := noAccess(ofNodes{&fakeCluster{}, tc.nodes}); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: no access to %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
 // noWay is a cluster without a way in, which is unhealthy at once.
 type noWay struct{ *fakeCluster }
 

@@ -138,7 +138,11 @@ func noAccess(c framework.Cluster) (all []record.Access) {
 	lacks := func(able func(framework.Node) bool) bool {
 		return slices.ContainsFunc(c.Nodes(), func(n framework.Node) bool { return !able(n) })
 	}
-	if lacks(func(n framework.Node) bool { _, ok := n.(framework.AuditReader); return ok }) {
+	if lacks(func(n framework.Node) bool {
+		_, ok := n.(framework.AuditReader)
+		s, asks := n.(framework.AuditSupporter)
+		return ok && (!asks || s.AuditSupport() == nil)
+	}) {
 		all = append(all, record.AuditLogs)
 	}
 	if _, ok := c.(framework.EtcdAccess); !ok {
