@@ -155,21 +155,18 @@ func TestVictims(t *testing.T) {
 	if err != nil || p.Problem != "" {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	missed := 0
 	for i, name := range []string{"node-1", "node-2", "node-3"} {
 		seen := v.Record(fmt.Sprintf("roles-victim-%d", i+1))
 		if seen == nil {
 			t.Fatalf("no record for %s", name)
 		}
-		hit, struck := 0, map[string]bool{name: true}
+		hit := 0
 		for _, f := range seen.Faults {
 			if f.V.Phase == record.FaultInjected {
 				hit++
 				if f.V.Node != name {
-					missed++
-					t.Logf("%s hit %s, not the victim, %s", f.V.ID, f.V.Node, name)
+					t.Errorf("%s hit %s, not the victim, %s", f.V.ID, f.V.Node, name)
 				}
-				struck[f.V.Node] = true
 			}
 		}
 		if hit != 2 {
@@ -182,7 +179,7 @@ func TestVictims(t *testing.T) {
 		}
 		pids := map[string]int{}
 		for _, one := range seen.Processes {
-			if one.V.Component != "kube-controller-manager" || struck[one.V.Node] {
+			if one.V.Component != "kube-controller-manager" || one.V.Node == name {
 				continue
 			}
 			if pid, known := pids[one.V.Node]; known && pid != one.V.PID {
@@ -190,10 +187,6 @@ func TestVictims(t *testing.T) {
 			}
 			pids[one.V.Node] = one.V.PID
 		}
-	}
-	// Who gets a lease that was deleted is for chance, which the engine tries for a limited time.
-	if missed > 1 {
-		t.Errorf("%d of 6 faults did not hit the victim", missed)
 	}
 	for _, r := range v.Results {
 		if r.Verdict == judge.Fail {
