@@ -85,7 +85,7 @@ func (r *run) assign(ctx context.Context, role, victim string, has bool) error {
 		if strings.HasPrefix(role, "etcd/") {
 			err = r.moveLeader(ctx, t, victim, has)
 		} else {
-			err = r.takeLease(ctx, t, role)
+			err = r.moveLease(ctx, t, strings.TrimSuffix(role, "/active"), victim, has)
 		}
 		if err != nil && !client.Pause(ctx, conditionPause) {
 			return err
@@ -102,18 +102,37 @@ func (r *run) moveLeader(ctx context.Context, leader fault.Target, victim string
 	return r.doAndUndo(ctx, fault.MoveLeader, leader, to)
 }
 
-// takeLease takes the lease from the active instance. Whichever instance asks first has it
-// then, so that it may take several attempts. The one that lost it would end by itself when its
-// time to renew is over, in the middle of the experiment: it is restarted now.
-func (r *run) takeLease(ctx context.Context, active fault.Target, role string) error {
-	if err := r.doAndUndo(ctx, fault.LeaseDelete, active, nil); err != nil {
-		return err
+// moveLease lets the victim hold the lease of a component, or another instance: it deletes the
+// lease while those that are not to have it are down. The instance that held it is restarted by
+// that; left alone it would exit when its renew deadline is over, in the middle of the
+// experiment.
+func (r *run) moveLease(ctx context.Context, active fault.Target, component, victim string, has bool) (err error) {
+	var down []fault.Injection
+	defer func() {
+		healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
+		defer cancel()
+		for _, in := range down {
+			_, healed := in.Heal(healing)
+			err = errors.Join(err, healed)
+		}
+	}()
+	for _, n := range r.cluster.Nodes() {
+		if (n.Name() == victim) == has {
+			continue
+		}
+		t, err := fault.Resolve(ctx, r.cluster, component+"/"+n.Name())
+		if err != nil {
+			return err
+		}
+		in, err := fault.Kill.Inject(ctx, r.cluster, t, fault.Params{TTL: rolesLimit + healLimit})
+		if err != nil {
+			return err
+		}
+		if down = append(down, in); !in.Proof().Proven {
+			return errors.New(in.Proof().What)
+		}
 	}
-	now, err := fault.Resolve(ctx, r.cluster, role)
-	if err != nil || now.Node == active.Node {
-		return err
-	}
-	return r.doAndUndo(ctx, fault.Kill, active, map[string]string{"restart": "true"})
+	return r.doAndUndo(ctx, fault.LeaseDelete, active, nil)
 }
 
 // doAndUndo injects a fault and heals it, before anything is recorded.
