@@ -312,8 +312,8 @@ type Undoing struct {
 	Lossy bool `json:"lossy,omitempty"`
 }
 
-// Lapser is the ability of a cluster to heal faults before their time is over, for want of a
-// word from the harness, and to report it.
+// Lapser is the ability of a cluster to heal faults early when the harness is silent, and to
+// report it.
 type Lapser interface {
 	// Lapsed says on which node faults that began at a time or later were healed that way;
 	// empty if none were.

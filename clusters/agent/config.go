@@ -40,8 +40,8 @@ type Config struct {
 	// what comes and goes there is never impaired. 0 if the agent is not reached through
 	// the network.
 	ControlPort uint16 `json:"controlPort,omitempty"`
-	// Leash is for how long the agent keeps faults active that nobody asks about: if no
-	// request comes for that time, it ends them all. 0 for no limit but their own time.
+	// Leash is the longest time between two requests of the harness: after it the agent ends
+	// all faults. 0 if faults end only when their own time is over.
 	Leash time.Duration `json:"leash,omitempty"`
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
-// TestLeash: an agent that nobody asks for anything heals what is active, long before its
-// time is over, and one that is asked does not.
+// TestLeash checks that an agent without requests heals what is active, long before its time
+// is over, and that one with requests does not.
 func TestLeash(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, scheduler, framework.ControllerManager)
@@ -32,10 +32,10 @@ func TestLeash(t *testing.T) {
 		must(t, n.Ping(t.Context()))
 	}
 	if left, err := n.InForce(t.Context()); err != nil || len(left) != 2 {
-		t.Fatalf("asked all the time, the agent has %q in force, error %v", left, err)
+		t.Fatalf("with a request every 100ms the agent has %q active, want both faults; error %v", left, err)
 	}
 	if ago, err := n.Lapsed(t.Context()); err != nil || ago != 0 {
-		t.Errorf("asked all the time, it lapsed %s ago, error %v", ago, err)
+		t.Errorf("with a request every 100ms it healed early %s ago, error %v", ago, err)
 	}
 	// An agent that takes over has a leash of its own.
 	n.kill()
@@ -43,10 +43,10 @@ func TestLeash(t *testing.T) {
 	time.Sleep(n.config.Leash + 2*leashPause)
 	left, err := n.InForce(t.Context())
 	if err != nil || len(left) != 0 {
-		t.Errorf("after %s without a request there is in force: %q, error %v", n.config.Leash, left, err)
+		t.Errorf("after %s without a request %q is still active, error %v", n.config.Leash, left, err)
 	}
 	if ago, err := n.Lapsed(t.Context()); err != nil || ago <= 0 || ago > 3*leashPause+n.config.Leash {
-		t.Errorf("it lapsed %s ago, error %v", ago, err)
+		t.Errorf("it healed early %s ago, error %v", ago, err)
 	}
 	if p := n.runs(scheduler); p.Held || p.PID == held.PID {
 		t.Errorf("the scheduler is %+v", p)
@@ -54,7 +54,7 @@ func TestLeash(t *testing.T) {
 	n.runs(framework.ControllerManager)
 }
 
-// TestLeashOfLinks: the same for what is done to the network, whose tables go with the agent.
+// TestLeashOfLinks checks the same for the network, and that the tables can be removed.
 func TestLeashOfLinks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
@@ -86,7 +86,7 @@ func TestLeashOfLinks(t *testing.T) {
 	})
 }
 
-// TestControlPort: the harness reaches the agent's port through every cut, and no other port.
+// TestControlPort checks that the harness reaches the agent's port through every cut, and no other port.
 func TestControlPort(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)

@@ -60,7 +60,7 @@ func newAgent(config Config) (*agent, error) {
 	return a, s.update(func(st *state) { st.Boot = now })
 }
 
-// leashPause is how often it is checked whether anybody still asks for something.
+// leashPause is the time between two checks of when the last request came.
 const leashPause = time.Second
 
 // leash ends all faults if no request comes for the time that the configuration says, and
@@ -87,7 +87,7 @@ func (a *agent) leash(ctx context.Context) {
 		}
 		last = time.Now()
 		if left := a.store.inForce(); len(left) > 0 {
-			complain(fmt.Errorf("the harness has not asked for anything for %s: everything is healed (%s)", limit, strings.Join(left, ", ")))
+			complain(fmt.Errorf("no request from the harness for %s: healing everything (%s)", limit, strings.Join(left, ", ")))
 			a.store.note(func(st *state) { st.Lapsed = time.Now() })
 			a.healAll()
 		}

@@ -222,21 +222,27 @@ func (c *Cluster) agents() (all []*agent.Client) {
 // Lapsed implements framework.Lapser: it asks the agents whether their leash was over.
 func (c *Cluster) Lapsed(ctx context.Context, since time.Time) string {
 	var mu sync.Mutex
-	var early []string
+	var early, unknown []string
 	_ = c.each(func(n *node) error {
 		ago, err := n.Client.Lapsed(ctx)
-		if err == nil && ago > 0 && ago < time.Since(since) {
-			mu.Lock()
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			unknown = append(unknown, n.Name())
+		} else if ago > 0 && ago < time.Since(since) {
 			early = append(early, n.Name())
-			mu.Unlock()
 		}
 		return err
 	})
-	if len(early) == 0 {
+	switch {
+	case len(early) == 0 && len(unknown) == 0:
 		return ""
+	case len(early) == 0:
+		slices.Sort(unknown)
+		return fmt.Sprintf("whether the agent on %s healed it early is not known: it does not answer", strings.Join(unknown, ", "))
 	}
 	slices.Sort(early)
-	return fmt.Sprintf("the agent on %s had healed it before, since it heard nothing of the harness for %s", strings.Join(early, ", "), Leash)
+	return fmt.Sprintf("the agent on %s healed it early: it had received no request for %s", strings.Join(early, ", "), Leash)
 }
 
 // each does something with every node at once.

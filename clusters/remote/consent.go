@@ -52,8 +52,7 @@ const (
 
 // Consent is what the owner of a cluster allows.
 type Consent struct {
-	// ClusterUID is the UID of the namespace kube-system, by which a cluster is told from
-	// others.
+	// ClusterUID is the UID of the namespace kube-system, which identifies a cluster.
 	ClusterUID string
 	Expires    time.Time
 	Levels     []Level
@@ -95,7 +94,7 @@ func parseConsent(body []byte) (c Consent, err error) {
 	return c, nil
 }
 
-// check says why a consent is none for a cluster; nil if it is.
+// check returns why a consent does not count for a cluster at a time; nil if it does.
 func (c Consent) check(clusterUID string, now time.Time) error {
 	switch {
 	case c.ClusterUID != clusterUID:

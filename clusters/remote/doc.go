@@ -4,7 +4,7 @@
 // An inventory (clusters.Inventory) says where they are. With a kubeconfig alone the cluster
 // can be observed: nothing in it is broken. With SSH each node gets holdfast's node agent
 // (clusters/agent), which carries out faults, heals them in time, and heals all of them if
-// the harness has not asked for anything for Leash.
+// it receives no request from the harness for Leash.
 //
 // Nothing is done without the consent of the cluster's owner: an object in the cluster,
 // which names its UID, what may be done and until when (see Consent).

@@ -135,8 +135,8 @@ func parseProcess(text string) (p process, ok bool) {
 	return p, err == nil && problem == nil && p.args[0] != ""
 }
 
-// find returns the process with a command whose parent has another, if one is given. Of
-// several it returns the one that is no other's child: those are started inside.
+// find returns the process with a command and, if one is given, a parent with another command.
+// Of several it returns one whose parent is not among them: the others were started inside.
 func (s *sight) find(command, parent string) (found process, ok bool) {
 	var all []process
 	for _, p := range s.processes {

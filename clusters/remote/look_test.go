@@ -163,7 +163,7 @@ func TestNotDetected(t *testing.T) {
 		}
 	}
 	if _, err := parseSight("nothing"); err == nil {
-		t.Error("a node without processes is none")
+		t.Error("a node without processes was accepted")
 	}
 }
 

@@ -34,7 +34,7 @@ type Profile struct {
 	Name       string             `yaml:"-"`
 	Components []ProfileComponent `yaml:"components"`
 	// PKI is the directory with kubeadm's certificates and the keys of their CAs, for faults
-	// on certificates; empty if there is none.
+	// on certificates; empty if the distribution has none there.
 	PKI string `yaml:"pki"`
 }
 

@@ -3,11 +3,6 @@ package judge
 import (
 	"encoding/json"
 	"fmt"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,36 +222,6 @@ func TestBadChecks(t *testing.T) {
 	}
 }
 
-// TestNoAccess: a judge of what the provider gives no access to says nothing, not even of a
-// record that seems to violate its guarantee; others judge as ever.
-func TestNoAccess(t *testing.T) {
-	verdicts := func(without ...record.Access) map[string]Verdict {
-		s := removed().change(func(r *record.Run) {
-			r.Meta.NoAccess, r.Meta.Checks = without, []record.Check{removal}
-			for i := range r.Etcd {
-				r.Etcd[i].V.Alarms = []string{"NOSPACE"}
-			}
-		})
-		all := map[string]Verdict{}
-		for _, result := range Evaluate(s.run) {
-			all[result.Judge] = result.Verdict
-		}
-		return all
-	}
-	if all := verdicts(); all["etcd-alarms"] != Fail || all["endpoint-removed"] != Pass {
-		t.Errorf("with access: %v", all)
-	}
-	all := verdicts(record.EtcdMembers, record.AuditLogs, record.Processes)
-	for _, judge := range []string{"etcd-alarms", "one-leader-per-term", "one-actor", "restarts"} {
-		if all[judge] != NotApplicable {
-			t.Errorf("without access %s is %s", judge, all[judge])
-		}
-	}
-	if all["endpoint-removed"] != Pass {
-		t.Errorf("endpoint-removed is %s", all["endpoint-removed"])
-	}
-}
-
 func TestInfoIsNeverFailed(t *testing.T) {
 	check := removal
 	check.Level = "INFO"
@@ -426,66 +391,6 @@ func TestNothingObserved(t *testing.T) {
 		// The story does tell of the steady state, and of no fault domains and add-on managers.
 		if r.Verdict != Inconclusive && r.Judge != "steady-state" && r.Judge != "fault-domains" && r.Judge != "addons-converge" {
 			t.Errorf("%s: %s, %s", r.Requirement, r.Verdict, r.Sentence)
-		}
-	}
-}
-
-func TestDocs(t *testing.T) {
-	if docs := Docs(); len(docs) != len(Names())+1 || !slices.IsSorted(Names()) {
-		t.Errorf("%d docs, names %q", len(docs), Names())
-	}
-	for _, d := range Docs() {
-		if d.Name == "" || !strings.HasSuffix(d.Guarantee, ".") || d.Source == "" {
-			t.Errorf("%+v", d)
-		}
-	}
-	for _, d := range judges.RunWide() {
-		if !strings.HasPrefix(d.Invariant, "HA-INV-") {
-			t.Errorf("%s settles %q in every scenario, want an invariant", d.Name, d.Invariant)
-		}
-	}
-	for _, d := range judges.Definitions() {
-		if d.Invariant != "" {
-			t.Errorf("%s settles %s, but is no judge of every run", d.Name, d.Invariant)
-		}
-	}
-}
-
-// A judge that reads a clock, a file or the network is not a judge.
-func TestPure(t *testing.T) {
-	layers := map[string]bool{}
-	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return err
-		}
-		layers[filepath.ToSlash(filepath.Dir(file))] = true
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for _, call := range []string{"time.Now", "time.Since", "rand."} {
-			if strings.Contains(string(text), call) {
-				t.Errorf("%s uses %s", file, call)
-			}
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		for _, imp := range parsed.Imports {
-			path, _ := strconv.Unquote(imp.Path.Value)
-			if path == "os" || path == "net" || strings.HasPrefix(path, "net/") || path == "os/exec" || path == "math/rand/v2" {
-				t.Errorf("%s imports %s", file, path)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, layer := range []string{".", "internal/judges", "internal/facts"} {
-		if !layers[layer] {
-			t.Errorf("no file of %s was looked at", layer)
 		}
 	}
 }
