@@ -43,13 +43,10 @@ func open(path string) (*access, error) {
 
 // reach returns the entrances of a cluster.
 func reach(i *clusters.Inventory) (*access, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = i.Spec.Kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: i.Spec.Context}).ClientConfig()
+	config, err := load(i.Spec.Kubeconfig, i.Spec.Context)
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the kubeconfig %s: %w", i.Spec.Kubeconfig, err)
+		return nil, err
 	}
-	config.Timeout, config.QPS = 0, -1
 	a := &access{Inventory: i}
 	server := i.Spec.LoadBalancer.Server
 	if server == "" {
@@ -72,6 +69,18 @@ func reach(i *clusters.Inventory) (*access, error) {
 		a.entrances = append(a.entrances, e)
 	}
 	return a, nil
+}
+
+// load reads a kubeconfig; without a path, kubectl's.
+func load(path, kubeContext string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the kubeconfig %s: %w", path, err)
+	}
+	config.Timeout, config.QPS = 0, -1
+	return config, nil
 }
 
 // balanced reports whether there is a balancer.

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
@@ -24,13 +23,10 @@ const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 // Discover returns an inventory of the cluster that a kubeconfig leads to, as far as the API
 // has it. Nodes are to be reached over SSH as this user; empty for not at all.
 func Discover(ctx context.Context, name, kubeconfig, kubeContext, user string) (*clusters.Inventory, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext}).ClientConfig()
+	config, err := load(kubeconfig, kubeContext)
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the kubeconfig: %w", err)
+		return nil, err
 	}
-	config.Timeout = 0
 	e := framework.Entrance{Name: config.Host, Kind: "server", Config: config}
 	var nodes corev1.NodeList
 	if err := getInto(ctx, e, "/api/v1/nodes?labelSelector="+url.QueryEscape(controlPlaneLabel), &nodes); err != nil {
