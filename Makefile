@@ -79,12 +79,10 @@ test-library: fetch ## The example of a vendor's own suite, a module that uses h
 	cd docs/library && $(GO) test -timeout 20m -p 1 $(TEST_ARGS) ./...
 
 .PHONY: fuzz
-fuzz: ## Fuzz the readers of files that come from elsewhere, each for FUZZTIME
-	$(GO) test -run '^$$' -fuzz '^FuzzRead$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./reports/bundle
-	$(GO) test -run '^$$' -fuzz '^FuzzResults$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./reports
-	$(GO) test -run '^$$' -fuzz '^FuzzReader$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./framework/record
-	$(GO) test -run '^$$' -fuzz '^FuzzLoad$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./suites/run
-	$(GO) test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./scenarios
+fuzz: ## Fuzz every reader of what comes from elsewhere, each for FUZZTIME
+	@grep -rn --include='*_test.go' '^func Fuzz' . | sed -E 's,^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z]*)\(.*,\1 \2,' | sort | while read -r dir target; do \
+	  echo "== $$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$dir; \
+	done
 
 .PHONY: selftest
 selftest: fetch ## Plant a violation of every guarantee and see it caught (an hour or more; ARGS)

@@ -22,9 +22,9 @@ import (
 // resultsFile is the name of the file that Load reads.
 const resultsFile = "results.json"
 
-// Schema is the published JSON schema of results.json, made from the type Results.
+// Schema is the published JSON schema of results.json, made from the type Results by
+// go generate ./cmd/holdfast.
 //
-//go:generate go run ./schema
 //go:embed results.schema.json
 var Schema []byte
 

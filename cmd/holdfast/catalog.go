@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -19,7 +20,6 @@ type catalogEntry struct {
 //go:generate sh -c "go run . catalog -o md >../../docs/catalogue.md"
 
 func newCatalogCommand() *cobra.Command {
-	format := "table"
 	cmd := &cobra.Command{
 		Use:   "catalog",
 		Short: "List the requirements and the scenarios that settle them",
@@ -27,7 +27,7 @@ func newCatalogCommand() *cobra.Command {
   holdfast catalog -o md`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table, json or md")
+	output := addOutputFlag[[]catalogEntry](cmd, "table", "json", "md")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var entries []catalogEntry
 		for _, r := range scenarios.Requirements() {
@@ -37,21 +37,17 @@ func newCatalogCommand() *cobra.Command {
 			}
 			entries = append(entries, e)
 		}
-		out := cmd.OutOrStdout()
-		switch format {
-		case "json":
-			return writeJSON(out, entries)
-		case "md":
-			return printCatalogPage(out, entries)
-		case "table":
+		return output.print(cmd, entries, func(out io.Writer) error {
+			if output.format == "md" {
+				return printCatalogPage(out, entries)
+			}
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "ID\tLEVEL\tSETTLED BY\tREQUIREMENT")
 			for _, e := range entries {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.ID, e.Level, settledBy(e), shorten(e.Text, 80))
 			}
 			return w.Flush()
-		}
-		return usageError("-o %s: must be table, json or md", format)
+		})
 	}
 	return cmd
 }

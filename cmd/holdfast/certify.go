@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,14 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/certify"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
+
+// certified is what certify prints as JSON.
+type certified struct {
+	*certify.Outcome
+	// Bundle is the path of the bundle, Key the ID of the key that signed it.
+	Bundle string `json:"bundle"`
+	Key    string `json:"key"`
+}
 
 func newCertifyCommand() *cobra.Command {
 	var (
@@ -62,7 +71,7 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 	f.addTakeOver(cmd, &attach)
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done and what it breaks, and do nothing")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[certified](cmd)
 	cmd.AddCommand(newCertifyPRCommand())
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -96,9 +105,9 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 		}
 		switch {
 		case dryRun && resume != "":
-			return printLeft(cmd, p, resume, *output)
+			return printLeft(cmd, p, resume, output.json())
 		case dryRun:
-			return printPlan(cmd, provider, p, *output)
+			return printPlan(cmd, provider, p, output.json())
 		case resume == "":
 			if err := checkResultsDir(dir); err != nil {
 				return err
@@ -117,15 +126,13 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 		if err != nil {
 			return err
 		}
-		if *output == outputJSON {
-			err = writeJSON(cmd.OutOrStdout(), struct {
-				*certify.Outcome
-				Bundle string `json:"bundle"`
-				Key    string `json:"key"`
-			}{outcome, file, signer.ID})
-		} else if err = outcome.Print(cmd.OutOrStdout()); err == nil {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Bundle: %s, signed with key %s\n%s\n", file, signer.ID, reportIn(dir))
-		}
+		err = output.print(cmd, certified{outcome, file, signer.ID}, func(w io.Writer) error {
+			err := outcome.Print(w)
+			if err == nil {
+				_, err = fmt.Fprintf(w, "Bundle: %s, signed with key %s\n%s\n", file, signer.ID, reportIn(dir))
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}

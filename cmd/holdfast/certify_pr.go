@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,12 @@ import (
 	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/suites/certify"
 )
+
+// submitted is what certify pr prints as JSON.
+type submitted struct {
+	// Submission is the directory that was made.
+	Submission string `json:"submission"`
+}
 
 func newCertifyPRCommand() *cobra.Command {
 	var product, out, key string
@@ -27,7 +34,7 @@ is empty.`, certify.Profile, certify.Profile),
 	cmd.Flags().StringVar(&product, "product", "product.yaml", "`file` that describes the product")
 	cmd.Flags().StringVar(&out, "out", "submission", "`directory` to make")
 	cmd.Flags().StringVar(&key, "key", "", "`file` of the public key that the bundle must be signed with")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[submitted](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		text, err := os.ReadFile(product)
 		if err != nil {
@@ -50,13 +57,10 @@ is empty.`, certify.Profile, certify.Profile),
 		if err := certify.Submission(out, args[0], p, v); err != nil {
 			return exitWith(exitUsage, err)
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), struct {
-				Submission string `json:"submission"`
-			}{out})
-		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), out)
-		return err
+		return output.print(cmd, submitted{out}, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, out)
+			return err
+		})
 	}
 	return cmd
 }

@@ -53,16 +53,16 @@ as one JSON object after another.`,
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again whenever it changes")
 	open := addNameFlag(cmd)
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[*keeper.Status](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if watch {
 			h, err := open()
 			if err != nil {
 				return err
 			}
-			return watchStatus(cmd, h, *output)
+			return watchStatus(cmd, h, output.json())
 		}
-		if all, err := listClusters(cmd.Context()); err == nil && len(all) > 1 && !cmd.Flags().Changed("name") && *output == outputTable {
+		if all, err := listClusters(cmd.Context()); err == nil && len(all) > 1 && !cmd.Flags().Changed("name") && !output.json() {
 			return printList(cmd.OutOrStdout(), all)
 		}
 		h, err := open()
@@ -73,10 +73,7 @@ as one JSON object after another.`,
 		if err != nil {
 			return err
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), status)
-		}
-		return printStatus(cmd.OutOrStdout(), status)
+		return output.print(cmd, status, func(w io.Writer) error { return printStatus(w, status) })
 	}
 	return cmd
 }
@@ -85,7 +82,7 @@ as one JSON object after another.`,
 const watchInterval = time.Second
 
 // watchStatus shows the status of a cluster whenever it changes.
-func watchStatus(cmd *cobra.Command, h *keeper.Handle, output outputFormat) error {
+func watchStatus(cmd *cobra.Command, h *keeper.Handle, asJSON bool) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	last := ""
 	for {
@@ -101,7 +98,7 @@ func watchStatus(cmd *cobra.Command, h *keeper.Handle, output outputFormat) erro
 			return err
 		}
 		if text.String() != last {
-			if err := showAgain(out, status, text.String(), output, last == ""); err != nil {
+			if err := showAgain(out, status, text.String(), asJSON, last == ""); err != nil {
 				return err
 			}
 			last = text.String()
@@ -115,8 +112,8 @@ func watchStatus(cmd *cobra.Command, h *keeper.Handle, output outputFormat) erro
 }
 
 // showAgain shows a status in the place of the one before, or below it.
-func showAgain(out io.Writer, s *keeper.Status, text string, output outputFormat, first bool) error {
-	if output == outputJSON {
+func showAgain(out io.Writer, s *keeper.Status, text string, asJSON, first bool) error {
+	if asJSON {
 		_, err := io.WriteString(out, text)
 		return err
 	}
@@ -226,7 +223,7 @@ holdfast added is removed, unless --delete is given.`,
 	var o keeper.DownOptions
 	cmd.Flags().BoolVar(&o.Delete, "delete", false, "delete the cluster even if holdfast did not create it but took it over")
 	name := nameFlag(cmd)
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[downState](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), keeper.DownLimit(providers))
 		defer cancel()
@@ -235,7 +232,7 @@ holdfast added is removed, unless --delete is given.`,
 		ended, err := keeper.Down(ctx, providers, *name, o)
 		p.Done()
 		if errors.Is(err, keeper.ErrNoCluster) {
-			return nothingToDelete(cmd, *name, *output, err)
+			return nothingToDelete(cmd, *name, output.json(), err)
 		}
 		if err != nil {
 			return err
@@ -244,11 +241,10 @@ holdfast added is removed, unless --delete is given.`,
 		if ended.Stays {
 			state, what = "released", "stays; holdfast has removed its agents from it"
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), downState{ended.Name, state})
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s %s\n", ended.Name, what)
-		return err
+		return output.print(cmd, downState{ended.Name, state}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "cluster %s %s\n", ended.Name, what)
+			return err
+		})
 	}
 	return cmd
 }
@@ -262,20 +258,27 @@ type downState struct {
 
 // nothingToDelete is the end of a command that deletes a cluster which does not run: what
 // was to be is so already. Which of several was meant must be said.
-func nothingToDelete(cmd *cobra.Command, name string, output outputFormat, err error) error {
+func nothingToDelete(cmd *cobra.Command, name string, asJSON bool, err error) error {
 	running, listing := keeper.List()
 	switch {
 	case listing != nil:
 		return listing
 	case name == "" && len(running) > 0:
 		return exitWith(exitUsage, err)
-	case output == outputJSON:
+	case asJSON:
 		return writeJSON(cmd.OutOrStdout(), downState{name, "absent"})
 	case name != "":
 		name = " " + name
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "no cluster%s runs: nothing to delete\n", name)
 	return err
+}
+
+// clusterKubeconfig is what kubeconfig prints as JSON.
+type clusterKubeconfig struct {
+	Name string `json:"name"`
+	// Kubeconfig is the path of the file.
+	Kubeconfig string `json:"kubeconfig"`
 }
 
 func newKubeconfigCommand() *cobra.Command {
@@ -287,20 +290,16 @@ func newKubeconfigCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	open := addNameFlag(cmd)
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[clusterKubeconfig](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		h, err := open()
 		if err != nil {
 			return err
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), struct {
-				Name       string `json:"name"`
-				Kubeconfig string `json:"kubeconfig"`
-			}{h.Name, h.Kubeconfig()})
-		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), h.Kubeconfig())
-		return err
+		return output.print(cmd, clusterKubeconfig{h.Name, h.Kubeconfig()}, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, h.Kubeconfig())
+			return err
+		})
 	}
 	return cmd
 }

@@ -82,6 +82,15 @@ func (c commandLine) execute(args ...string) (stdout, stderr string, code int) {
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		c.t.Fatal(err)
 	}
+	if i := slices.Index(args, "json"); i > 0 && args[i-1] == "-o" && out.Len() > 0 {
+		cmd, _, err := newRootCommand().Find(args)
+		if err == nil {
+			err = followsSchema(strings.TrimPrefix(cmd.CommandPath(), "holdfast "), out.String())
+		}
+		if err != nil {
+			c.t.Errorf("holdfast %s: %v", strings.Join(args, " "), err)
+		}
+	}
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 

@@ -51,7 +51,7 @@ func completeFlags(cmd *cobra.Command) {
 		case f.Name == "name" && cmd.Name() != "up" && cmd.Name() != "run":
 			all = clusterNames
 		case f.Name == "output":
-			all = func() []string { return outputs(f) }
+			all = func() []string { return strings.Split(f.Value.Type(), "|") }
 		case f.Name == "source" && cmd.Name() != "fetch":
 			all = nil
 		}
@@ -62,20 +62,6 @@ func completeFlags(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		completeFlags(sub)
 	}
-}
-
-// outputs are the values of a flag -o, as its type or its help names them.
-func outputs(f *pflag.Flag) []string {
-	if strings.Contains(f.Value.Type(), "|") {
-		return strings.Split(f.Value.Type(), "|")
-	}
-	var all []string
-	for _, word := range []string{"table", "text", "json", "md"} {
-		if strings.Contains(f.Usage, word) {
-			all = append(all, word)
-		}
-	}
-	return all
 }
 
 func scenarioNames() []string {

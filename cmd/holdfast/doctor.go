@@ -70,18 +70,13 @@ run here until something is changed.`,
 	}
 	inside := cmd.Flags().Bool("inside", false, "")
 	_ = cmd.Flags().MarkHidden("inside") // fails for an unknown flag only
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[diagnosis](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *inside {
 			return writeJSON(cmd.OutOrStdout(), insideChecks())
 		}
 		d := diagnose(cmd.Context())
-		var err error
-		if *output == outputJSON {
-			err = writeJSON(cmd.OutOrStdout(), d)
-		} else {
-			err = d.write(cmd.OutOrStdout())
-		}
+		err := output.print(cmd, d, d.write)
 		if err == nil && !d.Ready {
 			err = exitWith(exitInconclusive, errors.New("no local cluster can run on this machine as it is; see what is missing above"))
 		}

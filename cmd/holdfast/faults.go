@@ -45,7 +45,6 @@ func injectCommand(name, example string) string {
 //go:generate sh -c "go run . faults -o md >../../docs/faults.md"
 
 func newFaultsCommand() *cobra.Command {
-	format := "table"
 	cmd := &cobra.Command{
 		Use:   "faults [FAULT]",
 		Short: "List the faults, or describe one: its parameters, what it needs, an example",
@@ -55,9 +54,8 @@ func newFaultsCommand() *cobra.Command {
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completed(faultNames),
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table, json or md")
+	output := addOutputFlag[[]faultEntry](cmd, "table", "json", "md")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		out := cmd.OutOrStdout()
 		var all []faultEntry
 		for _, f := range fault.All() {
 			all = append(all, describeFault(f))
@@ -69,30 +67,30 @@ func newFaultsCommand() *cobra.Command {
 			}
 			all = []faultEntry{describeFault(f)}
 		}
-		switch {
-		case format == "json" && len(args) == 1:
-			return writeJSON(out, all[0])
-		case format == "json":
-			return writeJSON(out, all)
-		case format == "md":
-			return printFaultsPage(out, all)
-		case format != "table":
-			return usageError("-o %s: must be table, json or md", format)
-		case len(args) == 1:
-			return printFault(out, all[0])
-		}
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "FAULT\tON\tPARAMETERS\tWHAT IT DOES")
-		for _, f := range all {
-			params := strings.Join(slices.Sorted(maps.Keys(f.Params)), ", ")
-			if params == "" {
-				params = "-"
+		return output.print(cmd, all, func(w io.Writer) error {
+			switch {
+			case output.format == "md":
+				return printFaultsPage(w, all)
+			case len(args) == 1:
+				return printFault(w, all[0])
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, strings.Join(f.Targets, ", "), params, shorten(f.Summary, 90))
-		}
-		return w.Flush()
+			return printFaults(w, all)
+		})
 	}
 	return cmd
+}
+
+func printFaults(out io.Writer, all []faultEntry) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "FAULT\tON\tPARAMETERS\tWHAT IT DOES")
+	for _, f := range all {
+		params := strings.Join(slices.Sorted(maps.Keys(f.Params)), ", ")
+		if params == "" {
+			params = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, strings.Join(f.Targets, ", "), params, shorten(f.Summary, 90))
+	}
+	return w.Flush()
 }
 
 func printFault(out io.Writer, f faultEntry) error {

@@ -65,7 +65,7 @@ that holdfast uses by default.`,
 	flags.StringVar(&source, "source", "auto", "where from: auto, release or build")
 	flags.BoolVar(&opts.Refresh, "refresh", false, "fetch again what is in the cache")
 	flags.BoolVar(&opts.Verify, "verify", false, "verify the checksum of every file in the cache entry")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[[]release.Entry](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch source {
 		case "auto":
@@ -82,10 +82,7 @@ that holdfast uses by default.`,
 		if err != nil {
 			return err
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), entries)
-		}
-		return writeEntries(cmd.OutOrStdout(), entries)
+		return output.print(cmd, entries, func(w io.Writer) error { return writeEntries(w, entries) })
 	}
 	return cmd
 }

@@ -23,7 +23,7 @@ requirement, those whose verdict changed first.`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	cmd.Flags().StringVar(&html, "html", "", "`file` for a page with pictures, which opens offline")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[*reports.History](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		results := map[string]*reports.Results{}
 		for _, dir := range args {
@@ -43,10 +43,7 @@ requirement, those whose verdict changed first.`,
 				return exitWith(exitUsage, fmt.Errorf("failed to write the history: %w", err))
 			}
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), h)
-		}
-		return h.Print(cmd.OutOrStdout())
+		return output.print(cmd, h, h.Print)
 	}
 	return cmd
 }

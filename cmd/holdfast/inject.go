@@ -38,7 +38,7 @@ touched), 3 no proof (what was touched is undone).`,
 	}
 	cmd.Flags().StringVar(&r.On, "on", "", "target, such as etcd/leader (required)")
 	cmd.Flags().DurationVar(&r.For, "for", 30*time.Second, "time to live, after which the fault heals automatically")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[fault.Entry](cmd)
 	open := addNameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.Fault = args[0]
@@ -56,11 +56,7 @@ touched), 3 no proof (what was touched is undone).`,
 		if err != nil {
 			return faultError(err)
 		}
-		if *output == outputJSON {
-			err = writeJSON(cmd.OutOrStdout(), e)
-		} else {
-			err = printInjection(cmd.OutOrStdout(), e)
-		}
+		err = output.print(cmd, e, func(w io.Writer) error { return printInjection(w, e) })
 		if err == nil && !e.Effect.Proven {
 			err = exitWith(exitInconclusive, nil)
 		}
@@ -139,7 +135,7 @@ active fault; 'holdfast status' lists them.`,
   holdfast heal --all`,
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "heal every active fault")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[[]fault.Entry](cmd)
 	open := addNameFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
 		if all && len(ids) > 0 {
@@ -158,15 +154,15 @@ active fault; 'holdfast status' lists them.`,
 		p.Status("healing")
 		healed, err := h.Heal(cmd.Context(), ids...)
 		p.Done()
-		if *output == outputJSON && len(healed) > 0 {
-			if err := writeJSON(cmd.OutOrStdout(), healed); err != nil {
-				return err
-			}
-		} else {
-			printHealed(cmd.OutOrStdout(), healed)
-		}
+		printing := output.print(cmd, healed, func(w io.Writer) error {
+			printHealed(w, healed)
+			return nil
+		})
 		if err != nil {
 			return faultError(err)
+		}
+		if printing != nil {
+			return printing
 		}
 		for _, e := range healed {
 			if e.Phase == fault.InForce {
@@ -174,7 +170,7 @@ active fault; 'holdfast status' lists them.`,
 			}
 		}
 		if len(healed) == 0 {
-			_, err = fmt.Fprintln(cmd.ErrOrStderr(), "no fault is in force")
+			_, err = fmt.Fprintln(cmd.ErrOrStderr(), "no fault is active")
 		}
 		return err
 	}

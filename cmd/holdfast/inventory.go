@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -80,7 +81,7 @@ Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
 		Example: `  holdfast inventory check nodes.yaml`,
 		Args:    cobra.ExactArgs(1),
 	}
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[[]remote.Check](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		i, err := clusters.LoadInventory(args[0])
 		if err != nil {
@@ -93,17 +94,16 @@ Exit codes: 0 all can be reached, 1 something cannot, 2 bad input.`,
 				problems++
 			}
 		}
-		if *output == outputJSON {
-			err = writeJSON(cmd.OutOrStdout(), all)
-		} else {
+		err = output.print(cmd, all, func(w io.Writer) error {
 			for _, c := range all {
 				mark, text := "ok  ", c.Found
 				if c.Problem != "" {
 					mark, text = "FAIL", c.Problem
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s  %s: %s\n", mark, c.What, text)
+				fmt.Fprintf(w, "%s  %s: %s\n", mark, c.What, text)
 			}
-		}
+			return nil
+		})
 		if err == nil && problems > 0 {
 			err = exitWith(exitFail, fmt.Errorf("%d of %d checks failed", problems, len(all)))
 		}

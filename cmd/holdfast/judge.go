@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,14 +54,11 @@ func reportIn(dir string) string {
 
 // announce prints the verdicts and notes on them, and ends the command with their
 // exit code.
-func announce(cmd *cobra.Command, v *run.Verdicts, output outputFormat, notes ...string) error {
+func announce(cmd *cobra.Command, v *run.Verdicts, output *output[*reports.Results], notes ...string) error {
 	results := reports.New(v.Report(), v.Results, scenarios.Titles())
-	var err error
-	if output == outputJSON {
-		err = writeJSON(cmd.OutOrStdout(), results)
-	} else {
-		err = reports.Print(cmd.OutOrStdout(), strings.Join(notes, "\n"), results.All(), isTerminal(cmd.OutOrStdout()))
-	}
+	err := output.print(cmd, results, func(w io.Writer) error {
+		return reports.Print(w, strings.Join(notes, "\n"), results.All(), isTerminal(w))
+	})
 	if err != nil {
 		return err
 	}
@@ -109,7 +107,7 @@ started and nothing is written; the same record gives the same verdicts.`,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringSliceVar(&ids, "requirement", nil, "only these requirements, by ID")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[*reports.Results](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := judged(args[0])
 		if err != nil {
@@ -122,9 +120,15 @@ started and nothing is written; the same record gives the same verdicts.`,
 		if err := only(v, ids); err != nil {
 			return err
 		}
-		return announce(cmd, v, *output, notes...)
+		return announce(cmd, v, output, notes...)
 	}
 	return cmd
+}
+
+// rendered is what report prints as JSON.
+type rendered struct {
+	// Report is the path of report.html.
+	Report string `json:"report"`
 }
 
 func newReportCommand() *cobra.Command {
@@ -137,7 +141,7 @@ func newReportCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&out, "out", "", "directory to write the report to (default DIR itself)")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[rendered](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := judged(args[0])
 		if err != nil {
@@ -147,13 +151,11 @@ func newReportCommand() *cobra.Command {
 		if err := v.Write(to); err != nil {
 			return err
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), struct {
-				Report string `json:"report"`
-			}{filepath.Join(to, reports.HTMLFile)})
-		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(to, reports.HTMLFile))
-		return err
+		file := filepath.Join(to, reports.HTMLFile)
+		return output.print(cmd, rendered{file}, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, file)
+			return err
+		})
 	}
 	return cmd
 }
@@ -173,7 +175,7 @@ applicable or no longer judged now. Measured times change no exit code.`,
 		Args: cobra.ExactArgs(2),
 	}
 	asMarkdown := cmd.Flags().Bool("markdown", false, "print a table in Markdown")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[[]reports.Change](cmd)
 	cmd.MarkFlagsMutuallyExclusive("markdown", "output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var both [2]*reports.Results
@@ -184,15 +186,12 @@ applicable or no longer judged now. Measured times change no exit code.`,
 			}
 		}
 		changes := reports.Diff(both[0], both[1])
-		var err error
-		switch {
-		case *output == outputJSON:
-			err = writeJSON(cmd.OutOrStdout(), changes)
-		case *asMarkdown:
-			err = reports.PrintDiffMarkdown(cmd.OutOrStdout(), changes)
-		default:
-			err = reports.PrintDiff(cmd.OutOrStdout(), changes)
-		}
+		err := output.print(cmd, changes, func(w io.Writer) error {
+			if *asMarkdown {
+				return reports.PrintDiffMarkdown(w, changes)
+			}
+			return reports.PrintDiff(w, changes)
+		})
 		if err != nil {
 			return err
 		}

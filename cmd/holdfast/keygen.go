@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -13,6 +14,13 @@ import (
 
 // keyFile is the private key that certify signs with by default.
 const keyFile = "holdfast.key"
+
+// keyPair is what keygen prints as JSON: the files of the keys, and the public key's ID.
+type keyPair struct {
+	Private string `json:"private"`
+	Public  string `json:"public"`
+	ID      string `json:"id"`
+}
 
 func newKeygenCommand() *cobra.Command {
 	out := keyFile
@@ -26,7 +34,7 @@ end of its name, for those who verify them. Files that exist stay as they are.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&out, "out", keyFile, "`file` for the private key")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[keyPair](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		private, public, err := bundle.GenerateKey()
 		if err != nil {
@@ -36,11 +44,7 @@ end of its name, for those who verify them. Files that exist stay as they are.`,
 		if err != nil {
 			return err
 		}
-		made := struct {
-			Private string `json:"private"`
-			Public  string `json:"public"`
-			ID      string `json:"id"`
-		}{out, out + ".pub", key.ID}
+		made := keyPair{out, out + ".pub", key.ID}
 		for _, f := range []struct {
 			name string
 			data []byte
@@ -58,11 +62,10 @@ end of its name, for those who verify them. Files that exist stay as they are.`,
 				return exitWith(exitUsage, fmt.Errorf("failed to write a key: %w", err))
 			}
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), made)
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s signs: keep it secret\n%s is for those who verify what it signed\nkey %s\n", made.Private, made.Public, made.ID)
-		return err
+		return output.print(cmd, made, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s signs: keep it secret\n%s is for those who verify what it signed\nkey %s\n", made.Private, made.Public, made.ID)
+			return err
+		})
 	}
 	return cmd
 }

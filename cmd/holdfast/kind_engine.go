@@ -43,7 +43,7 @@ Starting it requires root.`,
   holdfast kind engine stop`,
 		Args: cobra.NoArgs,
 	}
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[engine.Engine](cmd)
 	cmd.RunE = runEngine(output, engine.Ensure)
 	cmd.AddCommand(newKindEngineStartCommand(), newKindEngineStopCommand(), newKindEngineStatusCommand(),
 		newKindEngineShellCommand(), newKindEngineRemoveCommand())
@@ -51,16 +51,13 @@ Starting it requires root.`,
 }
 
 // runEngine runs what gets an engine, and prints how to use it.
-func runEngine(output *outputFormat, get func(context.Context, engine.Config) (engine.Engine, error)) func(*cobra.Command, []string) error {
+func runEngine(output *output[engine.Engine], get func(context.Context, engine.Config) (engine.Engine, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		e, err := get(cmd.Context(), engineConfig(cmd))
 		if err != nil {
 			return err
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), e)
-		}
-		return printEngine(cmd.OutOrStdout(), e)
+		return output.print(cmd, e, func(w io.Writer) error { return printEngine(w, e) })
 	}
 }
 
@@ -94,7 +91,7 @@ holdfast uses it from then on, unless DOCKER_HOST names another.`,
   holdfast kind engine start -o json`,
 		Args: cobra.NoArgs,
 	}
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[engine.Engine](cmd)
 	cmd.RunE = runEngine(output, engine.Start)
 	return cmd
 }
@@ -148,7 +145,7 @@ volumes. Nothing is left of it.`,
 // engineStatus is the output of `kind engine status`.
 type engineStatus struct {
 	// Engine is the one that holdfast would use; null if none exists.
-	Engine *engine.Engine `json:"engine"`
+	Engine *engine.Engine `json:"engine" jsonschema:"nullable"`
 	// Reason is why there is none.
 	Reason string `json:"reason,omitempty"`
 	// Own is what there is of holdfast's own.
@@ -166,7 +163,7 @@ func newKindEngineStatusCommand() *cobra.Command {
   holdfast kind engine status -o json`,
 		Args: cobra.NoArgs,
 	}
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[engineStatus](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s := engineStatus{Problems: append([]engine.Problem{}, engine.Problems()...)}
 		var err error
@@ -182,10 +179,7 @@ func newKindEngineStatusCommand() *cobra.Command {
 		default:
 			s.Engine = &e
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), s)
-		}
-		return s.write(cmd.OutOrStdout())
+		return output.print(cmd, s, s.write)
 	}
 	return cmd
 }

@@ -56,7 +56,7 @@ the engine is replaced.`,
 	flags.StringVar(&source, "source", string(image.SourceAuto), "where from: auto, published or build")
 	flags.StringVar(&config.DebianMirror, "debian-mirror", "", "base `URL` of Debian packages (default "+image.DefaultDebianMirror+")")
 	flags.StringVar(&config.Release.Mirror, "mirror", "", "base `URL` of the release archives of Kubernetes, as of holdfast fetch")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[image.Images](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		config.Source = image.Source(source)
 		if !slices.Contains(image.Sources(), config.Source) {
@@ -75,10 +75,7 @@ the engine is replaced.`,
 		if err != nil {
 			return err
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), images)
-		}
-		return writeImages(cmd.OutOrStdout(), images)
+		return output.print(cmd, images, func(w io.Writer) error { return writeImages(w, images) })
 	}
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -21,18 +22,17 @@ only those with which images are built.`,
   holdfast kind packages -o json`,
 		Args: cobra.NoArgs,
 	}
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[[]string](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		problems := engine.Problems()
 		if e, err := engine.Find(cmd.Context()); err == nil && e.Reachable() == nil {
 			problems = slices.DeleteFunc(problems, func(p engine.Problem) bool { return p.Blocks })
 		}
 		packages := append([]string{}, engine.Packages(problems)...)
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), packages)
-		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(packages, " "))
-		return err
+		return output.print(cmd, packages, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, strings.Join(packages, " "))
+			return err
+		})
 	}
 	return cmd
 }

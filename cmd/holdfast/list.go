@@ -31,16 +31,13 @@ func newListCommand() *cobra.Command {
   holdfast list -o json`,
 		Args: cobra.NoArgs,
 	}
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[[]listed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		all, err := listClusters(cmd.Context())
 		if err != nil {
 			return err
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), all)
-		}
-		return printList(cmd.OutOrStdout(), all)
+		return output.print(cmd, all, func(w io.Writer) error { return printList(w, all) })
 	}
 	return cmd
 }

@@ -26,7 +26,6 @@ func newRecordCommand() *cobra.Command {
 		kinds        []string
 		since, until time.Duration
 		filter       record.Filter
-		format       string
 		follow       bool
 	)
 	cmd := &cobra.Command{
@@ -34,7 +33,8 @@ func newRecordCommand() *cobra.Command {
 		Short: "Print what a run saw",
 		Long: `Print the record of a scenario, one line for each entry: seconds since the start
 of the record, the kind of entry, and what was seen. DIR is the results directory of
-a run, or the directory of one record.
+a run, or the directory of one record. With -o json each line is an entry as it is in the
+record (docs/record.md).
 
 A damaged or truncated record is printed as far as it is intact; standard error says where
 it ends, and the exit code is 3.`,
@@ -54,13 +54,10 @@ it ends, and the exit code is 3.`,
 	flags.StringVar(&filter.Node, "node", "", "only what is about a node, or came through an entrance, of this name")
 	flags.StringVar(&filter.Client, "client", "", "only what a client did and saw")
 	flags.StringVar(&filter.Key, "key", "", "only what is about a key")
-	flags.StringVarP(&format, "output", "o", "text", "output format: text, or json for the record's own JSON, a line for each entry")
+	output := addOutputFlag[record.Entry](cmd, "text", "json")
 	flags.BoolVarP(&follow, "follow", "f", false, "wait for more, until the record ends")
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if format != "text" && format != "json" {
-			return usageError("-o %s: must be text or json", format)
-		}
 		for _, k := range kinds {
 			if !slices.Contains(kindNames(), k) {
 				return usageError("--kind %s: must be one of %s", k, strings.Join(kindNames(), ", "))
@@ -75,7 +72,7 @@ it ends, and the exit code is 3.`,
 		if err != nil {
 			return err
 		}
-		p := &recordPrinter{filter: &filter, json: format == "json", follow: follow}
+		p := &recordPrinter{filter: &filter, json: output.json(), follow: follow}
 		return p.print(cmd.Context(), dir, cmd.OutOrStdout())
 	}
 	return cmd

@@ -14,9 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"github.com/holdfast-ha/holdfast/framework/nearest"
-	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // Exit codes of every command; documented in the README.
@@ -155,38 +152,6 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 wrong usage or bad input,
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	return root
-}
-
-// outputFormat is the value of the flag -o.
-type outputFormat string
-
-const (
-	outputTable outputFormat = "table"
-	outputJSON  outputFormat = "json"
-)
-
-func (o *outputFormat) String() string { return string(*o) }
-func (o *outputFormat) Type() string   { return "table|json" }
-
-func (o *outputFormat) Set(s string) error {
-	switch f := outputFormat(s); f {
-	case outputTable, outputJSON:
-		*o = f
-		return nil
-	}
-	return fmt.Errorf("must be table or json%s", nearest.Meant([]string{string(outputTable), string(outputJSON)}, s))
-}
-
-// addOutputFlag gives cmd the flag -o, --output (table or json).
-func addOutputFlag(cmd *cobra.Command) *outputFormat {
-	o := outputTable
-	cmd.Flags().VarP(&o, "output", "o", "output format")
-	return &o
-}
-
-// writeJSON writes v indented, as every -o json does.
-func writeJSON(w io.Writer, v any) error {
-	return reports.WriteJSON(w, v)
 }
 
 // progress shows long work: on a terminal as one live line that is rewritten,

@@ -39,7 +39,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 	}
 	cmd.Flags().StringVar(&node, "node", "", "`name` of the only node to change (default: all)")
 	open := addNameFlag(cmd)
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		what := "every node"
 		if node != "" {
@@ -77,7 +77,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 	}
 	cmd.Flags().BoolVar(&undo, "undo", false, "return to the old CAs, whatever stage was reached")
 	open := addNameFlag(cmd)
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		done := "cluster %s trusts the new CAs alone; its kubeconfig has changed: replace copies of it (holdfast kubeconfig)"
 		if undo {

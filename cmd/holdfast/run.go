@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/remote"
 	"github.com/holdfast-ha/holdfast/framework/workload"
+	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -94,7 +95,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done, and do nothing")
 	flags.StringVar(&victims, "victims", "", "one, or each: repeat the scenarios that could hit another node as well, so that each node is hit in turn (default one, each for the profile full)")
 	flags.StringVar(&resume, "resume", "", "results `directory` of a run that ended early, to continue")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[*reports.Results](cmd)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
@@ -107,7 +108,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			defer cancel()
 		}
 		if resume != "" {
-			return resumed(ctx, cmd, resume, dryRun, *output)
+			return resumed(ctx, cmd, resume, dryRun, output)
 		}
 		chosen, err := run.Choose(profile, globs, files)
 		if err == nil {
@@ -142,7 +143,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 			fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: %s\n", note)
 		}
 		if dryRun {
-			return printPlan(cmd, provider, p, *output)
+			return printPlan(cmd, provider, p, output.json())
 		}
 		if out == "" {
 			out = filepath.Join("results", p.Started.Format("20060102-150405"))
@@ -154,7 +155,7 @@ Exit codes: 0 all pass, 1 a requirement failed, 2 bad input, 3 inconclusive.`,
 		if err != nil {
 			return err
 		}
-		return announce(cmd, v, *output, slices.DeleteFunc([]string{v.NotJudged(), reportIn(out)}, empty)...)
+		return announce(cmd, v, output, slices.DeleteFunc([]string{v.NotJudged(), reportIn(out)}, empty)...)
 	}
 	return cmd
 }
@@ -284,9 +285,9 @@ func resumable(cmd *cobra.Command, dir string) (*run.Plan, clusters.Provider, er
 }
 
 // printLeft prints what a run that is resumed has left to do.
-func printLeft(cmd *cobra.Command, p *run.Plan, dir string, output outputFormat) error {
+func printLeft(cmd *cobra.Command, p *run.Plan, dir string, asJSON bool) error {
 	left := p.Unsettled(dir)
-	if output == outputJSON {
+	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), left)
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d of %s are left: %s\n", len(left), plural(len(p.Scenarios), "scenario"), strings.Join(left, ", "))
@@ -294,13 +295,13 @@ func printLeft(cmd *cobra.Command, p *run.Plan, dir string, output outputFormat)
 }
 
 // resumed continues a run in its results directory.
-func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, output outputFormat) error {
+func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, output *output[*reports.Results]) error {
 	p, provider, err := resumable(cmd, dir)
 	if err != nil {
 		return err
 	}
 	if dryRun {
-		return printLeft(cmd, p, dir, output)
+		return printLeft(cmd, p, dir, output.json())
 	}
 	v, err := carryOut(ctx, cmd, provider, p, dir, true)
 	if err != nil {

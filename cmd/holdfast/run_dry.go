@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
-func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, output outputFormat) error {
-	if output == outputJSON {
+func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJSON bool) error {
+	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), p)
 	}
 	w := cmd.OutOrStdout()

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/reports"
@@ -8,29 +14,63 @@ import (
 )
 
 //go:generate sh -c "go run . schema scenario >../../docs/scenario.schema.json"
+//go:generate go test -count=1 -run ^TestSchemas$ . -update
+
+// schemas has the JSON schema of what each command prints with -o json, in a file named as
+// the command.
+//
+//go:embed schemas
+var schemas embed.FS
 
 func newSchemaCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema scenario|results",
-		Short: "Print the JSON schema of scenario files, or of results.json",
-		Long: `Print the JSON schema that scenario files are validated against, or that of the file
-results.json. Editors with a YAML language server complete and
-check a scenario file that begins with the line
+	cmd := &cobra.Command{
+		Use:   "schema scenario|results|COMMAND...",
+		Short: "Print the JSON schema of scenario files, of results.json, or of what a command prints",
+		Long: `Print the JSON schema that scenario files are validated against, that of the file
+results.json, or that of what a command prints with -o json. 'plan' is what --dry-run prints.
+Editors with a YAML language server complete and check a scenario file that begins with
+the line
 
   # yaml-language-server: $schema=scenario.schema.json`,
 		Example: `  holdfast schema scenario >scenario.schema.json
-  holdfast schema results`,
-		ValidArgs: []string{"scenario", "results"},
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := reports.Schema, error(nil)
-			if args[0] == "scenario" {
-				text, err = scenarios.Schema()
-			}
-			if err == nil {
-				_, err = cmd.OutOrStdout().Write(text)
-			}
-			return err
-		},
+  holdfast schema results
+  holdfast schema status
+  holdfast schema kind engine status`,
+		Args: cobra.MinimumNArgs(1),
 	}
+	cmd.ValidArgsFunction = completed(schemaNames)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		text, err := schemaOf(strings.Join(args, " "))
+		if err == nil {
+			_, err = cmd.OutOrStdout().Write(text)
+		}
+		return err
+	}
+	return cmd
+}
+
+// schemaNames are the names of schemas.
+func schemaNames() []string {
+	names := []string{"results", "scenario"}
+	files, _ := fs.ReadDir(schemas, "schemas") // embedded
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(f.Name(), ".json"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// schemaOf returns the schema of a document, or of what a command prints.
+func schemaOf(name string) ([]byte, error) {
+	switch name {
+	case "scenario":
+		return scenarios.Schema()
+	case "results", "run", "judge":
+		return reports.Schema, nil
+	}
+	text, err := schemas.ReadFile("schemas/" + strings.ReplaceAll(name, " ", "-") + ".json")
+	if err != nil {
+		return nil, usageError("%s", fmt.Sprintf("no schema is called %q: there are %s", name, strings.Join(schemaNames(), ", ")))
+	}
+	return text, nil
 }

@@ -49,7 +49,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "mkrecord": mkrecord},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "conforms": conforms, "mkrecord": mkrecord},
 	})
 }
 

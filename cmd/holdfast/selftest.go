@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,21 +14,6 @@ import (
 	"github.com/holdfast-ha/holdfast/suites/selftest"
 )
 
-// tableFormat is the value of the flag -o of commands with a table for people.
-type tableFormat string
-
-func (f *tableFormat) String() string { return string(*f) }
-func (f *tableFormat) Type() string   { return "text|json|md" }
-
-func (f *tableFormat) Set(s string) error {
-	switch s {
-	case "text", "json", "md":
-		*f = tableFormat(s)
-		return nil
-	}
-	return fmt.Errorf("must be text, json or md")
-}
-
 func newSelftestCommand() *cobra.Command {
 	var (
 		judges   []string
@@ -37,7 +23,6 @@ func newSelftestCommand() *cobra.Command {
 		out      string
 		resume   string
 	)
-	format := tableFormat("text")
 	cmd := &cobra.Command{
 		Use:   "selftest",
 		Short: "Prove that each check finds its violation and passes a healthy cluster",
@@ -67,7 +52,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "how many healthy clusters at a time; each takes about 1.6 GiB")
 	flags.StringVar(&out, "out", "", "directory for records and logs; it must be new or empty (default none is kept)")
 	flags.StringVar(&resume, "resume", "", "directory of an earlier selftest, of the same version of holdfast: what it settled is not run again")
-	flags.VarP(&format, "output", "o", "output format")
+	output := addOutputFlag[[]selftest.Row](cmd, "table", "json", "md")
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if parallel < 1 {
@@ -92,7 +77,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 		if err != nil {
 			return err
 		}
-		if err := printRows(cmd, rows, format, list); err != nil {
+		if err := output.print(cmd, rows, func(w io.Writer) error { return printRows(w, rows, output.format == "md", list) }); err != nil {
 			return err
 		}
 		if list || early != nil {
@@ -104,11 +89,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 }
 
 // printRows prints the table.
-func printRows(cmd *cobra.Command, rows []selftest.Row, format tableFormat, list bool) error {
-	w := cmd.OutOrStdout()
-	if format == "json" {
-		return writeJSON(w, rows)
-	}
+func printRows(w io.Writer, rows []selftest.Row, markdown, list bool) error {
 	header := []string{"GUARANTEE", "PLANTED VIOLATION", "CAUGHT", "HEALTHY TWIN", "TIME"}
 	if list {
 		header = header[:2]
@@ -122,7 +103,7 @@ func printRows(cmd *cobra.Command, rows []selftest.Row, format tableFormat, list
 		line := []string{r.String(), violation, string(r.State), string(r.Healthy), r.Took.Round(100 * time.Millisecond).String()}
 		table = append(table, line[:len(header)])
 	}
-	if format == "md" {
+	if markdown {
 		fmt.Fprintf(w, "| %s |\n|%s\n", strings.ToLower(strings.Join(header, " | ")), strings.Repeat("---|", len(header)))
 		for _, line := range table {
 			fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))

@@ -43,7 +43,7 @@ Exit codes: 0 done, 2 refused (no file was written), 3 it failed.`,
 	}
 	cmd.Flags().StringVar(&node, "node", "", "`name` of the node whose member is asked (default: the first one)")
 	open := addNameFlag(cmd)
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		file, err := filepath.Abs(args[0])
 		if err == nil {
@@ -87,7 +87,7 @@ Exit codes: 0 done, 2 refused (nothing was touched), 3 it failed.`, backup.Bump)
 	}
 	cmd.Flags().BoolVar(&foreign, "foreign", false, "restore a snapshot of another cluster, too")
 	open := addNameFlag(cmd)
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		file, err := filepath.Abs(args[0])
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -109,6 +110,15 @@ func prepare(ctx context.Context, provider clusters.Provider, p *progress, all .
 	return err
 }
 
+// created is what up prints as JSON.
+type created struct {
+	Name       string `json:"name"`
+	Provider   string `json:"provider"`
+	Kubeconfig string `json:"kubeconfig"`
+	// Ready means that the cluster was seen to be ready, which takes --wait.
+	Ready bool `json:"ready"`
+}
+
 func newUpCommand() *cobra.Command {
 	var f clusterFlags
 	var o keeper.UpOptions
@@ -139,7 +149,7 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
 	f.add(cmd, "file", "f")
 	cmd.Flags().BoolVar(&o.Wait, "wait", false, "return when the cluster is ready, not as soon as its machines run")
 	cmd.Flags().StringVar(&attach, "attach", "", "name of an existing cluster to take over (provider kind only)")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[created](cmd)
 	cmd.Flags().IntVar(&o.Port, "port", 0, "port on the loopback for clients of this machine (default any free one)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Port < 0 || o.Port > 65535 {
@@ -167,15 +177,6 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
 		if err != nil {
 			return err
 		}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), struct {
-				Name       string `json:"name"`
-				Provider   string `json:"provider"`
-				Kubeconfig string `json:"kubeconfig"`
-				// Ready says that it was seen to be, which takes --wait.
-				Ready bool `json:"ready"`
-			}{h.Name, h.Provider(), h.Kubeconfig(), o.Wait})
-		}
 		state := "is ready"
 		if !o.Wait {
 			state = "is starting"
@@ -184,8 +185,10 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
 		if o.Attach {
 			end = "let go of it"
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s %s: try `holdfast status`, `holdfast kubectl -- get nodes`; %s with `holdfast down`\n", h.Name, state, end)
-		return err
+		return output.print(cmd, created{h.Name, h.Provider(), h.Kubeconfig(), o.Wait}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "cluster %s %s: try `holdfast status`, `holdfast kubectl -- get nodes`; %s with `holdfast down`\n", h.Name, state, end)
+			return err
+		})
 	}
 	return cmd
 }

@@ -45,7 +45,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 	cmd.Flags().StringVar(&to, "to", "", "`version` of Kubernetes, such as "+release.DefaultKubernetes)
 	cmd.Flags().StringVar(&etcd, "etcd", "", "`version` of etcd, such as "+release.EmbeddedEtcd)
 	open := addNameFlag(cmd)
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		product, flag, version := release.Kubernetes, "--to", to
 		switch {
@@ -88,7 +88,7 @@ Exit codes: 0 done, 2 refused (no node was touched), 3 it failed.`,
 		Args: cobra.ExactArgs(1),
 	}
 	open := addNameFlag(cmd)
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[changed](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		n, err := strconv.Atoi(args[0])
 		if err != nil || n < 1 || n > clusters.MaxNodes {
@@ -108,7 +108,7 @@ type changed struct {
 }
 
 // change changes nodes and prints what was done; done is a format for the cluster's name.
-func change(cmd *cobra.Command, open func() (*keeper.Handle, error), output *outputFormat, r keeper.ChangeRequest, done string) error {
+func change(cmd *cobra.Command, open func() (*keeper.Handle, error), output *output[changed], r keeper.ChangeRequest, done string) error {
 	h, err := open()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func change(cmd *cobra.Command, open func() (*keeper.Handle, error), output *out
 	steps, err := h.Change(cmd.Context(), r, clusters.Preparation{Release: release.Options{Progress: fetchProgress(p)},
 		Progress: func(line string) { p.Line("%s", line) }})
 	p.Done()
-	if *output == outputJSON {
+	if output.json() {
 		result := changed{Cluster: h.Name, Done: err == nil, Steps: append([]framework.Step{}, steps...)}
 		if err != nil {
 			result.Error = err.Error()

@@ -38,7 +38,7 @@ bundle holds does not mean that the cluster is certified: it may state that a ro
 	}
 	cmd.Flags().StringVar(&key, "key", "", "`file` of the public key that the bundle must be signed with")
 	cmd.Flags().StringVar(&sign, "sign", "", "`file` of your own private key, to sign the outcome with")
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[*certify.Verification](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var expected, own *bundle.Key
 		var err error
@@ -61,12 +61,7 @@ bundle holds does not mean that the cluster is certified: it may state that a ro
 		case err != nil:
 			return exitWith(exitFail, fmt.Errorf("%s does not hold: %w", args[0], err))
 		}
-		if *output == outputJSON {
-			err = writeJSON(cmd.OutOrStdout(), v)
-		} else {
-			err = v.Print(cmd.OutOrStdout())
-		}
-		if err != nil {
+		if err := output.print(cmd, v, v.Print); err != nil {
 			return err
 		}
 		if !v.Holds() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -29,24 +30,28 @@ func versionLine() string {
 	return fmt.Sprintf("holdfast %s (%s, %s/%s)", holdfastVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
+// programVersion is what version prints as JSON.
+type programVersion struct {
+	Version string `json:"version"`
+	// Go is the version of the Go toolchain that built it.
+	Go string `json:"go"`
+	// Platform is operating system and architecture, such as linux/amd64.
+	Platform string `json:"platform"`
+}
+
 func newVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of holdfast",
 		Args:  cobra.NoArgs,
 	}
-	output := addOutputFlag(cmd)
+	output := addOutputFlag[programVersion](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		v := struct {
-			Version  string `json:"version"`
-			Go       string `json:"go"`
-			Platform string `json:"platform"`
-		}{holdfastVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-		if *output == outputJSON {
-			return writeJSON(cmd.OutOrStdout(), v)
-		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())
-		return err
+		v := programVersion{holdfastVersion(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+		return output.print(cmd, v, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, versionLine())
+			return err
+		})
 	}
 	return cmd
 }

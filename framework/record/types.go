@@ -51,7 +51,7 @@ type Meta struct {
 	// close its HTTP/2 connection (--goaway-chance); the least one where they differ.
 	GoawayChance float64 `json:"goaway_chance,omitempty"`
 	// NoAccess is what the provider gave the observers no access to.
-	NoAccess []Access `json:"no_access,omitempty"`
+	NoAccess []Access `json:"noAccess,omitempty"`
 	// Checks are what the record is to be judged by.
 	Checks []Check `json:"checks"`
 }
