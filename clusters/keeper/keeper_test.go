@@ -145,6 +145,8 @@ func TestUpLeavesNothingWhenItFails(t *testing.T) {
 	}{
 		{how: "fails", says: "there is no power"},
 		{how: "taken", says: "by another", taken: true},
+		{how: "panics", says: "the wire is cut"},
+		{how: "killed", says: "its keeper died"},
 		{port: busy.Addr().(*net.TCPAddr).Port, says: "another --port"},
 	} {
 		here(t, test.how)

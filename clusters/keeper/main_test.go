@@ -31,7 +31,8 @@ type standIn struct{}
 
 const (
 	engineVariable = "HOLDFAST_TEST_ENGINE"
-	// behaviour is how clusters are made: empty, fails, hangs, unready or taken.
+	// behaviour is how clusters are made: empty, fails, panics, killed, hangs, unready or
+	// taken.
 	behaviour = "HOLDFAST_TEST_BEHAVIOUR"
 )
 
@@ -73,6 +74,13 @@ func (standIn) Create(ctx context.Context, c *clusters.Cluster, o clusters.Optio
 	switch made.behaviour {
 	case "fails":
 		return nil, errors.Join(errors.New("there is no power"), made.Close(ctx))
+	case "panics":
+		_ = made.Close(ctx)
+		panic("the wire is cut")
+	case "killed":
+		err := syscall.Kill(os.Getppid(), syscall.SIGKILL)
+		<-ctx.Done()
+		return nil, errors.Join(ctx.Err(), err, made.Close(ctx))
 	case "taken":
 		return nil, errors.Join(fmt.Errorf("%w: by another", clusters.ErrTaken), made.Close(ctx))
 	case "hangs":

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,6 +33,8 @@ type server struct {
 	down    context.CancelFunc
 	started time.Time
 	url     string
+	// orphaned is set when the keeper is gone.
+	orphaned atomic.Bool
 
 	saying   sync.Mutex
 	listener func(string) // guarded by saying
@@ -88,6 +91,9 @@ func (s *server) run(providers []clusters.Provider) (err error) {
 	go s.endWithKeeper(a.EndLimit())
 
 	s.cluster, err = create(ctx, p, s.cfg.Attach, spec, clusters.Options{Dir: s.dir, DataDir: s.cfg.DataDir, NoWait: true, Progress: s.progress})
+	if err != nil && s.orphaned.Load() {
+		return fmt.Errorf("%w: %w", errKeeperDied, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -104,10 +110,14 @@ func (s *server) run(providers []clusters.Provider) (err error) {
 	return s.serve(ctx, control, forward)
 }
 
+// errKeeperDied is the error of a cluster whose keeper died while it was being made.
+var errKeeperDied = errors.New("its keeper died: another process may have killed it, such as the kernel when memory ran out")
+
 // endWithKeeper ends the cluster when the keeper ends, and this process where that does
 // not come about.
 func (s *server) endWithKeeper(limit time.Duration) {
 	_, _ = s.files[serverLifeline].Read(make([]byte, 1))
+	s.orphaned.Store(true)
 	s.down()
 	time.Sleep(limit)
 	os.Exit(3)

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -82,6 +85,58 @@ func TestClustersSideBySide(t *testing.T) {
 	c.do(exitPass, "report", out)
 	if left, err := filepath.Glob(filepath.Join(out, "data*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestClusterRunInterrupted ends runs as a user does, or a terminal that closes: the fault is
+// healed, the report says that the run was interrupted, and nothing is left.
+func TestClusterRunInterrupted(t *testing.T) {
+	c := newCommandLine(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "long.yaml")
+	text := strings.NewReplacer("NAME", "long", "CLUSTER", "{}", "- wait: 12s", `- inject: {fault: freeze, target: scheduler/1, as: freeze}
+  - wait: 2m
+  - heal: freeze`).Replace(tinyScenario)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		before := c.leftovers()
+		out := filepath.Join(dir, sig.String())
+		cmd := c.command("run", "--nodes", "1", "--out", out, "-f", file)
+		var stdout bytes.Buffer
+		cmd.Stdout = &stdout
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			said.WriteString(lines.Text() + "\n")
+			if strings.Contains(lines.Text(), "freeze hit ") {
+				_ = cmd.Process.Signal(sig)
+			}
+		}
+		_ = cmd.Wait()
+		all := stdout.String() + said.String()
+		if cmd.ProcessState.ExitCode() != exitInconclusive || strings.Contains(all, "overloaded") {
+			t.Errorf("%v: exit code %d:\n%s", sig, cmd.ProcessState.ExitCode(), all)
+		}
+		c.contains(stdout.String(), "interrupted")
+		c.contains(said.String(), "freeze is healed")
+		if after := c.leftovers(); !slices.Equal(before, after) {
+			t.Errorf("%v: left behind: %v", sig, after)
+		}
+		results, err := reports.Load(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(results.Run.Problem, "interrupted") {
+			t.Errorf("%v: %+v", sig, results.Run)
+		}
 	}
 }
 

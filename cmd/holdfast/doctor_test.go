@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// An ordinary user gets checks whose texts are their own, in a table that fits a terminal.
+func TestDoctorAsOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	const user = 65534
+	dir, err := os.MkdirTemp("/var/tmp", "doctor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	program := filepath.Join(dir, "holdfast")
+	if err := copyProgram(program); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "doctor", "-o", "json")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+dir, "XDG_RUNTIME_DIR=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	text, err := cmd.Output()
+	if code := cmd.ProcessState.ExitCode(); code != exitPass && code != exitInconclusive {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if err := followsSchema("doctor", string(text)); err != nil {
+		t.Error(err)
+	}
+	var d diagnosis
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	words := map[string]string{"processor quotas": "cpu-pressure", "memory limits": "memory-pressure"}
+	for _, c := range d.Checks {
+		if len(c.Name) > 20 {
+			t.Errorf("the name of a check takes %d columns: %s", len(c.Name), c.Name)
+		}
+		if c.Name == "namespaces" && c.State == stateOK && !strings.Contains(c.Found, "ordinary user 65534") {
+			t.Errorf("%+v", c)
+		}
+		for name, word := range words {
+			if own := c.Name == name; own != strings.Contains(c.Advice, word) && !(own && c.Advice == "") {
+				t.Errorf("%q in %+v", word, c)
+			}
+		}
+	}
+}
+
+// copyProgram copies this very program to a path.
+func copyProgram(to string) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(exe)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if closing := out.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
