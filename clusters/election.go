@@ -58,7 +58,7 @@ func (v *validator) elections(c *Cluster) {
 	for _, component := range slices.Sorted(maps.Keys(c.Spec.Election)) {
 		how, path := c.Spec.Election[component], join("spec.election", string(component))
 		if !slices.Contains(electable, component) {
-			v.problem(path, "is no component that is elected: want %s or %s", electable[0], electable[1])
+			v.problem(path, "is not an elected component: want %s or %s", electable[0], electable[1])
 			continue
 		}
 		if how != ElectionLease && !how.Supervised() {

@@ -25,7 +25,7 @@ func TestElection(t *testing.T) {
 	}
 	for file, want := range map[string]string{
 		"  election: {kube-scheduler: podmaster}":  `f.yaml:5: spec.election.kube-scheduler is "podmaster": want lease, supervisor`,
-		"  election: {kube-apiserver: supervisor}": "spec.election.kube-apiserver is no component that is elected",
+		"  election: {kube-apiserver: supervisor}": "spec.election.kube-apiserver is not an elected component",
 		"  election: 3": "spec.election is \"3\": want a mapping",
 		"  election: {kube-scheduler: supervisor}\n  extraArgs: {kube-scheduler: {leader-elect-lease-duration: 9s}}":                     "renew deadline of 10s must be shorter than the lease of 9s",
 		"  election: {kube-scheduler: supervisor}\n  extraArgs: {kube-scheduler: {leader-elect-lease-duration: 15500ms}}":                "whole seconds",

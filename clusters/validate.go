@@ -95,7 +95,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 	v.extraArgs("spec.extraArgs", s.ExtraArgs, perCluster)
 	for _, name := range slices.Sorted(maps.Keys(s.Sysctls)) {
 		if !sysctl.MatchString(name) {
-			v.problem(join("spec.sysctls", name), "is no setting of a machine's network: want one such as net.ipv4.tcp_rto_max_ms")
+			v.problem(join("spec.sysctls", name), "is not a setting of a machine's network: want one such as net.ipv4.tcp_rto_max_ms")
 		}
 	}
 	v.elections(c)
@@ -235,12 +235,12 @@ func (v *validator) extraArgs(path string, args ExtraArgs, allowed []framework.C
 			for i, name := range allowed {
 				names[i] = string(name)
 			}
-			v.problem(here, "is no component that takes arguments here: allowed are %s", strings.Join(names, ", "))
+			v.problem(here, "is not a component that takes arguments here: allowed are %s", strings.Join(names, ", "))
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(args[component])) {
 			if !flag.MatchString(name) {
-				v.problem(join(here, name), "is no name of a flag: want it without its dashes, such as leader-elect")
+				v.problem(join(here, name), "is not the name of a flag: want it without its dashes, such as leader-elect")
 			}
 		}
 	}

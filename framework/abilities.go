@@ -140,8 +140,8 @@ type Limit struct {
 
 // LimitReading is what the kernel says about a limit.
 type LimitReading struct {
-	// InForce says that the limit has neither been ended nor has run out.
-	InForce bool `json:"inForce"`
+	// Active says that the limit has neither been ended nor has run out.
+	Active bool `json:"active"`
 	// Left names what is there of limits that are active no more.
 	Left []string `json:"left,omitempty"`
 	// Group is where the kernel keeps the limit. Inside are how many of the

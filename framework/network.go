@@ -54,7 +54,7 @@ type Impairment struct {
 	// Rate limits the link, in bits per second; 0 means no limit.
 	Rate int64 `json:"rate,omitempty"`
 	// FlapOn and FlapOff make the impairment come and go for as long as it
-	// lasts: in force for FlapOn, then out of force for FlapOff. Both are 0
+	// lasts: active for FlapOn, then inactive for FlapOff. Both are 0
 	// (always active) or at least 1 ms.
 	FlapOn  time.Duration `json:"flapOn,omitempty"`
 	FlapOff time.Duration `json:"flapOff,omitempty"`

@@ -181,7 +181,7 @@ func endpointsWords(e record.Endpoints) string {
 func leaseWords(l record.Lease) string {
 	holder := "held by " + l.Holder
 	if l.Holder == "" {
-		holder = "held by nobody"
+		holder = "not held"
 	}
 	renewed := ""
 	if !l.Renew.IsZero() {
@@ -329,10 +329,10 @@ func sessionWords(s record.Session) string {
 
 func backendWords(b record.Backend) string {
 	if b.Missing != "" {
-		return "the balancer never tells: " + b.Missing
+		return "the balancer never reports: " + b.Missing
 	}
 	if b.Error != "" {
-		return b.Name + ": the balancer did not tell: " + b.Error
+		return b.Name + ": the balancer did not report: " + b.Error
 	}
 	state := "down"
 	if b.Up {

@@ -38,7 +38,7 @@ func TestEntryLine(t *testing.T) {
 			"read through balancer on a new connection, failed with status 503: etcd: no leader (1s)"},
 		{record.KindAction, record.Action{Component: "kube-scheduler", Node: "node-1", Via: "node-1", Verb: "create", Resource: "pods", Subresource: "binding", Namespace: "default", Name: "p", Code: 201, Received: 1000 * ms, Completed: 1002 * ms},
 			"kube-scheduler on node-1 through node-1: create of pods/binding default/p, status 201, received 1.000s (2ms)"},
-		{record.KindBackend, record.Backend{Missing: "unsupported"}, "the balancer never tells: unsupported"},
+		{record.KindBackend, record.Backend{Missing: "unsupported"}, "the balancer never reports: unsupported"},
 		{record.KindSession, record.Session{Client: "harness", Member: "a1", Start: 1000 * ms, End: 1005 * ms}, "harness through the balancer of etcd, 1.000s to 1.005s: member a1 answered"},
 		{record.KindSession, record.Session{Client: "harness", Start: 1000 * ms, End: 1005 * ms, Error: "refused"}, "harness through the balancer of etcd, 1.000s to 1.005s: no member answered: refused"},
 		{record.KindBackend, record.Backend{Name: "node-1", Address: "10.0.0.1:6443", Up: true, Since: 1000 * ms, Check: "ok"}, "node-1 (10.0.0.1:6443) is up since 1.000s, last check: ok"},

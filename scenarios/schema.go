@@ -94,8 +94,8 @@ func details(own engine.Options) map[string]object {
 		"spec":                             {"required": []string{"timeline", "requirements"}},
 		"spec.summary":                     about("What is done, in a sentence."),
 		"spec.profiles[]":                  {"enum": Profiles},
-		"spec.minNodes":                    nodes("Control-plane nodes that it takes at least."),
-		"spec.maxNodes":                    nodes("Control-plane nodes that it takes at most."),
+		"spec.minNodes":                    nodes("The least number of control-plane nodes that it can run on."),
+		"spec.maxNodes":                    nodes("The greatest number of control-plane nodes that it can run on."),
 		"spec.cluster":                     about("What the scenario asks of its cluster; the rest is as the run has it."),
 		"spec.cluster.topology":            oneOf("A cluster of the catalogue's by name; no other field but own is set then.", slices.Sorted(maps.Keys(Topologies()))),
 		"spec.traffic":                     about("What clients do all the while."),
@@ -108,12 +108,12 @@ func details(own engine.Options) map[string]object {
 		"spec.timeline[].inject.fault":     oneOf("See holdfast faults.", faults),
 		"spec.timeline[].inject.target":    about("What is broken, such as etcd/leader, apiserver/2 or kcm/active."),
 		"spec.timeline[].inject.as":        about("The name by which later steps and requirements call it."),
-		"spec.timeline[].inject.ttl":       about("When the provider heals it by itself; a formula such as 2L."),
+		"spec.timeline[].inject.ttl":       about("When the provider heals it automatically; a formula such as 2L."),
 		"spec.timeline[].heal":             about("The injection to heal, or several with commas between: they are healed at the same time."),
 		"spec.timeline[].wait":             about("How long to do nothing; a formula such as 2E + M, or a duration."),
 		"spec.timeline[].until":            {"description": "Waits for a condition.", "required": []string{"condition", "atMost"}},
 		"spec.timeline[].until.condition":  {"enum": engine.Conditions()},
-		"spec.timeline[].until.atMost":     about("How long to wait; a formula. Reaching it is no error."),
+		"spec.timeline[].until.atMost":     about("How long to wait; a formula. Reaching it is not an error."),
 		"spec.timeline[].until.fault":      about("The injection that the condition is about."),
 		"spec.timeline[].action":           {"description": "Makes requests that a judge needs.", "required": []string{"name"}},
 		"spec.timeline[].action.name":      {"enum": engine.Actions()},
@@ -222,7 +222,7 @@ func (f *format) explain(e *jsonschema.ValidationError) []violation {
 	case *kind.Pattern:
 		switch k.Want {
 		case aboveZero:
-			return []violation{{path, fmt.Sprintf("%q is no time at all: want more than zero, or leave it out for the default", k.Got)}}
+			return []violation{{path, fmt.Sprintf("%q is not a time above zero, or leave it out for the default", k.Got)}}
 		case duration:
 			return []violation{{path, fmt.Sprintf("%q: want a duration such as 500ms or 5s", k.Got)}}
 		}

@@ -113,11 +113,11 @@ func (s *certificates) spoil(c framework.Component, d framework.CertificateDefec
 func (s *certificates) authority(cert, key string) (*pki.Authority, error) {
 	certPEM, err := os.ReadFile(filepath.Join(s.pki, cert))
 	if err != nil {
-		return nil, fmt.Errorf("reading the authority's certificate: %w", err)
+		return nil, fmt.Errorf("reading the CA's certificate: %w", err)
 	}
 	keyPEM, err := os.ReadFile(filepath.Join(s.pki, key))
 	if err != nil {
-		return nil, fmt.Errorf("reading the authority's key: %w", err)
+		return nil, fmt.Errorf("reading the CA's key: %w", err)
 	}
 	return pki.LoadAuthority(certPEM, keyPEM)
 }

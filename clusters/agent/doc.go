@@ -15,7 +15,7 @@
 // Every fault has a time when it ends. The agent goes by the monotonic clock for as
 // long as it lives, and notes the wall time on the node's disk for the next agent:
 // systemd starts one within a tenth of a second. When an agent starts it heals what
-// has expired and keeps the rest in force. After a restart of the node nothing is
+// has expired and keeps the rest active. After a restart of the node nothing is
 // left of faults on processes, as after a loss of power; what is done to the network,
 // to certificates and to data is put into force again for the rest of its time, all
 // before the kubelet starts.

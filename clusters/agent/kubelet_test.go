@@ -367,7 +367,7 @@ func TestShimDeadMan(t *testing.T) {
 	n.kubelet.backsOff.Store(true)
 	must(t, s.letGo())
 	n.up()
-	eventually(t, "the hold is in force again", s.stopped)
+	eventually(t, "the hold is active again", s.stopped)
 	if p := n.process(scheduler); p.PID != 0 || !p.Held {
 		t.Errorf("the successor finds %+v", p)
 	}

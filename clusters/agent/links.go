@@ -237,9 +237,9 @@ func (n *Network) Restore(ctx context.Context, handle string) error {
 	return err
 }
 
-// InForce reports how many impairments were begun here and have neither been restored on
+// Active reports how many impairments were begun here and have neither been restored on
 // all nodes nor come to their end. It asks nobody.
-func (n *Network) InForce() int {
+func (n *Network) Active() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.DeleteFunc(n.until, func(_ string, until time.Time) bool { return !time.Now().Before(until) })
@@ -343,7 +343,7 @@ func (n *Network) LinkState(ctx context.Context, from, to string) (framework.Lin
 	state := received
 	switch {
 	case len(sender.Agents)+len(receiver.Agents) == 0:
-		return state, fmt.Errorf("the state of the link from %s to %s of cluster %s cannot be told: neither end has a node agent", from, to, n.cluster)
+		return state, fmt.Errorf("the state of the link from %s to %s of cluster %s is not known: neither end has a node agent", from, to, n.cluster)
 	case len(receiver.Agents) == 0 || receivedErr != nil:
 		if len(sender.Agents) == 0 || sentErr != nil {
 			return state, errors.Join(sentErr, receivedErr)

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// TestNetworkInForce counts impairments until they are restored everywhere, or over,
+// TestNetworkActive counts impairments until they are restored everywhere, or over,
 // without asking agents.
-func TestNetworkInForce(t *testing.T) {
+func TestNetworkActive(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool
 	mux := http.NewServeMux()
@@ -44,8 +44,8 @@ func TestNetworkInForce(t *testing.T) {
 	}
 	expect := func(want int) {
 		t.Helper()
-		if got := n.InForce(); got != want {
-			t.Errorf("%d are in force, want %d", got, want)
+		if got := n.Active(); got != want {
+			t.Errorf("%d are active, want %d", got, want)
 		}
 	}
 	expect(0)
@@ -60,5 +60,5 @@ func TestNetworkInForce(t *testing.T) {
 	}
 	expect(1)
 	impair(50 * time.Millisecond)
-	eventually(t, "what is over counts no more", func() bool { return n.InForce() == 1 })
+	eventually(t, "what is over counts no more", func() bool { return n.Active() == 1 })
 }

@@ -121,7 +121,7 @@ func runAgent(args []string) error {
 	return Run(ctx, config)
 }
 
-// Run is the agent: it heals what has expired, keeps the rest in force, and does
+// Run is the agent: it heals what has expired, keeps the rest active, and does
 // what it is told on its socket until ctx ends. What is active then stays so,
 // for the next agent to heal.
 func Run(ctx context.Context, config Config) error {

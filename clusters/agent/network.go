@@ -69,7 +69,7 @@ type network struct {
 	// silenced is the index of the device that drops what is condemned.
 	silenced int
 	timers   expiry.Timers[string] // of the next thing to happen to an impairment, by handle
-	off      map[string]bool       // those that flap and are out of force for the moment
+	off      map[string]bool       // those that flap and are inactive for the moment
 }
 
 func newNetwork(config Config, s *store) *network {
@@ -236,7 +236,7 @@ func (n *network) impair(r request) error {
 	return nil
 }
 
-// restore takes an impairment out of force; it does nothing where it is gone.
+// restore takes an impairment inactive; it does nothing where it is gone.
 func (n *network) restore(handle string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -66,7 +66,7 @@ func (n *network) detourAgain() {
 }
 
 // takeOver leaves the table as it is where it is that of the state, so that
-// nothing is out of force meanwhile and no connection is forgotten. Otherwise it is
+// nothing is inactive meanwhile and no connection is forgotten. Otherwise it is
 // made again.
 func (n *network) takeOver() error {
 	b, err := newBatch()

@@ -231,8 +231,8 @@ func TestFlap(t *testing.T) {
 	const phase = 600 * time.Millisecond
 	handle := l.impair(framework.Impairment{Cut: true, FlapOn: phase, FlapOff: phase}, time.Hour, link(node2))
 	for range 2 {
-		eventually(t, "it is in force", func() bool { return !l.passes(node2) })
-		eventually(t, "it is out of force", func() bool { return l.passes(node2) })
+		eventually(t, "it is active", func() bool { return !l.passes(node2) })
+		eventually(t, "it is inactive", func() bool { return l.passes(node2) })
 	}
 	if s := l.state(node2); !slices.Contains(s.Impairments, handle) {
 		t.Errorf("the link is %+v", s)
@@ -257,7 +257,7 @@ func TestFlapEstablished(t *testing.T) {
 	const phase = 500 * time.Millisecond
 	l.impair(framework.Impairment{Cut: true, Established: true, FlapOn: phase, FlapOff: phase}, time.Hour, link(node2))
 	fresh := l.mustDial(node2, 2380)
-	eventually(t, "it is in force for what came in between", func() bool { return echo(fresh, 50*time.Millisecond) != nil })
+	eventually(t, "it is active for what came in between", func() bool { return echo(fresh, 50*time.Millisecond) != nil })
 }
 
 func TestImpairmentExpires(t *testing.T) {

@@ -34,7 +34,7 @@ func (n *network) schedule(handle string, s *impairedState) {
 	})
 }
 
-// flap takes an impairment out of force, or into it. The connections that are
+// flap takes an impairment inactive, or into it. The connections that are
 // there when it comes count as established.
 func (n *network) flap(handle string, s *impairedState, off bool) error {
 	b, err := newBatch()

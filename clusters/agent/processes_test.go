@@ -146,7 +146,7 @@ func stays(t *testing.T, n *testNode, c framework.Component) {
 }
 
 // TestDeadMan kills the agent in the middle of each fault on processes. Its
-// successor keeps it in force and ends it in time; or ends it at once, where its time
+// successor keeps it active and ends it in time; or ends it at once, where its time
 // was over before.
 func TestDeadMan(t *testing.T) {
 	t.Parallel()

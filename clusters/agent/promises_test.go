@@ -73,8 +73,8 @@ func TestPromisesAreKept(t *testing.T) {
 	} {
 		must(t, n.promise(t.Context(), handle, u, urls, long))
 	}
-	if what, err := n.InForce(t.Context()); err != nil || len(what) != 3 || !strings.Contains(strings.Join(what, ","), "webhook-hang is to be undone until") {
-		t.Errorf("in force: %v, %v", what, err)
+	if what, err := n.Active(t.Context()); err != nil || len(what) != 3 || !strings.Contains(strings.Join(what, ","), "webhook-hang is to be undone until") {
+		t.Errorf("active: %v, %v", what, err)
 	}
 	n.kill()
 	if alarms(t, client) == 0 && time.Since(began) < long {
@@ -89,7 +89,7 @@ func TestPromisesAreKept(t *testing.T) {
 	if left("/registry/validatingwebhookconfigurations/another") != 1 {
 		t.Error("what others registered is gone")
 	}
-	eventually(t, "the promises are kept", func() bool { what, _ := n.InForce(t.Context()); return len(what) == 0 })
+	eventually(t, "the promises are kept", func() bool { what, _ := n.Active(t.Context()); return len(what) == 0 })
 }
 
 // What is withdrawn is not undone.

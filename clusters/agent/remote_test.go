@@ -31,7 +31,7 @@ func TestLeash(t *testing.T) {
 	for end := time.Now().Add(2 * n.config.Leash); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		must(t, n.Ping(t.Context()))
 	}
-	if left, err := n.InForce(t.Context()); err != nil || len(left) != 2 {
+	if left, err := n.Active(t.Context()); err != nil || len(left) != 2 {
 		t.Fatalf("with a request every 100ms the agent has %q active, want both faults; error %v", left, err)
 	}
 	if ago, err := n.Lapsed(t.Context()); err != nil || ago != 0 {
@@ -41,7 +41,7 @@ func TestLeash(t *testing.T) {
 	n.kill()
 	n.up()
 	time.Sleep(n.config.Leash + 2*leashPause)
-	left, err := n.InForce(t.Context())
+	left, err := n.Active(t.Context())
 	if err != nil || len(left) != 0 {
 		t.Errorf("after %s without a request %q is still active, error %v", n.config.Leash, left, err)
 	}

@@ -159,7 +159,7 @@ func (b *batch) begin() {
 	}
 }
 
-// addImpairment makes the chains of an impairment. They are out of force until
+// addImpairment makes the chains of an impairment. They are inactive until
 // dispatch leads to them. tell has the kernel tell of what is reset.
 func (b *batch) addImpairment(handle string, paths []Path, imp framework.Impairment, tell []expr.Any) error {
 	if imp.Established {

@@ -86,7 +86,7 @@ func (a *agent) leash(ctx context.Context) {
 			continue
 		}
 		last = time.Now()
-		if left := a.store.inForce(); len(left) > 0 {
+		if left := a.store.active(); len(left) > 0 {
 			complain(fmt.Errorf("no request from the harness for %s: healing everything (%s)", limit, strings.Join(left, ", ")))
 			a.store.note(func(st *state) { st.Lapsed = time.Now() })
 			a.healAll()
@@ -187,7 +187,7 @@ func (a *agent) handler() http.Handler {
 		})
 		return ago, nil
 	})
-	answer(mux, "GET /in-force", func(context.Context, request) (any, error) { return a.store.inForce(), nil })
+	answer(mux, "GET /active", func(context.Context, request) (any, error) { return a.store.active(), nil })
 	onComponent("kill", func(ctx context.Context, w *watcher, r request) error { return w.kill(ctx, r.For) })
 	onComponent("stop", func(ctx context.Context, w *watcher, r request) error { return w.stop(ctx, r.For) })
 	onComponent("start", func(ctx context.Context, w *watcher, _ request) error { return w.start(ctx) })

@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// InForce reports what is active on the node, each with the time when it heals on its own;
+// Active reports what is active on the node, each with the time when it heals on its own;
 // nothing where the agent has nothing to heal.
-func (c *Client) InForce(ctx context.Context) (what []string, err error) {
-	err = c.do(ctx, answerLimit, http.MethodGet, "in-force", "asking what is in force", nil, &what)
+func (c *Client) Active(ctx context.Context) (what []string, err error) {
+	err = c.do(ctx, answerLimit, http.MethodGet, "active", "asking which faults are active", nil, &what)
 	return what, err
 }
 
-// inForce reports what is active, in words.
-func (s *store) inForce() []string {
+// active reports what is active, in words.
+func (s *store) active() []string {
 	all := []string{}
 	add := func(what string, until time.Time) {
 		all = append(all, fmt.Sprintf("%s until %s", what, until.Format(time.TimeOnly)))

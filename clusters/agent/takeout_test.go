@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-func TestInForce(t *testing.T) {
+func TestActive(t *testing.T) {
 	s, err := openStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := s.inForce(); all == nil || len(all) != 0 {
+	if all := s.active(); all == nil || len(all) != 0 {
 		t.Errorf("%q", all)
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
@@ -29,7 +29,7 @@ func TestInForce(t *testing.T) {
 		"certificates of kube-apiserver are spoilt until 03:04:05", "etcd is frozen until 03:04:05",
 		"kube-scheduler is held down until 03:04:05", "links are impaired until 03:04:05", "the data of etcd are wiped until 03:04:05",
 	}
-	if all := s.inForce(); !slices.Equal(all, want) {
+	if all := s.active(); !slices.Equal(all, want) {
 		t.Errorf("%q", all)
 	}
 }

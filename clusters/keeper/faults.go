@@ -93,7 +93,7 @@ func (s *server) noteFault(e fault.Entry) {
 }
 
 // Inject injects a fault into the cluster and returns when its effect is proven
-// or known not to come. It stays in force, whatever becomes of the caller, until
+// or known not to come. It stays active, whatever becomes of the caller, until
 // it is healed or its time to live is over. When ctx ends before, it is taken
 // back. What is wrong with the request is an error of type fault.Refused.
 func (h *Handle) Inject(ctx context.Context, r InjectRequest) (fault.Entry, error) {

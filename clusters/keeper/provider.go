@@ -37,7 +37,7 @@ type Kept interface {
 	// Hosts looks at every machine at once. Versions and Etcd are filled in by Look.
 	Hosts(context.Context) []HostStatus
 	// NetworkState says what joins the machines, and how many impairments of that are
-	// in force.
+	// active.
 	NetworkState() (what string, impairments int)
 }
 

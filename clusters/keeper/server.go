@@ -183,7 +183,7 @@ func (s *server) handler() http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), statusLimit)
 		defer cancel()
 		status := Look(ctx, s.cluster, s.cluster)
-		status.Started, status.Server, status.Faults = s.started, s.url, s.board.InForce()
+		status.Started, status.Server, status.Faults = s.started, s.url, s.board.Active()
 		_ = json.NewEncoder(w).Encode(status)
 	})
 	s.handleFaults(mux)

@@ -270,11 +270,11 @@ func awaitHealed(ctx context.Context, cli docker.CLI, name string) error {
 	n.Client = agent.NewClient(name, n.dial)
 	defer n.Client.Close()
 	return await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
-		switch left, err := n.Client.InForce(ctx); {
+		switch left, err := n.Client.Active(ctx); {
 		case err != nil:
 			return err
 		case len(left) > 0:
-			return fmt.Errorf("a fault is in force (%s): try again then", strings.Join(left, ", "))
+			return fmt.Errorf("a fault is active (%s): try again when it is healed", strings.Join(left, ", "))
 		}
 		return nil
 	})

@@ -231,7 +231,7 @@ func kindFailed(err error) error {
 // explain adds what to do about failures that are not the cluster's.
 func explain(err error) error {
 	for words, todo := range map[string]string{
-		"no space left on device": "the engine's disk is full: free some space (`docker system df` tells what takes it), or have the engine keep its data elsewhere",
+		"no space left on device": "the engine's disk is full: free some space (`docker system df` shows what takes it), or have the engine keep its data elsewhere",
 		"unable to apply caps":    "this engine cannot run privileged containers: see `holdfast doctor`, and use `holdfast kind engine` instead",
 		"no such image":           "the node image is not there: make it with `holdfast kind image`",
 		"too many open files":     "the kernel lets one user watch too little: " + engine.Inotify.Advice(),

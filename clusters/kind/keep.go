@@ -102,7 +102,7 @@ func (c *Cluster) writeInside(dir string) error {
 // NetworkState implements keeper.Kept. The impairments are those that this process has
 // begun: asking the nodes would take as long as one needs that does not answer.
 func (c *Cluster) NetworkState() (what string, impairments int) {
-	return fmt.Sprintf("%s (%s)", c.network.name, c.network.subnet), c.Network.InForce()
+	return fmt.Sprintf("%s (%s)", c.network.name, c.network.subnet), c.Network.Active()
 }
 
 // Hosts implements keeper.Kept.
@@ -125,7 +125,7 @@ func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
 		*st = keeper.HostStatus{Name: n.name, Address: n.address.String(), Powered: state.State.Running || !known}
 		switch {
 		case !known:
-			st.Error = fmt.Sprintf("the engine does not tell its state: %v", failed)
+			st.Error = fmt.Sprintf("the engine does not report its state: %v", failed)
 		case !st.Powered:
 		case state.State.Paused:
 			st.Error = "paused" // its agent as well

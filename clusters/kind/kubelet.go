@@ -57,7 +57,7 @@ func nodeLease(spec *clusters.Cluster) (time.Duration, error) {
 	args := spec.Spec.ExtraArgs[framework.Kwok]
 	for _, flag := range slices.Sorted(maps.Keys(args)) {
 		if flag != leaseFlag {
-			return 0, fmt.Errorf("the argument --%s of kwok cannot be had on kind, whose nodes have kubelets: leave it out", flag)
+			return 0, fmt.Errorf("the argument --%s of kwok is not supported on kind, whose nodes have kubelets: leave it out", flag)
 		}
 	}
 	text, ok := args[leaseFlag]

@@ -33,8 +33,8 @@ type injection struct {
 	TTL     time.Duration
 }
 
-// inForce is the line that reports that a fault is.
-const inForce = "in force: "
+// active is the line that reports that a fault is.
+const active = "active: "
 
 func injectAndWait(encoded string) error {
 	var i injection
@@ -58,7 +58,7 @@ func injectAndWait(encoded string) error {
 	if !entry.Effect.Proven {
 		return fmt.Errorf("not proven: %s", entry.Effect.What)
 	}
-	fmt.Println(inForce + entry.Effect.What)
+	fmt.Println(active + entry.Effect.What)
 	time.Sleep(time.Minute)
 	return errors.New("nobody has killed it")
 }
@@ -94,7 +94,7 @@ func testHarnessKilled(t *testing.T, c *Cluster) {
 						all = append(all, n.name+" is paused")
 						continue
 					}
-					are, err := n.Client.InForce(ctx)
+					are, err := n.Client.Active(ctx)
 					if err != nil {
 						return nil, err
 					}
@@ -103,14 +103,14 @@ func testHarnessKilled(t *testing.T, c *Cluster) {
 				return all, nil
 			}
 			if all, err := left(t.Context()); err != nil || len(all) == 0 {
-				t.Fatalf("in force: %v, %v", all, err)
+				t.Fatalf("active: %v, %v", all, err)
 			}
-			whileAway(t, "it is in force", func(ctx context.Context) (bool, error) {
+			whileAway(t, "it is active", func(ctx context.Context) (bool, error) {
 				all, err := left(ctx)
 				return len(all) > 0, err
 			})
 			if took := time.Since(began); took > ttl+10*time.Second {
-				t.Errorf("it was in force for %s", took)
+				t.Errorf("it was active for %s", took)
 			}
 			if err := c.Ready(t.Context()); err != nil {
 				t.Fatal(err)
@@ -140,14 +140,14 @@ func killInTheMiddle(t *testing.T, i injection) (what string, at time.Time) {
 	var said []string
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		said = append(said, lines.Text())
-		if strings.HasPrefix(lines.Text(), inForce) {
+		if strings.HasPrefix(lines.Text(), active) {
 			break
 		}
 	}
 	at = time.Now()
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if len(said) == 0 || !strings.HasPrefix(said[len(said)-1], inForce) {
+	if len(said) == 0 || !strings.HasPrefix(said[len(said)-1], active) {
 		t.Fatal(strings.Join(said, "\n"))
 	}
 	return said[len(said)-1], at

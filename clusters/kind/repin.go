@@ -128,7 +128,7 @@ func networkOf(all []docker.Container) (name string, pinned bool, err error) {
 	for _, c := range all {
 		names := slices.Collect(maps.Keys(c.NetworkSettings.Networks))
 		if len(names) != 1 || name != "" && names[0] != name {
-			return "", false, fmt.Errorf("its containers are to be on one network, and %s is on %q", c.Name, names)
+			return "", false, fmt.Errorf("its containers must be on one network, and %s is on %q", c.Name, names)
 		}
 		name = names[0]
 		own := c.NetworkSettings.Networks[name].IPAMConfig

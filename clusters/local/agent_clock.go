@@ -35,7 +35,7 @@ type clocks struct {
 	used bool // guarded by mu
 }
 
-// savedShift is a shift in force.
+// savedShift is an active shift.
 type savedShift struct {
 	Components []framework.Component `json:"components"`
 	Shift      clock.Shift           `json:"shift"`

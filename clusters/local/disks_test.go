@@ -239,7 +239,7 @@ func TestDisks(t *testing.T) {
 	}
 }
 
-// needDisks skips a test where disks that can fail cannot be had.
+// needDisks skips a test where disks that can fail are not available.
 func needDisks(t *testing.T) {
 	t.Helper()
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

@@ -43,7 +43,7 @@ func (c *Cluster) Kubeconfig(server string) ([]byte, error) {
 
 // NetworkState implements keeper.Kept.
 func (c *Cluster) NetworkState() (what string, impairments int) {
-	return c.backend, c.impair.inForce()
+	return c.backend, c.impair.active()
 }
 
 // Hosts implements keeper.Kept.

@@ -15,7 +15,7 @@ import (
 )
 
 // limits keeps the processes of a machine in control groups while there are limits
-// in force on them. It needs nothing of the machine, whose agent may be frozen; but
+// active on them. It needs nothing of the machine, whose agent may be frozen; but
 // the agent puts what it starts into the groups that a file names.
 //
 // A tree has a group for each component that has a limit of its own, and one for all
@@ -23,13 +23,13 @@ import (
 type limits struct {
 	m *machine
 
-	mu      sync.Mutex
-	inForce map[string]*limitInForce // by handle; guarded by mu
-	trees   []*cgroup.Tree           // none while nothing is in force; guarded by mu
-	timers  expiry.Timers[string]    // by handle; guarded by mu
+	mu     sync.Mutex
+	active map[string]*activeLimit // by handle; guarded by mu
+	trees  []*cgroup.Tree          // none while nothing is active; guarded by mu
+	timers expiry.Timers[string]   // by handle; guarded by mu
 }
 
-type limitInForce struct {
+type activeLimit struct {
 	components []framework.Component // none for the whole node
 	limit      framework.Limit
 }
@@ -38,7 +38,7 @@ type limitInForce struct {
 const otherProcesses = "others"
 
 // on reports whether a limit is on a component, or with "" on the node itself.
-func (f *limitInForce) on(c framework.Component) bool {
+func (f *activeLimit) on(c framework.Component) bool {
 	if c == "" {
 		return len(f.components) == 0
 	}
@@ -79,14 +79,14 @@ func (l *limits) begin(components []framework.Component, want framework.Limit, t
 		}
 		l.trees = append(l.trees, t)
 	}
-	if l.inForce == nil {
-		l.inForce = map[string]*limitInForce{}
+	if l.active == nil {
+		l.active = map[string]*activeLimit{}
 	}
 	handle := fmt.Sprintf("%s-%d", l.m.name, l.m.handles.Add(1))
-	f := &limitInForce{components: components, limit: want}
-	l.inForce[handle] = f
+	f := &activeLimit{components: components, limit: want}
+	l.active[handle] = f
 	if err := l.settle(); err != nil {
-		delete(l.inForce, handle)
+		delete(l.active, handle)
 		return "", errors.Join(err, l.settle())
 	}
 	l.timers.Start(&l.mu, handle, ttl, func() error { return l.drop(handle) })
@@ -101,13 +101,13 @@ func (l *limits) end(handle string) error {
 
 // drop ends a limit, if it is active. The caller holds the lock.
 func (l *limits) drop(handle string) error {
-	f := l.inForce[handle]
+	f := l.active[handle]
 	if f == nil {
 		return nil
 	}
-	delete(l.inForce, handle)
+	delete(l.active, handle)
 	if err := l.settle(); err != nil {
-		l.inForce[handle] = f
+		l.active[handle] = f
 		return err
 	}
 	l.timers.Stop(handle)
@@ -119,7 +119,7 @@ func (l *limits) forget() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timers.StopAll()
-	clear(l.inForce)
+	clear(l.active)
 	return l.settle()
 }
 
@@ -167,7 +167,7 @@ func (l *limits) settle() error {
 // prune removes the trees that no limit needs. The caller holds the lock.
 func (l *limits) prune() error {
 	var errs []error
-	if len(l.inForce) == 0 && len(l.trees) > 0 {
+	if len(l.active) == 0 && len(l.trees) > 0 {
 		errs = append(errs, writeJoin(l.m.joinFile(), nil))
 	}
 	l.trees = slices.DeleteFunc(l.trees, func(t *cgroup.Tree) bool {
@@ -191,7 +191,7 @@ func groupName(c framework.Component) string {
 // wanted returns whose groups a tree has: "" stands for the others.
 func (l *limits) wanted(t *cgroup.Tree) []framework.Component {
 	set := map[framework.Component]bool{}
-	for _, f := range l.inForce {
+	for _, f := range l.active {
 		if !t.Has(controller(f.limit)) {
 			continue
 		}
@@ -213,7 +213,7 @@ func (l *limits) strictest(c framework.Component) (cpu float64, soft, hard int64
 		}
 		return now
 	}
-	for _, f := range l.inForce {
+	for _, f := range l.active {
 		// A group below may have no more processor time than the one above.
 		if f.on(c) || f.on("") {
 			cpu = lower(cpu, f.limit.CPU)
@@ -327,8 +327,8 @@ func (l *limits) read(handle string) (framework.LimitReading, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := framework.LimitReading{}
-	f := l.inForce[handle]
-	r.InForce = f != nil
+	f := l.active[handle]
+	r.Active = f != nil
 	if f == nil {
 		for _, t := range l.trees {
 			wanted := l.wanted(t)
@@ -370,9 +370,9 @@ func (l *limits) read(handle string) (framework.LimitReading, error) {
 func (l *limits) files(handle string) ([]string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.inForce[handle]
+	f := l.active[handle]
 	if f == nil {
-		return nil, fmt.Errorf("no limit %s is in force on %s", handle, l.m.name)
+		return nil, fmt.Errorf("no limit %s is active on %s", handle, l.m.name)
 	}
 	name := otherProcesses
 	if len(f.components) > 0 {

@@ -22,7 +22,7 @@ type impairments struct {
 	timers expiry.Timers[vnet.RuleID] // guarded by mu
 }
 
-func (i *impairments) inForce() int {
+func (i *impairments) active() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.timers.Len()

@@ -174,7 +174,7 @@ func (f *fetch) download(ctx context.Context, client *http.Client, url, file str
 		}
 		have = 0
 	default:
-		f.say("going on with the download at %s", size(have))
+		f.say("continuing the download at %s", size(have))
 	}
 	total := int64(-1)
 	if resp.ContentLength >= 0 {

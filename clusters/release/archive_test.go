@@ -227,7 +227,7 @@ func TestArchiveUnreachableGoesOnToBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Source != SourceBuild || !ev.contains("connection refused") || !ev.contains("going on to build it") {
+	if e.Source != SourceBuild || !ev.contains("connection refused") || !ev.contains("trying to build it instead") {
 		t.Errorf("source %s; said %q", e.Source, ev.text)
 	}
 }

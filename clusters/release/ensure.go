@@ -232,7 +232,7 @@ func (f *fetch) fetch(ctx context.Context) (Entry, error) {
 		}
 		tried = append(tried, err)
 		if i+1 < len(sources) {
-			f.say("%v: going on to %s it", err, sources[i+1].name)
+			f.say("%v: trying to %s it instead", err, sources[i+1].name)
 		}
 	}
 	// The last source's word counts; it is the one that knows what exists.

@@ -27,7 +27,7 @@ type toolchain struct {
 // What the go command says where it is too old for a module, and what to do.
 const (
 	tooOld       = "requires go >= "
-	tooOldAdvice = "The Go toolchain is too old for this version: install a newer one, or let Go get it itself with GOTOOLCHAIN=auto"
+	tooOldAdvice = "The Go toolchain is too old for this version: install a newer one, or let Go download it with GOTOOLCHAIN=auto"
 )
 
 // errNoGo is what to do without a Go toolchain.

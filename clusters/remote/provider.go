@@ -358,7 +358,7 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 		return err
 	}
 	err = await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
-		switch left, err := client.InForce(ctx); {
+		switch left, err := client.Active(ctx); {
 		case err != nil:
 			return err
 		case len(left) > 0:

@@ -14,7 +14,7 @@ import (
 type Backend string
 
 const (
-	// Auto is TAP, or Packet where TAP cannot be had.
+	// Auto is TAP, or Packet if TAP is not available.
 	Auto Backend = ""
 	// TAP is a TAP device with a virtio-net header. It needs /dev/net/tun.
 	TAP Backend = "tap"

@@ -81,7 +81,7 @@ type Rule struct {
 // RuleID names a rule for as long as the switch lives.
 type RuleID uint64
 
-// rule is a Rule in force, or what is left of it.
+// rule is an active Rule, or what is left of it.
 type rule struct {
 	Impairment
 	id       RuleID
@@ -232,7 +232,7 @@ func (s *Switch) cutQueued(r *rule) {
 	}
 }
 
-// Remove takes a rule out of force on all its links in one step. Packets that
+// Remove takes a rule inactive on all its links in one step. Packets that
 // it held back leave at once, in the order in which they would have left,
 // unless another rule holds them too. Removing a rule that is gone does
 // nothing. The counters of the last removedLimit rules that were removed can

@@ -44,7 +44,7 @@ type Switch struct {
 	addresses map[address]*party
 	rules     map[RuleID]*rule
 	lastRule  RuleID
-	removed   []RuleID // those in rules that are out of force, the oldest first
+	removed   []RuleID // those in rules that are inactive, the oldest first
 	queue     queue
 
 	// Scratch space of the packet path.
@@ -150,7 +150,7 @@ type LinkStatus struct {
 	From string
 	To   string
 	LinkCounters
-	// Rules are the rules in force, in the order in which they came.
+	// Rules are the active rules, in the order in which they came.
 	Rules []RuleID
 }
 

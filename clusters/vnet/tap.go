@@ -13,7 +13,7 @@ import (
 const tunPath = "/dev/net/tun"
 
 // errNoTAP marks errors for which the packet backend may do instead.
-var errNoTAP = errors.New("TAP devices cannot be had")
+var errNoTAP = errors.New("TAP devices are not available")
 
 // frameDevice is a descriptor that reads and writes whole frames with their
 // virtio-net headers: a TAP device or a packet socket.

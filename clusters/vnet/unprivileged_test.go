@@ -53,8 +53,8 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatalf("tests as user %d: %v\n%s", nobody, err, out)
 	}
-	if bytes.Contains(out, []byte("user namespaces cannot be had")) {
-		t.Skip("user namespaces cannot be had by an ordinary user")
+	if bytes.Contains(out, []byte("user namespaces are not available")) {
+		t.Skip("user namespaces are not available by an ordinary user")
 	}
 	if !bytes.Contains(out, []byte("--- PASS: TestTrafficAcross/packet")) {
 		t.Errorf("the packet backend was not tested:\n%s", out)

@@ -217,7 +217,7 @@ func TestClusterCommands(t *testing.T) {
 	out, _ = c.do(exitPass, "heal")
 	c.contains(out, "kill-1 is healed")
 	if s := c.status(); len(s.Faults) != 0 {
-		t.Errorf("in force after healing: %+v", s.Faults)
+		t.Errorf("active after healing: %+v", s.Faults)
 	}
 	out, _ = c.do(exitPass, "down")
 	c.contains(out, "cluster one is gone")

@@ -60,7 +60,7 @@ func checkPrivileged(ctx context.Context, e engine.Engine, startable bool) check
 	case !errors.As(err, &refused):
 		return c.missing(firstLine(err.Error()), onlyKind)
 	case startable && e.Source == engine.SourceContext:
-		return c.fallback(firstLine(refused.Output), refused.Advice+"; the kind provider does that by itself")
+		return c.fallback(firstLine(refused.Output), refused.Advice+"; the kind provider does that automatically")
 	}
 	return c.missing(firstLine(refused.Output), refused.Advice)
 }

@@ -34,7 +34,7 @@ func checkSandbox(ctx context.Context, tun bool) []check {
 	}
 	var inside []check
 	if err := json.Unmarshal(stdout.Bytes(), &inside); err != nil {
-		return []check{c.missing(fmt.Sprintf("what came out of the sandbox is no answer: %v", err), "report this as a bug")}
+		return []check{c.missing(fmt.Sprintf("the output of the sandbox is not an answer: %v", err), "report this as a bug")}
 	}
 	for i := range inside {
 		inside[i].Required = inside[i].Required || (inside[i].Name == packetSockets && !tun)
@@ -95,7 +95,7 @@ func checkLimits() []check {
 	case soft == nil:
 		memory = memory.ok("control groups can be made")
 	case hard == nil:
-		memory = memory.fallback("control groups of version 1, which can only end what goes beyond a limit", "memory-pressure uses a load process unless it is told oom=true")
+		memory = memory.fallback("control groups of version 1, which can only end what goes beyond a limit", "memory-pressure uses a load process unless oom=true is given")
 	default:
 		memory = memory.fallback(firstLine(hard.Error()), "memory-pressure uses a load process instead")
 	}

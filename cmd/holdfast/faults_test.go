@@ -75,7 +75,7 @@ func (c commandLine) awaitWhole(what string) {
 		s := c.status()
 		broken = nil
 		for _, f := range s.Faults {
-			broken = append(broken, f.ID+" is in force")
+			broken = append(broken, f.ID+" is active")
 		}
 		for _, e := range s.Entrances {
 			if !e.Ready {
@@ -156,14 +156,14 @@ func TestClusterFaultsOutliveHarness(t *testing.T) {
 				t.Fatalf("not injected: %+v\n%s", e, &out)
 			}
 			inject := time.Since(began)
-			for deadline := time.Now().Add(faultHealLimit); e.Phase == fault.InForce && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			for deadline := time.Now().Add(faultHealLimit); e.Phase == fault.Active && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 				e = c.history()[id]
 			}
 			if e.Phase != fault.Healed {
 				t.Fatalf("not healed: %+v", e)
 			}
 			c.awaitWhole(f.Name)
-			t.Logf("in force after %s, whole after %s\n%s\n%s", inject.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), e.Effect.What, e.Healing.What)
+			t.Logf("active after %s, whole after %s\n%s\n%s", inject.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), e.Effect.What, e.Healing.What)
 		})
 	}
 }

@@ -100,7 +100,7 @@ func faultError(err error) error {
 
 func printInjection(out io.Writer, e fault.Entry) error {
 	switch {
-	case e.Phase != fault.InForce:
+	case e.Phase != fault.Active:
 		_, err := fmt.Fprintf(out, "%s on %s took no effect and was undone: %s\n", e.Fault, e.Target, e.Effect.What)
 		return err
 	case !e.Effect.Proven:
@@ -165,7 +165,7 @@ active fault; 'holdfast status' lists them.`,
 			return printing
 		}
 		for _, e := range healed {
-			if e.Phase == fault.InForce {
+			if e.Phase == fault.Active {
 				return exitWith(exitInconclusive, nil)
 			}
 		}
@@ -199,12 +199,12 @@ func onlyFault(ctx context.Context, h *keeper.Handle) ([]string, error) {
 func printHealed(out io.Writer, healed []fault.Entry) {
 	for _, e := range healed {
 		switch {
-		case e.Phase != fault.InForce:
+		case e.Phase != fault.Active:
 			fmt.Fprintf(out, "%s is healed after %s: %s\n", e.ID, latency(*e.Healing), e.Healing.What)
 		case e.Error != "":
 			fmt.Fprintf(out, "%s is not healed: %s\n", e.ID, e.Error)
 		default:
-			fmt.Fprintf(out, "%s has no proof of healing yet (it goes on being tried when its time is over): %s\n", e.ID, e.Healing.What)
+			fmt.Fprintf(out, "%s has no proof of healing yet (it is tried again when its time is over): %s\n", e.ID, e.Healing.What)
 		}
 	}
 }

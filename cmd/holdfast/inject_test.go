@@ -16,9 +16,9 @@ func TestPrintInjection(t *testing.T) {
 		want  string
 	}{
 		"undone":               {fault.Entry{Phase: fault.Unproven, Effect: effect}, "took no effect and was undone: no packet came"},
-		"undone without proof": {fault.Entry{ID: "cut-1", Phase: fault.InForce, Effect: effect, Healing: &fault.Proof{What: "node is off"}}, "cut-1 on node node-2 has no proof of effect: no packet came"},
-		"undoing fails":        {fault.Entry{Phase: fault.InForce, Effect: effect, Error: "it does not answer"}, "(it does not answer)"},
-		"in force":             {fault.Entry{ID: "cut-1", Phase: fault.InForce, Effect: fault.Proof{Proven: true}}, "cut-1 is active on node node-2"},
+		"undone without proof": {fault.Entry{ID: "cut-1", Phase: fault.Active, Effect: effect, Healing: &fault.Proof{What: "node is off"}}, "cut-1 on node node-2 has no proof of effect: no packet came"},
+		"undoing fails":        {fault.Entry{Phase: fault.Active, Effect: effect, Error: "it does not answer"}, "(it does not answer)"},
+		"active":               {fault.Entry{ID: "cut-1", Phase: fault.Active, Effect: fault.Proof{Proven: true}}, "cut-1 is active on node node-2"},
 	} {
 		x.entry.Target.Node = "node-2"
 		var out strings.Builder

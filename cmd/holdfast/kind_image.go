@@ -25,15 +25,14 @@ func newKindImageCommand(engine func(context.Context) (string, error)) *cobra.Co
 	cmd := &cobra.Command{
 		Use:   "image",
 		Short: "Download or build the images of a kind cluster into the Docker engine",
-		Long: `Get the images of a kind cluster into the Docker engine: one of the nodes for each
-version of Kubernetes, and that of the load balancer. Clusters get what they need
-themselves; this command does it beforehand.
+		Long: `Load the images of a kind cluster into the Docker engine: a node image for each version of
+Kubernetes, and the image of the load balancer. Creating a cluster does this too; this
+command does it in advance.
 
-Where a registry answers, kind's published images are pulled. Elsewhere images are
-built, out of packages of Debian, kind's own files and binaries as "holdfast fetch"
-gets them. That takes root, debootstrap and a Go toolchain; the first time it takes
-some minutes, and 5 GiB of disk in all. What was built is kept in the cache, and
-nothing is built again until something that it is made of changes.
+If a registry answers, kind's published images are pulled. Otherwise images are built from
+Debian packages, kind's own files and the binaries of "holdfast fetch". Building requires
+root, debootstrap and a Go toolchain; the first time it takes some minutes and 5 GiB of
+disk. Builds are cached until one of their inputs changes.
 
 The image of the load balancer has the one name that kind starts it by,
 ` + image.BalancerName + `. With --source build, an image of that name in

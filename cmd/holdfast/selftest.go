@@ -60,7 +60,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 		}
 		subjects := slices.Concat(judges, ids)
 		if out != "" && resume != "" {
-			return usageError("--out and --resume: what goes on stays in its directory; leave --out away")
+			return usageError("--out and --resume: a selftest that is resumed stays in its directory: leave out --out")
 		}
 		work, err := selftest.Plan(subjects)
 		if err != nil {

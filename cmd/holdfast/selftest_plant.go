@@ -91,16 +91,16 @@ type outcomesHead struct {
 func (p *planting) load(dir string) error {
 	f, err := os.Open(filepath.Join(dir, outcomesFile))
 	if err != nil {
-		return usageError("%s has no selftest to go on with: %w", dir, err)
+		return usageError("%s has no selftest to resume: %w", dir, err)
 	}
 	defer f.Close()
 	lines := json.NewDecoder(bufio.NewReader(f))
 	var head outcomesHead
 	if err := lines.Decode(&head); err != nil {
-		return usageError("%s cannot be read: %w; begin anew with --out", f.Name(), err)
+		return usageError("%s cannot be read: %w; start again with --out", f.Name(), err)
 	}
 	if head.Holdfast != holdfastVersion() {
-		return usageError("the selftest in %s is of holdfast %s, and this is %s: begin anew with --out", dir, head.Holdfast, holdfastVersion())
+		return usageError("the selftest in %s is of holdfast %s, and this is %s: start again with --out", dir, head.Holdfast, holdfastVersion())
 	}
 	for {
 		var o selftest.Outcome
@@ -110,7 +110,7 @@ func (p *planting) load(dir string) error {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // it was killed
 			return nil
 		default:
-			return usageError("%s cannot be read: %w; begin anew with --out", f.Name(), err)
+			return usageError("%s cannot be read: %w; start again with --out", f.Name(), err)
 		}
 	}
 }

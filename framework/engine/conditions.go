@@ -160,7 +160,7 @@ func (r *run) condition(ctx context.Context, u *Until) error {
 	return fmt.Errorf("unknown condition %q", u.Condition)
 }
 
-func (r *run) injection(id string) (*inForce, error) {
+func (r *run) injection(id string) (*activeFault, error) {
 	for _, i := range r.injections {
 		if i.step.ID == id {
 			return i, nil
@@ -228,7 +228,7 @@ func (r *run) everywhere(ctx context.Context, look func(context.Context, *client
 		})
 	}
 	if asked == 0 {
-		return fmt.Errorf("a fault is in force on the node of every API server")
+		return fmt.Errorf("a fault is active on the node of every API server")
 	}
 	return g.Wait()
 }

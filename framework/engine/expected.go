@@ -54,7 +54,7 @@ func (e Experiment) Expected(s framework.Settings) time.Duration {
 	began := map[string]time.Duration{}   // of each injection
 	changed := map[string]time.Duration{} // when it was last injected or healed
 	network := map[string]bool{}
-	inForce := 0
+	active := 0
 	for _, step := range e.Timeline {
 		switch {
 		case step.Inject != nil:
@@ -63,7 +63,7 @@ func (e Experiment) Expected(s framework.Settings) time.Duration {
 				network[id] = isNetwork(f)
 			}
 			began[id], changed[id] = now, now
-			inForce++
+			active++
 		case step.Heal != "":
 			takes := expectedHealing
 			for _, id := range step.heals() {
@@ -75,9 +75,9 @@ func (e Experiment) Expected(s framework.Settings) time.Duration {
 			now += takes
 			for _, id := range step.heals() {
 				changed[id] = now
-				inForce--
+				active--
 			}
-			if inForce == 0 {
+			if active == 0 {
 				now += expectedRecovery
 			}
 		case step.Wait != "":
@@ -92,7 +92,7 @@ func (e Experiment) Expected(s framework.Settings) time.Duration {
 			now += max(expectedAction, longActions()[step.Action.Name])
 		}
 	}
-	if inForce > 0 {
+	if active > 0 {
 		now += expectedHealing + expectedRecovery
 	}
 	return now

@@ -26,7 +26,7 @@ func TestHeld(t *testing.T) {
 	defer r.close()
 	first, second := c.nodes[0].Name(), c.nodes[1].Name()
 	for id, component := range map[string]framework.Component{"kcm": framework.ControllerManager, "apiserver": framework.APIServer} {
-		r.injections = append(r.injections, &inForce{step: &Inject{ID: id}, inj: hit{target: fault.Target{Node: first, Component: component}}})
+		r.injections = append(r.injections, &activeFault{step: &Inject{ID: id}, inj: hit{target: fault.Target{Node: first, Component: component}}})
 	}
 	lease := func(component framework.Component, holder string) {
 		c.Set("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+string(component),

@@ -37,7 +37,7 @@ type recovery struct {
 // together. A network is whole again with the call; a component has to start
 // first, which takes what it takes on a busy machine, so its time counts from
 // the proof.
-func (r *recovery) add(s framework.Settings, i *inForce, called, effect time.Time) {
+func (r *recovery) add(s framework.Settings, i *activeFault, called, effect time.Time) {
 	from := called
 	if !effect.IsZero() && !isNetwork(i.fault) {
 		from = effect
@@ -62,7 +62,7 @@ func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeo
 // (https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md): the one that
 // has begun is nine tenths of the time away and 1.2 s at most. It comes on top, within the
 // same 60 s.
-func recoveryLimit(s framework.Settings, i *inForce, healed time.Time, proven bool) time.Duration {
+func recoveryLimit(s framework.Settings, i *activeFault, healed time.Time, proven bool) time.Duration {
 	var lasted time.Duration
 	if began := i.inj.Proof().Called; !began.IsZero() {
 		lasted = healed.Sub(began)

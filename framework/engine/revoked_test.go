@@ -44,7 +44,7 @@ func TestProofWithdrawnByHealing(t *testing.T) {
 		}
 		r := &run{cluster: plainCluster{}, w: w, start: time.Now()}
 		inj := &revoking{revokes: revokes}
-		i := &inForce{step: &Inject{ID: "cut", Fault: "cut", Target: "node/1"}, fault: fault.Cut, inj: inj, proven: inj.Proof().Proven, ttl: time.Hour}
+		i := &activeFault{step: &Inject{ID: "cut", Fault: "cut", Target: "node/1"}, fault: fault.Cut, inj: inj, proven: inj.Proof().Proven, ttl: time.Hour}
 		if err := r.heal(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}

@@ -166,7 +166,7 @@ type run struct {
 	outer     context.Context
 	observers *observe.Observers
 
-	injections []*inForce        // in the order of injection
+	injections []*activeFault    // in the order of injection
 	foreseen   bool              // it is known that they can all be injected
 	traffic    *workload.Traffic // nil where it is off
 	recovery   recovery
@@ -260,7 +260,7 @@ func (r *run) baseline(ctx context.Context) error {
 		return errBaseline
 	}
 	if err := r.awaitElected(ctx); err != nil && ctx.Err() == nil {
-		r.say("going on without an active instance, which judges will tell of: %v", err)
+		r.say("continuing without an active instance, which judges will report: %v", err)
 	}
 	return interrupted(ctx)
 }

@@ -138,7 +138,7 @@ func (r *run) renewed(c framework.Component, since record.Nanos, retry time.Dura
 	known := slices.ContainsFunc(r.cluster.Nodes(), func(n framework.Node) bool { return n.Name() == seen.Node })
 	switch {
 	case seen.Holder == "":
-		return errors.New("nobody holds it")
+		return errors.New("no instance holds it")
 	case !known:
 		return fmt.Errorf("%s holds it, which is on no node of the cluster", seen.Holder)
 	case seen.At < since, time.Duration(now-seen.At) > 2*retry+r.cluster.Settings().Margin:

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// inForce is an injection that this run made.
-type inForce struct {
+// activeFault is an injection that this run made.
+type activeFault struct {
 	step   *Inject
 	fault  *fault.Fault
 	inj    fault.Injection
@@ -28,7 +28,7 @@ type inForce struct {
 }
 
 // nodes are those that it hit; none where it hit another host.
-func (i *inForce) nodes() []string { return i.inj.Target().AllNodes() }
+func (i *activeFault) nodes() []string { return i.inj.Target().AllNodes() }
 
 // errUnproven ends a timeline whose fault did not come about: going on would
 // only take time. The record reports why.
@@ -126,7 +126,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		}
 		return errUnproven
 	}
-	r.injections = append(r.injections, &inForce{step: in, fault: f, inj: injection, proven: injection.Proof().Proven, ttl: ttl})
+	r.injections = append(r.injections, &activeFault{step: in, fault: f, inj: injection, proven: injection.Proof().Proven, ttl: ttl})
 	r.recovery = recovery{}
 	entry.Params = fault.Used(injection, in.Params)
 	entry.Effects = f.EffectsWith(entry.Params)
@@ -197,7 +197,7 @@ func (r *run) healStep(ctx context.Context, ids []string) error {
 	errs := make([]error, len(ids))
 	var all sync.WaitGroup
 	for n, id := range ids {
-		i := slices.IndexFunc(r.injections, func(i *inForce) bool { return i.step.ID == id })
+		i := slices.IndexFunc(r.injections, func(i *activeFault) bool { return i.step.ID == id })
 		if i < 0 {
 			continue // it was never injected, which the record tells
 		}
@@ -215,7 +215,7 @@ func (r *run) healStep(ctx context.Context, ids []string) error {
 
 // heal heals one injection and records how that went. It continues where ctx has
 // ended: nothing must stay broken.
-func (r *run) heal(ctx context.Context, i *inForce) error {
+func (r *run) heal(ctx context.Context, i *activeFault) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
 	defer cancel()
 	t := i.inj.Target()
@@ -247,7 +247,7 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 	}
 	if err != nil {
 		entry.Phase, entry.Proven, entry.Error = record.FaultFailed, false, err.Error()
-		r.say("healing %s failed: %v (the provider heals it by itself %s after its injection)", i.step.ID, err, i.ttl)
+		r.say("healing %s failed: %v (the provider heals it automatically %s after its injection)", i.step.ID, err, i.ttl)
 	} else {
 		r.say("%s is healed: %s", i.step.ID, entry.Proof)
 	}
@@ -259,8 +259,8 @@ func (r *run) heal(ctx context.Context, i *inForce) error {
 	return r.w.Append(record.KindFault, entry)
 }
 
-func (r *run) unhealed() []*inForce {
-	var all []*inForce
+func (r *run) unhealed() []*activeFault {
+	var all []*activeFault
 	for _, i := range r.injections {
 		if !i.healed {
 			all = append(all, i)

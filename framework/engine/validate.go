@@ -42,7 +42,7 @@ const longest = 24 * time.Hour
 func (e Experiment) Validate(o Options) []Problem {
 	v := &validator{faults: o.Faults, judges: o.Judges, injected: map[string]bool{}, changes: map[string]bool{}}
 	if !validName.MatchString(e.Name) {
-		v.add("name", "%q is no name: want up to 63 lower-case letters, digits and dashes", e.Name)
+		v.add("name", "%q is not a name: want up to 63 lower-case letters, digits and dashes", e.Name)
 	}
 	for _, p := range e.Traffic.config().Validate() {
 		v.add("traffic."+p.Path, "%w", p.Err)
@@ -77,7 +77,7 @@ type validator struct {
 	faults   []*fault.Fault // beside the built-in ones
 	judges   []judge.Judge  // likewise
 	problems []Problem
-	injected map[string]bool // by ID: whether it is in force
+	injected map[string]bool // by ID: whether it is active
 	changes  map[string]bool // of nodes, by ID: whether the node that it added is there
 	joined   []string        // IDs of those that add one, in their order
 }
@@ -143,7 +143,7 @@ func (v *validator) inject(path string, in *Inject) {
 	}
 	switch _, dup := v.injected[in.ID]; {
 	case !validName.MatchString(in.ID):
-		v.add(path+".as", "%q is no name for the injection: want lower-case letters, digits and dashes", in.ID)
+		v.add(path+".as", "%q is not a name for an injection: want lower-case letters, digits and dashes", in.ID)
 	case dup:
 		v.add(path+".as", "another injection is called %q already", in.ID)
 	default:
@@ -186,7 +186,7 @@ func (v *validator) formula(path, formula string) {
 	case err != nil:
 		v.add(path, "%w", err)
 	case b.Limit == 0:
-		v.add(path, "%q is no time at all: want more than zero", formula)
+		v.add(path, "%q is not a time above zero", formula)
 	case b.Limit > longest:
 		v.add(path, "%q is %s with default settings: want %s at most", formula, b.Limit, longest)
 	}

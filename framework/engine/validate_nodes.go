@@ -32,7 +32,7 @@ func (v *validator) nodes(path string, a *Action) {
 		v.add(path+".as", "is missing: want a name for the node, by which later steps can speak of it")
 	case a.ID == "":
 	case !validName.MatchString(a.ID):
-		v.add(path+".as", "%q is no name for a change of nodes: want lower-case letters, digits and dashes", a.ID)
+		v.add(path+".as", "%q is not a name for a change of nodes: want lower-case letters, digits and dashes", a.ID)
 	case dup:
 		v.add(path+".as", "another change of nodes is called %q already", a.ID)
 	}

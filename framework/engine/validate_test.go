@@ -49,8 +49,8 @@ func TestValidate(t *testing.T) {
 		"no part":          {steps(Step{}), "timeline[0]", "exactly one"},
 		"two parts":        {steps(Step{Wait: "1s", Heal: "a"}), "timeline[0]", "has 2 of"},
 		"bad wait":         {steps(Step{Wait: "soon"}), "timeline[0].wait", "neither a symbol"},
-		"no wait":          {steps(Step{Wait: "0s"}), "timeline[0].wait", "no time at all"},
-		"no ID":            {inject(func(i *Inject) { i.ID = "" }), "timeline[0].inject.as", "no name"},
+		"no wait":          {steps(Step{Wait: "0s"}), "timeline[0].wait", "not a time above zero"},
+		"no ID":            {inject(func(i *Inject) { i.ID = "" }), "timeline[0].inject.as", "not a name"},
 		"same ID":          {steps(a, a), "timeline[1].inject.as", "already"},
 		"unknown fault":    {inject(func(i *Inject) { i.Fault = "explode" }), "timeline[0].inject.fault", `"explode" is not a fault: want one of `},
 		"no target":        {inject(func(i *Inject) { i.Target = "" }), "timeline[0].inject.target", "target"},
@@ -133,7 +133,7 @@ func TestRecoveryLimit(t *testing.T) {
 		{fault.Isolate, "", 3 * time.Second, true, 14 * time.Second},
 		{fault.Isolate, "", time.Hour, true, time.Minute},
 	} {
-		i := &inForce{fault: test.fault, inj: injectionAt{called: now.Add(-test.lasted), target: fault.Target{Component: test.on}}}
+		i := &activeFault{fault: test.fault, inj: injectionAt{called: now.Add(-test.lasted), target: fault.Target{Component: test.on}}}
 		if got := recoveryLimit(s, i, now, test.proven); got != test.want {
 			t.Errorf("%s for %s: %s, want %s", test.fault.Name, test.lasted, got, test.want)
 		}

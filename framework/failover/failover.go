@@ -205,7 +205,7 @@ func (t *transport) ask(req *http.Request, address string, limited bool) (*http.
 		body, err := req.GetBody()
 		if err != nil {
 			cancel(nil)
-			return nil, fmt.Errorf("failover: the request's body cannot be had again: %w", err)
+			return nil, fmt.Errorf("failover: the request's body cannot be read again: %w", err)
 		}
 		out.Body = body
 	}

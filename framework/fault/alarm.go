@@ -86,7 +86,7 @@ func raiseAlarm(ctx context.Context, r Request, kind pb.AlarmType) (Injection, e
 					return err
 				}
 				if still || len(list) > 0 {
-					// Others may have alarms of their own in force.
+					// Others may have alarms of their own active.
 					held, seen = !still, fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
 					return nil
 				}

@@ -22,7 +22,7 @@ type Board struct {
 	telling sync.Mutex // held while told is called, so that changes come in order; before mu
 
 	mu      sync.Mutex
-	entries []*posted // in force, in the order of injection; guarded by mu
+	entries []*posted // active, in the order of injection; guarded by mu
 	counts  map[string]int
 }
 
@@ -30,8 +30,8 @@ type Board struct {
 type Phase string
 
 const (
-	// InForce injections have been asked for and not been healed.
-	InForce Phase = "in force"
+	// Active injections have been asked for and not been healed.
+	Active Phase = "active"
 	// Healed injections have a proof of it.
 	Healed Phase = "healed"
 	// Unproven injections had no proof of effect and were undone at once.
@@ -103,7 +103,7 @@ func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, e
 	// A fault that takes long to come about, as a graceful stop may, lasts for
 	// its time all the same.
 	e := &posted{injection: injection, Entry: Entry{Fault: name, Target: injection.Target(), Params: Used(injection, p.Values),
-		Phase: InForce, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}}
+		Phase: Active, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}}
 	entry := b.post(e)
 	if !entry.Effect.Proven || ctx.Err() != nil {
 		healed, err := b.heal(context.WithoutCancel(ctx), e)
@@ -134,7 +134,7 @@ func (b *Board) post(e *posted) Entry {
 // now; this proves it, and does not give up.
 func (b *Board) expire(e *posted) {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		if healed, err := b.heal(context.Background(), e); err == nil && healed.Phase != InForce {
+		if healed, err := b.heal(context.Background(), e); err == nil && healed.Phase != Active {
 			return
 		}
 		time.Sleep(pause)
@@ -159,7 +159,7 @@ func (b *Board) heal(ctx context.Context, e *posted) (Entry, error) {
 func (b *Board) note(e *posted, proof Proof, err error) (entry Entry, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if e.Phase != InForce {
+	if e.Phase != Active {
 		return e.Entry, false
 	}
 	e.Healing, e.Error = &proof, ""
@@ -176,8 +176,8 @@ func (b *Board) note(e *posted, proof Proof, err error) (entry Entry, changed bo
 	return e.Entry, true
 }
 
-// InForce returns the active injections, in the order of injection.
-func (b *Board) InForce() []Entry {
+// Active returns the active injections, in the order of injection.
+func (b *Board) Active() []Entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := []Entry{}
@@ -188,29 +188,29 @@ func (b *Board) InForce() []Entry {
 }
 
 // Heal heals the injections of the given names at once, or all there are where
-// none is given, and returns how each came out. Names that are not in force are
+// none is given, and returns how each came out. Names that are not active are
 // an error of type Refused, and nothing is touched then.
 func (b *Board) Heal(ctx context.Context, ids ...string) ([]Entry, error) {
 	b.mu.Lock()
-	inForce := map[string]*posted{}
+	active := map[string]*posted{}
 	for _, e := range b.entries {
-		inForce[e.ID] = e
+		active[e.ID] = e
 	}
 	b.mu.Unlock()
 	var chosen []*posted
 	for _, id := range ids {
-		e := inForce[id]
+		e := active[id]
 		if e == nil {
 			there := "nothing is"
-			if len(inForce) > 0 {
-				there = "in force: " + strings.Join(slices.Sorted(maps.Keys(inForce)), ", ")
+			if len(active) > 0 {
+				there = "active: " + strings.Join(slices.Sorted(maps.Keys(active)), ", ")
 			}
-			return nil, &Refused{fmt.Errorf("no injection %q is in force; %s", id, there)}
+			return nil, &Refused{fmt.Errorf("no injection %q is active; %s", id, there)}
 		}
 		chosen = append(chosen, e)
 	}
 	if len(ids) == 0 {
-		chosen = slices.Collect(maps.Values(inForce))
+		chosen = slices.Collect(maps.Values(active))
 		slices.SortFunc(chosen, func(a, b *posted) int { return strings.Compare(a.ID, b.ID) })
 	}
 	healed := make([]Entry, len(chosen))

@@ -25,7 +25,7 @@ func TestBoard(t *testing.T) {
 	inject := func(t *testing.T, b *Board, fault, on string, ttl time.Duration) Entry {
 		t.Helper()
 		e, err := b.Inject(t.Context(), fault, on, Params{TTL: ttl})
-		if err != nil || e.Phase != InForce {
+		if err != nil || e.Phase != Active {
 			t.Fatalf("%s on %s: %+v, %v", fault, on, e, err)
 		}
 		return e
@@ -34,22 +34,22 @@ func TestBoard(t *testing.T) {
 		inject(t, b, "kill", "apiserver/1", time.Hour)
 		inject(t, b, "freeze", "scheduler/2", time.Hour)
 		inject(t, b, "kill", "kcm/3", time.Hour)
-		if n := len(b.InForce()); n != 3 {
-			t.Fatalf("%d in force", n)
+		if n := len(b.Active()); n != 3 {
+			t.Fatalf("%d active", n)
 		}
 		healed, err := b.Heal(t.Context(), "kill-2", "freeze-1")
 		if err != nil || len(healed) != 2 || healed[0].ID != "kill-2" || healed[0].Phase != Healed || !healed[0].Healing.Proven {
 			t.Fatalf("%+v, %v", healed, err)
 		}
-		if left := b.InForce(); len(left) != 1 || left[0].ID != "kill-1" || state(c, 0, framework.APIServer).PID != 0 {
+		if left := b.Active(); len(left) != 1 || left[0].ID != "kill-1" || state(c, 0, framework.APIServer).PID != 0 {
 			t.Fatalf("%+v", left)
 		}
-		if healed, err = b.Heal(t.Context()); err != nil || len(healed) != 1 || len(b.InForce()) != 0 || state(c, 0, framework.APIServer).PID == 0 {
+		if healed, err = b.Heal(t.Context()); err != nil || len(healed) != 1 || len(b.Active()) != 0 || state(c, 0, framework.APIServer).PID == 0 {
 			t.Fatalf("%+v, %v", healed, err)
 		}
 		inject(t, b, "kill", "apiserver/1", time.Hour)
-		if _, err := b.Heal(t.Context(), "kill-3", "kill-1"); !errors.As(err, new(*Refused)) || !strings.Contains(err.Error(), "in force: kill-3") || len(b.InForce()) != 1 {
-			t.Errorf("a name that is not in force: %v", err)
+		if _, err := b.Heal(t.Context(), "kill-3", "kill-1"); !errors.As(err, new(*Refused)) || !strings.Contains(err.Error(), "active: kill-3") || len(b.Active()) != 1 {
+			t.Errorf("a name that is not active: %v", err)
 		}
 		_, _ = b.Heal(t.Context())
 	})
@@ -66,14 +66,14 @@ func TestBoard(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		last := (*told)[len(*told)-1]
-		if len(b.InForce()) != 0 || last.Phase != Healed || !last.Healing.Proven {
-			t.Fatalf("in force %+v, told %+v", b.InForce(), *told)
+		if len(b.Active()) != 0 || last.Phase != Healed || !last.Healing.Proven {
+			t.Fatalf("active %+v, told %+v", b.Active(), *told)
 		}
 	})
 	bubble("no effect", func(t *testing.T, c *fakeCluster, b *Board, _ *[]Entry) {
 		c.inert = true
 		e, err := b.Inject(t.Context(), "kill", "apiserver/1", Params{TTL: time.Hour})
-		if err != nil || e.Phase != Unproven || len(b.InForce()) != 0 {
+		if err != nil || e.Phase != Unproven || len(b.Active()) != 0 {
 			t.Fatalf("%+v, %v", e, err)
 		}
 	})
@@ -82,8 +82,8 @@ func TestBoard(t *testing.T) {
 		gone := errors.New("hung up")
 		cancel(gone)
 		_, err := b.Inject(ctx, "freeze", "scheduler/2", Params{TTL: time.Hour})
-		if !errors.Is(err, gone) || len(b.InForce()) != 0 || state(c, 1, framework.Scheduler).State == "T" {
-			t.Fatalf("%v, in force %+v", err, b.InForce())
+		if !errors.Is(err, gone) || len(b.Active()) != 0 || state(c, 1, framework.Scheduler).State == "T" {
+			t.Fatalf("%v, active %+v", err, b.Active())
 		}
 	})
 	bubble("refused", func(t *testing.T, c *fakeCluster, b *Board, told *[]Entry) {

@@ -176,7 +176,7 @@ func (m *movedClock) before(ctx context.Context) (why string, err error) {
 		return fmt.Sprintf("%s is in state %s", m.component, p.State), nil
 	}
 	if _, _, err := dateOf(ctx, m.endpoint); err != nil {
-		return fmt.Sprintf("%s does not tell the time: %v", m.component, err), nil
+		return fmt.Sprintf("%s does not report the time: %v", m.component, err), nil
 	}
 	m.other, err = m.shifter.ReadClock(ctx, m.component)
 	m.then = time.Now()
@@ -220,7 +220,7 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 		return true, fmt.Sprintf("%s refuses a valid client certificate as expired or not yet valid", m.component)
 	}
 	if err != nil {
-		return false, fmt.Sprintf("%s does not tell the time: %v", m.component, err)
+		return false, fmt.Sprintf("%s does not report the time: %v", m.component, err)
 	}
 	if !m.with.none() {
 		seen := m.without
@@ -278,7 +278,7 @@ func (m *movedClock) right(ctx context.Context) (bool, string) {
 	}
 	m.other, m.then = r, now
 	if err := m.ask(ctx); err != nil {
-		return false, fmt.Sprintf("%s does not tell the time: %v", m.component, err)
+		return false, fmt.Sprintf("%s does not report the time: %v", m.component, err)
 	}
 	apart := m.apart(now)
 	switch {

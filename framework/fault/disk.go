@@ -159,7 +159,7 @@ func (d badDisk) untouched(handle *string) look {
 		}
 		seen := fmt.Sprintf("a probe of the disk passes the fault by (its counter stands at %d): %s", after.Matched, probed(probe))
 		if !sound(probe) {
-			return time.Since(began) > othersLimit, seen + ": other faults of the disk are in force"
+			return time.Since(began) > othersLimit, seen + ": other faults of the disk are active"
 		}
 		held, said := d.memberRuns(ctx)
 		return held, seen + "; " + said

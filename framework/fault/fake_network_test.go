@@ -18,7 +18,7 @@ type fakeCut struct {
 	probed       map[string]uint64 // packets sent along its links
 }
 
-func (x *fakeCut) inForce() bool { return !x.began.IsZero() && x.ended.IsZero() }
+func (x *fakeCut) active() bool { return !x.began.IsZero() && x.ended.IsZero() }
 
 func (c *fakeCluster) Parties() []string {
 	return append(nodeNames(c.Nodes()), "balancer", "workers", "harness")
@@ -43,7 +43,7 @@ func (c *fakeCluster) Impair(_ context.Context, links []framework.Link, imp fram
 func (c *fakeCluster) cut(handle string) *fakeCut { return c.cuts[handle[0]-'a'] }
 
 func (c *fakeCluster) restore(x *fakeCut) {
-	if !x.inForce() {
+	if !x.active() {
 		return
 	}
 	x.ended = time.Now()
@@ -114,7 +114,7 @@ func (c probingCluster) ProbeLink(_ context.Context, l framework.Link, packets i
 	}
 	c.probes += packets
 	for _, x := range c.cuts {
-		if x.inForce() && !c.whole[l.From+">"+l.To] && slices.ContainsFunc(x.links, func(o framework.Link) bool { return o.From == l.From && o.To == l.To }) {
+		if x.active() && !c.whole[l.From+">"+l.To] && slices.ContainsFunc(x.links, func(o framework.Link) bool { return o.From == l.From && o.To == l.To }) {
 			if x.probed == nil {
 				x.probed = map[string]uint64{}
 			}
@@ -131,7 +131,7 @@ func (c *fakeCluster) isOff(party string) bool {
 
 // on reports whether an impairment is on a link, in either direction, for a port.
 func (x *fakeCut) on(a, b string, port uint16) bool {
-	return x.inForce() && slices.ContainsFunc(x.links, func(l framework.Link) bool {
+	return x.active() && slices.ContainsFunc(x.links, func(l framework.Link) bool {
 		return (l.From == a && l.To == b || l.From == b && l.To == a) && (len(l.Ports) == 0 || slices.Contains(l.Ports, port))
 	})
 }
@@ -144,7 +144,7 @@ func (c *fakeCluster) severed(a, b string, port uint16) bool {
 }
 
 // impaired reports whether any impairment is active.
-func (c *fakeCluster) impaired() bool { return slices.ContainsFunc(c.cuts, (*fakeCut).inForce) }
+func (c *fakeCluster) impaired() bool { return slices.ContainsFunc(c.cuts, (*fakeCut).active) }
 
 // reportingCluster tells about its links as well.
 type reportingCluster struct{ *fakeCluster }
@@ -160,7 +160,7 @@ func (c reportingCluster) LinkState(_ context.Context, from, to string) (framewo
 		state.Delivered = packets
 	}
 	for i, x := range c.cuts {
-		if x.inForce() && slices.ContainsFunc(x.links, func(l framework.Link) bool { return l.From == from && l.To == to }) {
+		if x.active() && slices.ContainsFunc(x.links, func(l framework.Link) bool { return l.From == from && l.To == to }) {
 			state.Impairments = append(state.Impairments, string(rune('a'+i)))
 		}
 	}

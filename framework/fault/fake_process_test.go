@@ -141,7 +141,7 @@ func (n *fakeNode) ReadLimit(_ context.Context, handle string) (framework.LimitR
 	if !ok {
 		return framework.LimitReading{}, nil
 	}
-	r := framework.LimitReading{InForce: true, Group: "/groups/" + handle, Inside: 3, CPU: l.CPU, Memory: l.Memory}
+	r := framework.LimitReading{Active: true, Group: "/groups/" + handle, Inside: 3, CPU: l.CPU, Memory: l.Memory}
 	for _, load := range n.loads {
 		if load.Within == handle && !n.c.lax {
 			r.Periods = uint64(time.Since(load.began) / (100 * time.Millisecond))

@@ -132,14 +132,14 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 		proof, err := heal(ctx)
 		if err == nil && proof.Proven && i.proof.Proven {
 			if refuted := x.refuted(ctx, handle); refuted != "" {
-				i.revoke("while it was in force " + refuted)
+				i.revoke("while it was active " + refuted)
 			}
 		}
 		return proof, err
 	}
 	// A node that died in the meantime was not impaired but dead.
 	if dead, err := x.dead(ctx); err != nil && i.proof.Proven {
-		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but whether the target is alive cannot be told: %v", i.proof.What, err)
+		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but whether the target is alive is not known: %v", i.proof.What, err)
 	} else if dead != "" {
 		i.proof.Proven, i.proof.What = false, fmt.Sprintf("%s, but %s", i.proof.What, dead)
 	}
@@ -325,7 +325,7 @@ func (x *impairment) passes(ctx context.Context, handle string, reach look) (boo
 		}
 		exchanged = fmt.Sprintf("%s, so that nothing passes, but none of the links has the impairment on it any more", dead)
 	default:
-		exchanged = fmt.Sprintf("%d packets came on its links, on which it is no more, but impairments %s are", links.packets-linksBefore.packets, listed(links.impairments))
+		exchanged = fmt.Sprintf("%d packets came on its links, which have impairments %s now", links.packets-linksBefore.packets, listed(links.impairments))
 	}
 	return true, fmt.Sprintf("%s; none impaired after the %d before healing", exchanged, after.Matched)
 }

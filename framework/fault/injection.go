@@ -185,7 +185,7 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 		if undoErr := a.undo(undoing); undoErr != nil {
 			later := "the provider heals it when its time to live is over"
 			if a.ttl > 0 {
-				later = "this goes on being tried"
+				later = "holdfast keeps trying"
 				i := &injection{undo: func(ctx context.Context) (Proof, error) { return Proof{}, a.undo(ctx) }}
 				go i.expire()
 			}

@@ -93,7 +93,7 @@ func TestSecondOfTwoAtOnce(t *testing.T) {
 			}
 			i, err := x.fault.Inject(t.Context(), c, x.target, Params{TTL: ttl})
 			if i != nil || !errors.Is(err, framework.ErrNothingDone) || !x.broken(c.nodes[1]) {
-				t.Errorf("%v, %v, the first in force: %v", i, err, x.broken(c.nodes[1]))
+				t.Errorf("%v, %v, the first active: %v", i, err, x.broken(c.nodes[1]))
 			}
 		})
 	}

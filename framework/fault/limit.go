@@ -169,8 +169,8 @@ func (l *limited) kept(ctx context.Context, want framework.Limit) (bool, string)
 	switch {
 	case err != nil:
 		return false, fmt.Sprintf("the limit of %s cannot be read: %v", l.whose(), err)
-	case !r.InForce:
-		return false, fmt.Sprintf("no limit is in force on %s", l.whose())
+	case !r.Active:
+		return false, fmt.Sprintf("no limit is active on %s", l.whose())
 	case len(r.Outside) > 0:
 		return false, fmt.Sprintf("processes %v of %s are not in control group %s", r.Outside, l.whose(), r.Group)
 	case r.Inside == 0:
@@ -217,7 +217,7 @@ func (l *limited) lift(ctx context.Context) error {
 	if l.limit == "" {
 		return errors.Join(errs...)
 	}
-	if r, err := l.limiter.ReadLimit(ctx, l.limit); err == nil && r.InForce {
+	if r, err := l.limiter.ReadLimit(ctx, l.limit); err == nil && r.Active {
 		l.last = "; until then: " + l.words(r)
 	}
 	return errors.Join(append(errs, l.limiter.Unlimit(ctx, l.limit))...)
@@ -229,7 +229,7 @@ func (l *limited) lifted(ctx context.Context) (bool, string) {
 	switch {
 	case err != nil:
 		return false, fmt.Sprintf("the limit of %s cannot be read: %v", l.whose(), err)
-	case r.InForce:
+	case r.Active:
 		return false, fmt.Sprintf("%s is still under a limit: %s", l.whose(), l.words(r))
 	case len(r.Left) > 0:
 		return false, fmt.Sprintf("%s has control groups for no limit: %s", l.name, strings.Join(slices.Sorted(slices.Values(r.Left)), ", "))

@@ -79,7 +79,7 @@ func TestCutLeaksLater(t *testing.T) {
 		if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
 			t.Errorf("%+v, %v", healed, err)
 		}
-		if p := i.Proof(); p.Proven || !strings.Contains(p.What, "while it was in force") {
+		if p := i.Proof(); p.Proven || !strings.Contains(p.What, "while it was active") {
 			t.Errorf("%+v", p)
 		}
 	})

@@ -39,7 +39,7 @@ var Overload = &Fault{
 	Summary: "has an ordinary user, to whom priority and fairness applies, list all cluster roles of an API server over and over, from many clients at once",
 	Targets: []string{"apiserver"},
 	Params: []Param{
-		intParam("concurrency", "number of requests at once", 600, 1, 5000),
+		intParam("concurrency", "number of concurrent requests", 600, 1, 5000),
 		intParam("rate", "most requests a second of all of them together", 0, 1, 100_000).unless("as many as are answered"),
 	},
 	Needs:   []string{"an entrance to the API server; EtcdAccess to take the user's role away where no API server answers", promiserNeed},
@@ -183,7 +183,7 @@ func (o *crowd) findLevel(ctx context.Context) (string, error) {
 			return l.Name, nil
 		}
 	}
-	return "", fmt.Errorf("the API server's answer names priority level %q, which is none of %d", uid, len(levels.Items))
+	return "", fmt.Errorf("the API server's answer names priority level %q, which is not one of %d", uid, len(levels.Items))
 }
 
 // grant lets the user list.

@@ -94,7 +94,7 @@ func (o *outage) dark(ctx context.Context) (bool, string) {
 	name := o.node.Name()
 	on, err := o.power.Powered(ctx)
 	if err != nil {
-		return false, fmt.Sprintf("whether node %s is powered cannot be told: %v", name, err)
+		return false, fmt.Sprintf("whether node %s is powered is not known: %v", name, err)
 	}
 	if on {
 		return false, fmt.Sprintf("node %s is powered", name)
@@ -110,7 +110,7 @@ func (o *outage) dark(ctx context.Context) (bool, string) {
 	// Nobody on the node could be asked, which is as it should be, but
 	// absence of an answer needs a second witness.
 	if o.entrance == nil {
-		return false, seen + ", but whether its processes are gone cannot be told"
+		return false, seen + ", but whether its processes are gone is not known"
 	}
 	if _, status, err := get(ctx, *o.entrance, "/readyz"); err == nil {
 		return false, fmt.Sprintf("%s, but its API server answers (status %d)", seen, status)
@@ -143,7 +143,7 @@ func (o *outage) back(ctx context.Context) (bool, string) {
 	name := o.node.Name()
 	on, err := o.power.Powered(ctx)
 	if err != nil {
-		return false, fmt.Sprintf("whether node %s is powered cannot be told: %v", name, err)
+		return false, fmt.Sprintf("whether node %s is powered is not known: %v", name, err)
 	}
 	if !on {
 		return false, fmt.Sprintf("node %s is off", name)

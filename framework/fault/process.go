@@ -112,7 +112,7 @@ func agentAnswers(c framework.Cluster, name string) (answers, error) {
 		if _, err := reporter.Process(ctx, first); err != nil {
 			return false, err.Error()
 		}
-		return true, fmt.Sprintf("tells the state of %s", first)
+		return true, fmt.Sprintf("reports the state of %s", first)
 	}, nil
 }
 

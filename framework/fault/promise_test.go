@@ -179,7 +179,7 @@ func TestFaultsArePromised(t *testing.T) {
 				t.Fatalf("promised: %+v, after %v", p.given, p.calls)
 			}
 			if held, _ := whole(t.Context()); held {
-				t.Fatal("it is whole while the fault is in force")
+				t.Fatal("it is whole while the fault is active")
 			}
 			for range 2 { // the second time by another node
 				if err := Undo(t.Context(), c, u); err != nil {

@@ -119,7 +119,7 @@ func (p proofs) run(t *testing.T) {
 			t.Fatalf("injection %v, error %v", i, err)
 		}
 		if c.cuts == nil && p.broken(c) { // a cut without a handle cannot be undone
-			t.Error("what failed halfway is still in force")
+			t.Error("what failed halfway is still active")
 		}
 	})
 	bubble("a context that ends leaves no proof and can be healed", func(t *testing.T, c *fakeCluster) {

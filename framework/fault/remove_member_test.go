@@ -20,7 +20,7 @@ func TestRemoveMember(t *testing.T) {
 		t.Fatalf("%v, %v", i, err)
 	}
 	t.Log(i.Proof().What)
-	if again, err := RemoveMember.Inject(t.Context(), c, target, Params{TTL: ttl}); err != nil || again.Proof().Proven || !strings.Contains(again.Proof().What, "no member already") {
+	if again, err := RemoveMember.Inject(t.Context(), c, target, Params{TTL: ttl}); err != nil || again.Proof().Proven || !strings.Contains(again.Proof().What, "already was not a member") {
 		t.Errorf("removed twice: %v, %v", again, err)
 	}
 	c.numb = true

@@ -136,7 +136,7 @@ func TestOneActor(t *testing.T) {
 			return succession().action("node-2", 9.5).lastAction(func(a *record.Timed[record.Action]) { a.At = sec(41) }).
 				action("node-1", 40.9).lastAction(func(a *record.Timed[record.Action]) { a.V.Component, a.V.Via = "kube-controller-manager", "node-2" })
 		}},
-		{name: "a holder whose clock is off", want: Inconclusive, says: "does not tell what kube-scheduler on node-1 did", story: func() *story {
+		{name: "a holder whose clock is off", want: Inconclusive, says: "does not show what kube-scheduler on node-1 did", story: func() *story {
 			s := succession().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
 			return s.renews("node-1", 11, 16).change(func(r *record.Run) {
 				for i := range r.Actions {
@@ -159,10 +159,10 @@ func TestOneActor(t *testing.T) {
 		{name: "the old one, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return succession().action("node-2", 42).change(func(r *record.Run) { r.Harness[40].V.Late = time.Second })
 		}},
-		{name: "a holder's log is missing", want: Inconclusive, says: "does not tell what kube-scheduler on node-1 did: it was seen to renew its lease", story: func() *story {
+		{name: "a holder's log is missing", want: Inconclusive, says: "does not show what kube-scheduler on node-1 did: it was seen to renew its lease", story: func() *story {
 			return succession().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
 		}},
-		{name: "the log of another component is missing", want: Inconclusive, says: "does not tell what kube-controller-manager on node-1 did", story: func() *story {
+		{name: "the log of another component is missing", want: Inconclusive, says: "does not show what kube-controller-manager on node-1 did", story: func() *story {
 			return succession().at(11).lease("kube-controller-manager", "node-1_x", 7, 11).at(16).lease("kube-controller-manager", "node-1_x", 9, 16)
 		}},
 		{name: "a holder that does not renew", want: Pass, story: func() *story {
@@ -174,10 +174,10 @@ func TestOneActor(t *testing.T) {
 		{name: "a holder's log is missing, another one acts", want: Fail, says: "acted at 42.000s", story: func() *story {
 			return succession().action("node-2", 42).at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
 		}},
-		{name: "no election, by turns", story: unelected, want: Fail, says: "nobody was elected, and the ones on node-1 and node-2 acted by turns (10.000s, 20.000s and 30.000s)"},
+		{name: "no election, by turns", story: unelected, want: Fail, says: "no instance was elected, and the ones on node-1 and node-2 acted by turns (10.000s, 20.000s and 30.000s)"},
 		{name: "no election, one after another", want: Pass, story: func() *story { return newStory().action("node-1", 10).action("node-1", 15).action("node-2", 20) }},
 		{name: "no election seen, but a holder", want: Pass, story: func() *story { return unelected().at(5).lease("kube-scheduler", "node-1_x", 7, 5) }},
-		{name: "no election, started anew in between", want: Pass, story: func() *story { return unelected().at(25).process("node-1", "kube-scheduler", 99) }},
+		{name: "no election, started again in between", want: Pass, story: func() *story { return unelected().at(25).process("node-1", "kube-scheduler", 99) }},
 		{name: "no election, one waited", want: Pass, story: func() *story {
 			return unelected().change(func(r *record.Run) { r.Probes = nil })
 		}},

@@ -198,11 +198,11 @@ func TestBackendReturned(t *testing.T) {
 		{name: "watched too short", want: Inconclusive, says: "which is less than the bound", story: func() *story {
 			return killed().change(func(r *record.Run) { r.EndAt = sec(33) })
 		}},
-		{name: "silent when it would be used again", want: Inconclusive, says: "when it last told, 1s after it was back, which is less than the bound", story: func() *story {
+		{name: "silent when it would be used again", want: Inconclusive, says: "when it last reported, 1s after it was back, which is less than the bound", story: func() *story {
 			return silence(killed().at(32))
 		}},
 		{name: "silent after the bound", want: Fail, took: "9s", says: "did not use node-2 for 9s", story: func() *story { return silence(killed().at(40)) }},
-		{name: "told again after the bound", want: Inconclusive, says: "told nothing since a failed look at 32.000s", story: func() *story {
+		{name: "told again after the bound", want: Inconclusive, says: "reported nothing since a failed look at 32.000s", story: func() *story {
 			return silence(killed().at(32)).at(40).backend("node-2", true, 0)
 		}},
 		{name: "told again, by the balancer's word in time", want: Pass, took: "1.5s", story: func() *story {
@@ -214,10 +214,10 @@ func TestBackendReturned(t *testing.T) {
 		{name: "never given up", want: Inconclusive, says: "was not seen to have given node-2 up", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Backends = r.Backends[:2] })
 		}},
-		{name: "nothing told", want: Inconclusive, says: "told nothing", story: func() *story {
+		{name: "nothing told", want: Inconclusive, says: "reported nothing", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Backends = nil })
 		}},
-		{name: "one that cannot tell", want: NotApplicable, says: "does not tell which API servers it uses: it has no state page.", story: func() *story {
+		{name: "one that cannot tell", want: NotApplicable, says: "does not report which API servers it uses: it has no state page.", story: func() *story {
 			return killed().change(func(r *record.Run) {
 				r.Backends = r.Backends[:1]
 				r.Backends[0].V = record.Backend{Missing: "it has no state page"}
@@ -230,7 +230,7 @@ func TestBackendReturned(t *testing.T) {
 			s := killed().at(32)
 			return add(s, &s.run.Backends, record.Backend{Error: "refused"}).at(33).backend("node-2", true, 0)
 		}},
-		{name: "another backend", want: Inconclusive, says: `told nothing of a backend "node-2"`, story: func() *story {
+		{name: "another backend", want: Inconclusive, says: `reported nothing of a backend "node-2"`, story: func() *story {
 			return killed().change(func(r *record.Run) { r.Backends = r.Backends[:1] })
 		}},
 		{name: "a starved harness", want: Inconclusive, says: "starved", story: func() *story {
@@ -270,10 +270,10 @@ func TestSessionAffinity(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-CL-011", Judge: "session-affinity", Params: map[string]string{"faults": "second"}}, []ruling{
 		{name: "as it should be", want: Pass, took: "1.1s", says: "In 4 requests", story: func() *story { return killed().session("m3", 30, 30.1) }},
 		{name: "under way when it was killed", want: Pass, story: func() *story { return killed().session("m3", 9.5, 10.2) }},
-		{name: "back to one that lives again", want: Fail, says: "harness was on the member on node-3 at 11.000s and got to that on node-2 at 30.000s", story: func() *story {
+		{name: "back to one that lives again", want: Fail, says: "harness was on the member on node-3 at 11.000s and moved to that on node-2 at 30.000s", story: func() *story {
 			return killed().session("m2", 30, 30.1)
 		}},
-		{name: "left one that lives", want: Fail, says: "was on the member on node-2 at 5.000s and got to that on node-1 at 7.000s", story: func() *story {
+		{name: "left one that lives", want: Fail, says: "was on the member on node-2 at 5.000s and moved to that on node-1 at 7.000s", story: func() *story {
 			return killed().session("m1", 7, 7.1)
 		}},
 		{name: "another client has another member", want: Pass, story: func() *story {
@@ -308,7 +308,7 @@ func TestSessionAffinity(t *testing.T) {
 		{name: "no answer before the balancer could know", want: Inconclusive, says: "with too few requests", story: func() *story {
 			return killed().change(func(r *record.Run) { r.Sessions = r.Sessions[:3] }).session("", 12, 13.9).session("", 17, 19).session("m3", 21, 21.1)
 		}},
-		{name: "an unknown member", want: Inconclusive, says: "does not tell on which node member m9 is", story: func() *story {
+		{name: "an unknown member", want: Inconclusive, says: "does not show on which node member m9 is", story: func() *story {
 			return killed().session("m9", 1, 1.1)
 		}},
 	})

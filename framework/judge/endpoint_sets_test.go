@@ -77,7 +77,7 @@ func TestEndpointsStable(t *testing.T) {
 		{name: "flaps beside a fault of others", want: Fail, says: "and [10.77.0.11 10.77.0.13] at 30.500s", story: func() *story {
 			return steadily().fault("freeze", "freeze", "node-2", "kube-controller-manager", 10, 50).set(30.5, 405, without2...)
 		}},
-		{name: "an API server was started anew", want: Inconclusive, says: "the API server on node-2 was not seen to run throughout", story: func() *story {
+		{name: "an API server was started again", want: Inconclusive, says: "the API server on node-2 was not seen to run throughout", story: func() *story {
 			return steadily().set(30.5, 405, without2...).at(30).process("node-2", "kube-apiserver", 99)
 		}},
 		{name: "flaps, harness starved", want: Inconclusive, says: "starved", story: func() *story {

@@ -292,7 +292,7 @@ func TestQuorumLoss(t *testing.T) {
 				keep(r, func(o record.Op) bool { return o.Outcome == record.OK || o.Type == record.OpGet })
 			})
 		}},
-		{name: "never both down", want: Inconclusive, says: "never in force together", story: func() *story {
+		{name: "never both down", want: Inconclusive, says: "never active together", story: func() *story {
 			return leaders(newStory()).fault("a", "kill", "node-1", "etcd", 10, 15).fault("b", "kill", "node-2", "etcd", 18, 30).traffic("node-3", 1, 50)
 		}},
 		{name: "one without proof", want: Inconclusive, says: `the fault "a" (kill of etcd on node-1) had no proof of effect`, story: func() *story {

@@ -46,7 +46,7 @@ func TestListWatch(t *testing.T) {
 			story: restarted(twoKeys + listed + "\nwatch x initial through=node-2\nadded x k2 v2@b 102\nbookmark x 103 end")},
 		{name: "a watch with a gap", want: Fail, says: `left out k2 = "v4"`,
 			story: restarted(twoKeys + listed + streamed + "\nupdate k2 v4@a 104 over=102\nupdate k1 v5@a 105 over=103\nmodified w k1 v5@a 105")},
-		{name: "through another API server", want: Inconclusive, says: "it takes one of each",
+		{name: "through another API server", want: Inconclusive, says: "one of each is required",
 			story: restarted(twoKeys + listed + "\nwatch x initial through=node-3\nadded x k1 v1@a 101\nbookmark x 101 end")},
 		{name: "long after", want: Inconclusive, says: "0 lists were watched from their version and 0 streaming lists",
 			story: restarted(twoKeys + more + more + more + more + more + listed + streamed)},
@@ -65,11 +65,11 @@ func TestWatchCompactedByFault(t *testing.T) {
 			story: compacted(twoKeys + "\nbookmark none 1\nrefused w from=101 status=410")},
 		{name: "with a gap", want: Fail, says: `left out k2 = "v2" in version 102`,
 			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nmodified w k1 v3@b 103")},
-		{name: "from the edge of what is left", want: Inconclusive, says: "nobody watched from a version that was no longer in the history",
+		{name: "from the edge of what is left", want: Inconclusive, says: "no client watched from a version that was no longer in the history",
 			story: compacted(twoKeys + "\nbookmark none 1\nwatch w from=102 through=node-2\nmodified w k1 v3@b 103")},
-		{name: "opened before", want: Inconclusive, says: "nobody watched",
+		{name: "opened before", want: Inconclusive, says: "no client watched",
 			story: compacted(twoKeys + "watch w from=101 through=node-2\nadded w k2 v2@b 102\nmodified w k1 v3@b 103")},
-		{name: "some is kept", want: Inconclusive, says: "nobody watched", story: func() *story {
+		{name: "some is kept", want: Inconclusive, says: "no client watched", story: func() *story {
 			return compacted(twoKeys + "\nbookmark none 1\nwatch w from=101 through=node-2\nadded w k2 v2@b 102")().change(func(r *record.Run) {
 				r.Faults[0].V.Params = map[string]string{"keep": "3"}
 			})

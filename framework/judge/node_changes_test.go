@@ -169,7 +169,7 @@ func lonely(answered bool) *story {
 func TestLearnsAddresses(t *testing.T) {
 	check := record.Check{Requirement: "HA-CL-002", Judge: "learns-addresses", Bound: "M", Fault: "k1", Params: map[string]string{"faults": "k1,k2,k3"}}
 	rule(t, check, []ruling{
-		{name: "learnt", want: Pass, took: "500ms", says: "got on through node-4 (10.77.0.14:6443)", story: func() *story { return lonely(true) }},
+		{name: "learnt", want: Pass, took: "500ms", says: "succeeded through node-4 (10.77.0.14:6443)", story: func() *story { return lonely(true) }},
 		{name: "not learnt", want: Fail, says: "none of its 18 requests was answered", story: func() *story { return lonely(false) }},
 		{name: "got on late", want: Fail, took: "10.5s", says: "it did after", story: func() *story {
 			return lonely(true).change(func(r *record.Run) {
@@ -201,7 +201,7 @@ func TestLearnsAddresses(t *testing.T) {
 		{name: "nobody joined", want: Inconclusive, story: func() *story {
 			return lonely(true).change(func(r *record.Run) { r.Nodes = nil })
 		}},
-		{name: "never together", want: Inconclusive, says: "never in force together", story: func() *story {
+		{name: "never together", want: Inconclusive, says: "never active together", story: func() *story {
 			return lonely(true).change(func(r *record.Run) { r.Faults[1].V.Called = sec(31) })
 		}},
 	})

@@ -153,7 +153,7 @@ func TestCommitLatency(t *testing.T) {
 		{name: "too few", want: Inconclusive, says: "too few writes through node-1", story: func() *story {
 			return distant(0.01, 0.01).change(func(r *record.Run) { r.Ops = r.Ops[:20] })
 		}},
-		{name: "never together", want: Inconclusive, says: "never in force together", story: func() *story {
+		{name: "never together", want: Inconclusive, says: "never active together", story: func() *story {
 			s := newStory().fault("f", "latency", "node-1", "", 10, 15).fault("g", "latency", "node-2", "", 16, 19)
 			return everywhere(s, 1, 30)
 		}},

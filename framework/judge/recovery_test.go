@@ -76,7 +76,7 @@ func TestComponentsGoOn(t *testing.T) {
 			s.fault("next", "kill", "node-2", "kube-scheduler", 20, 21).runs(21, "node-2", "kube-scheduler", 77)
 		})},
 		{name: "another component", want: Inconclusive, says: "does not hit a process watcher", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "etcd", 10, 12) }},
-		{name: "nothing is known", want: Inconclusive, says: "does not tell", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "node-agent", 10, 12) }},
+		{name: "nothing is known", want: Inconclusive, says: "shows nothing of the components", story: func() *story { return newStory().fault("watcher", "kill", "node-2", "node-agent", 10, 12) }},
 	})
 }
 

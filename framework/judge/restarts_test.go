@@ -34,7 +34,7 @@ func TestRestarts(t *testing.T) {
 		{name: "by a fault of the API server elsewhere, since it is elected", want: Pass, story: func() *story {
 			return newStory().fault("kill", "kill", "node-1", "kube-apiserver", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
 		}},
-		{name: "while another instance was killed", want: Fail, says: "kube-scheduler on node-2 had ended and been started again when it was looked at at 12.000s, and no fault that was in force reaches it", story: func() *story {
+		{name: "while another instance was killed", want: Fail, says: "kube-scheduler on node-2 had ended and been started again when it was looked at at 12.000s, and no active fault reached it", story: func() *story {
 			return newStory().fault("kill", "kill", "node-1", "kube-scheduler", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
 		}},
 		{name: "while another component of the node was killed", want: Fail, story: func() *story {
@@ -117,7 +117,7 @@ func TestRestarted(t *testing.T) {
 		{name: "never", want: Fail, took: "50s", says: "it was not for 50s", story: killed},
 		{name: "its machine does not tell", want: Inconclusive, says: "2s after the kill of kube-scheduler on node-2, which is less", story: func() *story { return mute(killed(), 12) }},
 		{name: "its machine tells nothing from the bound on", want: Fail, took: "15s", story: func() *story { return mute(killed(), 25) }},
-		{name: "its machine tells again after the bound", want: Inconclusive, says: "told nothing since a failed look at 12.000s", story: func() *story { return mute(killed(), 12).ran(25, 9, 1) }},
+		{name: "its machine tells again after the bound", want: Inconclusive, says: "reported nothing since a failed look at 12.000s", story: func() *story { return mute(killed(), 12).ran(25, 9, 1) }},
 		{name: "not for long", want: Fail, says: "it was 2s after the kill", story: func() *story { return killed().ran(12, 9, 1).ran(20, 0, 1) }},
 		{name: "ended by another fault", want: Pass, story: func() *story {
 			return killed().fault("again", "kill", "node-2", "kube-scheduler", 20, 40).ran(12, 9, 1).ran(20.5, 0, 1)
@@ -169,7 +169,7 @@ func TestEtcdAlarms(t *testing.T) {
 	wide(t, "etcd-alarms", []ruling{
 		{name: "none", story: base, want: Pass, took: "60 answers"},
 		{name: "without a fault", want: Fail, says: "the one on node-2 reported alarm:NOSPACE at 5.000s", story: func() *story { return alarm(base(), 5) }},
-		{name: "by a fault", want: Pass, says: "though some did while a fault was in force.", story: func() *story { return alarm(base(), 20) }},
+		{name: "by a fault", want: Pass, says: "though some did while a fault was active.", story: func() *story { return alarm(base(), 20) }},
 		{name: "told late", want: Pass, story: func() *story { return alarm(base(), 32) }},
 		{name: "left behind", want: Fail, says: "at 40.000s", story: func() *story { return alarm(base(), 40) }},
 		{name: "never asked", want: NotApplicable, story: func() *story { return newStory() }},

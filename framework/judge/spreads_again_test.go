@@ -41,11 +41,11 @@ func TestSpreadsAgain(t *testing.T) {
 		return func() *story { return s.change(func(r *record.Run) { r.Meta.GoawayChance = chance }) }
 	}
 	rule(t, record.Check{Requirement: "HA-CL-014", Judge: "spreads-again", Fault: "stop", Bound: "H + M", Level: "SHOULD"}, []ruling{
-		{name: "as it should be", want: Pass, says: "10 of 30 that clients made anew", took: "10 of 30 new connections", story: goaway(0.02, keepers(0.5, all...))},
+		{name: "as it should be", want: Pass, says: "10 of 30 that clients opened again", took: "10 of 30 new connections", story: goaway(0.02, keepers(0.5, all...))},
 		{name: "a balancer that closes connections", want: Pass, story: goaway(0, keepers(0.5, all...))},
 		{name: "nothing closes them", want: Fail, says: "Set --goaway-chance on the API servers (0.02 at most)", story: goaway(0, keepers(0))},
 		{name: "it is set, and does nothing", want: Fail, says: "with --goaway-chance=0.02 none was closed", story: goaway(0.02, keepers(0))},
-		{name: "closed, but not spread", want: Fail, says: "0 of 30 that clients made anew", story: goaway(0.02, keepers(0.5, others...))},
+		{name: "closed, but not spread", want: Fail, says: "0 of 30 that clients opened again", story: goaway(0.02, keepers(0.5, others...))},
 		// Within what chance may do.
 		{name: "a chance too small for so few requests", want: Inconclusive, says: "too few to say that nothing closes", story: goaway(0.001, keepers(0))},
 		{name: "too few new ones", want: Inconclusive, says: "too few to tell whether they are spread", story: goaway(0.02, keepers(3, others...))},

@@ -164,7 +164,7 @@ func spread(each int, servers ...string) *story {
 
 func TestControlPlaneComplete(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-TOP-002", Judge: "control-plane-complete"}, []ruling{
-		{name: "as it should be", story: complete, want: Pass, took: "9 of 9 processes, 4 of 4 ways in"},
+		{name: "as it should be", story: complete, want: Pass, took: "9 of 9 processes, 4 of 4 entrances"},
 		{name: "no scheduler", want: Fail, says: "kube-scheduler does not run on node-2", took: "8 of 9 processes", story: func() *story {
 			return complete().at(4).process("node-2", "kube-scheduler", 0)
 		}},
@@ -221,13 +221,13 @@ func TestControlPlaneComplete(t *testing.T) {
 		{name: "the balancer does not tell, and watches reached all", want: Pass, story: func() *story {
 			return spread(3, "10.77.0.11", "10.77.0.12", "10.77.0.13")
 		}},
-		{name: "the balancer does not tell, and watches reached two", want: Inconclusive, says: "which API servers the load balancer leads to: it does not tell, and of 6 watches through it none reached node-3", story: func() *story {
+		{name: "the balancer does not tell, and watches reached two", want: Inconclusive, says: "which API servers the load balancer leads to: it does not report that, and of 6 watches through it none reached node-3", story: func() *story {
 			return spread(3, "10.77.0.11", "10.77.0.12")
 		}},
 		{name: "nothing is known of the balancer's servers", want: Inconclusive, says: "which API servers the load balancer leads to", story: func() *story {
 			return complete().change(func(r *record.Run) { r.Backends = nil })
 		}},
-		{name: "without a balancer", want: Pass, took: "9 of 9 processes, 3 of 3 ways in", story: func() *story {
+		{name: "without a balancer", want: Pass, took: "9 of 9 processes, 3 of 3 entrances", story: func() *story {
 			return complete().change(func(r *record.Run) { r.Backends, r.Meta.Entrances = nil, r.Meta.Entrances[1:]; r.Ops = r.Ops[1:] })
 		}},
 		{name: "killed later by the experiment", want: Pass, story: func() *story {

@@ -133,7 +133,7 @@ func TestStandingBy(t *testing.T) {
 		return s
 	}
 	rule(t, record.Check{Requirement: "HA-TOP-002", Judge: "control-plane-complete"}, []ruling{
-		{name: "on two nodes", want: Pass, took: "7 of 7 processes, 4 of 4 ways in", story: func() *story {
+		{name: "on two nodes", want: Pass, took: "7 of 7 processes, 4 of 4 entrances", story: func() *story {
 			return standing("node-1", "node-3")
 		}},
 		{name: "everywhere", want: Fail, says: "kube-scheduler stands by on every node", story: func() *story {

@@ -153,7 +153,7 @@ func TestCertificates(t *testing.T) {
 	}
 	rule(t, record.Check{Requirement: "HA-CL-009", Judge: "certificates"}, []ruling{
 		{name: "as it should be", story: shaken(nil), want: Pass, took: "23 of 23 handshakes",
-			says: "On each of 4 ways in TLS verified for 10.77.0.10, api.demo.holdfast, kubernetes, kubernetes.default and 10.96.0.1"},
+			says: "On each of 4 entrances TLS verified for 10.77.0.10, api.demo.holdfast, kubernetes, kubernetes.default and 10.96.0.1"},
 		{name: "without the balancer's name", want: Fail, took: "22 of 23 handshakes", says: "through node-2 it is not valid for api.demo.holdfast",
 			story: spoil("node-2", "balancer/api.demo.holdfast", record.Refused, "x509: certificate is valid for others")},
 		{name: "without the node's address", want: Fail, says: "through node-3 it is not valid for 10.77.0.13",

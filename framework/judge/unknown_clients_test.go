@@ -13,8 +13,8 @@ func TestEtcdAuthenticates(t *testing.T) {
 		return func() *story {
 			s := newStory()
 			for _, n := range threeNodes {
-				for _, key := range []string{"client/plaintext", "client/no certificate", "client/foreign authority", "client/own",
-					"peer/plaintext", "peer/no certificate", "peer/foreign authority", "peer/own"} {
+				for _, key := range []string{"client/plaintext", "client/no certificate", "client/foreign CA", "client/own",
+					"peer/plaintext", "peer/no certificate", "peer/foreign CA", "peer/own"} {
 					op := record.Op{Client: "unknown-etcd-clients", Entrance: n, API: "etcd", Type: record.OpGet, Key: key, Purpose: "unknown-etcd-client",
 						Outcome: record.Refused, Error: "GET /members: EOF", Call: sec(5), Return: sec(5.01)}
 					if key == "client/own" || key == "peer/own" {
@@ -43,7 +43,7 @@ func TestEtcdAuthenticates(t *testing.T) {
 		{name: "as it should be", want: Pass, took: "9 attempts refused", says: "On node-1, node-2 and node-3, etcd's client port refused 9 attempts", story: tried(nil)},
 		{name: "served without TLS", want: Fail, says: "the client port on node-2 served data to a client without TLS", story: spoil("node-2", "client/plaintext", record.OK)},
 		{name: "served without a certificate", want: Fail, says: "to a client without a certificate (GET /members: what came)", story: spoil("node-3", "client/no certificate", record.OK)},
-		{name: "served with a foreign one", want: Fail, says: "with a certificate of a foreign CA", story: spoil("node-1", "client/foreign authority", record.OK)},
+		{name: "served with a foreign one", want: Fail, says: "with a certificate of a foreign CA", story: spoil("node-1", "client/foreign CA", record.OK)},
 		{name: "served at first", want: Fail, says: "node-1 served data", story: func() *story {
 			s := spoil("node-1", "client/plaintext", record.OK)()
 			return s.op(record.Op{Entrance: "node-1", API: "etcd", Type: record.OpGet, Key: "client/plaintext", Purpose: "unknown-etcd-client", Outcome: record.Refused, Call: sec(6), Return: sec(6.01)})
@@ -90,7 +90,7 @@ func TestEtcdAuthenticates(t *testing.T) {
 	})
 	rule(t, check("peer"), []ruling{
 		{name: "peer: as it should be", want: Pass, says: "it served a client with the right one", story: tried(nil)},
-		{name: "peer: served", want: Fail, says: "the peer port on node-1 served data", story: spoil("node-1", "peer/foreign authority", record.OK)},
+		{name: "peer: served", want: Fail, says: "the peer port on node-1 served data", story: spoil("node-1", "peer/foreign CA", record.OK)},
 		{name: "peer: the harness has no certificate", want: Pass, says: "follows from its own certificate on node-2", story: spoil("node-2", "peer/own", record.Refused)},
 		{name: "peer: neither has the member", want: Inconclusive, says: "the right certificate on node-2", story: tried(func(op *record.Op) bool {
 			if op.Entrance == "node-2" && op.Key == "peer/own" {
@@ -109,7 +109,7 @@ func TestUnknownReadsNothing(t *testing.T) {
 		return func() *story {
 			s := newStory()
 			for _, n := range threeNodes {
-				for _, kind := range []string{"anonymous", "foreign authority", "invalid token"} {
+				for _, kind := range []string{"anonymous", "foreign CA", "invalid token"} {
 					op := record.Op{Client: "unknown-readers", Entrance: n, Type: record.OpGet, Key: kind, Purpose: "unknown-reader", Value: "200",
 						Outcome: record.Refused, Call: sec(5), Return: sec(5.5)}
 					if change == nil || change(&op) {

@@ -86,7 +86,7 @@ func TestWatchUnique(t *testing.T) {
 			watch w from=100
 			added w k1 v1@a 101
 			watch x from=101 resumes=w through=node-2
-			added x k1 v1@a 101`, Fail, "watch x of things by watcher through node-2, which goes on from version 101, showed version 101 of k1 again, which watch w had shown"},
+			added x k1 v1@a 101`, Fail, "watch x of things by watcher through node-2, which continues from version 101, showed version 101 of k1 again, which watch w had shown"},
 	})
 }
 

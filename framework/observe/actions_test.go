@@ -221,7 +221,7 @@ func TestHistograms(t *testing.T) {
 		{"one slow", read(20, 23, 23, 0.0230), &record.Latency{Count: 11, Mean: time.Millisecond, P99: 2 * time.Millisecond, Max: 2 * time.Millisecond}},
 		{"one of many slow", read(1009, 1012, 1012, 1.012), &record.Latency{Count: 1000, Mean: time.Millisecond, P99: time.Millisecond, Max: 2 * time.Millisecond}},
 		{"beyond the last bound", read(11, 13, 14, 1.012), &record.Latency{Count: 2, Mean: 500 * time.Millisecond, P99: -1, Max: -1}},
-		{"started anew", read(2, 2, 2, 0.001), &record.Latency{Count: 2, Mean: 500 * time.Microsecond, P99: time.Millisecond, Max: time.Millisecond}},
+		{"started again", read(2, 2, 2, 0.001), &record.Latency{Count: 2, Mean: 500 * time.Microsecond, P99: time.Millisecond, Max: time.Millisecond}},
 	} {
 		got := tt.h.since(first)
 		if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {

@@ -136,7 +136,7 @@ func etcdProblems(states []record.EtcdStatus) (problems []string) {
 		case s.Leader == "":
 			problems = append(problems, fmt.Sprintf("etcd on %s knows no leader", s.Node))
 		case !slices.Contains(ids, s.Leader) && !slices.ContainsFunc(states, func(o record.EtcdStatus) bool { return !o.OK }):
-			problems = append(problems, fmt.Sprintf("etcd on %s follows %s, which is none of the members", s.Node, s.Leader))
+			problems = append(problems, fmt.Sprintf("etcd on %s follows %s, which is not one of the members", s.Node, s.Leader))
 		}
 		if len(s.Alarms) > 0 {
 			problems = append(problems, fmt.Sprintf("etcd on %s has an alarm: %s", s.Node, strings.Join(s.Alarms, ", ")))

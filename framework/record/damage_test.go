@@ -187,7 +187,7 @@ func TestDamagedFile(t *testing.T) {
 		{"half a seal", data[:len(data)-5], 4, "line 6: the file does not end with a seal"},
 		{"seal of another file", join(frame, sealOf(7)), 4, "line 6: the seal does not fit the file's bytes"},
 		{"cut inside the frame", data[:len(data)/2], -1, ""},
-		{"garbage after the end", join(data, []byte("garbage, and more of it")), 4, "line 7: this is no file of holdfast"},
+		{"garbage after the end", join(data, []byte("garbage, and more of it")), 4, "line 7: this is not a file of holdfast"},
 		{"one byte after the end", join(data, []byte{0}), 4, "line 6: the file does not end with a seal"},
 		{"zeros after the end", join(data, make([]byte, 4096)), 4, "line 7: "},
 		{"an empty skippable frame after the end", join(data, []byte("\x50\x2a\x4d\x18\x00\x00\x00\x00")), 4, "line 6: the file does not end with a seal"},
@@ -298,7 +298,7 @@ func TestRefused(t *testing.T) {
 	for _, tt := range []struct{ name, data, want string }{
 		{"empty", "", "line 1: the record is empty"},
 		{"no lines", string(pack(t, nil)), "line 1: the record is empty"},
-		{"not compressed", string(resum("r1", metaText)), "line 1: this is no file of holdfast: it is not compressed with zstd"},
+		{"not compressed", string(resum("r1", metaText)), "line 1: this is not a file of holdfast: it is not compressed with zstd"},
 		{"one byte", "\x28", "line 1: the record is empty"},
 		{"another version", packed(resum("r1", `{"t":0,"k":"meta","d":{"version":1,"run":"r1","harness":"v9"}}`)), "format version 1, this program reads version 3"},
 		{"no meta", packed(resum("r1", `{"t":0,"k":"op","d":{}}`)), `the first entry is "op"`},

@@ -180,7 +180,7 @@ func (r *Reader) next() (Entry, error) {
 		return Entry{}, io.EOF
 	case errors.Is(err, io.EOF):
 		r.line++
-		return Entry{}, r.damage("the record ends here without an end entry: the run was cut short or still goes on")
+		return Entry{}, r.damage("the record ends here without an end entry: the run was cut short or is still running")
 	case err != nil:
 		return Entry{}, err
 	case r.ended:
@@ -250,7 +250,7 @@ func (r *Reader) readLine() (sum chainSum, text []byte, err error) {
 	case cut:
 		return sum, nil, r.damage("the line is cut off after %d bytes: the run was cut short", len(line))
 	case errors.Is(err, zstd.ErrMagicMismatch):
-		return sum, nil, r.damage("this is no file of holdfast: it is not compressed with zstd, or something was added to it")
+		return sum, nil, r.damage("this is not a file of holdfast: it is not compressed with zstd, or something was added to it")
 	case err != nil:
 		return sum, nil, r.damage("the compressed data is damaged: %v", err)
 	}

@@ -162,7 +162,7 @@ func newDoor(e framework.Entrance) (*door, error) {
 		return nil, err
 	}
 	if config == nil || config.InsecureSkipVerify {
-		return nil, fmt.Errorf("its configuration verifies no certificate: give it the cluster's authority")
+		return nil, fmt.Errorf("its configuration verifies no certificate: give it the cluster's CA")
 	}
 	d.tls = config
 	return d, nil

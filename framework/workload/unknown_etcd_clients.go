@@ -109,7 +109,7 @@ func unknownClients(e framework.ServingEndpoint, foreign tls.Certificate) []unkn
 	if len(own.Certificates) == 0 && own.GetClientCertificate == nil {
 		kind = "own CA"
 	}
-	return []unknownClient{{e, "plaintext", nil}, {e, "no certificate", without}, {e, "foreign authority", with}, {e, kind, own}}
+	return []unknownClient{{e, "plaintext", nil}, {e, "no certificate", without}, {e, "foreign CA", with}, {e, kind, own}}
 }
 
 // read makes the endpoint's requests until one is served, and records them as one

@@ -85,13 +85,13 @@ func TestUnknownEtcdClients(t *testing.T) {
 		want     map[string]record.Outcome
 	}{
 		"TLS 1.3": {etcdServer(t, "client", own, own, tls.VersionTLS13), map[string]record.Outcome{
-			"client/plaintext": record.Refused, "client/no certificate": record.Refused, "client/foreign authority": record.Refused, "client/own": record.OK}},
+			"client/plaintext": record.Refused, "client/no certificate": record.Refused, "client/foreign CA": record.Refused, "client/own": record.OK}},
 		"TLS 1.2": {etcdServer(t, "peer", own, own, tls.VersionTLS12), map[string]record.Outcome{
-			"peer/plaintext": record.Refused, "peer/no certificate": record.Refused, "peer/foreign authority": record.Refused, "peer/own": record.OK}},
+			"peer/plaintext": record.Refused, "peer/no certificate": record.Refused, "peer/foreign CA": record.Refused, "peer/own": record.OK}},
 		"without client certificates": {etcdServer(t, "peer", tls.Certificate{}, own, tls.VersionTLS13), map[string]record.Outcome{
-			"peer/plaintext": record.Refused, "peer/no certificate": record.OK, "peer/foreign authority": record.OK, "peer/own": record.OK}},
+			"peer/plaintext": record.Refused, "peer/no certificate": record.OK, "peer/foreign CA": record.OK, "peer/own": record.OK}},
 		"the harness has no certificate": {etcdServer(t, "peer", own, pair(t), tls.VersionTLS13), map[string]record.Outcome{
-			"peer/plaintext": record.Refused, "peer/no certificate": record.Refused, "peer/foreign authority": record.Refused, "peer/own": record.Refused}},
+			"peer/plaintext": record.Refused, "peer/no certificate": record.Refused, "peer/foreign CA": record.Refused, "peer/own": record.Refused}},
 	} {
 		w, read := recording(t)
 		if err := UnknownEtcdClients(t.Context(), etcdNode{endpoints: []framework.ServingEndpoint{tt.endpoint}}, w); err != nil {

@@ -56,10 +56,10 @@ func UnknownReaders(ctx context.Context, c framework.Cluster, w *record.Writer) 
 	token := "unknown-" + fresh()
 	for _, e := range apiServers(c.Entrances()) {
 		paths, problem := readablePaths(ctx, e)
-		for _, kind := range []string{"anonymous", "foreign authority", "invalid token"} {
+		for _, kind := range []string{"anonymous", "foreign CA", "invalid token"} {
 			config := rest.AnonymousClientConfig(e.Config)
 			switch kind {
-			case "foreign authority":
+			case "foreign CA":
 				config.CertData, config.KeyData = certificate, key
 			case "invalid token":
 				config.BearerToken = token

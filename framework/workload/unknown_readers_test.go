@@ -108,7 +108,7 @@ func TestUnknownReaders(t *testing.T) {
 			}
 			got[o.V.Key] = fmt.Sprintf("%s %s", o.V.Outcome, o.V.Error)
 		}
-		for kind, want := range map[string]string{"anonymous": tt.anonymous, "foreign authority": tt.foreign, "invalid token": tt.invalid} {
+		for kind, want := range map[string]string{"anonymous": tt.anonymous, "foreign CA": tt.foreign, "invalid token": tt.invalid} {
 			if !strings.HasPrefix(got[kind], want) {
 				t.Errorf("%s: %s: %q, want %q", name, kind, got[kind], want)
 			}

@@ -43,7 +43,7 @@ func reexecute() int {
 	runtime.LockOSThread()
 	err := copyOfThis(insideYes, true).Run()
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
-		err = copyOfThis("user namespaces cannot be had: "+err.Error(), false).Run()
+		err = copyOfThis("user namespaces are not available: "+err.Error(), false).Run()
 	}
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1)

@@ -73,14 +73,14 @@ func nftablesPath(b *testing.B) path {
 	}
 	conn, err := nftables.New(nftables.WithNetNSFd(int(p.machine[1].ns.Fd())), nftables.AsLasting())
 	if err != nil {
-		b.Skipf("nftables cannot be had: %v", err)
+		b.Skipf("nftables is not available: %v", err)
 	}
 	b.Cleanup(func() { _ = conn.CloseLasting() })
 	table := conn.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "bench"})
 	chain := conn.AddChain(&nftables.Chain{Table: table, Name: "input", Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter})
 	if err := conn.Flush(); err != nil {
-		b.Skipf("nftables cannot be had in this kernel (CONFIG_NF_TABLES): %v", err)
+		b.Skipf("nftables is not available in this kernel (CONFIG_NF_TABLES): %v", err)
 	}
 	p.cut = func() (func() error, error) {
 		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{&expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}}})

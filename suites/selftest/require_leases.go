@@ -43,7 +43,7 @@ func leasePlants() []Plant {
 			Cluster: unledSchedulers, Scenario: "catalogue/steady",
 			Catches: []Catch{
 				{Requirement: "HA-LE-001", Says: "kube-scheduler must have exactly one active instance"},
-				{Judge: "one-actor", Says: "nobody was elected"},
+				{Judge: "one-actor", Says: "no instance was elected"},
 			}},
 		{Name: "killed-for-good", Violation: "no standby can write its lease once the active instances are killed",
 			Cluster: proxied, Scenario: "catalogue/elected-components-killed", From: 1, May: neverSteady, Tamper: refused("kube-"),

@@ -23,7 +23,7 @@ func memberPlants() []Plant {
 	const phantom = "left and 1 have joined"
 	const cut = "must not go without a successful request"
 	return []Plant{
-		{Name: "phantom-member", Violation: "somebody adds a member that nobody runs whenever one was removed, and removes it 2 s later",
+		{Name: "phantom-member", Violation: "another process adds a member that no node runs whenever one was removed, and removes it 2 s later",
 			Cluster: growing, Twin: growing, Scenario: "catalogue/nodes-scaled", From: 3, Do: phantomMember,
 			Catches: []Catch{
 				{Judge: "members-follow", Says: phantom},

@@ -57,7 +57,7 @@ func quorumPlants() []Plant {
 			Tamper: []Tampering{etcd(tamper.Rule{Mode: tamper.OldRange, Prefix: registers, By: 40})},
 			Catches: []Catch{{Requirement: "HA-QR-006", Says: "No quorum read may be stale"},
 				{Judge: "no-stale-read", Says: "No quorum read may be stale"}, {Judge: "linearizable"}}},
-		{Name: "no-writes-without-mute-leader", Violation: "no write gets through while the leader is not heard by its peers",
+		{Name: "no-writes-without-mute-leader", Violation: "no write gets through while nothing of the leader reaches its peers",
 			Cluster: proxied, Scenario: "catalogue/etcd-leader-cut-one-way", From: 8, Until: 11, Tamper: refused,
 			Catches: []Catch{{Requirement: "HA-QR-007", Says: "must resume within 4s"}}},
 		{Name: "minority-acknowledges", Violation: "etcd members that acknowledge writes without a quorum while the network is split",

@@ -61,8 +61,8 @@ func recoveryPlants() []Plant {
 		{Name: "no-writes-with-space", Violation: "no write gets through although there is space again",
 			Cluster: smallQuota, Twin: smallQuota, Scenario: "catalogue/etcd-quota-full", From: 4, Until: 5, Tamper: refused,
 			Catches: []Catch{
-				{Requirement: "HA-RC-008", Says: "must go on within 4s"},
-				{Judge: "quota-reached", Says: "must go on within 4s"},
+				{Requirement: "HA-RC-008", Says: "must continue within 4s"},
+				{Judge: "quota-reached", Says: "must continue within 4s"},
 			}},
 		{Name: "no-writes-with-full-disk", Violation: "no write gets through while the disk of one etcd member is full",
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/etcd-data-damaged", From: 2, Until: 3, Tamper: refused,

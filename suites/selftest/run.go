@@ -194,7 +194,7 @@ func unclear(p Plant, results []judge.Result) bool {
 	})
 }
 
-// once runs a scenario with a plant in force, and judges its record.
+// once runs a scenario with a plant active, and judges its record.
 func (r *runner) once(ctx context.Context, p Plant) (results []judge.Result, acted int, err error) {
 	s, err := scenario(p.Scenario)
 	if err != nil {

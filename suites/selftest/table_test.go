@@ -34,7 +34,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("scenario %s: %v", p.Scenario, problems)
 		}
 		if steps := len(s.Spec.Timeline); p.From > steps || p.Until > steps || p.Until > 0 && p.Until <= p.From {
-			t.Errorf("plant %s: in force from step %d to %d, and there are %d", p.Name, p.From, p.Until, steps)
+			t.Errorf("plant %s: active from step %d to %d, and there are %d", p.Name, p.From, p.Until, steps)
 		}
 		for _, c := range p.Catches {
 			planted[c.subject()] = true

@@ -175,7 +175,7 @@ func (all Members) Promote(ctx context.Context, url string) error {
 		case err != nil:
 			return err
 		case m == nil:
-			return await.Fatal(errors.New("the new etcd member was removed by somebody else"))
+			return await.Fatal(errors.New("the new etcd member was removed by another process"))
 		case !m.IsLearner:
 			return nil
 		}

@@ -1,5 +1,5 @@
 // Package balancer is the load balancer of a kind cluster where the image that kind
-// starts cannot be had from a registry.
+// starts is not available from a registry.
 //
 // kind runs a fixed image and in it `envoy -c /home/envoy/envoy.yaml`, which names
 // two files: the clusters (the API servers and how to check them) and the listeners.

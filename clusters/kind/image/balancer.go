@@ -42,8 +42,8 @@ func (b *builder) balancer(ctx context.Context, published bool) (Image, error) {
 	if image.Why, err = b.published(ctx, image.Name); err == nil || ctx.Err() != nil {
 		return image, err
 	}
-	why := "the published one cannot be had: " + reason(err)
-	b.say("balancer: %s; going on to build one", why)
+	why := "the published one is not available: " + reason(err)
+	b.say("balancer: %s; building one instead", why)
 	return b.builtBalancer(ctx, why)
 }
 
@@ -105,7 +105,7 @@ func (b *builder) tryBalancer(ctx context.Context, image string) error {
 	if err == nil {
 		err = fmt.Errorf("it says %q", out)
 	}
-	return fmt.Errorf("%s is no balancer in a container of Debian %s: %w\n\tIts main has to call Reexec of clusters/kind/balancer first; built with CGO_ENABLED=0, a program runs on any Linux", b.BalancerProgram, debianSuite, err)
+	return fmt.Errorf("%s is not a balancer in a container of Debian %s: %w\n\tIts main has to call Reexec of clusters/kind/balancer first; built with CGO_ENABLED=0, a program runs on any Linux", b.BalancerProgram, debianSuite, err)
 }
 
 // digest returns the SHA-256 of a file.

@@ -48,7 +48,7 @@ func (e engine) explain(err error) error {
 	says := func(text string) bool { return strings.Contains(failed.Output, text) }
 	switch {
 	case says("Cannot connect to the Docker daemon"), says("error during connect"), says("permission denied while trying to connect"):
-		return fmt.Errorf("no Docker engine answers at %s: %w\n\tStart one (`holdfast kind engine` does, without a Docker installation of the machine), or name another with DOCKER_HOST; `holdfast doctor` tells more", e.where(), err)
+		return fmt.Errorf("no Docker engine answers at %s: %w\n\tStart one (`holdfast kind engine` does, without a Docker installation of the machine), or name another with DOCKER_HOST; `holdfast doctor` says more", e.where(), err)
 	case says("no space left on device"):
 		return fmt.Errorf("the disk of the Docker engine is full: %w\n\tMaking images takes about %s in its data directory (docker info -f '{{.DockerRootDir}}'): free some, with docker image prune for example, or give it another directory", err, size(engineSpace))
 	}
@@ -130,7 +130,7 @@ func (e engine) feed(ctx context.Context, c command.Command, write func(io.Write
 	return err
 }
 
-var errStoppedReading = errors.New("nobody reads it any more")
+var errStoppedReading = errors.New("its reader is gone")
 
 // cleanup runs docker to remove something, also after ctx has ended. That it fails is
 // no news: most often there is nothing to remove.

@@ -45,7 +45,7 @@ func TestFailures(t *testing.T) {
 			f.source = func(context.Context, string, string) (string, error) { return "", errors.New("no Go toolchain") }
 		}, []string{"kind's files for nodes", "no Go toolchain"}},
 		{"the balancer does not run", func(f *fake) { f.put("banner", "usage: program") }, []string{"image of the balancer", "Reexec", "CGO_ENABLED=0"}},
-		{"binaries cannot be had", func(f *fake) {
+		{"binaries are not available", func(f *fake) {
 			f.fetch = func(context.Context, release.Product, string) (release.Entry, error) {
 				return release.Entry{}, &release.VersionError{Product: release.Kubernetes, Version: "v1.99.3", Problem: "does not exist"}
 			}

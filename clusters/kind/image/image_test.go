@@ -252,7 +252,7 @@ func TestAutoGoesOnToBuild(t *testing.T) {
 	if images.Balancer.Source != SourceBuild {
 		t.Errorf("balancer = %+v", images.Balancer)
 	}
-	if !f.says("going on to build one") {
+	if !f.says("building one instead") {
 		t.Errorf("said %q", f.said)
 	}
 }
@@ -295,7 +295,7 @@ func TestPublishedBalancerStays(t *testing.T) {
 func TestPublishedOnly(t *testing.T) {
 	f := newFake(t, SourcePublished)
 	_, err := f.ensure(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "docker.io/kindest/node:v1.99.3 cannot be had") || !strings.Contains(err.Error(), `"build"`) {
+	if err == nil || !strings.Contains(err.Error(), "docker.io/kindest/node:v1.99.3 is not available") || !strings.Contains(err.Error(), `"build"`) {
 		t.Errorf("error = %v", err)
 	}
 	f.put("registry", "")

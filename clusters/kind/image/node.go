@@ -83,8 +83,8 @@ func (b *builder) node(ctx context.Context, version string) (Image, error) {
 	case ctx.Err() != nil:
 		return Image{}, err
 	}
-	why = fmt.Sprintf("the published one cannot be had: %s", reason(err))
-	b.say("Kubernetes %s: %s; going on to build one", version, why)
+	why = fmt.Sprintf("the published one is not available: %s", reason(err))
+	b.say("Kubernetes %s: %s; building one instead", version, why)
 	image, err := b.builtNode(ctx, version, why)
 	if err != nil {
 		err = fmt.Errorf("%w\n\tIt is built, for %s", err, why)

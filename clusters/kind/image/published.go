@@ -85,7 +85,7 @@ func (b *builder) published(ctx context.Context, name string) (why string, err e
 func (b *builder) publishedOnly(ctx context.Context, name string) (string, error) {
 	why, err := b.published(ctx, name)
 	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("the published image %s cannot be had: %w\n\tThe source %q builds one without a registry", name, err, SourceBuild)
+		err = fmt.Errorf("the published image %s is not available: %w\n\tThe source %q builds one without a registry", name, err, SourceBuild)
 	}
 	return why, err
 }

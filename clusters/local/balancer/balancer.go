@@ -112,7 +112,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("the balancer's backend %q has no usable address: %w", b.Name, err)
 		}
 		if b.Name == "" || seen[b.Name] {
-			return fmt.Errorf("the balancer's backends need names of their own: %q is none", b.Name)
+			return fmt.Errorf("the balancer's backends need names of their own: %q is not a name", b.Name)
 		}
 		seen[b.Name] = true
 		if _, err := netip.ParseAddrPort(b.Address); len(c.Names) > 0 && err != nil {

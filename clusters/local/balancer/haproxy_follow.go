@@ -80,11 +80,11 @@ func haproxyTell(ctx context.Context, statsSocket, command string, fine ...strin
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	defer stop()
 	if _, err := io.WriteString(conn, command+"\n"); err != nil {
-		return fmt.Errorf("failed to tell HAProxy %q: %w", command, err)
+		return fmt.Errorf("failed to send %q to HAProxy: %w", command, err)
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, 4<<10))
 	if err != nil {
-		return fmt.Errorf("failed to hear what HAProxy says to %q: %w", command, err)
+		return fmt.Errorf("failed to read HAProxy's answer to %q: %w", command, err)
 	}
 	if said := strings.TrimSpace(string(answer)); said != "" && !slices.Contains(fine, said) {
 		return fmt.Errorf("HAProxy refuses %q: %s", command, said)

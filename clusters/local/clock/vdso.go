@@ -58,7 +58,7 @@ func parseImage(b []byte) (*image, error) {
 		case s.Size < jumpSize || s.Value >= uint64(len(b)) || s.Size > uint64(len(b))-s.Value:
 			return nil, fmt.Errorf("function %s of the vDSO (%d bytes at %#x) leaves no room for a jump", name, s.Size, s.Value)
 		case s.Value%wordSize+jumpSize > wordSize:
-			return nil, fmt.Errorf("function %s of the vDSO begins at %#x, where a jump cannot be written at once", name, s.Value)
+			return nil, fmt.Errorf("function %s of the vDSO begins at %#x, where a jump cannot be written in one step", name, s.Value)
 		}
 		img.entries[name] = s.Value
 	}

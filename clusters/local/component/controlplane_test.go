@@ -261,7 +261,7 @@ func (c *controlPlane) checkLeases(client kubernetes.Interface) {
 				return err
 			}
 			if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-				return fmt.Errorf("nobody holds it")
+				return fmt.Errorf("no instance holds it")
 			}
 			return nil
 		})

@@ -85,7 +85,7 @@ func Mount(cfg Config) (*Disk, error) {
 		Logger: log.New(io.Discard, "", 0),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("mounting a FUSE file system on %s: %w; `holdfast doctor` tells whether /dev/fuse can be used", cfg.Mount, err)
+		return nil, fmt.Errorf("mounting a FUSE file system on %s: %w; `holdfast doctor` checks whether /dev/fuse can be used", cfg.Mount, err)
 	}
 	go server.Serve()
 	if err := server.WaitMount(); err != nil {

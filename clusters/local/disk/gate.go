@@ -30,7 +30,7 @@ const (
 // gate is what every request passes before it is carried out: here it is held
 // up or refused.
 type gate struct {
-	rules  atomic.Pointer[[]*rule] // in force; nil or empty for none
+	rules  atomic.Pointer[[]*rule] // active; nil or empty for none
 	frozen atomic.Pointer[chan struct{}]
 	closed chan struct{}
 	// busy is held for reading by each request that is being carried out.

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 func reexecute() int {
 	err := sandboxCommand(insideYes, true).Run()
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
-		err = sandboxCommand("user namespaces cannot be had: "+err.Error(), false).Run()
+		err = sandboxCommand("user namespaces are not available: "+err.Error(), false).Run()
 	}
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1)

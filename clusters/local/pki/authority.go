@@ -38,14 +38,14 @@ type leaf struct {
 func LoadAuthority(certPEM, keyPEM []byte) (*Authority, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("failed to load an authority: %w", err)
+		return nil, fmt.Errorf("failed to load a CA: %w", err)
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("failed to load an authority: a key of type %T signs nothing", pair.PrivateKey)
+		return nil, fmt.Errorf("failed to load a CA: a key of type %T signs nothing", pair.PrivateKey)
 	}
 	if !pair.Leaf.IsCA {
-		return nil, fmt.Errorf("failed to load an authority: %s is none", pair.Leaf.Subject)
+		return nil, fmt.Errorf("failed to load a CA: %s is not a CA's certificate", pair.Leaf.Subject)
 	}
 	return &Authority{cert: pair.Leaf, certPEM: certPEM, key: key, keyPEM: keyPEM}, nil
 }

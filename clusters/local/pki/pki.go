@@ -144,7 +144,7 @@ func (p *PKI) newAuthorities(suffix string) (all authorities, err error) {
 	} {
 		*a.into, err = newAuthority(p.options.Cluster+" "+a.name+suffix, p.notBefore, p.notAfter)
 		if err != nil {
-			return all, fmt.Errorf("failed to make the %s authority of cluster %s: %w", a.name, p.options.Cluster, err)
+			return all, fmt.Errorf("failed to make the %s CA of cluster %s: %w", a.name, p.options.Cluster, err)
 		}
 	}
 	if all.serviceAccount, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {

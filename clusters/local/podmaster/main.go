@@ -91,7 +91,7 @@ func (c Config) EtcdConfig(string) (clientv3.Config, error) {
 	}
 	authority, err := os.ReadFile(c.CA)
 	if err != nil {
-		return clientv3.Config{}, fmt.Errorf("reading etcd's authority: %w", err)
+		return clientv3.Config{}, fmt.Errorf("reading etcd's CA: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(authority) {

@@ -60,7 +60,7 @@ func (frames) Unmarshal(data []byte, v any) error {
 func readPool(path string) (*x509.CertPool, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading an authority: %w", err)
+		return nil, fmt.Errorf("reading a CA: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b) {

@@ -33,7 +33,7 @@ func TestElection(t *testing.T) {
 	}{
 		{"not ready", func(*election) {}, 100, false},
 		{"nobody holds it, not yet its turn", func(e *election) { e.check(true, at(0)) }, 2.3, false},
-		{"nobody holds it", func(e *election) { e.check(true, at(0)) }, 2.4, true},
+		{"no instance holds it", func(e *election) { e.check(true, at(0)) }, 2.4, true},
 		{"ready late, not yet its turn", func(e *election) { e.check(true, at(10)) }, 10.3, false},
 		{"ready late", func(e *election) { e.check(true, at(10)) }, 10.4, true},
 		{"another one holds it", func(e *election) { e.check(true, at(0)); e.hear(2, true, at(9)) }, 11, false},

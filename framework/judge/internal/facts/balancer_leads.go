@@ -69,9 +69,9 @@ func (m *Matter) unreached(entrance string, servers []record.Node, to record.Nan
 	case len(missing) == 0:
 		return ""
 	case watches == 0:
-		return "which API servers the load balancer leads to: it does not tell, and no watch through it shows one"
+		return "which API servers the load balancer leads to: it does not report that, and no watch through it shows one"
 	}
-	return fmt.Sprintf("which API servers the load balancer leads to: it does not tell, and of %d watches through it none reached %s", watches, text.And(missing))
+	return fmt.Sprintf("which API servers the load balancer leads to: it does not report that, and of %d watches through it none reached %s", watches, text.And(missing))
 }
 
 // hostOfBackend returns a backend's IPv4 address without its port.

@@ -95,7 +95,7 @@ func (t *Timeline) Stranger(key, value string, revision uint64) string {
 	case w == nil && (t.First == NoVersion || revision < t.First):
 		return "" // from before the record, or of a collection without writes
 	case w == nil:
-		return "which nobody wrote"
+		return "which no client wrote"
 	case w.Op.Outcome == record.OK && w.Op.Revision != "" && w.Revision != revision:
 		return fmt.Sprintf("but the write of that value made version %d", w.Revision)
 	case w.Revision != revision:

@@ -58,9 +58,9 @@ func (m *Matter) NextHit(component string) record.Nanos {
 	return end
 }
 
-// InForce is the time in which the check's fault and all that its parameter faults
+// Active is the time in which the check's fault and all that its parameter faults
 // names were active.
-func (m *Matter) InForce() (from, to record.Nanos) {
+func (m *Matter) Active() (from, to record.Nanos) {
 	from, to = m.Fault.Effect(), m.Fault.Healed.Called
 	for _, id := range text.SplitList(m.Check.Params["faults"]) {
 		from, to = max(from, m.Faults[id].Effect()), min(to, m.Faults[id].Healed.Called)

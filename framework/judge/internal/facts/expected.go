@@ -17,7 +17,7 @@ type Expected struct {
 }
 
 // ExpectedAt returns what must be listed from a moment on. An API server that a fault
-// in force keeps from running must leave the list; of one that is hit otherwise, or
+// active keeps from running must leave the list; of one that is hit otherwise, or
 // whose fault may have been healed by half, it is open.
 func (m *Matter) ExpectedAt(t record.Nanos) Expected {
 	e := Expected{want: m.apiServersAt(t), End: min(m.Run.EndAt, NextChange(m.Run, t))}

@@ -83,7 +83,7 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 		return Failed("An instance of %s must be active again within %s of the %s: for %s none renewed the lease, which %s had held.",
 			component, m.Bound, m.Fault.What(), text.Short(last), old.Holder).Took(last).Rests(renewed, looked)
 	case worst > limit:
-		return Inconclusive("the lease of %s was not looked at often enough to tell whether it was without a renewal for more than %s: for %s none was seen",
+		return Inconclusive("the lease of %s was not observed often enough to know whether it was without a renewal for more than %s: for %s none was seen",
 			component, m.Bound, text.Short(worst))
 	case first.Holder == "" || last > m.Settings(component)["R"]:
 		return Inconclusive("no instance of %s had renewed its lease for %s when it was last looked at, which is less than the bound of %s",

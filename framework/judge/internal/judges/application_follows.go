@@ -31,7 +31,7 @@ func applicationFollows() Definition {
 func judgeApplicationFollows(m *facts.Matter) Finding {
 	least, err := strconv.Atoi(m.Param("changes", "5"))
 	if err != nil || least < 1 {
-		return Inconclusive("the check cannot be judged: parameter changes = %q is no number above 0", m.Check.Params["changes"])
+		return Inconclusive("the check cannot be judged: parameter changes = %q is not a number above 0", m.Check.Params["changes"])
 	}
 	from, to := m.Quiet()
 	end := facts.LastSeen(m.Run)
@@ -75,7 +75,7 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 	case held != nil:
 		return Inconclusive("%s", held.Says(held.From))
 	case followed < least:
-		return Inconclusive("%s of the application were seen to be carried out before anything was broken, fewer than the %d that it takes to say anything", text.Plural(followed, "change"), least)
+		return Inconclusive("%s of the application were seen to be carried out before anything was broken, fewer than the %d required for a verdict", text.Plural(followed, "change"), least)
 	}
 	return Passed("Before anything was broken, an application of %d Deployments came up and followed %d changes, each within %s, ready pods and Services alike; the longest took %s (%s)%s.",
 		len(parts), followed, m.Bound, text.Short(took), worst.Part, facts.Besides(nodes)).Took(took).

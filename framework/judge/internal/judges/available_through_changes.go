@@ -44,7 +44,7 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	}
 	inARow, err := strconv.Atoi(m.Param("inARow", "0"))
 	if err != nil || inARow < 0 {
-		return Inconclusive("the check's inARow is %q, which is no number of requests", m.Check.Params["inARow"])
+		return Inconclusive("the check's inARow is %q, which is not a number of requests", m.Check.Params["inARow"])
 	}
 	var worst, row facts.Outage
 	var worstKind, rowKind facts.ProbeKind

@@ -13,7 +13,7 @@ import (
 func backendReturned() Definition {
 	return Definition{verdict.Doc{
 		Name:       "backend-returned",
-		Guarantee:  "The load balancer, by its own word, uses an API server that is back within the bound, and goes on to use it.",
+		Guarantee:  "The load balancer, by its own word, uses an API server that is back within the bound, and continues to use it.",
 		Source:     "Automated HA master deployment",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeBackendReturned}
@@ -30,7 +30,7 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 	for i := range m.Run.Backends {
 		b := &m.Run.Backends[i]
 		if b.V.Missing != "" {
-			return notApplicable("The load balancer does not tell which API servers it uses: %s.", b.V.Missing)
+			return notApplicable("The load balancer does not report which API servers it uses: %s.", b.V.Missing)
 		}
 		if b.V.Error != "" && b.At <= end {
 			silent = min(silent, b.At)
@@ -53,7 +53,7 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 	case !slices.Contains(m.Run.Meta.Entrances, "balancer"):
 		return notApplicable("The cluster has no load balancer.")
 	case !told:
-		return Inconclusive("the load balancer told nothing of a backend %q", node)
+		return Inconclusive("the load balancer reported nothing of a backend %q", node)
 	case before == nil || before.V.Up:
 		return Inconclusive("the load balancer was not seen to have given %s up before it came back, so its return cannot be judged", node)
 	}
@@ -61,7 +61,7 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 		end = min(end, max(silent, back))
 		waited := text.Span(back, end)
 		if waited <= m.Bound.Limit {
-			return Inconclusive("the load balancer did not use %s again when it last told, %s after it was back, which is less than the bound of %s",
+			return Inconclusive("the load balancer did not use %s again when it last reported, %s after it was back, which is less than the bound of %s",
 				node, text.Short(waited), m.Bound)
 		}
 		return Failed("The load balancer must use an API server that is back within %s: it did not use %s for %s.", m.Bound, node, text.Short(waited)).
@@ -72,7 +72,7 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 	if up.V.Since > before.At && up.V.Since < up.At {
 		when = up.V.Since
 	} else if text.Span(back, up.At) > m.Bound.Limit && text.Span(back, unknown) <= m.Bound.Limit {
-		return Inconclusive("the load balancer used %s when it told again %s, but told nothing since a failed look %s, so that it may have been in time", node, text.At(up.At), text.At(unknown))
+		return Inconclusive("the load balancer used %s when it reported again %s, but reported nothing since a failed look %s, so that it may have been in time", node, text.At(up.At), text.At(unknown))
 	}
 	// It may be used before the proof that it is back is there.
 	took := max(0, time.Duration(when-back))
@@ -81,7 +81,7 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 		return Failed("The load balancer must use an API server that is back within %s: it used %s after %s.", m.Bound, node, text.Short(took)).
 			Took(took).Rests(back, when)
 	case lost != nil:
-		return Failed("The load balancer must go on to use an API server that is back: it used %s %s after that was back, and gave it up %s (%s).",
+		return Failed("The load balancer must continue to use an API server that is back: it used %s %s after that was back, and gave it up %s (%s).",
 			node, text.Short(took), text.At(lost.At), lost.V.Check).Rests(back, lost.At)
 	}
 	return Passed("The load balancer used %s %s after it was back, within %s, and went on to.", node, text.Short(took), m.Bound).Took(took)

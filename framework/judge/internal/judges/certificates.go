@@ -14,7 +14,7 @@ import (
 func certificates() Definition {
 	return Definition{verdict.Doc{
 		Name:      "certificates",
-		Guarantee: "On each way in TLS verifies for the load balancer's name and address, for the names and the address of the kubernetes service and, on an API server, for its node's address.",
+		Guarantee: "On each entrance TLS verifies for the load balancer's name and address, for the names and the address of the kubernetes service and, on an API server, for its node's address.",
 		Source:    "Automated HA master deployment (certificates)",
 	}, judgeCertificates}
 }
@@ -73,7 +73,7 @@ func judgeCertificates(m *facts.Matter) Finding {
 	count := func(f Finding) Finding { return f.counted("%d of %d handshakes", verified, wanted).Shows(evidence...) }
 	switch {
 	case len(broken) > 0:
-		return count(Failed("The certificate on each way in must be valid for all names and addresses by which clients come: %s.", text.And(broken)))
+		return count(Failed("The certificate on each entrance must be valid for all names and addresses by which clients come: %s.", text.And(broken)))
 	case len(missing) > 0:
 		return count(Inconclusive("no handshake came about %s", text.And(missing)))
 	}
@@ -82,7 +82,7 @@ func judgeCertificates(m *facts.Matter) Finding {
 		_, name, _ := strings.Cut(key, "/")
 		names = append(names, name)
 	}
-	return count(Passed("On each of %d ways in TLS verified for %s, and on each API server for its node's address.", len(m.Run.Meta.Entrances), text.And(names)))
+	return count(Passed("On each of %d entrances TLS verified for %s, and on each API server for its node's address.", len(m.Run.Meta.Entrances), text.And(names)))
 }
 
 // lacking says of what no handshake was made on any way in.

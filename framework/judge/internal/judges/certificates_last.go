@@ -59,7 +59,7 @@ func judgeCertificatesLast(m *facts.Matter) Finding {
 		return notApplicable("It cannot be tested here whether certificates of etcd expire: the provider gives no access to etcd members. Those of API servers are valid for 30 days at least.")
 	}
 	if len(missing) > 0 || len(seen) == 0 {
-		return Inconclusive("nobody saw until when a certificate is valid: %s", text.And(missing))
+		return Inconclusive("it was not observed until when a certificate is valid: %s", text.And(missing))
 	}
 	return Passed("All of %d certificates are valid for 30 days at least; the first to expire is %s, on %s.", len(seen), which, first.Format(time.DateOnly)).
 		counted("%d certificates", len(seen))

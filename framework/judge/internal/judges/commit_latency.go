@@ -27,9 +27,9 @@ func commitLatency() Definition {
 
 func judgeCommitLatency(m *facts.Matter) Finding {
 	quietFrom, quietTo := m.Quiet()
-	from, to := m.InForce()
+	from, to := m.Active()
 	if from >= to {
-		return Inconclusive("the faults were never in force together: the last took effect %s, the first was healed %s", text.At(from), text.At(to))
+		return Inconclusive("the faults were never active together: the last took effect %s, the first was healed %s", text.At(from), text.At(to))
 	}
 	bound := *m.Bound
 	if m.Run.Meta.RemoteEtcd {
@@ -51,7 +51,7 @@ func latencyWithin(m *facts.Matter, bound verdict.Bound, quietFrom, quietTo, fro
 		}
 		// Writes that are slow on their own hide what a distance adds.
 		if before > bound.Limit/2 {
-			return Inconclusive("the median write through %s took %s before the faults already, more than half of the bound of %s, so by how much it grew cannot be told", e, text.Short(before), bound)
+			return Inconclusive("the median write through %s took %s before the faults already, more than half of the bound of %s, so by how much it grew is not known", e, text.Short(before), bound)
 		}
 		seen = append(seen, e+": "+text.Short(before)+" before, "+text.Short(during)+" while the faults lasted")
 		if d := during - before; d > worst {

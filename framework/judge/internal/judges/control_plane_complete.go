@@ -91,7 +91,7 @@ func judgeControlPlaneComplete(m *facts.Matter) Finding {
 		}
 	}
 	if len(broken) > 0 {
-		f := Failed("Every control-plane node must run an API server, a controller manager and a scheduler, and every way in must answer /readyz: %s.", text.And(broken)).
+		f := Failed("Every control-plane node must run an API server, a controller manager and a scheduler, and every entrance must answer /readyz: %s.", text.And(broken)).
 			counted("%d of %d processes", running, want).Shows(evidence...)
 		if timed {
 			f = f.Rests(from, to)
@@ -106,5 +106,5 @@ func judgeControlPlaneComplete(m *facts.Matter) Finding {
 		leads = "; the load balancer leads to all of them"
 	}
 	return Passed("Each of %d nodes runs an API server, a controller manager and a scheduler, and /readyz answers ok through %s%s.",
-		len(m.Run.Meta.Nodes), text.And(m.Run.Meta.Entrances), leads).counted("%d of %d processes, %d of %d ways in", running, want, len(ready), len(ready))
+		len(m.Run.Meta.Nodes), text.And(m.Run.Meta.Entrances), leads).counted("%d of %d processes, %d of %d entrances", running, want, len(ready), len(ready))
 }

@@ -54,6 +54,6 @@ func judgeDamageContained(m *facts.Matter) Finding {
 			restarts++
 		}
 	}
-	return Passed("The etcd member on %s served nobody after the %s: it was asked %d times, and ended again and again (%d changes of its process were seen).",
+	return Passed("The etcd member on %s served no client after the %s: it was asked %d times, and exited again and again (%d changes of its process were seen).",
 		node, m.Fault.What(), asked, restarts).counted("%d looks", asked)
 }

@@ -33,7 +33,7 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 		b := &m.Run.Backends[i]
 		switch {
 		case b.V.Missing != "":
-			return notApplicable("The load balancer does not tell which API servers it uses: %s.", b.V.Missing)
+			return notApplicable("The load balancer does not report which API servers it uses: %s.", b.V.Missing)
 		case b.V.Name != node || b.V.Error != "" || b.At >= healed:
 		case b.At < called:
 			used = &b.V
@@ -45,7 +45,7 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 	case !slices.Contains(m.Run.Meta.Entrances, "balancer"):
 		return notApplicable("The cluster has no load balancer.")
 	case used == nil:
-		return Inconclusive("the load balancer told nothing of a backend %q before the %s", node, m.Fault.What())
+		return Inconclusive("the load balancer reported nothing of a backend %q before the %s", node, m.Fault.What())
 	case used.Standby:
 		return notApplicable("The API server on %s was there to take over: clients of the balancer are sent to one API server at a time.", node)
 	case !used.Up:
@@ -67,7 +67,7 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 		return Failed("The load balancer must take an API server that is stopped out before that stops listening: it took %s out %s after the call of the %s, and %s; one made after %s was not (%s).",
 			node, text.Short(took), m.Fault.What(), listening, text.Short(text.Span(called, refused)), quotedCheck(out)).Took(took).Rests(called, at)
 	case at > accepted:
-		return Inconclusive("the load balancer took %s out %s after the call of the %s, and %s; one made after %s was not: which was first cannot be told",
+		return Inconclusive("the load balancer took %s out %s after the call of the %s, and %s; one made after %s was not: which was first is not known",
 			node, text.Short(took), m.Fault.What(), listening, text.Short(text.Span(called, refused)))
 	}
 	return Passed("The load balancer took %s out %s after the call of the %s (%s), while it still listened: %s.", node, text.Short(took), m.Fault.What(), quotedCheck(out), listening).Took(took)

@@ -15,7 +15,7 @@ import (
 func endpointsFollow() Definition {
 	return Definition{verdict.Doc{
 		Name:       "endpoints-follow",
-		Guarantee:  "Within the bound after a control-plane node was added, removed or lost for good, Endpoints and EndpointSlice of default/kubernetes hold exactly the API servers that there are, and stay so until the next change.",
+		Guarantee:  "Within the bound after a control-plane node was added, removed or lost for good, Endpoints and EndpointSlice of default/kubernetes hold exactly the existing API servers, and stay so until the next change.",
 		Source:     "Automated HA master deployment; apiserver-count fix proposal",
 		NeedsBound: true,
 		Params: map[string]string{

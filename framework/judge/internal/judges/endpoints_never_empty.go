@@ -62,7 +62,7 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 	from, to := together(m, faults)
 	survivors := survivors(m, from, to)
 	if len(survivors) == 0 {
-		return Inconclusive("the faults in force during %s hit every API server, so that none had to stay listed", text.And(faults))
+		return Inconclusive("the faults active during %s hit every API server, so that none had to stay listed", text.And(faults))
 	}
 	var names []string
 	for _, n := range survivors {

@@ -12,7 +12,7 @@ func etcdAlarms() Definition {
 		Name:      "etcd-alarms",
 		Needs:     []record.Access{record.EtcdMembers},
 		Invariant: "HA-INV-009",
-		Guarantee: "No etcd member has an alarm, apart from the time that a fault is in force.",
+		Guarantee: "No etcd member has an alarm, except while a fault is active.",
 		Source:    "etcd, maintenance (space quota, corruption check); the checks of every run of the catalogue",
 	}, judgeEtcdAlarms}
 }
@@ -37,9 +37,9 @@ func judgeEtcdAlarms(m *facts.Matter) Finding {
 	case answers == 0:
 		return Inconclusive("no etcd member was seen to answer, so nothing is known of alarms")
 	}
-	f := Passed("None of %d answers of etcd members told of an alarm while nothing was broken.", answers).counted("%d answers", answers)
+	f := Passed("None of %d answers of etcd members reported an alarm while nothing was broken.", answers).counted("%d answers", answers)
 	if during > 0 {
-		f.Sentence = f.Sentence[:len(f.Sentence)-1] + ", though some did while a fault was in force."
+		f.Sentence = f.Sentence[:len(f.Sentence)-1] + ", though some did while a fault was active."
 	}
 	return f
 }

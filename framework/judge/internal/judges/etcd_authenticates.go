@@ -50,7 +50,7 @@ func judgeEtcdAuthenticates(m *facts.Matter) Finding {
 	tried := 0
 	for _, n := range nodes {
 		names = append(names, n.Name)
-		for _, kind := range []string{"plaintext", "no certificate", "foreign authority"} {
+		for _, kind := range []string{"plaintext", "no certificate", "foreign CA"} {
 			op, made := last[[2]string{n.Name, kind}]
 			if made && op.Outcome == record.Refused {
 				tried++

@@ -18,7 +18,7 @@ func failsOver() Definition {
 		Source:     "API server HA proposal, section 4.1",
 		NeedsFault: true,
 		Params: map[string]string{
-			"faults": "all injections that such clients are to get over, separated by commas (default: the check's fault)",
+			"faults": "all injections that such clients are to survive, separated by commas (default: the check's fault)",
 		},
 	}, judgeFailsOver}
 }
@@ -42,7 +42,7 @@ func judgeFailsOver(m *facts.Matter) Finding {
 		if op.Outcome != record.OK {
 			server := answeredThroughout(m, op.Call, op.Return)
 			if server != "" {
-				return Failed("A client with a list of addresses must get on as long as one of them answers: a request of %s failed (%s to %s), though the API server on %s answered others all the while.",
+				return Failed("A client with a list of addresses must succeed as long as one of them answers: a request of %s failed (%s to %s), though the API server on %s answered others all the while.",
 					op.Client, text.When(op.Call), text.When(op.Return), server).Shows(text.Describe(op))
 			}
 			noServer = append(noServer, text.Describe(op))

@@ -30,7 +30,7 @@ func judgeFaultDomains(m *facts.Matter) Finding {
 		case learns(m, n.Name):
 			continue // it has no vote to lose
 		case n.Zone == "":
-			return notApplicable("The cluster does not tell the fault domain of %s.", n.Name)
+			return notApplicable("The cluster does not show the fault domain of %s.", n.Name)
 		}
 		voters++
 		members[n.Zone] = append(members[n.Zone], n.Name)

@@ -12,7 +12,7 @@ import (
 func handover() Definition {
 	return Definition{verdict.Doc{
 		Name:       "handover",
-		Guarantee:  "While etcd's leadership is handed over on request, writes through every entrance go on within the bound, and none that fails does so again when it is retried.",
+		Guarantee:  "While etcd's leadership is handed over on request, writes through every entrance continue within the bound, and none that fails does so again when it is retried.",
 		Source:     "Automated HA master deployment; etcd maintenance API (MoveLeader)",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeHandover}

@@ -9,7 +9,7 @@ import (
 func isolatedMember() Definition {
 	return Definition{verdict.Doc{
 		Name:       "isolated-member",
-		Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side goes on serving within the bound.",
+		Guarantee:  "The API server on an isolated etcd member serves no stale quorum read and acknowledges no write, while the majority side continues to serve within the bound.",
 		Source:     "API server HA proposal, section 1, case 1",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeIsolatedMember}

@@ -17,7 +17,7 @@ const enoughRequests = 3
 func learnsAddresses() Definition {
 	return Definition{verdict.Doc{
 		Name:       "learns-addresses",
-		Guarantee:  "A client that has a list of addresses learns those of new API servers from the kubernetes service: once all that it began with are gone, it gets on within the bound through one that joined later.",
+		Guarantee:  "A client that has a list of addresses learns those of new API servers from the kubernetes service: once all that it began with are gone, it succeeds within the bound through one that joined later.",
 		Source:     "API server HA proposal, section 4.1",
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
@@ -38,7 +38,7 @@ func judgeLearnsAddresses(m *facts.Matter) Finding {
 		hit = append(hit, inj.Node())
 	}
 	if from >= to {
-		return Inconclusive("the faults were never in force together: the last took effect %s, the first was healed %s", text.At(from), text.At(to))
+		return Inconclusive("the faults were never active together: the last took effect %s, the first was healed %s", text.At(from), text.At(to))
 	}
 	var known []string // addresses that the client began with
 	for _, n := range m.NodesWith("kube-apiserver") {
@@ -79,10 +79,10 @@ func judgeLearnsAddresses(m *facts.Matter) Finding {
 	if first != nil {
 		took := text.Span(from, first.Return)
 		if first.Return > limit {
-			return Failed("A client with a list of addresses must get on within %s through an API server that joined later: it did after %s, through %s.",
+			return Failed("A client with a list of addresses must succeed within %s through an API server that joined later: it did after %s, through %s.",
 				m.Bound, text.Short(took), through).Took(took).Rests(from, first.Return)
 		}
-		return Passed("%s after all API servers that it began with were gone, the client got on through %s (%s), which it had learnt from the kubernetes service.",
+		return Passed("%s after all API servers that it began with were gone, the client succeeded through %s (%s), which it had learnt from the kubernetes service.",
 			text.Short(took), through, first.Address).Took(took)
 	}
 	switch served := servedAfter(m, others, limit, to); {

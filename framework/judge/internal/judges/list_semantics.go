@@ -28,7 +28,7 @@ func judgeListSemantics(m *facts.Matter) Finding {
 	const must = "A list must be the state of a version that was asked for"
 	each, err := strconv.Atoi(m.Param("each", "0"))
 	if err != nil || each < 0 {
-		return Inconclusive("the check cannot be judged: parameter each = %q is no number", m.Check.Params["each"])
+		return Inconclusive("the check cannot be judged: parameter each = %q is not a number", m.Check.Params["each"])
 	}
 	c := m.Collections()
 	known := c.Witnesses(m.Run)
@@ -51,7 +51,7 @@ func judgeListSemantics(m *facts.Matter) Finding {
 	}
 	of := fmt.Sprintf("%d lists, %d items", judged, items)
 	if missing := fewLists(m, c, each); missing != "" && len(breaches) == 0 {
-		return Inconclusive("%s, fewer than the %d that it takes to say anything", missing, each)
+		return Inconclusive("%s, fewer than the %d required for a verdict", missing, each)
 	}
 	return conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches)
 }

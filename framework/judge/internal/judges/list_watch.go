@@ -13,7 +13,7 @@ import (
 func listWatch() Definition {
 	return Definition{verdict.Doc{
 		Name: "list-watch",
-		Guarantee: "A list and the watch from its version, and a streaming list, that are begun through an API server while it starts or soon after (the bound says how soon) are consistent: " +
+		Guarantee: "A list and the watch from its version, and a streaming list, that start through an API server while it starts or soon after (the bound says how soon) are consistent: " +
 			"they begin with a state as new as all that had been acknowledged before, and leave out no change after it.",
 		Source:     "Kubernetes API concepts (efficient detection of changes, streaming lists); KEP-3157; issues of API servers that served an old cache after a restart",
 		NeedsFault: true, NeedsBound: true,
@@ -58,7 +58,7 @@ func judgeListWatch(m *facts.Matter) Finding {
 		}
 	}
 	if len(breaches) == 0 && (listed == 0 || streamed == 0) {
-		return Inconclusive("through %s, from the %s until %s after it was healed, %d lists were watched from their version and %d streaming lists were begun: it takes one of each",
+		return Inconclusive("through %s, from the %s until %s after it was healed, %d lists were watched from their version and %d streaming lists were started: one of each is required",
 			node, m.Fault.What(), text.Short(time.Duration(m.Bound.Limit)), listed, streamed)
 	}
 	of := fmt.Sprintf("%d list-watches, %d streaming lists", listed, streamed)

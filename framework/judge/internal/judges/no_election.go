@@ -50,7 +50,7 @@ func judgeNoElection(m *facts.Matter) Finding {
 	members := m.NodesWith("etcd")
 	for _, member := range members {
 		if n := answers[member.Name]; n < enoughAnswers {
-			return Inconclusive("the etcd member on %s gave its status %d times during the %s, fewer than the %d that it takes", member.Name, n, m.Fault.What(), enoughAnswers)
+			return Inconclusive("the etcd member on %s gave its status %d times during the %s, fewer than the %d required", member.Name, n, m.Fault.What(), enoughAnswers)
 		}
 	}
 	if len(members) == 0 {

@@ -27,7 +27,7 @@ func noStaleRead() Definition {
 func judgeNoStaleRead(m *facts.Matter) Finding {
 	least, err := strconv.Atoi(m.Param("least", strconv.Itoa(defaultExposed)))
 	if err != nil || least < 1 {
-		return Inconclusive("the check cannot be judged: parameter least = %q is no number above 0", m.Check.Params["least"])
+		return Inconclusive("the check cannot be judged: parameter least = %q is not a number above 0", m.Check.Params["least"])
 	}
 	node := m.Fault.Node()
 	from, healed := m.Fault.Effect(), m.Fault.Healed.Called
@@ -58,7 +58,7 @@ func judgeNoStaleRead(m *facts.Matter) Finding {
 		return f
 	}
 	if exposed < least {
-		return Inconclusive("through %s, %d quorum reads were answered of keys that had been written through other nodes during the %s, fewer than the %d that it takes to say anything",
+		return Inconclusive("through %s, %d quorum reads were answered of keys that had been written through other nodes during the %s, fewer than the %d required for a verdict",
 			node, exposed, m.Fault.What(), least)
 	}
 	return Passed("None of %d quorum reads through %s was stale, of keys that had been written through other nodes during the %s, until %s after it.",

@@ -54,7 +54,7 @@ func judgeNodesReady(m *facts.Matter) Finding {
 	took := facts.Since(worst.From, worst.To)
 	switch lasted := facts.Since(from, m.Fault.Healed.Called); {
 	case took > m.Bound.Limit && took-blind(m, worst.From, worst.To) <= m.Bound.Limit:
-		return Inconclusive("no heartbeat of %s was seen for %s (%s to %s), nor any other object for %s of that: nobody may have looked",
+		return Inconclusive("no heartbeat of %s was seen for %s (%s to %s), nor any other object for %s of that: it may not have been observed",
 			worst.Node, text.Short(took), text.When(worst.From), text.When(worst.To), text.Short(blind(m, worst.From, worst.To)))
 	case took > m.Bound.Limit:
 		return Failed("Heartbeats of worker nodes must get through in spite of the %s, and may be missing for %s: that of %s was for %s (%s to %s).",

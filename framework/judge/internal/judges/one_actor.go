@@ -33,7 +33,7 @@ func oneActor() Definition {
 func judgeOneActor(m *facts.Matter) Finding {
 	s := m.Run.Meta.Settings
 	if s["R"] <= 0 || s["M"] <= 0 {
-		return notApplicable("The record does not tell how long a holder may act without renewing its lease.")
+		return notApplicable("The record does not show how long a holder may act without renewing its lease.")
 	}
 	var told []string
 	acts, doubtful := 0, 0
@@ -69,7 +69,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 	}
 	switch {
 	case unrecorded != "":
-		return Inconclusive("the record does not tell what %s did: it was seen to renew its lease, and no audit log has that", unrecorded)
+		return Inconclusive("the record does not show what %s did: it was seen to renew its lease, and no audit log has that", unrecorded)
 	case acts == 0 && doubtful > 0:
 		return Inconclusive("the clocks of the API servers do not agree with the harness's: none of %d actions of elected components can be held against the others", doubtful)
 	case unknown != nil:
@@ -169,7 +169,7 @@ func thawed(m *facts.Matter, component, node string, to record.Nanos) (last reco
 	return last
 }
 
-// withoutElection finds two instances that act by turns though nobody was elected.
+// withoutElection finds two instances that act by turns though no instance was elected.
 // One may have followed the other where the one that acts again was started again.
 func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
@@ -194,7 +194,7 @@ func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 				!facts.SameProcess(m.Run, again.Node, d.Component, first.Received, again.Received+record.Nanos(facts.LookedAt)) {
 				continue
 			}
-			f := Failed("Never two instances of %s may act at the same time: nobody was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
+			f := Failed("Never two instances of %s may act at the same time: no instance was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
 				d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received)).
 				Rests(first.Received, again.Received).
 				Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action))

@@ -28,7 +28,7 @@ func judgeOneAddress(m *facts.Matter) Finding {
 	for i := range m.Run.Backends {
 		b := &m.Run.Backends[i].V
 		if b.Missing != "" {
-			return notApplicable("The load balancer does not tell which API servers it uses: %s.", b.Missing)
+			return notApplicable("The load balancer does not report which API servers it uses: %s.", b.Missing)
 		}
 		if b.Error == "" {
 			told, moves = told+1, moves || b.Standby

@@ -32,7 +32,7 @@ type contest struct{ api, key, version string }
 func judgeOneWinner(m *facts.Matter) Finding {
 	least, err := strconv.Atoi(m.Param("contended", "0"))
 	if err != nil || least < 0 {
-		return Inconclusive("the check cannot be judged: parameter contended = %q is no number", m.Check.Params["contended"])
+		return Inconclusive("the check cannot be judged: parameter contended = %q is not a number", m.Check.Params["contended"])
 	}
 	contests := map[contest]*contenders{}
 	books, shown := facts.NewWriteLog(m.Run), quorumSightings(m.Run)
@@ -91,7 +91,7 @@ func judgeOneWinner(m *facts.Matter) Finding {
 			exhibits(facts.Exhibit("None replaced version "+lost[0].Expect+" of "+lost[0].Key, facts.OpSpans(append([]record.Op{*before}, lost...), func(op record.Op) bool { return op == lost[0] })...))
 	}
 	if apart < least {
-		return Inconclusive("writes through different entrances contended at the same time for %s, fewer than the %d that it takes to say anything", text.Plural(apart, "version"), least)
+		return Inconclusive("writes through different entrances contended at the same time for %s, fewer than the %d required for a verdict", text.Plural(apart, "version"), least)
 	}
 	return Passed("Of the writes over each of %s, %d of them contended for at the same time, exactly one succeeded, or none where something else came first.", text.Plural(len(contests), "version"), contended).
 		counted("%d versions, %d replaced", len(contests), won)

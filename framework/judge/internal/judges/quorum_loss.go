@@ -37,7 +37,7 @@ func judgeQuorumLoss(m *facts.Matter) Finding {
 		}
 	}
 	if from >= to {
-		return Inconclusive("the faults were never in force together: the last took effect %s, the first was healed %s", text.At(from), text.At(to))
+		return Inconclusive("the faults were never active together: the last took effect %s, the first was healed %s", text.At(from), text.At(to))
 	}
 	all, survivors := m.Run.Meta.Entrances, m.APIServers(nodes...)
 

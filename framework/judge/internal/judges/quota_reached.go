@@ -12,7 +12,7 @@ import (
 func quotaReached() Definition {
 	return Definition{verdict.Doc{
 		Name:       "quota-reached",
-		Guarantee:  "When etcd's database has reached its quota, a member raises the alarm and reads go on through every API server; once there is space again and the alarm is disarmed, so do writes, within the bound.",
+		Guarantee:  "When etcd's database has reached its quota, a member raises the alarm and reads continue through every API server; once there is space again and the alarm is disarmed, so do writes, within the bound.",
 		Source:     "etcd maintenance guide (space quota)",
 		NeedsFault: true, NeedsBound: true,
 	}, judgeQuotaReached}
@@ -34,7 +34,7 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 		through := facts.ReadsThrough(m.Run, e, from, to)
 		for _, r := range through {
 			if r.Outcome != record.OK && r.Outcome != record.Refused {
-				return Failed("Reads must go on when etcd's database has reached its quota: one through %s was not answered: %s.", e, r.Error).
+				return Failed("Reads must continue when etcd's database has reached its quota: one through %s was not answered: %s.", e, r.Error).
 					Rests(r.Call, r.Return).Shows(text.Describe(r))
 			}
 		}
@@ -52,7 +52,7 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 		longest, proven, acks := facts.LongestGap(m.Run, e, back, until)
 		switch {
 		case proven.Proven() > m.Bound.Limit:
-			return Failed("Writes must go on within %s once there is space again: through %s, none was acknowledged for %s (%s to %s).",
+			return Failed("Writes must continue within %s once there is space again: through %s, none was acknowledged for %s (%s to %s).",
 				m.Bound, e, text.Short(proven.Length()), text.When(proven.From), text.When(proven.To)).Took(proven.Length()).Rests(proven.From, proven.To)
 		case acks == 0 || longest.Length() > m.Bound.Limit:
 			return Inconclusive("too few writes were tried through %s after the %s was healed", e, m.Fault.What())
@@ -64,6 +64,6 @@ func judgeQuotaReached(m *facts.Matter) Finding {
 	if len(servers) == 0 {
 		return Inconclusive("the record names no API server")
 	}
-	return Passed("The alarm was raised, all %d quorum reads were answered while there was no space, and writes through every API server went on afterwards: none waited longer than %s, within %s.",
+	return Passed("The alarm was raised, all %d quorum reads were answered while there was no space, and writes through every API server continued afterwards: none waited longer than %s, within %s.",
 		reads, text.Short(worst.Length()), m.Bound).Took(worst.Length())
 }

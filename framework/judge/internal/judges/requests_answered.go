@@ -46,7 +46,7 @@ func judgeRequestsAnswered(m *facts.Matter) Finding {
 			Took(took).Rests(r.late.Call, r.late.Return).Shows(text.Describe(*r.late))
 	}
 	if r.gaveUp != nil {
-		return Inconclusive("whether the %s of %s through %s was answered within %s cannot be told: it ended without an answer after %s, or another fault hit meanwhile",
+		return Inconclusive("whether the %s of %s through %s was answered within %s is not known: it ended without an answer after %s, or another fault hit meanwhile",
 			text.Verb(*r.gaveUp), r.gaveUp.Key, r.gaveUp.Entrance, m.Bound, text.Short(text.Span(r.gaveUp.Call, r.gaveUp.Return))).Shows(text.Describe(*r.gaveUp))
 	}
 	if r.n < enoughInFlight {

@@ -79,7 +79,7 @@ func judgeRestarted(m *facts.Matter) Finding {
 	took := max(0, text.Span(effect, started.At))
 	switch {
 	case took > m.Bound.Limit && text.Span(effect, unknown) <= m.Bound.Limit:
-		return Inconclusive("%s on %s had been started again when its machine told again %s, but that told nothing since a failed look %s, so that it may have been in time",
+		return Inconclusive("%s on %s had been started again when its machine reported again %s, but it reported nothing since a failed look %s, so that it may have been in time",
 			f.Component, host, text.At(started.At), text.At(unknown))
 	case took > m.Bound.Limit && ended > 0:
 		return Inconclusive("%s on %s was started again only after %s; it had ended before (%d times in this record), and process watchers back off from what ends often",

@@ -15,7 +15,7 @@ func restarts() Definition {
 		Name:      "restarts",
 		Needs:     []record.Access{record.Processes},
 		Invariant: "HA-INV-011",
-		Guarantee: "No component ends or is started anew by itself: only while a fault that reaches it is in force, or its node is being changed, or as a late consequence of that.",
+		Guarantee: "No component exits or is started again on its own: only while a fault that reaches it is active, or its node is being changed, or as a late consequence of that.",
 		Source:    "High Availability Kubernetes Clusters (admin guide), reliable nodes",
 	}, judgeRestarts}
 }
@@ -57,11 +57,11 @@ func judgeRestarts(m *facts.Matter) Finding {
 			explained++
 			continue
 		}
-		why := "no fault was in force"
+		why := "no fault was active"
 		if len(active) > 0 {
-			why = "no fault that was in force reaches it"
+			why = "no active fault reached it"
 		}
-		return Failed("No component may end by itself: %s on %s %s when it was looked at %s, and %s.",
+		return Failed("No component may exit on its own: %s on %s %s when it was looked at %s, and %s.",
 			p.V.Component, p.V.Node, facts.Fate(p.V), text.At(p.At), why).Rests(max(old.At, from-late), p.At)
 	}
 	if len(last) == 0 {

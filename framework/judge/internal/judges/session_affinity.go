@@ -15,7 +15,7 @@ import (
 func sessionAffinity() Definition {
 	return Definition{verdict.Doc{
 		Name:      "session-affinity",
-		Guarantee: "A client of the balancer in front of the etcd members stays on one member, from connection to connection, until that member dies; then it gets to another one.",
+		Guarantee: "A client of the balancer in front of the etcd members stays on one member, from connection to connection, until that member dies; then it moves to another one.",
 		Source:    "Control plane resilience overview",
 		Params:    map[string]string{"faults": "the injections that may end a member"},
 	}, judgeSessionAffinity}
@@ -47,10 +47,10 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 		}
 		died := diedBetween(m, nodes[old.Member], old.Start, s.End)
 		if nodes[old.Member] == "" {
-			return Inconclusive("the record does not tell on which node member %s is, which %s was on until %s", old.Member, s.Client, text.When(old.End))
+			return Inconclusive("the record does not show on which node member %s is, which %s was on until %s", old.Member, s.Client, text.When(old.End))
 		}
 		if died == nil {
-			return Failed("A client must stay on its etcd member until that dies: %s was on the member on %s at %s and got to that on %s at %s, and nothing had ended the first one.",
+			return Failed("A client must stay on its etcd member until that dies: %s was on the member on %s at %s and moved to that on %s at %s, and nothing had ended the first one.",
 				s.Client, nodes[old.Member], text.When(old.Start), cmp.Or(nodes[s.Member], "another node"), text.When(s.Start)).Rests(old.Start, s.End)
 		}
 		moves++
@@ -67,7 +67,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 	if moves == 0 {
 		return Inconclusive("no member died that a client was on, in %d requests", answered)
 	}
-	return Passed("In %d requests through the balancer, each client stayed on its etcd member until that died (%d times), and got to another one within %s.",
+	return Passed("In %d requests through the balancer, each client stayed on its etcd member until that died (%d times), and moved to another one within %s.",
 		answered, moves, text.Short(slowest)).Took(slowest)
 }
 
@@ -152,11 +152,11 @@ func stranded(m *facts.Matter, inj *facts.Injection, sessions []record.Timed[rec
 		switch {
 		case c.moved || c.on == "" || !hits(inj.Injected, nodes[c.on]):
 		case c.vain >= fewRequests && !c.answered:
-			f := Failed("A client must get to another etcd member when its own dies: %s was on the member on %s, and after the %s, %d requests from %s later on had no answer until that was healed.",
+			f := Failed("A client must move to another etcd member when its own dies: %s was on the member on %s, and after the %s, %d requests from %s later on had no answer until that was healed.",
 				name, nodes[c.on], inj.What(), c.vain, limit).Rests(effect, healed)
 			return &f
 		default:
-			f := Inconclusive("%s was on the member on %s, and was not seen to get to another one during the %s, with too few requests from %s after it to say that it cannot", name, nodes[c.on], inj.What(), limit)
+			f := Inconclusive("%s was on the member on %s, and was not seen to move to another one during the %s, with too few requests from %s after it to say that it cannot", name, nodes[c.on], inj.What(), limit)
 			return &f
 		}
 	}

@@ -115,15 +115,15 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: nothing closed those of %d clients in %d requests, %s to %s after the healing of the %s, so those of clients that had to leave %s stay where they are. Set --goaway-chance on the API servers (%g at most), or have the balancer close connections.",
 			len(k.clients), k.requests, m.Bound, text.Short(text.Span(back, to)), m.Fault.What(), node, mostGoaway))
 	case unlucky < facts.Unfair:
-		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: %d of %d that clients made anew through the balancer more than %s after the healing of the %s reached %s. Have the balancer choose among all API servers that are ready.",
+		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: %d of %d that clients opened again through the balancer more than %s after the healing of the %s reached %s. Have the balancer choose among all API servers that are ready.",
 			k.reached, k.made, m.Bound, m.Fault.What(), node).Rests(from, to))
 	case unlucky < facts.Doubtful || k.reached == 0:
-		return Inconclusive("%d of %d HTTP/2 connections that clients made anew more than %s after the API server on %s was back reached it, which is too few to tell whether they are spread", k.reached, k.made, m.Bound, node)
+		return Inconclusive("%d of %d HTTP/2 connections that clients opened again more than %s after the API server on %s was back reached it, which is too few to tell whether they are spread", k.reached, k.made, m.Bound, node)
 	case chance == 0 && 2*k.moved() < len(k.clients):
 		// One that was lost for some other reason is not a sign of a balancer that closes them.
 		return Inconclusive("%d of %d clients made a new HTTP/2 connection, and no --goaway-chance is set: it is not known whether anything closes those of the others", k.moved(), len(k.clients))
 	}
-	return asked(Passed("Kept HTTP/2 connections are spread again: %d of %d that clients made anew more than %s after the API server on %s was back reached it (%d clients, %d requests, --goaway-chance=%g).",
+	return asked(Passed("Kept HTTP/2 connections are spread again: %d of %d that clients opened again more than %s after the API server on %s was back reached it (%d clients, %d requests, --goaway-chance=%g).",
 		k.reached, k.made, m.Bound, node, len(k.clients), k.requests+k.made, chance))
 }
 

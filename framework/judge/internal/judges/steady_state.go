@@ -46,12 +46,12 @@ func judgeSteadyState(m *facts.Matter) Finding {
 	for _, id := range slices.Sorted(maps.Keys(m.Faults)) {
 		// A fault that may still be active is not the cluster's doing.
 		if inj := m.Faults[id]; inj.Failed != nil && inj.Injected != nil && inj.Healed == nil {
-			return Inconclusive("the healing of fault %q failed, so that it may still be in force: %s", id, inj.Failed.Error)
+			return Inconclusive("the healing of fault %q failed, so that it may still be active: %s", id, inj.Failed.Error)
 		}
 	}
 	for _, c := range slices.Concat(m.Run.Nodes, m.Run.Changes) {
 		if c.V.Phase == record.NodeFailed {
-			return Inconclusive("the nodes could not be changed, so that something of the attempt may still be in force: %s", c.V.Error)
+			return Inconclusive("the nodes could not be changed, so that something of the attempt may still be active: %s", c.V.Error)
 		}
 	}
 	s := after.V

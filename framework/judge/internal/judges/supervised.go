@@ -32,7 +32,7 @@ func judgeSupervised(m *facts.Matter) Finding {
 	reads := facts.LockReads(m.Run)
 	components := locked(reads)
 	if len(components) == 0 {
-		return Inconclusive("the record has no reading of a lock: no component of the cluster is elected by supervisors, or nobody looked")
+		return Inconclusive("the record has no reading of a lock: no component of the cluster is elected by supervisors, or none was observed")
 	}
 	bound := *m.Bound
 	var told []string

@@ -36,7 +36,7 @@ func throughput() Definition {
 func judgeThroughput(m *facts.Matter) Finding {
 	least, err := strconv.ParseFloat(m.Param("least", "0.5"), 64)
 	if err != nil || math.IsNaN(least) || least <= 0 || least > 1 {
-		return Inconclusive("the check cannot be judged: parameter least = %q is no part, such as 0.5", m.Check.Params["least"])
+		return Inconclusive("the check cannot be judged: parameter least = %q is not a part, such as 0.5", m.Check.Params["least"])
 	}
 	from, to := m.Quiet()
 	before := countRate(m, "before the first fault", from, to)

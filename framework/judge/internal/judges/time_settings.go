@@ -61,7 +61,7 @@ func judgeTimeSettings(m *facts.Matter) Finding {
 		case slices.Contains(m.Run.Meta.Assumed, s.symbol):
 			unknown = append(unknown, s.what)
 		case s.value <= 0:
-			return Inconclusive("the record does not tell %s", s.what)
+			return Inconclusive("the record does not show %s", s.what)
 		case s.value > ceilings[s.symbol]:
 			over = append(over, fmt.Sprintf("%s is more than %s", s, text.Short(ceilings[s.symbol])))
 		default:

@@ -41,7 +41,7 @@ func judgeUnknownReadsNothing(m *facts.Matter) Finding {
 	var missing []string
 	asked := 0
 	for _, s := range servers {
-		for _, kind := range []string{"anonymous", "foreign authority", "invalid token"} {
+		for _, kind := range []string{"anonymous", "foreign CA", "invalid token"} {
 			op, made := last[[2]string{s, kind}]
 			paths, _ := strconv.Atoi(op.Value)
 			why := op.Error

@@ -16,7 +16,7 @@ func watchAlive() Definition {
 		Name:      "watch-alive",
 		Invariant: "HA-INV-007",
 		Guarantee: "When the traffic has ended and nothing is broken any more, a watch that is open shows the last change of what it watches within 5 s. " +
-			"Until then silence is no fault of it: the API gives no time.",
+			"Until then silence is not its fault: the API gives no time.",
 		Source: sourceAPI + "; field (etcd issue 15402: watches starve)",
 	}, func(m *facts.Matter) Finding {
 		from, to := record.Nanos(0), record.Nanos(0)

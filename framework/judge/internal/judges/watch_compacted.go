@@ -40,7 +40,7 @@ func judgeWatchCompacted(m *facts.Matter) Finding {
 		}
 	}
 	if refused+accepted == 0 && len(breaches) == 0 {
-		return notApplicable("nobody watched from a version that was no longer in the history")
+		return notApplicable("no client watched from a version that was no longer in the history")
 	}
 	of := fmt.Sprintf("%d refused, %d accepted", refused, accepted)
 	return conclude(must, fmt.Sprintf("Of the watches from versions that were no longer in etcd's history, %d were refused with 410, and %d were accepted and had no gap.",

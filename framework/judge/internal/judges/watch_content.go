@@ -72,7 +72,7 @@ func wrongDeletion(s *facts.Stream, m facts.Message, l *facts.KeyLine) string {
 	case t.First == facts.NoVersion || m.Number < t.First:
 		return "" // from before the record
 	case l == nil:
-		return "which is of a key that nobody wrote"
+		return "which is of a key that no client wrote"
 	case l.Disputed:
 		return ""
 	}
@@ -81,7 +81,7 @@ func wrongDeletion(s *facts.Stream, m facts.Message, l *facts.KeyLine) string {
 		if i < len(l.Changes) && l.Changes[i].Revision == m.Number {
 			return "" // it may have left the group
 		}
-		return "but nobody can have deleted it then"
+		return "but no client can have deleted it then"
 	}
 	if old := l.Before(i); l.Sure(i) && old != nil && m.Value != "" && m.Value != old.Value {
 		return fmt.Sprintf("but it was %q before", old.Value)

@@ -13,14 +13,14 @@ func watchResumable() Definition {
 		Name:      "watch-resumable",
 		Invariant: "HA-INV-006",
 		Lasting:   true,
-		Guarantee: "A watch from a version, such as one that goes on after a break through another entrance, shows all that came after it and nothing from before it. " +
-			"A check about a fault takes a watch that did go on through another API server, since the one that was hit broke it or did not take it up again.",
+		Guarantee: "A watch from a version, such as one that continues after a break through another entrance, shows all that came after it and nothing from before it. " +
+			"A check about a fault takes a watch that did continue through another API server, since the one that was hit broke it or did not take it up again.",
 		Source: sourceAPI + "; " + sourceEtcd + " (resumable)",
 	}, judgeWatchResumable}
 }
 
 func judgeWatchResumable(m *facts.Matter) Finding {
-	const must = "A watch from a version must go on right there"
+	const must = "A watch from a version must continue right there"
 	f := watches(m, must, "watch from a version", func(s *facts.Stream) bool { return s.From() > 0 }, func(s *facts.Stream) []facts.Breach {
 		var breaches []facts.Breach
 		for i, m := range s.Messages {

@@ -14,7 +14,7 @@ func watchUnique() Definition {
 		Name:      "watch-unique",
 		Invariant: "HA-INV-005",
 		Lasting:   true,
-		Guarantee: "No change comes twice on a watch, nor on the watch that goes on from it.",
+		Guarantee: "No change comes twice on a watch, nor on the watch that continues from it.",
 		Source:    sourceEtcd + " (unique); " + sourceAPI,
 	}, func(m *facts.Matter) Finding {
 		return watches(m, must, "watch that showed a change", hasEvents, func(s *facts.Stream) []facts.Breach {
@@ -54,7 +54,7 @@ func repeatsOf(s *facts.Stream, earlier *facts.Stream) []facts.Breach {
 			if !ok {
 				continue
 			}
-			b := s.BreachAt(i, fmt.Sprintf("%s, which goes on from version %s, showed version %s of %s again, which watch %s had shown %s",
+			b := s.BreachAt(i, fmt.Sprintf("%s, which continues from version %s, showed version %s of %s again, which watch %s had shown %s",
 				s.Name(), s.Watch.From, m.Revision, m.Key, p.Watch.ID, text.At(p.Messages[first].Seen)), s.ChangeOf(m))
 			b.Spans = append(b.Spans, p.Spans(first)...)
 			breaches = append(breaches, b)

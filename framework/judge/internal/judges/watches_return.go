@@ -59,7 +59,7 @@ func judgeWatchesReturn(m *facts.Matter) Finding {
 	chance := facts.AtMost(reached, told, 1/float64(max(1, len(m.NodesWith("kube-apiserver")))))
 	switch {
 	case told < opened || opened == 0:
-		return Inconclusive("%s. Whether watches are spread again is not known: %d of %d watches that were opened through the balancer after the API server on %s was back tell which one they reached",
+		return Inconclusive("%s. Whether watches are spread again is not known: %d of %d watches that were opened through the balancer after the API server on %s was back show which one they reached",
 			again, told, opened, node)
 	case chance < facts.Unfair:
 		return Failed("Watches must be spread again once an API server is back: %d of %d that were opened through the balancer more than %s after the healing of the %s reached %s (%s).",

@@ -21,7 +21,7 @@ func writesSucceed() Definition {
 		NeedsFault: true,
 		Params: map[string]string{
 			"least":  "the part that must succeed, above 0 and up to 1 (default 0.5)",
-			"faults": "IDs of all injections that must be in force, separated by commas (default: the check's fault)",
+			"faults": "IDs of all injections that must be active, separated by commas (default: the check's fault)",
 		},
 	}, judgeWritesSucceed}
 }
@@ -29,9 +29,9 @@ func writesSucceed() Definition {
 func judgeWritesSucceed(m *facts.Matter) Finding {
 	least, err := strconv.ParseFloat(m.Param("least", "0.5"), 64)
 	if err != nil || math.IsNaN(least) || least <= 0 || least > 1 {
-		return Inconclusive("the check cannot be judged: parameter least = %q is no part, such as 0.5", m.Check.Params["least"])
+		return Inconclusive("the check cannot be judged: parameter least = %q is not a part, such as 0.5", m.Check.Params["least"])
 	}
-	from, to := m.InForce()
+	from, to := m.Active()
 	tried, done := 0, 0
 	for _, all := range facts.WriteSeries(m.Run) {
 		for _, w := range all {
@@ -45,7 +45,7 @@ func judgeWritesSucceed(m *facts.Matter) Finding {
 		}
 	}
 	if tried < enoughWrites {
-		return Inconclusive("%s tried during the %s, fewer than the %d that it takes to say anything", text.Plural(tried, "write"), m.Fault.What(), enoughWrites)
+		return Inconclusive("%s tried during the %s, fewer than the %d required for a verdict", text.Plural(tried, "write"), m.Fault.What(), enoughWrites)
 	}
 	share := fmt.Sprintf("%.0f %%", 100*float64(done)/float64(tried))
 	if float64(done) < least*float64(tried) {
