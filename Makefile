@@ -67,7 +67,7 @@ doctor: build ## Tell what this machine can do
 test: fetch ## All tests: units first, then those that start clusters (TEST_ARGS)
 	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
 	$(GO) test -timeout 40m -p 1 $(TEST_ARGS) $(INTEGRATION)
-	HOLDFAST_TEST_CLUSTERS=1 $(GO) test -timeout 20m -run '^TestCluster' $(TEST_ARGS) ./cmd/holdfast
+	HOLDFAST_TEST_CLUSTERS=1 $(GO) test -timeout 40m -run '^TestCluster' $(TEST_ARGS) ./cmd/holdfast
 	$(MAKE) test-library
 
 .PHONY: test-unit
@@ -76,7 +76,7 @@ test-unit: ## The tests that start no cluster and need no fetch
 
 .PHONY: test-library
 test-library: fetch ## The example of a vendor's own suite, a module that uses holdfast as a library
-	cd docs/library && $(GO) test -timeout 20m -p 1 $(TEST_ARGS) ./...
+	cd docs/library && $(GO) test -timeout 30m -p 1 $(TEST_ARGS) ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz every reader of what comes from elsewhere, each for FUZZTIME
