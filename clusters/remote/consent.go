@@ -87,7 +87,7 @@ func parseConsent(body []byte) (c Consent, err error) {
 	}
 	for _, text := range strings.FieldsFunc(object.Data[consentLevels], func(r rune) bool { return r == ',' || r == ' ' }) {
 		if !slices.Contains(Levels, Level(text)) {
-			return c, fmt.Errorf("the consent allows %q, which is unknown: want %s", text, levelNames())
+			return c, fmt.Errorf("the consent allows %q, which is unknown: want %s", text, names(Levels))
 		}
 		c.Levels = append(c.Levels, Level(text))
 	}
@@ -122,14 +122,6 @@ func (r refusal) Unwrap() []error { return []error{r.MissingAbility, r.why} }
 
 // allows reports whether a level is among those of the consent.
 func (c Consent) allows(l Level) bool { return l == ReadOnly || slices.Contains(c.Levels, l) }
-
-func levelNames() string {
-	var names []string
-	for _, l := range Levels {
-		names = append(names, string(l))
-	}
-	return strings.Join(names, ", ")
-}
 
 // readConsent returns the consent of a cluster's owner, if there is one that counts now.
 func readConsent(ctx context.Context, e framework.Entrance) (Consent, error) {

@@ -147,6 +147,7 @@ func (f *found) String() string {
 	return text
 }
 
+// names lists levels; read-only comes with all of them.
 func names(levels []Level) string {
 	all := []string{string(ReadOnly)}
 	for _, l := range levels {

@@ -105,7 +105,7 @@ var needed = []framework.Component{framework.Etcd, framework.APIServer, framewor
 // momentary is for how long a component counts as broken that is killed and not held down.
 const momentary = 10 * time.Second
 
-// break does something to a component that lasts for ttl, if the owner has consented.
+// breaks does something to a component that lasts for ttl, if the owner has consented.
 func (n *node) breaks(what string, c framework.Component, ttl time.Duration, do func() error) error {
 	if err := n.cluster.permits(Processes, fmt.Sprintf("%s %s", what, c)); err != nil {
 		return err

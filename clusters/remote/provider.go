@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -16,8 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"archive/tar"
 
 	"al.essio.dev/pkg/shellescape"
 	"golang.org/x/sync/errgroup"
@@ -49,7 +48,7 @@ func (Provider) Name() string { return "remote" }
 // Main implements clusters.Reexecuter.
 func (Provider) Main() { agent.Main() }
 
-const cannotCreate = "it takes over clusters that exist, and creates none: describe one in an inventory (holdfast inventory init) and name it with --inventory"
+const cannotCreate = "it takes over existing clusters and does not create any: describe one in an inventory (holdfast inventory init) and name it with --inventory"
 
 // Lacks implements clusters.Provider.
 func (Provider) Lacks(c *clusters.Cluster) string {
