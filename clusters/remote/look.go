@@ -24,6 +24,7 @@ for p in /proc/[0-9]*; do
 	args=$(tr '\0\n' '\037 ' <"$p/cmdline") || continue
 	[ -n "$args" ] && set -- ${stat##*) } && echo "process ${p#/proc/} $2 $args"
 done 2>/dev/null
+grep -s -H -o '[^/]*\.service$' /proc/[0-9]*/cgroup | sed 's,^/proc/\([0-9]*\)/cgroup:,unit \1 ,'
 for f in /etc/kubernetes/manifests/*.yaml /var/lib/rancher/rke2/agent/pod-manifests/*.yaml; do
 	[ -f "$f" ] && echo "manifest $f $(base64 <"$f" | tr -d '\n')"
 done
@@ -41,6 +42,8 @@ type sight struct {
 	// devices are the network devices by their addresses.
 	devices   map[netip.Addr]string
 	processes []process
+	// units are the systemd units that processes run in, by their numbers.
+	units     map[int]string
 	manifests map[string]corev1.Pod // of static pods, by path
 }
 
@@ -84,7 +87,7 @@ func (s shell) look(ctx context.Context) (*sight, error) {
 // parseSight reads what lookScript prints. Lines of a shell's own, such as a banner, count
 // for nothing.
 func parseSight(out string) (*sight, error) {
-	s := &sight{devices: map[netip.Addr]string{}, manifests: map[string]corev1.Pod{}}
+	s := &sight{devices: map[netip.Addr]string{}, units: map[int]string{}, manifests: map[string]corev1.Pod{}}
 	for line := range strings.Lines(out) {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		fields := strings.Fields(rest)
@@ -111,6 +114,10 @@ func parseSight(out string) (*sight, error) {
 				return nil, fmt.Errorf("failed to read the manifest %s: %w", fields[0], err)
 			}
 			s.manifests[fields[0]] = pod
+		case kind == "unit" && len(fields) == 2:
+			if pid, err := strconv.Atoi(fields[0]); err == nil {
+				s.units[pid] = fields[1]
+			}
 		case kind == "process":
 			if p, ok := parseProcess(rest); ok {
 				s.processes = append(s.processes, p)

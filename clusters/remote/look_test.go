@@ -90,8 +90,8 @@ func TestKubeadm(t *testing.T) {
 
 // TestProcesses: components that a supervisor starts, one of which has a child of its name.
 func TestProcesses(t *testing.T) {
-	text := shown("1", "0", "/sbin/init") + shown("7", "1", "/usr/bin/k0s", "controller") + shown("9", "7", "/var/lib/k0s/bin/kube-apiserver", "--secure-port=6443") +
-		shown("10", "9", "/var/lib/k0s/bin/kube-apiserver", "helper") + shown("8", "7", "/var/lib/k0s/bin/etcd", "--listen-client-urls=https://127.0.0.1:2379")
+	text := shown("1", "0", "/sbin/init") + shown("7", "1", "/usr/bin/supervisord") + shown("9", "7", "/opt/bin/kube-apiserver", "--secure-port=6443") +
+		shown("10", "9", "/opt/bin/kube-apiserver", "helper") + shown("8", "7", "/opt/bin/etcd", "--listen-client-urls=https://127.0.0.1:2379")
 	s, err := parseSight(text)
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +105,92 @@ func TestProcesses(t *testing.T) {
 	}
 	if text := f.String(); text != "distribution processes: etcd, kube-apiserver; not found: kube-controller-manager, kube-scheduler" {
 		t.Error(text)
+	}
+}
+
+// k0sNode is what is seen on a controller of k0s without a worker: all is in the unit of k0s.
+func k0sNode() string {
+	const bin, pki = "/var/lib/k0s/bin/", "/var/lib/k0s/pki/"
+	text := "systemd\n" + shown("1", "0", "/sbin/init") + shown("70", "1", "/usr/local/bin/k0s", "controller", "--config=/etc/k0s/k0s.yaml") +
+		shown("71", "70", bin+"etcd", "--data-dir=/var/lib/k0s/etcd", "--listen-client-urls=https://127.0.0.1:2379") +
+		shown("72", "70", bin+"kube-apiserver", "--secure-port=6443", "--etcd-cafile="+pki+"etcd/ca.crt", "--etcd-certfile="+pki+"apiserver-etcd-client.crt", "--etcd-keyfile="+pki+"apiserver-etcd-client.key") +
+		shown("73", "70", bin+"kube-scheduler", "--leader-elect=true") + shown("74", "70", bin+"kube-controller-manager", "--leader-elect=true") +
+		shown("75", "70", bin+"konnectivity-server")
+	for _, pid := range []string{"70", "71", "72", "73", "74", "75"} {
+		text += "unit " + pid + " k0scontroller.service\n"
+	}
+	return text
+}
+
+// TestK0s: children of k0s, which share its unit and are killed at each start.
+func TestK0s(t *testing.T) {
+	s, err := parseSight(k0sNode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := detect("auto", testNode(), s)
+	if err != nil || f.profile.Name != "k0s" {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	c := f.config()
+	if len(c.Components) != 4 || c.EtcdData != "/var/lib/k0s/etcd" || c.EtcdClient.Cert != "/var/lib/k0s/pki/apiserver-etcd-client.crt" || c.EtcdClient.URL != "https://127.0.0.1:2379" {
+		t.Errorf("configuration %+v", c)
+	}
+	for _, one := range c.Components {
+		if one.Parent != "k0s" || one.Unit != "" || one.Manifest != "" {
+			t.Errorf("%+v", one)
+		}
+	}
+	if _, err := detect("systemd", testNode(), s); err == nil || !strings.Contains(err.Error(), "run in one systemd unit, k0scontroller.service") {
+		t.Errorf("a unit of several components: %v", err)
+	}
+}
+
+// TestSystemd: units of any name, one for each component.
+func TestSystemd(t *testing.T) {
+	node := func(units string) string {
+		return "systemd\n" + shown("1", "0", "/sbin/init") + shown("20", "1", "/usr/local/bin/etcd", "--data-dir=/data/etcd") + shown("21", "1", "/usr/local/bin/kube-apiserver", "--secure-port=6443") +
+			shown("22", "1", "/usr/local/bin/kube-scheduler") + units
+	}
+	const own = "unit 20 etcd-cluster.service\nunit 21 apiserver.service\nunit 22 kube-scheduler.service\n"
+	for _, tc := range []struct{ name, units, want string }{
+		{"own units", own, ""},
+		{"a hierarchy for each controller", own + own, ""},
+		{"no unit", "unit 20 etcd.service\nunit 22 kube-scheduler.service\n", "kube-apiserver runs in no systemd unit"},
+		{"one for two", strings.Replace(own, "apiserver.service", "etcd-cluster.service", 1), "etcd and kube-apiserver run in one systemd unit, etcd-cluster.service"},
+	} {
+		s, err := parseSight(node(tc.units))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := detect("systemd", testNode(), s)
+		if tc.want != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: %v, want %s", tc.name, err, tc.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		units := map[framework.Component]string{}
+		for _, c := range f.config().Components {
+			units[c.Name] = c.Unit
+		}
+		if units[framework.Etcd] != "etcd-cluster.service" || units[framework.APIServer] != "apiserver.service" || len(units) != 3 {
+			t.Errorf("%s: %v", tc.name, units)
+		}
+		if f, err = detect("auto", testNode(), s); err != nil || f.profile.Name != "systemd" {
+			t.Errorf("%s: %+v, %v", tc.name, f, err)
+		}
+	}
+	s, err := parseSight(kubeadmNode() + "unit 60 other.service\n")
+	if err == nil {
+		_, err = detect("kubeadm", testNode(), s)
+	}
+	if err == nil || !strings.Contains(err.Error(), "node-agent runs in the systemd unit other.service, and not in kubelet.service") {
+		t.Errorf("a kubelet in another unit: %v", err)
 	}
 }
 
@@ -145,14 +231,17 @@ func TestRKE2(t *testing.T) {
 }
 
 func TestNotDetected(t *testing.T) {
-	fused := shown("1", "0", "/sbin/init") + shown("7", "1", "/usr/local/bin/k3s", "server")
+	nothing := shown("1", "0", "/sbin/init")
+	k3s := nothing + shown("7", "1", "/usr/local/bin/k3s server")
 	other := strings.Replace(kubeadmNode(), "--secure-port=6443", "--secure-port=443", 1)
 	noManifest := strings.Replace(kubeadmNode(), "manifest /etc/kubernetes/manifests/etcd.yaml", "manifest /other", 1)
 	for _, tc := range []struct{ name, distribution, text, want string }{
-		{"one process for all", "auto", fused, "the components on node-1 are run in no way that is known: profile kubeadm: no process kube-apiserver that containerd-shim-runc-v2 started"},
+		{"no API server", "auto", nothing, "no profile fits how the components on node-1 are run: profile kubeadm: no process kube-apiserver that containerd-shim-runc-v2 started"},
+		{"k3s", "auto", k3s, "k3s runs the components on node-1 in one process, on which faults are not supported"},
+		{"MicroK8s", "auto", nothing + shown("7", "1", "/snap/microk8s/1/kubelite", "--apiserver-args-file=x"), "MicroK8s runs the components on node-1 in one process"},
 		{"another port", "kubeadm", other, "the API server serves on port 443, and the inventory says 6443"},
 		{"no manifest", "kubeadm", noManifest, "etcd runs, and /etc/kubernetes/manifests/etcd.yaml is missing"},
-		{"unknown profile", "kubeadmin", fused, "distribution kubeadmin is unknown, did you mean kubeadm?"},
+		{"unknown profile", "kubeadmin", nothing, "distribution kubeadmin is unknown, did you mean kubeadm?"},
 	} {
 		s, err := parseSight(tc.text)
 		if err == nil {
@@ -220,6 +309,7 @@ func TestScript(t *testing.T) {
 
 func FuzzParseSight(f *testing.F) {
 	f.Add(kubeadmNode())
+	f.Add(k0sNode())
 	f.Add("process 1 0 \x1f\nmanifest a b\nconnection a b c d\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := parseSight(text)

@@ -27,7 +27,11 @@ var embedded embed.FS
 
 // detectable are the profiles that are tried on a node, in this order: the first one fits
 // whose API server is there.
-var detectable = []string{"kubeadm", "rke2", "processes"}
+var detectable = []string{"kubeadm", "rke2", "k0s", "systemd", "processes"}
+
+// fused are the commands of distributions that run several components in one process, by
+// what the distribution is called.
+var fused = map[string]string{"k3s": "k3s", "kubelite": "MicroK8s"}
 
 // Profile says how a distribution runs its components. All else is read from the processes.
 type Profile struct {
@@ -44,8 +48,12 @@ type ProfileComponent struct {
 	Command  string              `yaml:"command"`
 	Parent   string              `yaml:"parent"`
 	Manifest string              `yaml:"manifest"`
-	Unit     string              `yaml:"unit"`
+	// Unit is the name of a systemd unit, or ownUnit.
+	Unit string `yaml:"unit"`
 }
+
+// ownUnit stands for the systemd unit that a process runs in, whatever its name is.
+const ownUnit = "own"
 
 // profileOf returns a profile by its name or its path.
 func profileOf(name string) (Profile, error) {
@@ -92,6 +100,7 @@ type found struct {
 	sight     *sight
 	node      clusters.InventoryNode
 	processes map[framework.Component]process
+	units     map[framework.Component]string // by which components are stopped
 }
 
 // detect finds a node's components by a profile, or by the first one that fits.
@@ -106,14 +115,21 @@ func detect(name string, n clusters.InventoryNode, s *sight) (*found, error) {
 		if err != nil {
 			return nil, err
 		}
-		f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}}
+		f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}, units: map[framework.Component]string{}}
 		if err := f.fits(); err != nil {
 			problem = errors.Join(problem, fmt.Errorf("profile %s: %w", one, err))
 			continue
 		}
 		return f, nil
 	}
-	return nil, fmt.Errorf("the components on %s are run in no way that is known: %w", n.Name, problem)
+	for _, p := range s.processes {
+		// k3s replaces its arguments by a title, such as "/usr/local/bin/k3s server".
+		command, _, _ := strings.Cut(p.name(), " ")
+		if distribution := fused[command]; distribution != "" {
+			return nil, fmt.Errorf("%s runs the components on %s in one process, on which faults are not supported: leave ssh out of the inventory, and use the profile observe", distribution, n.Name)
+		}
+	}
+	return nil, fmt.Errorf("no profile fits how the components on %s are run: %w", n.Name, problem)
 }
 
 // fits finds the components, and refuses where processes, ports and manifests disagree with
@@ -130,12 +146,38 @@ func (f *found) fits() error {
 		if _, there := f.sight.manifests[c.Manifest]; c.Manifest != "" && !there {
 			return fmt.Errorf("%s runs, and %s is missing", c.Name, c.Manifest)
 		}
+		if err := f.inUnit(c, p); err != nil {
+			return err
+		}
 		f.processes[c.Name] = p
 	}
 	_, port, err := net.SplitHostPort(f.node.Server())
 	if serves := f.processes[framework.APIServer].flag("secure-port"); err == nil && serves != "" && serves != port {
 		return fmt.Errorf("the API server serves on port %s, and the inventory says %s", serves, port)
 	}
+	return nil
+}
+
+// inUnit finds the systemd unit by which a component is stopped, if its profile names one, and
+// refuses one that the component does not run in, or shares with another.
+func (f *found) inUnit(c ProfileComponent, p process) error {
+	unit, runs := c.Unit, f.sight.units[p.pid]
+	switch {
+	case unit == "":
+		return nil
+	case unit == ownUnit && runs == "":
+		return fmt.Errorf("%s runs in no systemd unit", c.Name)
+	case unit == ownUnit:
+		unit = runs
+	case runs != "" && runs != unit:
+		return fmt.Errorf("%s runs in the systemd unit %s, and not in %s", c.Name, runs, unit)
+	}
+	for other, its := range f.units {
+		if its == unit {
+			return fmt.Errorf("%s and %s run in one systemd unit, %s", other, c.Name, unit)
+		}
+	}
+	f.units[c.Name] = unit
 	return nil
 }
 
@@ -223,7 +265,7 @@ func (f *found) config() agent.Config {
 	c := agent.Node()
 	for _, one := range f.profile.Components {
 		if _, ok := f.processes[one.Name]; ok {
-			c.Components = append(c.Components, agent.Component{Name: one.Name, Command: one.Command, Parent: one.Parent, Manifest: one.Manifest, Unit: one.Unit})
+			c.Components = append(c.Components, agent.Component{Name: one.Name, Command: one.Command, Parent: one.Parent, Manifest: one.Manifest, Unit: f.units[one.Name]})
 		}
 	}
 	c.PKI, c.Audit = f.profile.PKI, f.file(framework.APIServer, "audit-log-path")

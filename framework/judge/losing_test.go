@@ -47,7 +47,7 @@ func TestActiveAgain(t *testing.T) {
 		{name: "too late, harness starved", want: Inconclusive, says: "starved", story: func() *story {
 			return stolen(32).change(func(r *record.Run) { r.Harness[31].V.Late = 2 * time.Second })
 		}},
-		{name: "not looked at in between", want: Inconclusive, says: "not looked at often enough", story: func() *story {
+		{name: "not looked at in between", want: Inconclusive, says: "not observed often enough", story: func() *story {
 			return stolen(32).change(func(r *record.Run) {
 				r.Leases = slices.DeleteFunc(r.Leases, func(l record.Timed[record.Lease]) bool { return l.At > sec(14) && l.At < sec(31) })
 			})
