@@ -176,6 +176,11 @@ func (c *Observed) find() {
 		}
 		c.nodes = append(c.nodes, p)
 	}
+	c.assumeElection()
+}
+
+// assumeElection notes that etcd's election timeout is not known if no node runs a member.
+func (c *Observed) assumeElection() {
 	if !slices.ContainsFunc(c.nodes, func(n framework.Node) bool { return slices.Contains(n.Components(), framework.Etcd) }) {
 		c.settings.Assumed = append(c.settings.Assumed, "E")
 	}
@@ -200,6 +205,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 			harness = append(harness, netip.PrefixFrom(a, a.BitLen()))
 		}
 	}
+	c.assumeElection()
 	parties, err := c.parties(ctx, harness)
 	if err != nil {
 		return err

@@ -329,7 +329,7 @@ func TestLapsed(t *testing.T) {
 
 // audited is a node with an audit log, or with a reason why it has none.
 type audited struct {
-	framework.Node
+	*fakeNode
 	none error
 }
 
@@ -339,6 +339,13 @@ func (n audited) AuditSupport() error { return n.none }
 
 func (audited) Process(context.Context, framework.Component) (framework.Process, error) {
 	return framework.Process{}, nil
+}
+
+// withoutEtcd is a node of a cluster whose etcd is elsewhere.
+type withoutEtcd struct{ audited }
+
+func (withoutEtcd) Components() []framework.Component {
+	return []framework.Component{framework.APIServer, framework.Scheduler}
 }
 
 type ofNodes struct {
@@ -356,6 +363,8 @@ func TestNoAccess(t *testing.T) {
 	}{
 		{"all", []framework.Node{audited{}, audited{}}, nil},
 		{"one without an audit log", []framework.Node{audited{}, audited{none: errors.New("off")}}, []record.Access{record.AuditLogs}},
+		{"etcd on one", []framework.Node{withoutEtcd{}, audited{}}, nil},
+		{"etcd elsewhere", []framework.Node{withoutEtcd{}, withoutEtcd{}}, []record.Access{record.EtcdMembers}},
 		{"nothing", []framework.Node{struct{ framework.Node }{&fakeNode{}}}, []record.Access{record.AuditLogs, record.Processes}},
 	} {
 		if got := noAccess(ofNodes{&fakeCluster{}, tc.nodes}); !slices.Equal(got, tc.want) {

@@ -71,7 +71,7 @@ type fakeNode struct {
 }
 
 func (n *fakeNode) Components() []framework.Component {
-	return []framework.Component{framework.APIServer, framework.Scheduler}
+	return []framework.Component{framework.Etcd, framework.APIServer, framework.Scheduler}
 }
 
 func (n *fakeNode) Kill(_ context.Context, _ framework.Component, hold time.Duration) error {

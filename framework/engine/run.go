@@ -145,7 +145,8 @@ func noAccess(c framework.Cluster) (all []record.Access) {
 	}) {
 		all = append(all, record.AuditLogs)
 	}
-	if _, ok := c.(framework.EtcdAccess); !ok {
+	// An external etcd has its members elsewhere.
+	if _, ok := c.(framework.EtcdAccess); !ok || !slices.ContainsFunc(c.Nodes(), func(n framework.Node) bool { return slices.Contains(n.Components(), framework.Etcd) }) {
 		all = append(all, record.EtcdMembers)
 	}
 	if lacks(func(n framework.Node) bool { _, ok := n.(framework.ProcessReporter); return ok }) {

@@ -93,7 +93,7 @@ func TestBoard(t *testing.T) {
 		}{
 			{"melt", "node/1", `"melt" is not a fault: want one of`, Params{TTL: time.Hour}},
 			{"kill", "pod/1", "not a kind of target", Params{TTL: time.Hour}},
-			{"kill", "etcd/1", "no node of cluster fake runs etcd", Params{TTL: time.Hour}},
+			{"kill", "etcd/1", "none of its nodes runs an etcd member", Params{TTL: time.Hour}},
 			{"kill", "apiserver/1", "above zero", Params{}},
 			{"kill", "apiserver/1", "true or false", Params{TTL: time.Hour, Values: map[string]string{"restart": "7"}}},
 		} {

@@ -110,6 +110,9 @@ type resolver struct {
 // nodeOf returns the name of the node that a reference means.
 func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 	candidates := c.candidates(r.kind)
+	if len(candidates) == 0 && r.kind.component == framework.Etcd {
+		return "", c.externalEtcd()
+	}
 	if len(candidates) == 0 {
 		return "", fmt.Errorf("no node of cluster %s runs %s", c.Name(), r.kind.component)
 	}
@@ -234,10 +237,18 @@ func (c resolver) down(ctx context.Context, n framework.Node, component framewor
 	return ""
 }
 
+// externalEtcd is the error of a target in etcd where that runs on none of the nodes.
+func (c resolver) externalEtcd() error {
+	return &MissingAbility{Ability: "EtcdAccess", Of: "cluster " + c.Name(), For: "a target in etcd", Why: "none of its nodes runs an etcd member"}
+}
+
 // etcdLeader returns the node of the etcd leader.
 func (c resolver) etcdLeader(ctx context.Context) (string, error) {
 	if _, err := ability[framework.EtcdAccess](c.Cluster, "cluster "+c.Name(), "finding the etcd leader"); err != nil {
 		return "", err
+	}
+	if len(nodesWith(c, framework.Etcd)) == 0 {
+		return "", c.externalEtcd()
 	}
 	all, err := openMembers(c.Cluster)
 	if err != nil {

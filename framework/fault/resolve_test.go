@@ -52,7 +52,7 @@ func TestResolve(t *testing.T) {
 			"apiserver/node-9":     "node-1, node-2, node-3",
 			"kcm/1":                "node node-1 does not run kube-controller-manager, which runs on node-2, node-3",
 			"kcm/scheduler/active": "does not run kube-controller-manager",
-			"etcd/1":               "no node of cluster fake runs etcd",
+			"etcd/1":               "none of its nodes runs an etcd member",
 			"node/leader":          "EtcdAccess",
 			"balancer":             "has no load balancer",
 			"zone/c":               `no node of cluster fake is in zone "c": node-1 in "a"`,
@@ -109,6 +109,17 @@ func TestResolveServing(t *testing.T) {
 			t.Errorf("no reporter: %v", err)
 		}
 	})
+}
+
+// The members of an external etcd are no targets.
+func TestResolveExternalEtcd(t *testing.T) {
+	c := &etcdCluster{fakeCluster: newFake(framework.APIServer, framework.Scheduler)}
+	for _, target := range []string{"etcd/leader", "etcd/any", "node/leader", "node/follower"} {
+		var missing *MissingAbility
+		if got, err := Resolve(t.Context(), c, target); !errors.As(err, &missing) || !strings.Contains(err.Error(), "none of its nodes runs an etcd member") {
+			t.Errorf("%s: %+v, %v", target, got, err)
+		}
+	}
 }
 
 // A lease names its holder long after that has died.
