@@ -134,6 +134,13 @@ func schemaFor(t *testing.T, name string, of reflect.Type, comments map[string]s
 	return append(text, '\n')
 }
 
+func anys[T any](all []T) (some []any) {
+	for _, one := range all {
+		some = append(some, one)
+	}
+	return some
+}
+
 // special describes the types whose JSON their Go type does not show.
 func special(t reflect.Type) *jsonschema.Schema {
 	switch t {
@@ -141,6 +148,8 @@ func special(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "string", Pattern: `^-?([0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h))+$`, Description: "A duration as in Kubernetes, such as 1m30s."}
 	case reflect.TypeFor[record.Nanos]():
 		return &jsonschema.Schema{Type: "integer", Description: "Nanoseconds from the start of the record."}
+	case reflect.TypeFor[record.Kind]():
+		return &jsonschema.Schema{Enum: anys(record.Kinds())}
 	case reflect.TypeFor[judge.Verdict]():
 		return &jsonschema.Schema{Enum: []any{judge.Pass, judge.Fail, judge.Inconclusive, judge.NotApplicable}}
 	}

@@ -14,8 +14,10 @@ type Nanos int64
 
 // Entry is one line of a record.
 type Entry struct {
-	At   Nanos           `json:"t"`
-	Kind Kind            `json:"k"`
+	// At is when it was written, in nanoseconds from the start of the record.
+	At   Nanos `json:"t"`
+	Kind Kind  `json:"k"`
+	// Data is what was seen, in the form of its kind; see docs/record.md.
 	Data json.RawMessage `json:"d"`
 }
 
