@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -154,7 +155,7 @@ func replaceAll(files map[string][]byte) error {
 	for path, b := range files {
 		info, err := os.Stat(path)
 		if err == nil {
-			err = replaceFile(path, b, info.Mode().Perm(), true)
+			err = system.ReplaceFile(path, b, info.Mode().Perm(), true)
 		}
 		if err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // manifest is the path of a static pod's file.
@@ -61,7 +63,7 @@ func (m manifest) edit(do change) error {
 	if err != nil {
 		return fmt.Errorf("writing the manifest %s: %w", m, err)
 	}
-	return replaceFile(m.path(), b, 0o600, true)
+	return system.ReplaceFile(m.path(), b, 0o600, true)
 }
 
 func (m manifest) read() (pod map[string]any, err error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -116,7 +117,7 @@ func (s *store) write(change func(*state), durable bool) error {
 	change(&s.s)
 	b, err := json.Marshal(&s.s)
 	if err == nil {
-		err = replaceFile(s.file, b, 0o600, durable)
+		err = system.ReplaceFile(s.file, b, 0o600, durable)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the agent's state: %w", err)
@@ -139,28 +140,6 @@ func (s *store) read(look func(*state)) {
 }
 
 func complain(err error) { fmt.Fprintf(os.Stderr, "node agent: %v\n", err) }
-
-// replaceFile writes a file so that whoever reads it finds the old or the new, with
-// durable also after the machine under the node lost power. Its temporary name
-// begins with a dot, so that a kubelet takes no notice of it.
-func replaceFile(path string, b []byte, mode os.FileMode, durable bool) error {
-	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".holdfast")
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil && durable {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp)
-	}
-	return err
-}
 
 // boot names the life of this node: no other process is the first one of its PID
 // namespace, on this kernel since its boot.

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
@@ -161,12 +162,8 @@ func (s *server) serve(ctx context.Context, control, forward net.Listener) error
 // writeKubeconfig replaces the kubeconfig of the cluster's users atomically.
 func (s *server) writeKubeconfig() error {
 	kubeconfig, err := s.cluster.Kubeconfig(s.url)
-	file := filepath.Join(s.dir, kubeconfigFile)
 	if err == nil {
-		err = os.WriteFile(file+".new", kubeconfig, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(file+".new", file)
+		err = system.ReplaceFile(filepath.Join(s.dir, kubeconfigFile), kubeconfig, 0o600, false)
 	}
 	if err != nil {
 		return fmt.Errorf("writing a kubeconfig: %w", err)

@@ -143,10 +143,7 @@ func (a *agent) update(c framework.Component, change func(*savedState)) {
 	change(a.state[c])
 	b, err := json.Marshal(a.state)
 	if err == nil {
-		tmp := a.cfg.State + ".tmp"
-		if err = os.WriteFile(tmp, b, 0o600); err == nil {
-			err = os.Rename(tmp, a.cfg.State)
-		}
+		err = system.ReplaceFile(a.cfg.State, b, 0o600, false)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "node agent: writing its state: %v\n", err)

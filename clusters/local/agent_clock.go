@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/clock"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -62,10 +63,7 @@ func newClocks(a *agent) (*clocks, error) {
 func (c *clocks) save() error {
 	b, err := json.Marshal(c.shifts)
 	if err == nil {
-		tmp := c.path + ".tmp"
-		if err = os.WriteFile(tmp, b, 0o600); err == nil {
-			err = os.Rename(tmp, c.path)
-		}
+		err = system.ReplaceFile(c.path, b, 0o600, false)
 	}
 	if err != nil {
 		return fmt.Errorf("writing down the shifts of clocks: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -102,11 +103,7 @@ func (s *spoilt) forget() {
 // replaceAll writes files so that whoever reads one finds the old or the new.
 func replaceAll(files map[string][]byte) error {
 	for path, b := range files {
-		tmp := path + ".new"
-		if err := os.WriteFile(tmp, b, 0o600); err != nil {
-			return err
-		}
-		if err := os.Rename(tmp, path); err != nil {
+		if err := system.ReplaceFile(path, b, 0o600, false); err != nil {
 			return err
 		}
 	}

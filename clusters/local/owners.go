@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -125,10 +126,7 @@ func writeJoin(file string, join map[framework.Component][]string) error {
 	}
 	b, err := json.Marshal(join)
 	if err == nil {
-		tmp := file + ".tmp"
-		if err = os.WriteFile(tmp, b, 0o600); err == nil {
-			err = os.Rename(tmp, file)
-		}
+		err = system.ReplaceFile(file, b, 0o600, false)
 	}
 	if err != nil {
 		return fmt.Errorf("writing down which control groups to join: %w", err)

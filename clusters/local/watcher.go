@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -147,11 +148,7 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 	}
 	if hold > 0 {
 		until := strconv.FormatInt(time.Now().Add(hold).UnixNano(), 10)
-		tmp := w.m.agentHold() + ".tmp"
-		if err := os.WriteFile(tmp, []byte(until), 0o600); err != nil {
-			return fmt.Errorf("writing down the hold: %w", err)
-		}
-		if err := os.Rename(tmp, w.m.agentHold()); err != nil {
+		if err := system.ReplaceFile(w.m.agentHold(), []byte(until), 0o600, false); err != nil {
 			return fmt.Errorf("writing down the hold: %w", err)
 		}
 		if a.PID == 0 { // it may have been started just before

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -103,10 +104,7 @@ func (p *Plan) Save(dir string) error {
 	err := reports.WriteJSON(&text, p)
 	if err == nil {
 		// Whole or not at all: later commands cannot do without it.
-		path := filepath.Join(dir, planFile)
-		if err = os.WriteFile(path+".tmp", text.Bytes(), 0o644); err == nil {
-			err = os.Rename(path+".tmp", path)
-		}
+		err = system.ReplaceFile(filepath.Join(dir, planFile), text.Bytes(), 0o644, false)
 	}
 	if errors.Is(err, unix.ENOSPC) {
 		return fmt.Errorf("failed to write the plan of the run: %w; free some space or name another directory with --out", err)

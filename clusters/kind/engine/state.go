@@ -157,11 +157,7 @@ func (s *state) save() error {
 	if err != nil {
 		return err
 	}
-	temporary := s.place.file(stateFile + ".new")
-	if err = os.WriteFile(temporary, append(b, '\n'), 0o600); err == nil {
-		err = os.Rename(temporary, s.place.file(stateFile))
-	}
-	if err != nil {
+	if err := system.ReplaceFile(s.place.file(stateFile), append(b, '\n'), 0o600, false); err != nil {
 		return fmt.Errorf("writing the state of the Docker engine: %w", err)
 	}
 	return nil

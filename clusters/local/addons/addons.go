@@ -29,6 +29,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
 // passLimit is how long one pass over all add-ons may take.
@@ -50,11 +52,7 @@ func Write(dir, release string) error {
 	}
 	for i, doc := range bytes.Split(all.Bytes(), []byte("\n---\n")) {
 		path := filepath.Join(dir, fmt.Sprintf("addon-%d.yaml", i+1))
-		err := os.WriteFile(path+".new", doc, 0o600)
-		if err == nil {
-			err = os.Rename(path+".new", path)
-		}
-		if err != nil {
+		if err := system.ReplaceFile(path, doc, 0o600, false); err != nil {
 			return fmt.Errorf("failed to write the add-ons of %s: %w", release, err)
 		}
 	}
