@@ -89,7 +89,7 @@ type Sweeper interface {
 
 // Remover is the ability of a provider to end a cluster that is known by its name alone.
 type Remover interface {
-	// Remove ends the cluster of a name, unless a process that lives has made it, and
+	// Remove deletes the cluster of a name, unless a process that lives has made it, and
 	// returns whether there was one. One that the provider did not make stays.
 	Remove(ctx context.Context, name string) (bool, error)
 }

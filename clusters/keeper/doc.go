@@ -13,7 +13,7 @@
 //
 // The control socket and the forwarder on the loopback are opened by the keeper, since
 // sockets made outside a network namespace work inside it. When the keeper ends, however
-// it ends, the server ends the cluster. What is left where both were killed goes with
+// it ends, the server deletes the cluster. What is left where both were killed goes with
 // Down, or with the next cluster of the name.
 //
 // A cluster that somebody else has made can be kept as well (UpOptions.Attach), of

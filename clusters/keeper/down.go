@@ -25,7 +25,7 @@ func DownLimit(providers []clusters.Provider) time.Duration {
 	return limit
 }
 
-// DownOptions say how Down ends a cluster.
+// DownOptions say how Down deletes a cluster.
 type DownOptions struct {
 	// Delete deletes a cluster that was taken over.
 	Delete bool
@@ -39,7 +39,7 @@ type Ended struct {
 	Stays bool
 }
 
-// Down ends the cluster of a name, or the only one there is, and returns when nothing of
+// Down deletes the cluster of a name, or the only one there is, and returns when nothing of
 // it is left; one that was taken over stays, unless it is to be deleted. That includes
 // what is left of a cluster whose processes were killed, which Open does not find any
 // more.
@@ -126,7 +126,7 @@ func remove(ctx context.Context, p clusters.Provider, name string) (bool, error)
 	return r.Remove(ctx, name)
 }
 
-// Down ends the cluster and returns when nothing of it is left. One that was taken over
+// Down deletes the cluster and returns when nothing of it is left. One that was taken over
 // stays.
 func (h *Handle) Down(ctx context.Context) error {
 	_, err := h.down(ctx, DownOptions{})

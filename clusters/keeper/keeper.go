@@ -153,7 +153,7 @@ func keep(providers []clusters.Provider, dir string, events *os.File) error {
 	if err := handOver(cmd, dir, cfg.Port, events, lock); err != nil {
 		return err
 	}
-	// The server ends the cluster when this end is closed, as it is when this process
+	// The server deletes the cluster when this end is closed, as it is when this process
 	// is killed.
 	r, lifeline, err := os.Pipe()
 	if err != nil {

@@ -114,7 +114,7 @@ func (s *server) run(providers []clusters.Provider) (err error) {
 // errKeeperDied is the error of a cluster whose keeper died while it was being made.
 var errKeeperDied = errors.New("its keeper died: another process may have killed it, such as the kernel when memory ran out")
 
-// endWithKeeper ends the cluster when the keeper ends, and this process where that does
+// endWithKeeper deletes the cluster when the keeper exits, and this process where that does
 // not come about.
 func (s *server) endWithKeeper(limit time.Duration) {
 	_, _ = s.files[serverLifeline].Read(make([]byte, 1))

@@ -255,7 +255,7 @@ func (c *Cluster) keepLogs() error {
 	return err
 }
 
-// Delete ends the cluster of a name and returns when nothing of it is left in the
+// Delete deletes the cluster of a name and returns when nothing of it is left in the
 // engine; it does nothing where there is nothing.
 func Delete(ctx context.Context, name, engine string) error {
 	cli := docker.CLI{Host: engine}

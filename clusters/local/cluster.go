@@ -293,7 +293,7 @@ func (c *Cluster) etcdAt(url string) clientv3.Config {
 	return config
 }
 
-// Close ends the cluster and removes what it kept in memory. Logs stay.
+// Close deletes the cluster and removes what it kept in memory. Logs stay.
 func (c *Cluster) Close(context.Context) error {
 	var err error
 	c.closeOnce.Do(func() {

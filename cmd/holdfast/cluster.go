@@ -228,7 +228,7 @@ holdfast added is removed, unless --delete is given.`,
 		ctx, cancel := context.WithTimeout(cmd.Context(), keeper.DownLimit(providers))
 		defer cancel()
 		p := newProgress(cmd.ErrOrStderr())
-		p.Status("ending the cluster")
+		p.Status("deleting the cluster")
 		ended, err := keeper.Down(ctx, providers, *name, o)
 		p.Done()
 		if errors.Is(err, keeper.ErrNoCluster) {

@@ -181,9 +181,9 @@ installs an agent on each machine. 'holdfast down' removes the agents again.`,
 		if !o.Wait {
 			state = "is starting"
 		}
-		end := "end it"
+		end := "delete it"
 		if o.Attach {
-			end = "let go of it"
+			end = "release it"
 		}
 		return output.print(cmd, created{h.Name, h.Provider(), h.Kubeconfig(), o.Wait}, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "cluster %s %s: try `holdfast status`, `holdfast kubectl -- get nodes`; %s with `holdfast down`\n", h.Name, state, end)
