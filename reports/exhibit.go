@@ -47,7 +47,7 @@ func viewExhibits(run *record.Run, results []judge.Result) []exhibitView {
 }
 
 // stretch is an axis for a few operations that may be milliseconds or minutes long and
-// apart: time goes on from left to right, and what is longer is drawn longer, but by its
+// apart: time continues from left to right, and what is longer is drawn longer, but by its
 // logarithm, so that all of them can be seen.
 type stretch struct {
 	times []record.Nanos

@@ -10,7 +10,7 @@ import (
 
 // The fixture is a run of two scenarios. In api-server-killed, the API server on
 // node-2 is killed at 20 s and held down for 40 s: its address is gone 13.9 s
-// later, the balancer goes on sending to it for too long, and a scheduler lease
+// later, the balancer continues sending to it for too long, and a scheduler lease
 // moves. In etcd-leader-killed, node-1's etcd is killed, the record is cut short.
 
 func sec(s float64) record.Nanos { return record.Nanos(s * 1e9) }

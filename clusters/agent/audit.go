@@ -203,7 +203,7 @@ func (g generation) lines(offset int64) ([]byte, error) {
 const auditBeat = 200 * time.Millisecond
 
 // FollowAudit implements framework.AuditReader. While the node cannot be reached it
-// goes on trying: the log is on its disk. What cannot be read by the end of ctx is an
+// continues trying: the log is on its disk. What cannot be read by the end of ctx is an
 // error.
 func (c *Client) FollowAudit(ctx context.Context, entry func([]byte)) error {
 	at, _, err := c.readAudit(ctx, nil)

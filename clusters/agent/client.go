@@ -84,7 +84,7 @@ func (c *Client) Lapsed(ctx context.Context) (ago time.Duration, err error) {
 	return ago, err
 }
 
-// Processes tells the state of every component that the agent knows.
+// Processes reports the state of every component that the agent knows.
 func (c *Client) Processes(ctx context.Context) (all []framework.Process, err error) {
 	err = c.do(ctx, answerLimit, http.MethodGet, "processes", "asking what runs", nil, &all)
 	return all, err

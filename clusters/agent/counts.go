@@ -90,7 +90,7 @@ func (n *network) counters(handle string) (c links, err error) {
 }
 
 // done reports what an active impairment has done to each link, since it was last
-// begun to count.
+// started to count.
 func (n *network) done(handle string, s *impairedState) (map[string]framework.LinkCounters, error) {
 	if s.detoured() {
 		return n.detours.counters(handle), nil
@@ -112,7 +112,7 @@ func (n *network) done(handle string, s *impairedState) (map[string]framework.Li
 	return done, err
 }
 
-// link tells the state of one direction between the node and a peer.
+// link reports the state of one direction between the node and a peer.
 func (n *network) link(p Path) (l framework.LinkState, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // What nftables cannot do to packets is done in user space, by the switch that the
 // local provider has between its machines: it needs no netem, which many kernels lack,
 // and reports what it did. The frames of a link that come in by the node's device, or go
-// out, are handed to a TAP device, pass the switch there, and go on from a second
+// out, are handed to a TAP device, pass the switch there, and continue from a second
 // device: into the node's own stack, or out of the device that they were leaving by.
 //
 // Without an agent such a link carries nothing until the next one has taken over.

@@ -157,7 +157,7 @@ func (w *watcher) endPod(ctx context.Context, m manifest) error {
 	}
 }
 
-// letGo has the shims go on that are stopped, also of processes that were started
+// letGo has the shims continue that are stopped, also of processes that were started
 // meanwhile and ended, and reports whether all have ended. The hold continues.
 func (w *watcher) letGo() (over bool, err error) {
 	w.mu.Lock() // none is just being stopped

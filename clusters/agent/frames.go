@@ -13,7 +13,7 @@ import (
 )
 
 // frames is the table that leads the frames of links through user space. It is made
-// anew as a whole at one moment, by messages of its own: the library does not know
+// again as a whole at one moment, by messages of its own: the library does not know
 // the expression that hands a frame on to another device (fwd).
 type frames struct {
 	messages []netlink.Message

@@ -237,7 +237,7 @@ func (n *Network) Restore(ctx context.Context, handle string) error {
 	return err
 }
 
-// Active reports how many impairments were begun here and have neither been restored on
+// Active reports how many impairments were started here and have neither been restored on
 // all nodes nor come to their end. It asks nobody.
 func (n *Network) Active() int {
 	n.mu.Lock()

@@ -87,7 +87,7 @@ func shimOf(parent int, command string) (s shim, ok bool) {
 	return shim{PID: parent, StartTicks: st.StartTicks}, true
 }
 
-// letGoStrangers has the shims go on that are stopped without a note of it: of an
+// letGoStrangers has the shims continue that are stopped without a note of it: of an
 // agent whose state was lost.
 func (a *agent) letGoStrangers() {
 	commands, noted := map[string]bool{}, map[shim]bool{}

@@ -57,7 +57,7 @@ func Used() string {
 	return "if [ -e " + stateFile(defaultDir) + " ]; then echo used; elif [ -e " + BinaryPath + " ]; then echo unused; fi"
 }
 
-// TakeOut returns the shell script that ends the agent, where there is one, and removes
+// TakeOut returns the shell script that ends the agent, if there is one, and removes
 // all that it consists of. What is active then is healed only by this: pods
 // that are held down are let go, and one whose manifest was taken away gets it back.
 func TakeOut() string {

@@ -100,7 +100,7 @@ func (c *Cluster) writeInside(dir string) error {
 }
 
 // NetworkState implements keeper.Kept. The impairments are those that this process has
-// begun: asking the nodes would take as long as one needs that does not answer.
+// started: asking the nodes would take as long as one needs that does not answer.
 func (c *Cluster) NetworkState() (what string, impairments int) {
 	return fmt.Sprintf("%s (%s)", c.network.name, c.network.subnet), c.Network.Active()
 }

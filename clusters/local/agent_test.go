@@ -55,7 +55,7 @@ func TestAgentRefusesLateRequests(t *testing.T) {
 }
 
 // A successor that answers knows what runs: nobody is told in the meantime that a
-// component that goes on were down.
+// component that continues were down.
 func TestSuccessorKnowsWhatRuns(t *testing.T) {
 	dir := t.TempDir()
 	s := newSleeper(t, dir, &savedState{})

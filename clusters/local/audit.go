@@ -50,7 +50,7 @@ func (n *node) FollowAudit(ctx context.Context, entry func([]byte)) error {
 }
 
 // tail reads the lines that are added to a file, also after the file was renamed
-// and another begun in its place.
+// and another started in its place.
 type tail struct {
 	path string
 	file *os.File // nil where there is none yet

@@ -90,7 +90,7 @@ func (c *Cluster) makeWorkers() error {
 }
 
 // addKwok has a machine simulate one Node, or the worker nodes where none is named. It
-// reaches the API through the balancer where there is one, by its name where names can be
+// reaches the API through the balancer if there is one, by its name where names can be
 // looked up.
 func (c *Cluster) addKwok(m *machine, node string) error {
 	path, err := c.binary(release.Kwok, release.DefaultKwok, "kwok")

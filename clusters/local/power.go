@@ -82,7 +82,7 @@ func (m *machine) powerReturns(ctx context.Context, ttl time.Duration) {
 		m.mu.Lock()
 		var err error
 		if ctx.Err() == nil {
-			// A boot that has begun is not called off half-way.
+			// A boot that has started is not called off half-way.
 			err = m.start(context.WithoutCancel(ctx))
 		}
 		m.mu.Unlock()

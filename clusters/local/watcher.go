@@ -89,7 +89,7 @@ func (a machineProcess) gone(ctx context.Context) error {
 	})
 }
 
-// process tells the state of the agent.
+// process reports the state of the agent.
 func (w *watcher) process() (framework.Process, error) {
 	p := framework.Process{Component: framework.NodeAgent}
 	if !w.m.powered() {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// connectTimeout is short because there is another source to go on to.
+	// connectTimeout is short because there is another source to continue to.
 	connectTimeout = 3 * time.Second
 	// answerTimeout is how long a server may take to answer a request.
 	answerTimeout = 15 * time.Second

@@ -74,7 +74,7 @@ type Port struct {
 
 // Attach makes a device in a network namespace, sets its addresses, brings it
 // and the namespace's lo up, and plugs it in. A name can be attached again after
-// its port was closed; rules and counters of its links go on then.
+// its port was closed; rules and counters of its links continue then.
 func (s *Switch) Attach(config PortConfig) (*Port, error) {
 	p, err := s.attach(config)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestBoard(t *testing.T) {
 	b.Ended("cluster-2")
 	// a took 12 s of the 22 that were expected, d none.
 	ends(15 * time.Second)
-	// That of cluster-1 dies without having begun b.
+	// That of cluster-1 dies without having started b.
 	b.Ended("cluster-1")
 	ends(0)
 	if got := b.outlook(); got != "nothing is left" {

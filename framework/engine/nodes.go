@@ -390,7 +390,7 @@ func (r *run) startProbes(start func(context.Context, observe.Config, *record.Wr
 	return nil
 }
 
-// stopBackground ends what goes on beside the timeline.
+// stopBackground ends what continues beside the timeline.
 func (r *run) stopBackground() {
 	for _, stop := range r.background {
 		stop()

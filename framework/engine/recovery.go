@@ -60,7 +60,7 @@ func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeo
 // An API server comes back to a member of etcd that was away with the back-off of
 // gRPC, whose waits grow from 1 s by 1.6 each, give or take a fifth
 // (https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md): the one that
-// has begun is nine tenths of the time away and 1.2 s at most. It comes on top, within the
+// has started is nine tenths of the time away and 1.2 s at most. It comes on top, within the
 // same 60 s.
 func recoveryLimit(s framework.Settings, i *activeFault, healed time.Time, proven bool) time.Duration {
 	var lasted time.Duration

@@ -24,7 +24,7 @@ func (n *fakeNode) crash(c framework.Component) {
 	n.c.later(watcherPause, func() { n.spawn(c) })
 }
 
-// crashLater kills a process that has just begun, if it is in a crash loop.
+// crashLater kills a process that has just started, if it is in a crash loop.
 func (n *fakeNode) crashLater(c framework.Component) {
 	p := n.processes[c]
 	if !p.CrashLooped {

@@ -11,7 +11,7 @@ import (
 )
 
 // A request that fails may have been carried out. Where it cannot be undone at
-// once and the provider does not do it either, it goes on being tried.
+// once and the provider does not do it either, it is tried again and again.
 func TestFailedRequestIsUndoneLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, undone := true, 0

@@ -158,7 +158,7 @@ func promisedFaults() []promisedFault {
 
 // Each of these faults leaves what undoes it with the cluster, before it begins. That
 // undoes it without the process that injected it, and again without harm. Without the
-// promise nothing is begun. Not in parallel: members of etcd take the processors from tests
+// promise nothing is started. Not in parallel: members of etcd take the processors from tests
 // that mind the time.
 func TestFaultsArePromised(t *testing.T) {
 	for _, f := range promisedFaults() {
@@ -209,7 +209,7 @@ type lasting struct {
 }
 
 // refused shows that the fault is refused on a cluster that outlives the process and does
-// not promise, and that nothing is begun where the promise is not given.
+// not promise, and that nothing is started where the promise is not given.
 func (f promisedFault) refused(t *testing.T, p *nodesPromise, c framework.Cluster, target Target) {
 	t.Helper()
 	access, _ := c.(framework.EtcdAccess)

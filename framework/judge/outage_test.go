@@ -22,7 +22,7 @@ func TestOutages(t *testing.T) {
 	}{
 		{name: "none", probes: []record.Probe{p(1, 2, true)}},
 		{"refused at once", []record.Probe{p(1, 1.1, true), p(2, 2.1, false), p(3, 3.1, false), p(4, 4.1, true)}, []facts.Outage{o(1, 2, 3, 4.1, 2)}},
-		// Those that hang say nothing that the ones begun after them do not.
+		// Those that hang say nothing that the ones started after them do not.
 		{"hanging", []record.Probe{p(1, 1.1, true), p(2, 5, false), p(2.1, 5.1, false), p(2.2, 5.2, false), p(2.3, 2.4, true)}, []facts.Outage{o(1, 2, 2.2, 2.4, 3)}},
 		{"in the order of their ends", []record.Probe{p(1, 1.1, true), p(2.3, 2.4, true), p(2, 5, false)}, []facts.Outage{o(1, 2, 2, 2.4, 1)}},
 		{"two", []record.Probe{p(1, 2, false), p(3, 3.1, true), p(4, 4.1, false)}, []facts.Outage{o(1, 1, 1, 3.1, 1), o(3, 4, 4, 4.1, 1)}},

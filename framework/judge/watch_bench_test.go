@@ -8,7 +8,7 @@ import (
 )
 
 // manyWatches is a legal record of watches of one collection that show that many events
-// together, a bookmark after every tenth, and lists: each watch goes on from the one
+// together, a bookmark after every tenth, and lists: each watch continues from the one
 // before it after a hundredth of them. Of every hundred writes one has no known
 // outcome, and of those every other one took effect.
 func manyWatches(events, watches, keys int) *record.Run {

@@ -187,7 +187,7 @@ func (w *world) send(n *simWatch, e record.Event) {
 // on from.
 func (n *simWatch) live() bool { return !n.initial && n.From != "" }
 
-// end breaks a watch, and mostly lets its client go on through some entrance.
+// end breaks a watch, and mostly lets its client continue through some entrance.
 func (w *world) end(n *simWatch) {
 	n.over = true
 	last := n.Watch

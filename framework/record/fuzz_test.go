@@ -49,7 +49,7 @@ func FuzzLines(f *testing.F) {
 
 // A record that was changed in any way is never a complete one with other entries.
 // Changes are made to the file, or to its lines, which are compressed and sealed
-// anew as if nothing had happened to them.
+// again as if nothing had happened to them.
 func FuzzMutation(f *testing.F) {
 	data := sample(f)
 	plain := unpack(f, data)

@@ -360,7 +360,7 @@ type Harness struct {
 	// Busy is the part of the processors' time that was used since the last sample,
 	// from 0 to 1, by whatever ran on the machine. 0 where it is not known.
 	Busy float64 `json:"busy,omitempty"`
-	// Jump is by how much more the wall clock than the monotonic one went on
+	// Jump is by how much more the wall clock than the monotonic one continued
 	// since the last sample, where it was 10 ms or more either way: the clock was
 	// set, or the machine slept.
 	Jump time.Duration `json:"jump,omitempty"`

@@ -99,7 +99,7 @@ type Watch struct {
 	Bookmarks bool `json:"bookmarks,omitempty"`
 	// Previous asks etcd for the value before each change.
 	Previous bool `json:"previous,omitempty"`
-	// Resumes is the ID of the watch that this one goes on from: From is the
+	// Resumes is the ID of the watch that this one continues from: From is the
 	// last version that its client saw there, or had from a list.
 	Resumes string `json:"resumes,omitempty"`
 	Called  Nanos  `json:"called"` // of the request

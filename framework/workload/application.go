@@ -61,7 +61,7 @@ var (
 // application is the profile of an application that is scaled up and down all the
 // time: a front end, a store, a load generator, and a catalog that nobody scales.
 // Beside it, batches (Deployments) and pods that stand alone come and go. One client
-// does all of that through the first entrance, the balancer where there is one.
+// does all of that through the first entrance, the balancer if there is one.
 //
 // What becomes of it, each API server's watches tell. The nodes and their heartbeats
 // are watched as well, since pods depend on them.

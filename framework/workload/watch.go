@@ -129,7 +129,7 @@ func why(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// lastPurpose is the purpose of a watch that went on until it had shown the last
+// lastPurpose is the purpose of a watch that continued until it had shown the last
 // write, or the time for that was over.
 func lastPurpose(ctx context.Context, err error) string {
 	if cause := context.Cause(ctx); errors.Is(err, errLastWrite) || errors.Is(cause, errLastWrite) || errors.Is(cause, errTooLate) {

@@ -138,7 +138,7 @@ func TestBundleOfCluster(t *testing.T) {
 	}
 }
 
-// board logs what goes on.
+// board logs what continues.
 type board struct{ t *testing.T }
 
 func (b board) Says(part, line string)             { b.t.Log(part, line) }

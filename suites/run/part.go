@@ -35,7 +35,7 @@ type Part struct {
 // Divide spreads scenarios over clusters, of which up to parallel run side by side.
 // Making a cluster and taking it down takes about creation.
 // Scenarios that ask for the same share a cluster; where it ends the run well earlier,
-// they are spread over several. The parts are in the order in which they are to be begun,
+// they are spread over several. The parts are in the order in which they are to be started,
 // the longest first; in each, scenarios are in the order given. Scenarios that do not
 // apply to the cluster that they ask for are in none. An error names the scenario that
 // asks for what no cluster can have.
@@ -51,7 +51,7 @@ func Divide(run *clusters.Cluster, all []*scenarios.Scenario, parallel int, crea
 	return parts, nil
 }
 
-// Ends returns when parts that are begun in turn, that many at a time, are through:
+// Ends returns when parts that are started in turn, that many at a time, are through:
 // after what time each one's last scenario ends.
 func Ends(parts []Part, parallel int) []time.Duration {
 	free := make([]time.Duration, max(parallel, 1))

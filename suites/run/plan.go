@@ -40,8 +40,8 @@ type Plan struct {
 	// Rows are the requirements that the run is to certify, by ID; empty for a run that
 	// certifies nothing.
 	Rows []string `json:"rows,omitempty"`
-	// Parts are begun in turn, as many at a time as Parallel says. Expected is about
-	// how long that takes, in nanoseconds.
+	// Parts are started in turn, as many at a time as Parallel says. Expected is about
+	// how long that takes.
 	Parts     []Part                `json:"parts"`
 	Parallel  int                   `json:"parallel"`
 	Expected  time.Duration         `json:"expected"`

@@ -201,7 +201,7 @@ func TestStartIsGivenUp(t *testing.T) {
 	l.empty(began, false)
 }
 
-// begun waits until an engine is being started, and returns its first process.
+// started waits until an engine is being started, and returns its first process.
 func (l *lab) begun() procfs.Process {
 	var s *state
 	eventually(l.t, "dockerd runs", func() bool {

@@ -20,7 +20,7 @@ import (
 type Source string
 
 const (
-	// SourceAuto takes a published image where there is one, and builds one
+	// SourceAuto takes a published image if there is one, and builds one
 	// where no registry answers.
 	SourceAuto Source = "auto"
 	// SourcePublished takes published images alone.

@@ -81,7 +81,7 @@ func (a *Authority) signAuthority(name string, key crypto.PublicKey) ([]byte, er
 	}, a.cert, key, a.key)
 }
 
-// issueClient issues a client's certificate: from prepared where there is one, with the
+// issueClient issues a client's certificate: from prepared if there is one, with the
 // certificates of that, or else from the CA.
 func (p *PKI) issueClient(from, prepared *Authority, l leaf) (cert, key []byte, err error) {
 	if prepared == nil {

@@ -44,7 +44,7 @@ func Now() time.Duration {
 type Times struct {
 	// Lease is how long the lock outlives its holder's last renewal: whole seconds.
 	Lease time.Duration `json:"lease"`
-	// Renew is for how long a holder goes on that could not renew; less than Lease.
+	// Renew is for how long a holder continues that could not renew; less than Lease.
 	Renew time.Duration `json:"renew"`
 	// Retry is the pause between two attempts to take or to renew the lock.
 	Retry time.Duration `json:"retry"`

@@ -46,7 +46,7 @@ func (p *apiProxy) oldStream(r *http.Request, query url.Values, by int64) (*http
 	return res, nil
 }
 
-// initialEvents are what a streaming list would have begun with at a version.
+// initialEvents are what a streaming list would have started with at a version.
 func (p *apiProxy) initialEvents(r *http.Request, query url.Values, version string) ([]byte, error) {
 	q := r.Clone(r.Context())
 	asked := url.Values{"resourceVersion": {version}, "resourceVersionMatch": {"Exact"}}

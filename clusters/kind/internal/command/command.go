@@ -166,7 +166,7 @@ type tail struct {
 	open  []*stream
 }
 
-// stream is one of the streams; it copies to all, where there is one.
+// stream is one of the streams; it copies to all, if there is one.
 type stream struct {
 	tail *tail
 	all  *bytes.Buffer

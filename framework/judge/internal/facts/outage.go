@@ -11,7 +11,7 @@ import (
 )
 
 // Outage is a time in which no probe of a series succeeded, with what is known of
-// when it began and ended. Probes are begun on time whatever became of those
+// when it began and ended. Probes are started on time whatever became of those
 // before, so that both are known better than the time-out of a probe.
 type Outage struct {
 	// After and Before hold the outage: it began after After, the start of the last

@@ -25,7 +25,7 @@ type Stream struct {
 	Ended    *record.Watch // nil while it goes on
 	Timeline *Timeline
 	Messages []Message
-	// Previous is the watch that it goes on from, nil for none.
+	// Previous is the watch that it continues from, nil for none.
 	Previous *Stream
 	// Begin is how many messages tell the state with which the watch began, as far as
 	// that can be told: changes that came at once can look the same.

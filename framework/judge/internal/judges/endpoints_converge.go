@@ -21,7 +21,7 @@ func endpointsConverge() Definition {
 }
 
 // seenToStay is for how long a list must be seen after the healing at least. It is read
-// once a second, and scenarios go on two seconds after they saw what they waited for.
+// once a second, and scenarios continue two seconds after they saw what they waited for.
 const seenToStay = time.Second
 
 func judgeEndpointsConverge(m *facts.Matter) Finding {

@@ -24,7 +24,7 @@ const longestReconnection = time.Minute
 // judgePeersReconnect holds the time until no connection between nodes waits to send again
 // against the recovery limit. etcd gives its connections no time-out of their own, so that
 // it is TCP that ends the wait: each one is twice the one before (RFC 6298, 5.5), and the
-// one that has begun when the network is whole lasts about as long as all before it.
+// one that has started when the network is whole lasts about as long as all before it.
 func judgePeersReconnect(m *facts.Matter) Finding {
 	healed := m.Fault.Healed.Called
 	lasted := text.Span(m.Fault.Injected.Called, healed)

@@ -41,7 +41,7 @@ func watchContent() Definition {
 
 func hasContent(s *facts.Stream) bool { return hasEvents(s) || len(s.Unread) > 0 }
 
-// withoutVersion finds messages whose version is not one: no client can go on from there.
+// withoutVersion finds messages whose version is not one: no client can continue from there.
 func withoutVersion(s *facts.Stream) (breaches []facts.Breach) {
 	for _, m := range s.Unread {
 		breaches = append(breaches, facts.Breach{At: m.Seen, What: fmt.Sprintf("%s showed %q %s, in version %q, which is not a version", s.Name(), m, text.At(m.Seen), m.Revision),

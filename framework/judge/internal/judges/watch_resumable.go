@@ -40,7 +40,7 @@ func judgeWatchResumable(m *facts.Matter) Finding {
 	return f
 }
 
-// resumedElsewhere reports whether a watch went on through another API server than the
+// resumedElsewhere reports whether a watch continued through another API server than the
 // one that was hit, after that one had broken it off or refused to take it up while the
 // fault lasted, and showed something.
 func resumedElsewhere(m *facts.Matter) bool {

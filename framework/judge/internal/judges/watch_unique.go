@@ -42,7 +42,7 @@ func repetitions(s *facts.Stream) []facts.Breach {
 }
 
 // repeatsOf finds what an earlier watch of the chain showed, and what was not asked
-// for again: the version to go on from was already past it.
+// for again: the version to continue from was already past it.
 func repeatsOf(s *facts.Stream, earlier *facts.Stream) []facts.Breach {
 	var breaches []facts.Breach
 	for i, m := range s.Messages {
