@@ -54,7 +54,7 @@ func reportIn(dir string) string {
 
 // announce prints the verdicts and notes on them, and ends the command with their
 // exit code.
-func announce(cmd *cobra.Command, v *run.Verdicts, output *output[*reports.Results], notes ...string) error {
+func announce(cmd *cobra.Command, v *run.Verdicts, output *outputFlag[*reports.Results], notes ...string) error {
 	results := reports.New(v.Report(), v.Results, scenarios.Titles())
 	err := output.print(cmd, results, func(w io.Writer) error {
 		return reports.Print(w, strings.Join(notes, "\n"), results.All(), isTerminal(w))

@@ -51,7 +51,7 @@ Starting it requires root.`,
 }
 
 // runEngine runs what gets an engine, and prints how to use it.
-func runEngine(output *output[engine.Engine], get func(context.Context, engine.Config) (engine.Engine, error)) func(*cobra.Command, []string) error {
+func runEngine(output *outputFlag[engine.Engine], get func(context.Context, engine.Config) (engine.Engine, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		e, err := get(cmd.Context(), engineConfig(cmd))
 		if err != nil {

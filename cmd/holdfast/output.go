@@ -13,28 +13,28 @@ import (
 	"github.com/holdfast-ha/holdfast/reports"
 )
 
-// output is the flag -o, --output of a command that prints a T: for people, as JSON, or in
+// outputFlag is the flag -o, --output of a command that prints a T: for people, as JSON, or in
 // other formats that it has.
-type output[T any] struct {
+type outputFlag[T any] struct {
 	format  string
 	formats []string
 }
 
 // addOutputFlag gives cmd the flag -o, which takes formats, the default first: table and json
 // unless others are named. `holdfast schema` publishes the schema of T.
-func addOutputFlag[T any](cmd *cobra.Command, formats ...string) *output[T] {
+func addOutputFlag[T any](cmd *cobra.Command, formats ...string) *outputFlag[T] {
 	if len(formats) == 0 {
 		formats = []string{"table", "json"}
 	}
-	o := &output[T]{format: formats[0], formats: formats}
+	o := &outputFlag[T]{format: formats[0], formats: formats}
 	cmd.Flags().VarP(o, "output", "o", "output format")
 	return o
 }
 
-func (o *output[T]) String() string { return o.format }
-func (o *output[T]) Type() string   { return strings.Join(o.formats, "|") }
+func (o *outputFlag[T]) String() string { return o.format }
+func (o *outputFlag[T]) Type() string   { return strings.Join(o.formats, "|") }
 
-func (o *output[T]) Set(s string) error {
+func (o *outputFlag[T]) Set(s string) error {
 	if !slices.Contains(o.formats, s) {
 		last := len(o.formats) - 1
 		return fmt.Errorf("must be %s or %s%s", strings.Join(o.formats[:last], ", "), o.formats[last], nearest.Meant(o.formats, s))
@@ -44,13 +44,13 @@ func (o *output[T]) Set(s string) error {
 }
 
 // json reports whether JSON is asked for.
-func (o *output[T]) json() bool { return o.format == "json" }
+func (o *outputFlag[T]) json() bool { return o.format == "json" }
 
 // printed is the type that the command prints as JSON.
-func (o *output[T]) printed() reflect.Type { return reflect.TypeFor[T]() }
+func (o *outputFlag[T]) printed() reflect.Type { return reflect.TypeFor[T]() }
 
 // print prints v as JSON if that is asked for, and has text print it otherwise.
-func (o *output[T]) print(cmd *cobra.Command, v T, text func(io.Writer) error) error {
+func (o *outputFlag[T]) print(cmd *cobra.Command, v T, text func(io.Writer) error) error {
 	if o.json() {
 		return writeJSON(cmd.OutOrStdout(), v)
 	}

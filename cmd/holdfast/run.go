@@ -295,7 +295,7 @@ func printLeft(cmd *cobra.Command, p *run.Plan, dir string, asJSON bool) error {
 }
 
 // resumed continues a run in its results directory.
-func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, output *output[*reports.Results]) error {
+func resumed(ctx context.Context, cmd *cobra.Command, dir string, dryRun bool, output *outputFlag[*reports.Results]) error {
 	p, provider, err := resumable(cmd, dir)
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ type changed struct {
 }
 
 // change changes nodes and prints what was done; done is a format for the cluster's name.
-func change(cmd *cobra.Command, open func() (*keeper.Handle, error), output *output[changed], r keeper.ChangeRequest, done string) error {
+func change(cmd *cobra.Command, open func() (*keeper.Handle, error), output *outputFlag[changed], r keeper.ChangeRequest, done string) error {
 	h, err := open()
 	if err != nil {
 		return err
