@@ -248,15 +248,7 @@ func TestClusterRunKilled(t *testing.T) {
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		var after []string
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if after = c.leftovers(); slices.Equal(before, after) {
-				break
-			}
-		}
-		if !slices.Equal(before, after) {
-			t.Errorf("killed after %s: there was\n%s\nand there is\n%s", moment, strings.Join(before, "\n"), strings.Join(after, "\n"))
-		}
+		c.leavesOnly(before, "killed after "+moment.String())
 		records, _ := filepath.Glob(filepath.Join(out, "results", "record", "*", record.FileName))
 		if len(records) == 0 {
 			t.Logf("killed after %s, before anything was recorded", moment)
@@ -266,6 +258,18 @@ func TestClusterRunKilled(t *testing.T) {
 		c.contains(said, "inconclusive")
 		t.Logf("killed after %s:\n%s", moment, said)
 	}
+}
+
+// leavesOnly makes sure that what leftovers lists is soon what it was before.
+func (c commandLine) leavesOnly(before []string, what string) {
+	c.t.Helper()
+	var after []string
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if after = c.leftovers(); slices.Equal(before, after) {
+			return
+		}
+	}
+	c.t.Errorf("%s: there was\n%s\nand there is\n%s", what, strings.Join(before, "\n"), strings.Join(after, "\n"))
 }
 
 // leftovers lists what a run could leave on the machine: processes, which have
