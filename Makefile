@@ -24,6 +24,8 @@ FETCH       ?= kubernetes default kubernetes v1.36.3 kwok default etcd v3.6.16 e
 INTEGRATION := ./clusters/local/... ./suites/...
 TEST_ARGS   ?=
 FUZZTIME    ?= 10s
+# The fuzz targets of a folder, as a regular expression.
+FUZZ        ?= .
 
 ##@ Use
 
@@ -79,8 +81,8 @@ test-library: fetch ## The example of a vendor's own suite, a module that uses h
 	cd docs/library && $(GO) test -timeout 30m -p 1 $(TEST_ARGS) ./...
 
 .PHONY: fuzz
-fuzz: ## Fuzz every reader of what comes from elsewhere, each for FUZZTIME
-	@grep -rn --include='*_test.go' '^func Fuzz' . | sed -E 's,^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z]*)\(.*,\1 \2,' | sort | while read -r dir target; do \
+fuzz: ## Fuzz the readers of what comes from elsewhere, each for FUZZTIME (FUZZ: a folder's)
+	@grep -rn --include='*_test.go' '^func Fuzz' . | sed -E 's,^(.*)/[^/]*:[0-9]+:func (Fuzz[A-Za-z]*)\(.*,\1 \2,' | grep -E '$(FUZZ)' | sort | while read -r dir target; do \
 	  echo "== $$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$dir; \
 	done
 
