@@ -91,6 +91,7 @@ func TestClustersSideBySide(t *testing.T) {
 // TestClusterRunInterrupted ends runs as a user does, or a terminal that closes: the fault is
 // healed, the report says that the run was interrupted, and nothing is left.
 func TestClusterRunInterrupted(t *testing.T) {
+	passHangups()
 	c := newCommandLine(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "long.yaml")

@@ -22,8 +22,7 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script. The scripts have no network: modules come
 // from a proxy in this test, release archives from nowhere.
 func TestScript(t *testing.T) {
-	// Under nohup SIGHUP is ignored, and commands inherit that, unless this process catches it.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	passHangups()
 	proxy := goproxytest.NewTestServer(t, filepath.Join("..", "..", "clusters", "release", "testdata", "mod"), "127.0.0.1:0")
 	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -52,6 +51,10 @@ func TestScript(t *testing.T) {
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "conforms": conforms, "mkrecord": mkrecord},
 	})
 }
+
+// passHangups has commands get SIGHUP under nohup, too, which ignores it: they inherit that
+// unless this process catches it.
+func passHangups() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) }
 
 // code runs a command and compares its exit code with one or several:
 // code 2 holdfast fetch, code 0|3 holdfast doctor.
