@@ -184,7 +184,7 @@ func askOnce(ctx context.Context, e framework.Entrance, path string) error {
 	return err
 }
 
-// words says what an error of a request means to somebody who runs the cluster.
+// words says what an error of a request means to an engineer who runs the cluster.
 func words(err error) string {
 	var status await.StatusError
 	var network net.Error
