@@ -1,0 +1,26 @@
+package scenarios
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// refersBack finds texts that another row must be read for.
+var refersBack = regexp.MustCompile(`^(As|Its|It|Their|They|The same|Also|Likewise)\b`)
+
+// A requirement's text stands alone in a report, and states the bounds that it is judged by.
+func TestTextsStandAlone(t *testing.T) {
+	for _, r := range Requirements() {
+		if refersBack.MatchString(r.Text) || len(strings.Fields(r.Text)) < 6 {
+			t.Errorf("%s does not stand alone: %s", r.ID, r.Text)
+		}
+		for _, s := range SettledBy(r) {
+			for _, c := range s.Spec.Requirements {
+				if c.ID == r.ID && c.Bound != "" && !strings.Contains(r.Text, "`"+c.Bound+"`") {
+					t.Errorf("%s is judged by %s in %s, and its text does not state that: %s", r.ID, c.Bound, s.Metadata.Name, r.Text)
+				}
+			}
+		}
+	}
+}
