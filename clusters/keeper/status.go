@@ -203,7 +203,7 @@ func words(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refuses connections: no process listens there"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "cannot be reached: there is no route to its machine"
+		return "cannot be reached: no route to its machine"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout(), grpcstatus.Code(err) == codes.DeadlineExceeded, grpcstatus.Code(err) == codes.Unavailable:
 		return "does not answer"
 	}

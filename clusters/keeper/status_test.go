@@ -51,7 +51,7 @@ func TestWords(t *testing.T) {
 		want string
 	}{
 		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, "refuses connections: no process listens there"},
-		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, "cannot be reached: there is no route to its machine"},
+		{&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, "cannot be reached: no route to its machine"},
 		{fmt.Errorf("Get: %w", context.DeadlineExceeded), "does not answer"},
 		{await.StatusError{Code: 500, Body: "[+]ping ok\n[-]etcd failed: reason withheld\n[-]informer-sync failed: reason withheld\nreadyz check failed"}, "fails the checks etcd, informer-sync"},
 		{await.StatusError{Code: 403}, "answers with status 403"},

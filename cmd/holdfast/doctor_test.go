@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,8 +21,16 @@ func TestDoctorAsOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
 	program := filepath.Join(dir, "holdfast")
-	if err := copyProgram(program); err != nil {
+	if err := os.WriteFile(program, text, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -33,7 +40,7 @@ func TestDoctorAsOrdinaryUser(t *testing.T) {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+dir, "XDG_RUNTIME_DIR=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
-	text, err := cmd.Output()
+	text, err = cmd.Output()
 	if code := cmd.ProcessState.ExitCode(); code != exitPass && code != exitInconclusive {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -58,26 +65,4 @@ func TestDoctorAsOrdinaryUser(t *testing.T) {
 			}
 		}
 	}
-}
-
-// copyProgram copies this very program to a path.
-func copyProgram(to string) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	in, err := os.Open(exe)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if closing := out.Close(); err == nil {
-		err = closing
-	}
-	return err
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"embed"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/scenarios"
 )
@@ -27,8 +27,8 @@ func newSchemaCommand() *cobra.Command {
 		Use:   "schema scenario|results|COMMAND...",
 		Short: "Print the JSON schema of scenario files, of results.json, or of what a command prints",
 		Long: `Print the JSON schema that scenario files are validated against, that of the file
-results.json, or that of what a command prints with -o json. 'plan' is what --dry-run prints.
-Editors with a YAML language server complete and check a scenario file that begins with
+results.json, or that of what a command prints with -o json. 'plan' is what --dry-run prints;
+with --resume, that is a list of scenarios. Editors with a YAML language server complete and check a scenario file that begins with
 the line
 
   # yaml-language-server: $schema=scenario.schema.json`,
@@ -70,7 +70,7 @@ func schemaOf(name string) ([]byte, error) {
 	}
 	text, err := schemas.ReadFile("schemas/" + strings.ReplaceAll(name, " ", "-") + ".json")
 	if err != nil {
-		return nil, usageError("%s", fmt.Sprintf("no schema is called %q: there are %s", name, strings.Join(schemaNames(), ", ")))
+		return nil, usageError("no schema is called %q%s: want one of %s", name, nearest.Meant(schemaNames(), name), strings.Join(schemaNames(), ", "))
 	}
 	return text, nil
 }

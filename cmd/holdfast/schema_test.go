@@ -199,3 +199,16 @@ func followsSchema(name, printed string) error {
 		}
 	}
 }
+
+// A schema refuses what its command cannot have printed.
+func TestFollowsSchema(t *testing.T) {
+	const good = `{"version": "v1", "go": "go1.26", "platform": "linux/amd64"}`
+	if err := followsSchema("version", good); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{`{"version": 1, "go": "", "platform": ""}`, `{"version": "v1"}`, strings.Replace(good, `"go"`, `"more": 1, "go"`, 1), good + `[]`, `{`} {
+		if err := followsSchema("version", bad); err == nil {
+			t.Errorf("accepted: %s", bad)
+		}
+	}
+}

@@ -42,6 +42,6 @@ func TestCertificatesLast(t *testing.T) {
 		{name: "expired", want: Fail, says: "that of kube-apiserver/https on node-1", story: on("node-1", "kube-apiserver/https", valid(-day))},
 		{name: "not seen", want: Inconclusive, says: "kube-apiserver on node-3", story: on("node-3", "kube-apiserver/https", func(o *record.Op) { o.Outcome = record.Unknown })},
 		{name: "no date", want: Inconclusive, says: `"soon"`, story: on("node-3", "etcd/peer", func(o *record.Op) { o.Value = "soon" })},
-		{name: "nobody looked", want: Inconclusive, says: "was not observed", story: func() *story { return newStory() }},
+		{name: "not observed", want: Inconclusive, says: "was not observed", story: func() *story { return newStory() }},
 	})
 }

@@ -53,7 +53,7 @@ func TestDrainedByReadiness(t *testing.T) {
 				}
 			})
 		}},
-		{name: "a balancer that tells nothing", want: Inconclusive, says: "reported nothing", story: func() *story { return stopped().change(func(r *record.Run) { r.Backends = nil }) }},
+		{name: "a balancer that reports nothing", want: Inconclusive, says: "reported nothing", story: func() *story { return stopped().change(func(r *record.Run) { r.Backends = nil }) }},
 		{name: "a balancer that never tells", want: NotApplicable, story: func() *story {
 			return stopped().change(func(r *record.Run) { r.Backends[0].V = record.Backend{Missing: "by NGINX"} })
 		}},

@@ -117,7 +117,7 @@ func TestRestarted(t *testing.T) {
 		{name: "never", want: Fail, took: "50s", says: "it was not for 50s", story: killed},
 		{name: "its machine does not tell", want: Inconclusive, says: "2s after the kill of kube-scheduler on node-2, which is less", story: func() *story { return mute(killed(), 12) }},
 		{name: "its machine tells nothing from the bound on", want: Fail, took: "15s", story: func() *story { return mute(killed(), 25) }},
-		{name: "its machine tells again after the bound", want: Inconclusive, says: "reported nothing since a failed look at 12.000s", story: func() *story { return mute(killed(), 12).ran(25, 9, 1) }},
+		{name: "its machine reports again after the bound", want: Inconclusive, says: "reported nothing since a failed look at 12.000s", story: func() *story { return mute(killed(), 12).ran(25, 9, 1) }},
 		{name: "not for long", want: Fail, says: "it was 2s after the kill", story: func() *story { return killed().ran(12, 9, 1).ran(20, 0, 1) }},
 		{name: "ended by another fault", want: Pass, story: func() *story {
 			return killed().fault("again", "kill", "node-2", "kube-scheduler", 20, 40).ran(12, 9, 1).ran(20.5, 0, 1)

@@ -84,7 +84,7 @@ func TestWatchContent(t *testing.T) {
 		{"as written", "", twoKeys + "delete k2\nwatch w from=102\nmodified w k1 v3@b 103\ndeleted w k2 v2@b 104", Pass, ""},
 		{"from before the record", "", twoKeys + "watch w from=50\nadded w k7 old@a 60\ndeleted w k7 old@a 61", Pass, ""},
 		{"of unknown outcome", "", twoKeys + "update k1 v4@a over=103 unknown\nwatch w from=103\nmodified w k1 v4@a 104", Pass, ""},
-		{"nobody wrote it", "", twoKeys + "watch w from=102\nmodified w k1 v9@b 103", Fail, "which no client wrote"},
+		{"no client wrote it", "", twoKeys + "watch w from=102\nmodified w k1 v9@b 103", Fail, "which no client wrote"},
 		{"refused", "", twoKeys + "update k1 v4@a over=101 refused\nwatch w from=103\nmodified w k1 v4@a 104", Fail, "of a write that was refused"},
 		{"the value of another version", "", twoKeys + "watch w from=102\nmodified w k1 v1@a 103", Fail, "but the write of that value made version 101"},
 		{"one value, two versions", "", twoKeys + `
@@ -95,9 +95,9 @@ func TestWatchContent(t *testing.T) {
 			modified x k1 v4@a 105`, Fail, "but that value was also seen in version 104"},
 		{"another group", "", twoKeys + "watch w from=102\nmodified w k1 v3@a 103", Fail, `in group "a", but it was written to group "b"`},
 		{"another collection's key", "", twoKeys + "watch w from=103\nadded w zz v8@a 104", Fail, "which no client wrote"},
-		{"nobody deleted it", "", twoKeys + "watch w from=103\ndeleted w k2 v2@b 104", Fail, "but no client can have deleted it then"},
-		{"nobody deleted it so early", "", twoKeys + "delete k2\nwatch w from=100\ndeleted w k2 v2@b 103", Fail, "but no client can have deleted it then"},
-		{"a key that nobody wrote", "", twoKeys + "watch w from=103\ndeleted w zz v8@a 104", Fail, "of a key that no client wrote"},
+		{"no client deleted it", "", twoKeys + "watch w from=103\ndeleted w k2 v2@b 104", Fail, "but no client can have deleted it then"},
+		{"no client deleted it so early", "", twoKeys + "delete k2\nwatch w from=100\ndeleted w k2 v2@b 103", Fail, "but no client can have deleted it then"},
+		{"a key that no client wrote", "", twoKeys + "watch w from=103\ndeleted w zz v8@a 104", Fail, "of a key that no client wrote"},
 		{"deleted with another value", "", twoKeys + "delete k1 over=103\nwatch w from=103\ndeleted w k1 v1@a 104", Fail, `but it was "v3" before`},
 		{"left the group unseen by anybody else", "", twoKeys + "patch k1 v4@a unknown\nwatch w from=103 group=b\ndeleted w k1 v3@b 104", Pass, ""},
 	})

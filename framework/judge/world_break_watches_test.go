@@ -56,7 +56,7 @@ var watchDamages = []damage{
 		x.Seen, y.Seen, x.Batch, y.Batch = y.Seen, x.Seen, y.Batch, x.Batch
 		return true
 	}},
-	{name: "a value that nobody wrote", must: "watch-content", do: func(b *broken) bool {
+	{name: "a value that no client wrote", must: "watch-content", do: func(b *broken) bool {
 		p, ok := b.strongSpot(func(*facts.Stream, int) bool { return true })
 		if ok {
 			p.event().Value = "nobody's"

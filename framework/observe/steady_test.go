@@ -125,7 +125,7 @@ func TestEtcdProblems(t *testing.T) {
 		{"none", nil, ""},
 		{"down", []record.EtcdStatus{state("a", "a", 2), {Node: "b", Error: "refused"}}, "etcd on b: refused"},
 		{"no leader", []record.EtcdStatus{state("a", "a", 2), state("b", "", 2)}, "etcd on b knows no leader"},
-		{"leader of nobody", []record.EtcdStatus{state("a", "x", 2)}, "etcd on a follows x, which is not one of the members"},
+		{"an unknown leader", []record.EtcdStatus{state("a", "x", 2)}, "etcd on a follows x, which is not one of the members"},
 		{"two leaders", []record.EtcdStatus{state("a", "a", 2), state("b", "b", 3)}, "etcd on b follows b in term 3, on a a in term 2"},
 		{"two terms", []record.EtcdStatus{state("a", "a", 2), state("b", "a", 3)}, "etcd on b follows a in term 3, on a a in term 2"},
 		{"two clusters", []record.EtcdStatus{state("a", "a", 2), other}, "etcd on b has cluster ID d, on a c"},

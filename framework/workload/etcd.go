@@ -291,7 +291,7 @@ func (m *member) transact(ctx context.Context, ops []record.Op, conditions []cli
 	return ops
 }
 
-// delete deletes a key. If there is none it is refused, as in Kubernetes.
+// delete deletes a key. A key that does not exist is refused, as in Kubernetes.
 func (m *member) delete(ctx context.Context, purpose, key string) record.Op {
 	absent := false
 	op := m.call(ctx, record.Op{Type: record.OpDelete, Key: key, Purpose: purpose}, stepTimeout, func(ctx context.Context, op *record.Op) error {

@@ -24,7 +24,7 @@ const answerLimit = 15 * time.Second
 // current context. holdfast's comes before the client's since somebody had a
 // reason to start it.
 //
-// If there is none it returns an error that wraps ErrNone. An engine that
+// If no engine exists, it returns an error that wraps ErrNone. An engine that
 // DOCKER_HOST names, or that holdfast started, and that does not answer is
 // another error: nothing else should take its place unasked.
 func Find(ctx context.Context) (Engine, error) {
