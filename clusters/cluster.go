@@ -111,6 +111,9 @@ const (
 	BalancerDNS     BalancerKind = "dns"     // a name with the addresses of the API servers that are ready
 	BalancerVIP     BalancerKind = "vip"     // an address that moves to a node whose API server is ready
 	BalancerNone    BalancerKind = "none"    // no balancer: clients know each API server
+	// BalancerOnDemand is the built-in one while there are two or more control-plane nodes;
+	// while there is one, no balancer runs, and that node has its address.
+	BalancerOnDemand BalancerKind = "on-demand"
 	// BalancerExternal is the one of a cluster that holdfast did not create.
 	BalancerExternal BalancerKind = "external"
 )

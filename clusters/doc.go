@@ -18,7 +18,7 @@
 //	    kube-scheduler: lease
 //	  disk: none                  # or fuse: disks under etcd that can fail
 //	  loadBalancer:
-//	    kind: builtin             # builtin, haproxy, nginx, dns, vip, none
+//	    kind: builtin             # builtin, haproxy, nginx, dns, vip, on-demand, none
 //	    healthCheck:
 //	      disabled: false
 //	      interval: 1s

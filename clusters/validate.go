@@ -31,7 +31,7 @@ var (
 	perCluster = append(slices.Clone(perNode), framework.Kwok)
 	// reserved are names of other parties on a cluster's network.
 	reserved      = []string{"balancer", "harness", "workers", "localhost", "kubernetes"}
-	balancerKinds = []BalancerKind{BalancerBuiltin, BalancerHAProxy, BalancerNGINX, BalancerDNS, BalancerVIP, BalancerNone}
+	balancerKinds = []BalancerKind{BalancerBuiltin, BalancerHAProxy, BalancerNGINX, BalancerDNS, BalancerVIP, BalancerOnDemand, BalancerNone}
 
 	label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	flag  = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
@@ -219,8 +219,8 @@ func (v *validator) etcdBalancer(s Spec) {
 	switch s.EtcdBalancer {
 	case "":
 	case EtcdBalancerAffinity, EtcdBalancerRoundRobin:
-		if !s.LoadBalancer.Machine() {
-			v.problem(path, "is %s, and loadBalancer %s has no machine that it could be on: want another kind", s.EtcdBalancer, s.LoadBalancer.Kind)
+		if !s.LoadBalancer.Machine() || s.LoadBalancer.Kind == BalancerOnDemand {
+			v.problem(path, "is %s, and loadBalancer %s has no machine that it could always be on: want another kind", s.EtcdBalancer, s.LoadBalancer.Kind)
 		}
 	default:
 		v.problem(path, "is %q: want %s, %s or nothing", s.EtcdBalancer, EtcdBalancerAffinity, EtcdBalancerRoundRobin)

@@ -27,6 +27,9 @@ type agentConfig struct {
 	// processes ended whose agent had died.
 	Exits      string          `json:"exits"`
 	Components []componentSpec `json:"components"`
+	// Claimed is an address besides the machine's own that is the machine's now, or its own
+	// one, if that was another machine's before; see claim. It is not valid otherwise.
+	Claimed netip.Addr `json:"claimed,omitzero"`
 }
 
 // componentSpec is one process for an agent to keep running.
@@ -51,6 +54,7 @@ type agent struct {
 	cfg         agentConfig
 	supervisors map[framework.Component]*supervisor
 	clocks      *clocks
+	claimed     claim
 
 	mu    sync.Mutex
 	state map[framework.Component]*savedState // guarded by mu
@@ -90,6 +94,9 @@ func runAgent(args []string) error {
 		if err := json.Unmarshal(b, &a.state); err != nil {
 			return fmt.Errorf("reading the agent's state %s: %w", a.cfg.State, err)
 		}
+	}
+	if err := a.claimed.set(a.cfg.Claimed); err != nil {
+		return err
 	}
 	if err := a.supervise(); err != nil {
 		return err
@@ -173,7 +180,7 @@ type agentRequest struct {
 }
 
 // ServeHTTP answers GET /processes and /stalled, and POST /kill, /stop, /start, /renew, /reload, /freeze,
-// /thaw, /crash-loop, /end-crash-loop, /admit, /press and /probe, and what clocks.serve does.
+// /thaw, /crash-loop, /end-crash-loop, /admit, /press, /probe and /claim, and what clocks.serve does.
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if agenthttp.RefuseLate(w, r) {
 		return
@@ -219,6 +226,16 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "/probe" {
 		if err := system.SendProbes(req.Probe, req.Packets); err != nil {
+			agenthttp.Error(w, err)
+		}
+		return
+	}
+	if r.URL.Path == "/claim" {
+		cfg, err := readConfig(a.file)
+		if err == nil {
+			err = a.claimed.set(cfg.Claimed)
+		}
+		if err != nil {
 			agenthttp.Error(w, err)
 		}
 		return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
+	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -45,6 +46,11 @@ func (c *Cluster) Backends(ctx context.Context) ([]framework.Backend, error) {
 }
 
 func (c *Cluster) builtinBackends(ctx context.Context) ([]framework.Backend, error) {
+	if nodes := c.controlPlane(); c.unbalanced(nodes) && !c.balancer.powered() {
+		n := nodes[0]
+		return []framework.Backend{{Name: n.Name(), Address: hostPort(n.Address(), component.APIServerPort), Up: n.machine.powered(),
+			Check: "it has the load balancer's address itself"}}, nil
+	}
 	var status balancer.Status
 	if err := statusPage(ctx, c.balancer.addr.Addr(), &status); err != nil {
 		return nil, err

@@ -68,6 +68,12 @@ func (c *Cluster) makeBalancer() error {
 		}
 	}
 	c.balancer = m
+	if c.spec.Spec.LoadBalancer.Kind == clusters.BalancerOnDemand {
+		m.config.Claimed = addr
+		if c.unbalanced(c.nodes) {
+			c.nodes[0].machine.config.Claimed = addr
+		}
+	}
 	return nil
 }
 

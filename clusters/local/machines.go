@@ -144,7 +144,7 @@ func (c *Cluster) machines() []*machine {
 		all = append(all, n.machine)
 	}
 	for _, m := range []*machine{c.balancer, c.workers} {
-		if m != nil {
+		if m != nil && (m != c.balancer || !c.unbalanced(c.controlPlane())) {
 			all = append(all, m)
 		}
 	}

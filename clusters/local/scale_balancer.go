@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 // balancerConfig is what a balancer of any kind in front of some nodes is to do.
@@ -36,7 +38,7 @@ const (
 // balances checks whether the balancer can follow a change of nodes.
 func (c *Cluster) balances() error {
 	switch kind := c.spec.Spec.LoadBalancer.Kind; kind {
-	case clusters.BalancerNone, clusters.BalancerBuiltin, clusters.BalancerHAProxy:
+	case clusters.BalancerNone, clusters.BalancerBuiltin, clusters.BalancerHAProxy, clusters.BalancerOnDemand:
 		return nil
 	default:
 		return fmt.Errorf("a load balancer of kind %s cannot be given other API servers while it runs", kind)
@@ -48,6 +50,9 @@ func (c *Cluster) balances() error {
 func (c *Cluster) balance(ctx context.Context, nodes []*node) error {
 	if c.balancer == nil {
 		return nil
+	}
+	if c.unbalanced(nodes) {
+		return c.endBalancer(ctx, nodes[0])
 	}
 	ctx, cancel := agenthttp.Within(ctx, agentLimit)
 	defer cancel()
@@ -76,7 +81,41 @@ func (c *Cluster) balanceStep(ctx context.Context, n *node, step string, nodes [
 		return nil
 	}
 	return framework.DoStep(ctx, n.Name(), step, func(ctx context.Context) (string, error) {
+		if c.unbalanced(nodes) {
+			return nodes[0].Name() + " has the load balancer's address", c.balance(ctx, nodes)
+		}
 		return fmt.Sprintf("the load balancer has the backends %v", nodeNames(nodes)), c.balance(ctx, nodes)
+	})
+}
+
+// unbalanced reports whether the load balancer does not run in front of some nodes: one
+// that runs on demand, and a single node.
+func (c *Cluster) unbalanced(nodes []*node) bool {
+	return c.spec.Spec.LoadBalancer.Kind == clusters.BalancerOnDemand && len(nodes) == 1
+}
+
+// endBalancer ends a load balancer that runs on demand, and gives its address to the only
+// node, so that clients reach that without being configured again.
+func (c *Cluster) endBalancer(ctx context.Context, n *node) error {
+	return framework.DoStep(ctx, framework.BalancerHost, record.StepBalancerEnd, func(ctx context.Context) (string, error) {
+		if c.balancer.powered() {
+			if err := c.balancer.powerOff(0); err != nil {
+				return "", err
+			}
+		}
+		return n.Name() + " has its address", n.machine.claim(ctx, c.balancer.addr.Addr())
+	})
+}
+
+// startBalancer undoes endBalancer.
+func (c *Cluster) startBalancer(ctx context.Context) error {
+	return framework.DoStep(ctx, framework.BalancerHost, record.StepBalancerStart, func(ctx context.Context) (string, error) {
+		for _, n := range c.controlPlane() {
+			if err := n.machine.claim(ctx, netip.Addr{}); err != nil {
+				return "", err
+			}
+		}
+		return "it has its address again", c.balancer.powerOn(ctx)
 	})
 }
 
@@ -98,6 +137,9 @@ func (c *Cluster) rebalance(ctx context.Context, config balancer.Config) error {
 	}
 	if err != nil {
 		return err
+	}
+	if !c.balancer.powered() && c.spec.Spec.LoadBalancer.Kind == clusters.BalancerOnDemand {
+		return c.startBalancer(ctx)
 	}
 	return c.balancer.agent.do(ctx, "reload", agentRequest{Component: framework.LoadBalancer})
 }

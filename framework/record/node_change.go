@@ -76,3 +76,10 @@ const (
 	StepRemove    = "remove etcd member"
 	StepDiscard   = "delete node"
 )
+
+// The steps of a load balancer that is there only while there are two or more nodes. They
+// are of its host.
+const (
+	StepBalancerStart = "start the load balancer"
+	StepBalancerEnd   = "end the load balancer"
+)

@@ -11,11 +11,20 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// unstrict has etcd members that take any other one.
-const unstrict = "unstrict"
+const (
+	// unstrict has etcd members that take any other one.
+	unstrict = "unstrict"
+	// onDemand has a load balancer while there are two or more nodes.
+	onDemand = "balancer-on-demand"
+)
 
 func memberKinds() map[string]kind {
-	return map[string]kind{unstrict: {with(clusters.ExtraArgs{framework.Etcd: {"strict-reconfig-check": "false"}}), false}}
+	comes := with(nil)
+	comes.Spec.LoadBalancer.Kind = clusters.BalancerOnDemand
+	return map[string]kind{
+		unstrict: {with(clusters.ExtraArgs{framework.Etcd: {"strict-reconfig-check": "false"}}), false},
+		onDemand: {comes, false},
+	}
 }
 
 // memberPlants are those for requirements on etcd's members.
@@ -43,6 +52,12 @@ func memberPlants() []Plant {
 				{Requirement: "HA-MB-010", Says: cut},
 				{Requirement: "HA-MB-011", Says: cut},
 			}, May: []string{"steady-state", "watch-alive"}},
+		{Name: "balancer-stays", Violation: "the load balancer runs with a single node, too",
+			Cluster: growing, Twin: onDemand, Scenario: "catalogue/balancer-on-demand", From: 3,
+			Catches: []Catch{
+				{Judge: "balancer-follows", Says: "with 1 control-plane node after the removal"},
+				{Requirement: "HA-MB-006", Says: "with 1 control-plane node after the removal"},
+			}},
 		{Name: "any-member-taken", Violation: "etcd --strict-reconfig-check=false",
 			Cluster: unstrict, Scenario: "catalogue/etcd-members-killed",
 			Catches: []Catch{

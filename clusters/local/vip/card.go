@@ -11,15 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// card is a network device that takes the address.
-type card struct {
+// Card is a network device that takes the address.
+type Card struct {
 	link    netlink.Link
 	addr    netip.Addr
 	netlink *netlink.Addr
 	socket  int // for frames
 }
 
-func newCard(device string, addr netip.Addr) (*card, error) {
+// NewCard returns the card of a network device, by its name, for an address of IPv4. It
+// needs CAP_NET_ADMIN and CAP_NET_RAW.
+func NewCard(device string, addr netip.Addr) (*Card, error) {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
 		return nil, fmt.Errorf("finding device %s for the address that moves: %w", device, err)
@@ -33,27 +35,30 @@ func newCard(device string, addr netip.Addr) (*card, error) {
 		return nil, fmt.Errorf("opening a socket for ARP (needs CAP_NET_RAW): %w", err)
 	}
 	alone := &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(32, 32)}
-	return &card{link: link, addr: addr, netlink: &netlink.Addr{IPNet: alone}, socket: socket}, nil
+	return &Card{link: link, addr: addr, netlink: &netlink.Addr{IPNet: alone}, socket: socket}, nil
 }
 
-func (c *card) close() { _ = unix.Close(c.socket) }
+// Close lets go of the device. The address stays where it is.
+func (c *Card) Close() { _ = unix.Close(c.socket) }
 
-func (c *card) take() error {
+// Take gives the device the address, if it does not have it.
+func (c *Card) Take() error {
 	if err := netlink.AddrAdd(c.link, c.netlink); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("taking %s: %w", c.addr, err)
 	}
 	return nil
 }
 
-func (c *card) drop() error {
+// Drop takes the address from the device, if it has it.
+func (c *Card) Drop() error {
 	if err := netlink.AddrDel(c.link, c.netlink); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 		return fmt.Errorf("giving %s up: %w", c.addr, err)
 	}
 	return nil
 }
 
-// announce tells every host of the network where the address is (RFC 5227, section 3).
-func (c *card) announce() error {
+// Announce tells every host of the network where the address is (RFC 5227, section 3).
+func (c *Card) Announce() error {
 	to := &unix.SockaddrLinklayer{Protocol: 0x0608, Ifindex: c.link.Attrs().Index, Halen: 6, Addr: [8]byte{255, 255, 255, 255, 255, 255}}
 	if err := unix.Sendto(c.socket, announcement(c.link.Attrs().HardwareAddr, c.addr), 0, to); err != nil {
 		return fmt.Errorf("announcing %s: %w", c.addr, err)

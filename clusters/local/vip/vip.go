@@ -65,9 +65,9 @@ type message struct {
 
 // place is where the address is kept.
 type place interface {
-	take() error
-	drop() error
-	announce() error
+	Take() error
+	Drop() error
+	Announce() error
 }
 
 // keeper is one node's part at work.
@@ -98,11 +98,11 @@ func Main(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	card, err := newCard(config.Device, config.Address)
+	card, err := NewCard(config.Device, config.Address)
 	if err != nil {
 		return err
 	}
-	defer card.close()
+	defer card.Close()
 	return run(ctx, config, card)
 }
 
@@ -113,7 +113,7 @@ func run(ctx context.Context, c Config, p place) error {
 		return fmt.Errorf("the address that moves: no node is called %q", c.Name)
 	}
 	// One that was killed may have left it.
-	if err := p.drop(); err != nil {
+	if err := p.Drop(); err != nil {
 		return err
 	}
 	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.Nodes[rank].Address, Port)))
@@ -159,10 +159,10 @@ func (k *keeper) hold(ctx context.Context) error {
 		var err error
 		switch {
 		case should && !holds:
-			err = k.place.take()
+			err = k.place.Take()
 			told = time.Time{}
 		case !should && holds:
-			if err = k.place.drop(); err == nil {
+			if err = k.place.Drop(); err == nil {
 				k.tell(false)
 			}
 		}
@@ -174,7 +174,7 @@ func (k *keeper) hold(ctx context.Context) error {
 			k.tell(true)
 			// Again and again, as a host that did not hear the first one would ask
 			// the old holder for ever.
-			if err := k.place.announce(); err != nil {
+			if err := k.place.Announce(); err != nil {
 				fmt.Fprintf(os.Stderr, "vip: %v\n", err)
 			}
 		}

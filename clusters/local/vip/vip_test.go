@@ -60,9 +60,9 @@ type shelf struct {
 	announced atomic.Int64
 }
 
-func (s *shelf) take() error     { s.held.Store(true); return nil }
-func (s *shelf) drop() error     { s.held.Store(false); return nil }
-func (s *shelf) announce() error { s.announced.Add(1); return nil }
+func (s *shelf) Take() error     { s.held.Store(true); return nil }
+func (s *shelf) Drop() error     { s.held.Store(false); return nil }
+func (s *shelf) Announce() error { s.announced.Add(1); return nil }
 
 // lab is three nodes on the loopback.
 type lab struct {

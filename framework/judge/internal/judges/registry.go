@@ -16,6 +16,7 @@ func Definitions() []Definition {
 		changedOneByOne(),
 		availableThroughChanges(),
 		membersFollow(),
+		balancerFollows(),
 		unsafeMemberRefused(),
 		ownAPIServer(),
 		objectsBetweenVersions(), addonsConverge(),

@@ -53,7 +53,7 @@ func judgeRestarts(m *facts.Matter) Finding {
 		s := m.Settings(p.V.Component)
 		late := record.Nanos(s["R"] + s["P"] + s["M"])
 		active := m.Touching(from, p.At, late)
-		if m.Reached(active, p.V.Node, p.V.Component) || changing(m, p.V.Node, from, p.At, late) {
+		if m.Reached(active, p.V.Node, p.V.Component) || changing(m, p.V.Node, from, p.At, late) || balancerEnded(m, p.V, from, p.At) {
 			explained++
 			continue
 		}
@@ -72,6 +72,14 @@ func judgeRestarts(m *facts.Matter) Finding {
 		f = f.Shows(fmt.Sprintf("%d times one did while a fault that reaches it was active, or its node was being changed, or soon after", explained))
 	}
 	return f
+}
+
+// balancerEnded reports whether the process is that of a load balancer that runs only while
+// there are two or more nodes, and was ended for that between two times.
+func balancerEnded(m *facts.Matter, p record.ProcessState, from, to record.Nanos) bool {
+	return p.PID == 0 && slices.ContainsFunc(m.Run.Steps, func(s record.Timed[record.Step]) bool {
+		return s.V.Name == record.StepBalancerEnd && s.V.Node == p.Node && s.V.Began <= to && from <= s.V.Done
+	})
 }
 
 // changing reports whether a node was being upgraded or reconfigured between two times,

@@ -1,0 +1,89 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
+	"github.com/holdfast-ha/holdfast/clusters/local/vip"
+)
+
+// claim is an address that was another machine's: it is taken, and announced until it is
+// given up, as a host that missed an announcement would ask the old machine for it.
+type claim struct {
+	mu   sync.Mutex
+	addr netip.Addr // not valid where none is claimed
+	stop func() error
+}
+
+// claimAgain is how often an address is announced.
+const claimAgain = time.Second
+
+// set claims an address instead of the one before; none if it is not valid.
+func (c *claim) set(addr netip.Addr) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if addr == c.addr {
+		return nil
+	}
+	if c.stop != nil {
+		if err := c.stop(); err != nil {
+			return err
+		}
+	}
+	c.addr, c.stop = netip.Addr{}, nil
+	if !addr.IsValid() {
+		return nil
+	}
+	card, err := vip.NewCard(machineDevice, addr)
+	if err != nil {
+		return err
+	}
+	if err := card.Take(); err != nil {
+		card.Close()
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var announcing sync.WaitGroup
+	announcing.Go(func() {
+		for again := time.NewTicker(claimAgain); ; {
+			if err := card.Announce(); err != nil {
+				fmt.Fprintf(os.Stderr, "node agent: %v\n", err)
+			}
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	c.addr, c.stop = addr, func() error {
+		cancel()
+		announcing.Wait()
+		defer card.Close()
+		return card.Drop()
+	}
+	return nil
+}
+
+// claim has the machine claim an address, also after it has been started again; none if it
+// is not valid.
+func (m *machine) claim(ctx context.Context, addr netip.Addr) error {
+	m.configMu.Lock()
+	m.config.Claimed = addr
+	m.configMu.Unlock()
+	if err := m.writeConfig(); err != nil || !m.powered() {
+		return err
+	}
+	ctx, cancel := agenthttp.Within(ctx, agentLimit)
+	defer cancel()
+	if err := m.agent.Call(ctx, http.MethodPost, "claim", agentRequest{}, nil); err != nil {
+		return fmt.Errorf("failed to give %s another address: %w", m.name, err)
+	}
+	return nil
+}

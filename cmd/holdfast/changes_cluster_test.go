@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-ha/holdfast/clusters/keeper"
+	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// TestClusterChangesKilled kills each command that changes nodes with SIGKILL after each of
+// its steps. Every time the change is undone, or the same command completes it; the cluster
+// has one etcd member for each node, and no acknowledged write is lost.
+func TestClusterChangesKilled(t *testing.T) {
+	c := newCommandLine(t)
+	const older = "v1.36.3"
+	if _, err := release.Lookup(release.Kubernetes, older, release.Options{}); err != nil {
+		t.Skip(err)
+	}
+	c.up("--nodes", "2", "--workers", "0", "--kubernetes", older)
+	w := c.write()
+
+	c.killedAfterEachStep(4, "scale", "3")
+	c.whole(3)
+	c.killedAfterEachStep(2, "scale", "2")
+	c.whole(2)
+	c.killedAfterEachStep(2, "upgrade", "--to", release.DefaultKubernetes)
+	for _, h := range c.status().Hosts {
+		for name, version := range h.Versions {
+			if name == string(framework.APIServer) && version != release.DefaultKubernetes {
+				t.Errorf("the API server of %s is %s", h.Name, version)
+			}
+		}
+	}
+	c.killedAfterEachStep(2, "rotate", "certificates", "--node", "node-1")
+	c.killedAfterEachStep(2, "rotate", "ca")
+	// It is refused while etcd's members are not those of the nodes.
+	c.do(exitPass, "scale", "3")
+	c.whole(3)
+	w.stop()
+	w.check()
+
+	file := filepath.Join(t.TempDir(), "snapshot.db")
+	c.do(exitPass, "snapshot", "save", file)
+	c.killedAfterEachStep(1, "snapshot", "restore", file)
+	c.whole(3)
+	w.check()
+}
+
+// killedAfterEachStep runs a command until it completes, and kills it the first time after
+// its first step, the second time after two, and so on; at least so many times.
+func (c commandLine) killedAfterEachStep(atLeast int, args ...string) {
+	c.t.Helper()
+	for killed := 0; ; killed++ {
+		output, steps, done := c.killedAfter(killed+1, args...)
+		c.t.Logf("%s, killed after %d steps:\n%s", strings.Join(args, " "), steps, output)
+		if !done {
+			continue
+		}
+		if killed < atLeast {
+			c.t.Errorf("%s was killed %d times only", strings.Join(args, " "), killed)
+		}
+		return
+	}
+}
+
+// killedAfter runs a command and kills it with SIGKILL once it has told of so many steps;
+// done reports that it completed before that.
+func (c commandLine) killedAfter(steps int, args ...string) (output string, seen int, done bool) {
+	c.t.Helper()
+	cmd := c.command(args...)
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var said strings.Builder
+	lines := bufio.NewScanner(io.TeeReader(stderr, &said))
+	for seen < steps && lines.Scan() {
+		if before, _, ok := strings.Cut(lines.Text(), ": "); ok && strings.Contains(before, "node-") {
+			seen++
+		}
+	}
+	if seen == steps {
+		_ = cmd.Process.Kill()
+	}
+	_, _ = io.Copy(io.Discard, stderr)
+	if err := cmd.Wait(); err != nil && seen < steps {
+		c.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, said.String())
+	}
+	return said.String(), seen, seen < steps
+}
+
+// whole waits until the cluster is ready and checks how many control-plane nodes it has.
+func (c commandLine) whole(nodes int) {
+	c.t.Helper()
+	var s keeper.Status
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
+		if s = c.status(); s.Ready {
+			break
+		}
+	}
+	members := 0
+	for _, h := range s.Hosts {
+		if h.Etcd != nil {
+			members++
+		}
+	}
+	if !s.Ready || members != nodes {
+		c.t.Errorf("%d control-plane nodes, want %d; ready: %t %q", members, nodes, s.Ready, s.Problems)
+	}
+}
+
+// writer creates ConfigMaps through the cluster's forwarded address, as a user's client does.
+type writer struct {
+	c    commandLine
+	stop func()
+
+	mu           sync.Mutex
+	acknowledged []string
+	failed       int
+}
+
+const writtenTo = "default"
+
+func (c commandLine) client() (kubernetes.Interface, error) {
+	out, _, code := c.execute("kubeconfig")
+	if code != exitPass {
+		return nil, fmt.Errorf("exit code %d", code)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(out))
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = 5 * time.Second
+	return kubernetes.NewForConfig(config)
+}
+
+// write writes until the test ends or the writes are checked.
+func (c commandLine) write() *writer {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	w := &writer{c: c}
+	var work sync.WaitGroup
+	w.stop = func() { cancel(); work.Wait() }
+	c.t.Cleanup(w.stop)
+	work.Go(func() {
+		var client kubernetes.Interface
+		for i := 0; ctx.Err() == nil; i++ {
+			name, err := fmt.Sprintf("written-%d", i), error(nil)
+			if client == nil {
+				// The CAs may have been replaced.
+				client, err = c.client()
+			}
+			if err == nil {
+				_, err = client.CoreV1().ConfigMaps(writtenTo).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			}
+			w.mu.Lock()
+			if err == nil {
+				w.acknowledged = append(w.acknowledged, name)
+			} else {
+				w.failed, client = w.failed+1, nil
+			}
+			w.mu.Unlock()
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	return w
+}
+
+// check makes sure that all that was acknowledged is there, once the writing has ended.
+func (w *writer) check() {
+	w.c.t.Helper()
+	client, err := w.c.client()
+	if err != nil {
+		w.c.t.Fatal(err)
+	}
+	list, err := client.CoreV1().ConfigMaps(writtenTo).List(w.c.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.c.t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, cm := range list.Items {
+		there[cm.Name] = true
+	}
+	lost := slices.DeleteFunc(slices.Clone(w.acknowledged), func(name string) bool { return there[name] })
+	if len(lost) > 0 {
+		w.c.t.Errorf("acknowledged and lost: %v", lost)
+	}
+	w.c.t.Logf("%d writes were acknowledged, %d failed", len(w.acknowledged), w.failed)
+	if len(w.acknowledged) < 100 {
+		w.c.t.Errorf("only %d writes were acknowledged", len(w.acknowledged))
+	}
+}
