@@ -106,12 +106,11 @@ type PairOf struct{ Key, Value string }
 // acknowledged writes, and from writes of unknown outcome whose value a read, a list
 // or an event shows.
 type Timeline struct {
-	api, collection string
-	Lines           map[string]*KeyLine
-	Keys            []string // sorted
-	Writes          []*Write
-	ByValue         map[PairOf]*Write
-	refused         map[PairOf]*record.Op
+	Lines   map[string]*KeyLine
+	Keys    []string // sorted
+	Writes  []*Write
+	ByValue map[PairOf]*Write
+	refused map[PairOf]*record.Op
 	// First is the lowest version that an acknowledged write made.
 	First uint64
 	// acknowledged are the versions that acknowledged writes made.
@@ -141,9 +140,9 @@ type bound struct {
 	Revision uint64
 }
 
-func newTimeline(api, collection string) *Timeline {
+func newTimeline() *Timeline {
 	return &Timeline{
-		api: api, collection: collection, Lines: map[string]*KeyLine{}, ByValue: map[PairOf]*Write{}, refused: map[PairOf]*record.Op{},
+		Lines: map[string]*KeyLine{}, ByValue: map[PairOf]*Write{}, refused: map[PairOf]*record.Op{},
 		First: NoVersion, removals: map[string][]*record.Op{}, deletions: map[string][]sightOf{}, strangers: map[VersionOf]sightOf{}, disputed: map[string]bool{}, scopes: map[Scope][]Expectation{},
 	}
 }
