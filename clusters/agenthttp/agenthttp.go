@@ -21,9 +21,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// UntilHeader says when the one who asks gives up, in nanoseconds since 1970. An
+// untilHeader says when the one who asks gives up, in nanoseconds since 1970. An
 // agent that was frozen finds requests that nobody stands by any more.
-const UntilHeader = "Holdfast-Until"
+const untilHeader = "Holdfast-Until"
 
 // NothingDoneStatus is that of an answer which is framework.ErrNothingDone.
 const NothingDoneStatus = http.StatusPreconditionFailed
@@ -45,15 +45,15 @@ func (e Unsupported) Error() string { return string(e) }
 // Is makes it errors.ErrUnsupported.
 func (e Unsupported) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// TooLate reports whether the one who asks has given up.
-func TooLate(r *http.Request) bool {
-	until, err := strconv.ParseInt(r.Header.Get(UntilHeader), 10, 64)
+// tooLate reports whether the one who asks has given up.
+func tooLate(r *http.Request) bool {
+	until, err := strconv.ParseInt(r.Header.Get(untilHeader), 10, 64)
 	return err == nil && time.Now().After(time.Unix(0, until))
 }
 
 // RefuseLate answers a request that came too late, and reports whether it did.
 func RefuseLate(w http.ResponseWriter, r *http.Request) bool {
-	if !TooLate(r) {
+	if !tooLate(r) {
 		return false
 	}
 	http.Error(w, "the request came too late", NothingDoneStatus)
@@ -134,7 +134,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader) 
 		return nil, err
 	}
 	if until, ok := ctx.Deadline(); ok {
-		req.Header.Set(UntilHeader, strconv.FormatInt(until.UnixNano(), 10))
+		req.Header.Set(untilHeader, strconv.FormatInt(until.UnixNano(), 10))
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

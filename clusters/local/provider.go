@@ -23,7 +23,7 @@ func (Provider) Name() string { return "local" }
 func (Provider) Main() { Main() }
 
 // Lacks implements clusters.Provider.
-func (Provider) Lacks(c *clusters.Cluster) string { return Missing(c) }
+func (Provider) Lacks(c *clusters.Cluster) string { return missing(c) }
 
 // Prepare implements clusters.Provider: it fetches binaries.
 func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clusters.Cluster) error {
@@ -47,7 +47,7 @@ func (Provider) Explain(err error) error { return ExplainStart(err) }
 
 // Sweep implements clusters.Sweeper. All else of a cluster ends with its processes.
 func (Provider) Sweep(context.Context) error {
-	SweepLimits()
+	sweepLimits()
 	return nil
 }
 
