@@ -16,13 +16,6 @@ const (
 	expectedRecovery = 3 * time.Second // until the steady state, once all is healed
 )
 
-// longActions are actions that take longer, since they let requests time out, or components
-// stop gracefully.
-func longActions() map[string]time.Duration {
-	return map[string]time.Duration{actionMinorityProbe: 5 * time.Second, actionAttempts: 4 * time.Second, actionStaleRead: 3 * time.Second,
-		actionUpgrade: 13 * time.Second, actionUpgradeEtcd: 9 * time.Second, actionReconfigure: 22 * time.Second, actionRotate: 22 * time.Second, actionRotateCA: 22 * time.Second, actionMixedObjects: 5 * time.Second}
-}
-
 // typical are formulas for what conditions typically wait, counted from the injection
 // or the healing that they are about, or else from their step. A condition that is not
 // among them is taken to hold after half of what it may take.
@@ -89,7 +82,7 @@ func (e Experiment) Expected(s framework.Settings) time.Duration {
 			}
 			now = max(now, from+step.Until.expected(s))
 		case step.Action != nil:
-			now += max(expectedAction, longActions()[step.Action.Name])
+			now += max(expectedAction, actions()[step.Action.Name].takes)
 		}
 	}
 	if active > 0 {

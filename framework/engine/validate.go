@@ -118,7 +118,7 @@ func (v *validator) step(path string, s Step) {
 		v.named(path+".until", s.Until.Condition, s.Until.Fault, "condition", conditions())
 		v.formula(path+".until.atMost", s.Until.AtMost)
 	case s.Action != nil:
-		v.named(path+".action", s.Action.Name, s.Action.Fault, "name", actions())
+		v.named(path+".action", s.Action.Name, s.Action.Fault, "name", actionsAboutFaults())
 		v.nodes(path+".action", s.Action)
 	}
 }
