@@ -3,7 +3,6 @@ package facts
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -86,11 +85,6 @@ func ReadsThrough(run *record.Run, entrance string, from, to record.Nanos) []rec
 		}
 	}
 	return reads
-}
-
-func Revision(op record.Op) (uint64, bool) {
-	n, err := strconv.ParseUint(op.Revision, 10, 64)
-	return n, err == nil && n > 0
 }
 
 // Pair is an ordered pair of names.

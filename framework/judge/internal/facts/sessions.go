@@ -34,8 +34,4 @@ func Sessions(ops []record.Op, keep func(record.Op) bool) []*session {
 	return list
 }
 
-func NewerRead(a, b record.Op) bool {
-	x, xok := Revision(a)
-	y, yok := Revision(b)
-	return xok && (!yok || x > y)
-}
+func NewerRead(a, b record.Op) bool { return Number(a.Revision) > Number(b.Revision) }

@@ -91,11 +91,9 @@ func (l WriteLog) Older(read, earlier record.Op) bool {
 	if !read.Found {
 		return !absent && !l.MayBeDeleted(read, earlier.Call)
 	}
-	r, rok := Revision(read)
-	e, eok := Revision(earlier)
-	switch {
-	case rok && eok:
-		return r < e
+	switch is, was := Number(read.Revision), Number(earlier.Revision); {
+	case is > 0 && was > 0:
+		return is < was
 	case !absent && read.Value == earlier.Value:
 		return false
 	}

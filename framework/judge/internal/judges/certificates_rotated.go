@@ -50,7 +50,7 @@ func trustLooks(m *facts.Matter, changes []record.NodeChange) []trustLook {
 }
 
 func judgeCertificatesRotated(m *facts.Matter) Finding {
-	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
+	changes, problem := changesIn(m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
 	}
@@ -71,7 +71,7 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		if i == 0 {
 			continue
 		}
-		n, unseen, f := servesNew(m, changes[i-1], looks[i-1], l)
+		n, unseen, f := servesNew(changes[i-1], looks[i-1], l)
 		if f != nil {
 			return *f
 		}
@@ -154,7 +154,7 @@ func acceptsTokens(m *facts.Matter, l trustLook, dropped bool) (missing []string
 const firstToken = "first"
 
 // servesNew checks that each port of a changed node serves another certificate than before.
-func servesNew(m *facts.Matter, c record.NodeChange, before, after trustLook) (n int, missing []string, broken *Finding) {
+func servesNew(c record.NodeChange, before, after trustLook) (n int, missing []string, broken *Finding) {
 	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		if !slices.Contains(c.Node.Components, component) {
 			continue

@@ -12,10 +12,10 @@ import (
 // changesOf returns the changes of nodes that a check is about, in their order, or why
 // nothing can be said of them.
 func changesOf(m *facts.Matter, names []string) ([]record.NodeChange, *Finding) {
-	return changesIn(m, m.Run.Nodes, names)
+	return changesIn(m.Run.Nodes, names)
 }
 
-func changesIn(m *facts.Matter, changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *Finding) {
+func changesIn(changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *Finding) {
 	var all []record.NodeChange
 	for _, c := range changes {
 		if c.V.Phase == record.NodeFailed {

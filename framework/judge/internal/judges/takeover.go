@@ -64,7 +64,7 @@ func judgeTakeover(m *facts.Matter) Finding {
 	if stranger != "" {
 		who = stranger + ", which is on no node,"
 	}
-	f := bounded(m, bound)
+	f := bounded(bound)
 	switch waited := text.Span(from, last); {
 	case seen == 0:
 		return f(Inconclusive("the record has no state of the lease of %s after the fault", component))
@@ -92,7 +92,7 @@ func judgeTakeover(m *facts.Matter) Finding {
 }
 
 // bounded returns what puts a bound in place of the check's.
-func bounded(m *facts.Matter, b verdict.Bound) func(Finding) Finding {
+func bounded(b verdict.Bound) func(Finding) Finding {
 	return func(f Finding) Finding {
 		f.Bound = &b
 		return f
