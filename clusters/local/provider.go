@@ -13,6 +13,7 @@ type Provider struct{}
 
 var (
 	_ clusters.Provider = Provider{}
+	_ clusters.Launcher = Provider{}
 	_ clusters.Sweeper  = Provider{}
 )
 
@@ -37,12 +38,12 @@ func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clu
 	return nil
 }
 
-// Command implements clusters.Provider.
+// Command implements clusters.Launcher.
 func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	return Command(ctx, SandboxOptions{}, args...)
 }
 
-// Explain implements clusters.Provider.
+// Explain implements clusters.Launcher.
 func (Provider) Explain(err error) error { return ExplainStart(err) }
 
 // Sweep implements clusters.Sweeper. All else of a cluster ends with its processes.
