@@ -101,8 +101,7 @@ func addonsAfter(m *facts.Matter, after record.Nanos, version string) (n int, pr
 			continue
 		}
 		if op.Value != version {
-			f := Failed("Once all nodes are upgraded every add-on must be of %s: through %s %s is of %s.", version, op.Entrance, op.Key, text.OrUnknown(op.Value)).Shows(text.Describe(op))
-			return 0, &f
+			return 0, Failed("Once all nodes are upgraded every add-on must be of %s: through %s %s is of %s.", version, op.Entrance, op.Key, text.OrUnknown(op.Value)).Shows(text.Describe(op)).problem()
 		}
 		if reads[op.Entrance] == nil {
 			reads[op.Entrance] = map[string]bool{}
@@ -117,8 +116,7 @@ func addonsAfter(m *facts.Matter, after record.Nanos, version string) (n int, pr
 		}
 	}
 	if len(missing) > 0 {
-		f := Inconclusive("the add-ons were not all read through %s after the bound had passed", strings.Join(missing, ", "))
-		return 0, &f
+		return 0, Inconclusive("the add-ons were not all read through %s after the bound had passed", strings.Join(missing, ", ")).problem()
 	}
 	return n, nil
 }

@@ -31,13 +31,11 @@ func changesIn(changes []record.Timed[record.NodeChange], names []string) ([]rec
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(c record.NodeChange) bool { return c.Name == name }) {
-			f := Inconclusive("the record has no change of nodes %q", name)
-			return nil, &f
+			return nil, Inconclusive("the record has no change of nodes %q", name).problem()
 		}
 	}
 	if len(all) == 0 {
-		f := Inconclusive("the record has no change of nodes")
-		return nil, &f
+		return nil, Inconclusive("the record has no change of nodes").problem()
 	}
 	slices.SortStableFunc(all, func(a, b record.NodeChange) int { return cmp.Compare(a.Called, b.Called) })
 	return all, nil

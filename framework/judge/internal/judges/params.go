@@ -13,8 +13,7 @@ func countParam(m *facts.Matter, name string, def, least int) (int, *Finding) {
 	if err == nil && n >= least {
 		return n, nil
 	}
-	f := Inconclusive("the check cannot be judged: parameter %s = %q is not a number, %d or more", name, m.Check.Params[name], least)
-	return 0, &f
+	return 0, Inconclusive("the check cannot be judged: parameter %s = %q is not a number, %d or more", name, m.Check.Params[name], least).problem()
 }
 
 // shareParam returns a parameter of the check that is above 0 and at most 1; 0.5 by default.
@@ -23,6 +22,5 @@ func shareParam(m *facts.Matter, name string) (float64, *Finding) {
 	if err == nil && !math.IsNaN(share) && share > 0 && share <= 1 {
 		return share, nil
 	}
-	f := Inconclusive("the check cannot be judged: parameter %s = %q is not a part, such as 0.5", name, m.Check.Params[name])
-	return 0, &f
+	return 0, Inconclusive("the check cannot be judged: parameter %s = %q is not a part, such as 0.5", name, m.Check.Params[name]).problem()
 }

@@ -17,7 +17,6 @@ func notInTime(m *facts.Matter, want facts.Expected, h facts.History, s facts.Se
 	if took <= m.Bound.Limit {
 		return nil
 	}
-	f := Failed("default/kubernetes must hold exactly the API servers %s within %s after %s: %s %s after %s.",
-		want, m.Bound, what, h, held, text.Short(took)).Took(took).Rests(from, until)
-	return &f
+	return Failed("default/kubernetes must hold exactly the API servers %s within %s after %s: %s %s after %s.",
+		want, m.Bound, what, h, held, text.Short(took)).Took(took).Rests(from, until).problem()
 }

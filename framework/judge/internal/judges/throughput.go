@@ -97,8 +97,7 @@ func afterRecovery(m *facts.Matter) (from, to record.Nanos, problem *Finding) {
 	last := record.Nanos(0)
 	for _, inj := range m.Faults {
 		if text := facts.Unproven(inj.ID, inj); text != "" {
-			f := Inconclusive("%s", text)
-			return 0, 0, &f
+			return 0, 0, Inconclusive("%s", text).problem()
 		}
 		last = max(last, inj.HealEffect())
 	}
@@ -113,6 +112,5 @@ func afterRecovery(m *facts.Matter) (from, to record.Nanos, problem *Finding) {
 			return s.At, to, nil
 		}
 	}
-	f := Inconclusive("the cluster was not seen to be steady after the last healing %s", text.At(last))
-	return 0, 0, &f
+	return 0, 0, Inconclusive("the cluster was not seen to be steady after the last healing %s", text.At(last)).problem()
 }
