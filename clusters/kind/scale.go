@@ -185,24 +185,22 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
 	var n *node
-	return scaling.Removal{
-		Cluster: c.Name(), Node: name,
-		Check: func(ctx context.Context) (err error) {
-			n, err = c.removable(ctx, name)
+	return scaling.Remove(ctx, c.Name(), name, func(ctx context.Context, back *scaling.Undo) (err error) {
+		if n, err = c.removable(ctx, name); err != nil {
+			return framework.Untouched{Err: err}
+		}
+		if err := c.takeOut(ctx, n, back); err != nil {
 			return err
-		},
-		TakeOut: func(ctx context.Context, back *scaling.Undo) error { return c.takeOut(ctx, n, back) },
-		Forget: func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
-			c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
-			c.Network.Replace(slices.DeleteFunc(slices.Clone(c.Network.All()), func(p agent.Party) bool { return p.Name == name }))
-		},
-		Discard: func(ctx context.Context) (string, error) {
-			return "its container and its Node object are gone", errors.Join(n.discard(ctx), c.forget(ctx, name))
-		},
-	}.Do(ctx)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
+		c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
+		c.Network.Replace(slices.DeleteFunc(slices.Clone(c.Network.All()), func(p agent.Party) bool { return p.Name == name }))
+		return nil
+	}, func(ctx context.Context) (string, error) {
+		return "its container and its Node object are gone", errors.Join(n.discard(ctx), c.forget(ctx, name))
+	})
 }
 
 // removable returns the node of a name if the cluster can continue without it.

@@ -133,23 +133,21 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
 	var n *node
-	return scaling.Removal{
-		Cluster: c.Name(), Node: name,
-		Check: func(ctx context.Context) (err error) {
-			n, err = c.removable(ctx, name)
+	return scaling.Remove(ctx, c.Name(), name, func(ctx context.Context, back *scaling.Undo) (err error) {
+		if n, err = c.removable(ctx, name); err != nil {
+			return framework.Untouched{Err: err}
+		}
+		if err := c.takeOut(ctx, n, back); err != nil {
 			return err
-		},
-		TakeOut: func(ctx context.Context, back *scaling.Undo) error { return c.takeOut(ctx, n, back) },
-		Forget: func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
-			c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
-		},
-		Discard: func(context.Context) (string, error) {
-			return "its first process has exited", errors.Join(c.discard(n), c.forget(name))
-		},
-	}.Do(ctx)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
+		c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
+		return nil
+	}, func(context.Context) (string, error) {
+		return "its first process has exited", errors.Join(c.discard(n), c.forget(name))
+	})
 }
 
 // removable returns the node of a name if the cluster can continue without it.
