@@ -66,7 +66,7 @@ type Spec struct {
 	Disk Disk `json:"disk"`
 	// Inventory says where a cluster is that holdfast did not create; nil for one that it
 	// creates. A cluster file does not have it.
-	Inventory *Inventory `json:"inventory,omitempty"`
+	Inventory *Inventory `json:"inventory,omitempty" file:"-"`
 }
 
 // NodeSpec is what is special about one control-plane node. Its zero value is

@@ -1,8 +1,11 @@
 package clusters
 
 import (
+	"errors"
 	"fmt"
-	"slices"
+	"net/netip"
+	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -14,14 +17,9 @@ import (
 // with its line. lines remembers where each field was.
 type decoder struct {
 	file     string
+	required map[string][]string // the fields that the mapping at a path must have
 	lines    map[string]int
 	problems []error
-}
-
-// field is a name that a mapping may have, and how its value is read.
-type field struct {
-	name string
-	read func(node *yaml.Node, path string)
 }
 
 func (d *decoder) position(line int) string {
@@ -35,35 +33,149 @@ func (d *decoder) problem(node *yaml.Node, format string, args ...any) {
 	d.problems = append(d.problems, fmt.Errorf("%s%s", d.position(node.Line), fmt.Sprintf(format, args...)))
 }
 
-// mapping reads a mapping that has these fields and no others.
-func (d *decoder) mapping(node *yaml.Node, path string, fields []field, required ...string) {
-	seen := map[string]bool{}
-	if node.Kind != yaml.MappingNode {
-		required = nil // the problem is a larger one
+// decode reads a node into v by its type. Fields have their names in JSON; one that has none
+// in a file has the tag file:"-".
+func (d *decoder) decode(node *yaml.Node, path string, v reflect.Value) {
+	switch into := v.Addr().Interface().(type) {
+	case *time.Duration:
+		decodeScalar(d, node, path, into, time.ParseDuration, "a duration such as 500ms or 2s")
+		return
+	case *netip.Addr:
+		decodeScalar(d, node, path, into, parseAddress, "an IP address")
+		return
+	case *HealthCheck:
+		if *into == (HealthCheck{}) {
+			*into = Default().Spec.LoadBalancer.HealthCheck
+		}
+	case *[]NodeSpec:
+		// A number, or a list of what is special about each.
+		if node.Kind == yaml.ScalarNode {
+			n := 0
+			d.decode(node, path, reflect.ValueOf(&n).Elem())
+			// Other numbers are reported by Validate; here they only must not hurt.
+			*into = make([]NodeSpec, min(max(n, 0), MaxNodes+1))
+			return
+		}
+		if node.Kind != yaml.SequenceNode {
+			d.problem(node, "%s is %s: want 1, 3, 5 or 7, or a list of nodes", path, describe(node))
+			return
+		}
+	case *int:
+		decodeScalar(d, node, path, into, parseInt, "a whole number")
+		return
+	case *bool:
+		decodeScalar(d, node, path, into, parseBool, "true or false")
+		return
 	}
+	switch v.Kind() {
+	case reflect.String:
+		d.text(node, path, v)
+	case reflect.Struct:
+		d.mapping(node, path, v)
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		d.entries(node, path, func(key, value *yaml.Node, path string) {
+			element := reflect.New(v.Type().Elem()).Elem()
+			d.decode(value, path, element)
+			v.SetMapIndex(reflect.ValueOf(key.Value).Convert(v.Type().Key()), element)
+		})
+	case reflect.Slice:
+		d.list(node, path, v)
+	default:
+		panic("a file cannot have a " + v.Type().String())
+	}
+}
+
+// text reads any scalar as it is written.
+func (d *decoder) text(node *yaml.Node, path string, v reflect.Value) {
+	switch {
+	case node.Kind != yaml.ScalarNode:
+		d.problem(node, "%s is %s: want a text", path, describe(node))
+	case node.ShortTag() == "!!null":
+		v.SetString("")
+	default:
+		v.SetString(node.Value)
+	}
+}
+
+// decodeScalar reads a scalar of which parse makes a value; want says what that is.
+func decodeScalar[T any](d *decoder, node *yaml.Node, path string, into *T, parse func(string) (T, error), want string) {
+	value, err := parse(node.Value)
+	if node.Kind != yaml.ScalarNode || err != nil {
+		d.problem(node, "%s is %s: want %s", path, describe(node), want)
+		return
+	}
+	*into = value
+}
+
+func parseInt(text string) (int, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return int(n), err
+}
+
+func parseBool(text string) (bool, error) {
+	if text != "true" && text != "false" {
+		return false, strconv.ErrSyntax
+	}
+	return text == "true", nil
+}
+
+func parseAddress(text string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if err == nil && a.Zone() != "" {
+		err = errors.New("it has a zone")
+	}
+	return a, err
+}
+
+// list reads a list of any items.
+func (d *decoder) list(node *yaml.Node, path string, v reflect.Value) {
+	if node.Kind != yaml.SequenceNode {
+		d.problem(node, "%s is %s: want a list", path, describe(node))
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(node.Content), len(node.Content)))
+	for i, item := range node.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		d.lines[at] = item.Line
+		d.decode(item, at, v.Index(i))
+	}
+}
+
+// mapping reads a mapping that has the fields of a struct and no others.
+func (d *decoder) mapping(node *yaml.Node, path string, v reflect.Value) {
+	var names []string
+	fields := map[string]reflect.Value{}
+	for i := range v.NumField() {
+		if field := v.Type().Field(i); field.Tag.Get("file") != "-" {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			names = append(names, name)
+			fields[name] = v.Field(i)
+		}
+	}
+	seen := map[string]bool{}
 	d.entries(node, path, func(key, value *yaml.Node, path string) {
 		seen[key.Value] = true
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
-		if i < 0 {
-			names := make([]string, len(fields))
-			for i, f := range fields {
-				names[i] = f.name
-			}
+		field, ok := fields[key.Value]
+		switch {
+		case !ok:
 			d.problem(key, "unknown field %s: allowed are %s", path, strings.Join(names, ", "))
-			return
+		case value.ShortTag() != "!!null": // a field without a value is as good as none
+			d.decode(value, path, field)
 		}
-		if value.ShortTag() == "!!null" {
-			// A field without a value is as good as none.
-			return
-		}
-		fields[i].read(value, path)
 	})
-	for _, name := range required {
+	if node.Kind != yaml.MappingNode {
+		return // the problem is a larger one
+	}
+	for _, name := range d.required[index.ReplaceAllString(path, "[]")] {
 		if !seen[name] {
 			d.problem(node, "%s is missing", join(path, name))
 		}
 	}
 }
+
+// index is the number of an item in a path.
+var index = regexp.MustCompile(`\[\d+\]`)
 
 // entries reads a mapping with any keys.
 func (d *decoder) entries(node *yaml.Node, path string, entry func(key, value *yaml.Node, path string)) {
@@ -89,60 +201,6 @@ func (d *decoder) entries(node *yaml.Node, path string, entry func(key, value *y
 		seen[key.Value] = key.Line
 		d.lines[full] = key.Line
 		entry(key, value, full)
-	}
-}
-
-// text reads any scalar as it is written.
-func (d *decoder) text(into *string) func(*yaml.Node, string) {
-	return func(node *yaml.Node, path string) {
-		switch {
-		case node.Kind != yaml.ScalarNode:
-			d.problem(node, "%s is %s: want a text", path, describe(node))
-		case node.ShortTag() == "!!null":
-			*into = ""
-		default:
-			*into = node.Value
-		}
-	}
-}
-
-// version reads a version and puts a v before it.
-func (d *decoder) version(into *string) func(*yaml.Node, string) {
-	return func(node *yaml.Node, path string) {
-		d.text(into)(node, path)
-		*into = Version(*into)
-	}
-}
-
-func (d *decoder) integer(into *int) func(*yaml.Node, string) {
-	return func(node *yaml.Node, path string) {
-		n, err := strconv.ParseInt(node.Value, 10, 32)
-		if node.Kind != yaml.ScalarNode || err != nil {
-			d.problem(node, "%s is %s: want a whole number", path, describe(node))
-			return
-		}
-		*into = int(n)
-	}
-}
-
-func (d *decoder) boolean(into *bool) func(*yaml.Node, string) {
-	return func(node *yaml.Node, path string) {
-		if node.Kind != yaml.ScalarNode || node.Value != "true" && node.Value != "false" {
-			d.problem(node, "%s is %s: want true or false", path, describe(node))
-			return
-		}
-		*into = node.Value == "true"
-	}
-}
-
-func (d *decoder) duration(into *time.Duration) func(*yaml.Node, string) {
-	return func(node *yaml.Node, path string) {
-		value, err := time.ParseDuration(node.Value)
-		if node.Kind != yaml.ScalarNode || err != nil {
-			d.problem(node, "%s is %s: want a duration such as 500ms or 2s", path, describe(node))
-			return
-		}
-		*into = value
 	}
 }
 

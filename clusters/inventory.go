@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // InventoryKind is the kind of an inventory file.
@@ -117,84 +115,15 @@ func LoadInventory(path string) (*Inventory, error) {
 // returns is valid.
 func ParseInventory(name string, data []byte) (*Inventory, error) {
 	i := &Inventory{}
-	d, err := parse(name, InventoryKind, data, func(d *decoder, node *yaml.Node) { d.inventory(node, i) })
+	d, err := parse(name, InventoryKind, data, i, map[string][]string{
+		"": {"apiVersion", "kind", "metadata", "spec"}, "metadata": {"name"}, "spec": {"nodes"}, "spec.nodes[]": {"name", "address"},
+	})
 	if err != nil {
 		return nil, err
 	}
 	v := &validator{where: func(path string) string { return d.position(d.lines[path]) }}
 	v.inventory(i)
 	return i, errors.Join(v.found...)
-}
-
-func (d *decoder) inventory(node *yaml.Node, i *Inventory) {
-	d.mapping(node, "", []field{
-		{"apiVersion", d.text(&i.APIVersion)},
-		{"kind", d.text(&i.Kind)},
-		{"metadata", func(node *yaml.Node, path string) {
-			d.mapping(node, path, []field{{"name", d.text(&i.Metadata.Name)}}, "name")
-		}},
-		{"spec", func(node *yaml.Node, path string) { d.inventorySpec(node, path, &i.Spec) }},
-	}, "apiVersion", "kind", "metadata", "spec")
-}
-
-func (d *decoder) inventorySpec(node *yaml.Node, path string, s *InventorySpec) {
-	d.mapping(node, path, []field{
-		{"kubeconfig", d.text(&s.Kubeconfig)},
-		{"context", d.text(&s.Context)},
-		{"loadBalancer", func(node *yaml.Node, path string) {
-			d.mapping(node, path, []field{
-				{"server", d.text(&s.LoadBalancer.Server)},
-				{"healthCheck", func(node *yaml.Node, path string) {
-					s.LoadBalancer.HealthCheck = Default().Spec.LoadBalancer.HealthCheck
-					d.healthCheck(node, path, &s.LoadBalancer.HealthCheck)
-				}},
-			})
-		}},
-		{"distribution", d.text(&s.Distribution)},
-		{"ssh", func(node *yaml.Node, path string) {
-			d.list(node, path, func(item *yaml.Node, path string) {
-				text := ""
-				d.text(&text)(item, path)
-				s.SSH = append(s.SSH, text)
-			})
-		}},
-		{"nodes", func(node *yaml.Node, path string) {
-			d.list(node, path, func(item *yaml.Node, path string) {
-				var n InventoryNode
-				d.mapping(item, path, []field{
-					{"name", d.text(&n.Name)},
-					{"address", d.address(&n.Address)},
-					{"apiServer", d.text(&n.APIServer)},
-					{"zone", d.text(&n.Zone)},
-					{"ssh", d.text(&n.SSH)},
-				}, "name", "address")
-				s.Nodes = append(s.Nodes, n)
-			})
-		}},
-	}, "nodes")
-}
-
-// list reads a list of any items.
-func (d *decoder) list(node *yaml.Node, path string, item func(node *yaml.Node, path string)) {
-	if node.Kind != yaml.SequenceNode {
-		d.problem(node, "%s is %s: want a list", path, describe(node))
-		return
-	}
-	for i, one := range node.Content {
-		d.lines[fmt.Sprintf("%s[%d]", path, i)] = one.Line
-		item(one, fmt.Sprintf("%s[%d]", path, i))
-	}
-}
-
-func (d *decoder) address(into *netip.Addr) func(*yaml.Node, string) {
-	return func(node *yaml.Node, path string) {
-		a, err := netip.ParseAddr(node.Value)
-		if node.Kind != yaml.ScalarNode || err != nil || a.Zone() != "" {
-			d.problem(node, "%s is %s: want an IP address", path, describe(node))
-			return
-		}
-		*into = a
-	}
 }
 
 // hostname is a DNS subdomain, as names of Nodes are.

@@ -3,7 +3,10 @@ package clusters
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters/release"
@@ -20,15 +23,52 @@ type Provider interface {
 	// Prepare gets what clusters of these descriptions are made of, such as binaries,
 	// as far as this machine does not have it yet.
 	Prepare(ctx context.Context, p Preparation, all ...*Cluster) error
+	// Create makes a cluster and returns when it is ready. When it fails, nothing of
+	// the cluster is left.
+	Create(ctx context.Context, c *Cluster, o Options) (Made, error)
+}
+
+// Launcher is the ability of a provider whose clusters are made in a process of their own
+// kind, such as one in namespaces.
+type Launcher interface {
 	// Command returns a command that runs this program again, with args, where Create
 	// can be called. Descriptors that the caller puts behind those in ExtraFiles follow
 	// the three streams and these. Cancelling ctx sends it SIGINT.
 	Command(ctx context.Context, args ...string) (*exec.Cmd, error)
 	// Explain adds to an error of starting such a command what to do about it.
 	Explain(error) error
-	// Create makes a cluster and returns when it is ready. When it fails, nothing of
-	// the cluster is left.
-	Create(ctx context.Context, c *Cluster, o Options) (Made, error)
+}
+
+// Command returns a command that runs this program again, with args, where p's Create can be
+// called: see Launcher.
+func Command(ctx context.Context, p Provider, args ...string) (*exec.Cmd, error) {
+	if l, ok := p.(Launcher); ok {
+		return l.Command(ctx, args...)
+	}
+	return Again(ctx, args...)
+}
+
+// Explain adds to an error of starting a Command what to do about it.
+func Explain(p Provider, err error) error {
+	if l, ok := p.(Launcher); ok {
+		return l.Explain(err)
+	}
+	return err
+}
+
+// Again returns a command that runs this program again, with args. Cancelling ctx sends it
+// SIGINT.
+func Again(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("failed to find this program's own file: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd.Args[0] = os.Args[0]
+	// A group of its own, so that Ctrl-C reaches only this process.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	return cmd, nil
 }
 
 // Main turns copies of the program that one of the providers has started into what they

@@ -74,6 +74,16 @@ func document(name string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
+// mustDecode reads a file that is part of the program and tested with it.
+func mustDecode[T any](data []byte) (v T) {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(&v); err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // problem notes what is wrong with the part at a path. The nearest part that the file
 // has tells the line.
 func (f *file) problem(path, text string) {

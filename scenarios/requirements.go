@@ -1,12 +1,9 @@
 package scenarios
 
 import (
-	"bytes"
 	_ "embed"
 	"slices"
 	"sync"
-
-	"go.yaml.in/yaml/v3"
 )
 
 //go:embed requirements.yaml
@@ -44,13 +41,7 @@ type requirementList struct {
 }
 
 var requirements = sync.OnceValue(func() []Requirement {
-	var list requirementList
-	d := yaml.NewDecoder(bytes.NewReader(requirementsFile))
-	d.KnownFields(true)
-	if err := d.Decode(&list); err != nil {
-		panic(err) // the file is part of the program and tested with it
-	}
-	return list.Requirements
+	return mustDecode[requirementList](requirementsFile).Requirements
 })
 
 // Requirements returns the catalogue in its own order. Callers must not change it.

@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -9,21 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"go.yaml.in/yaml/v3"
 )
 
 //go:embed topologies.yaml
 var topologiesFile []byte
 
 var topologies = sync.OnceValue(func() map[string]Topology {
-	all := map[string]Topology{}
-	d := yaml.NewDecoder(bytes.NewReader(topologiesFile))
-	d.KnownFields(true)
-	if err := d.Decode(&all); err != nil {
-		panic(err) // the file is part of the program and tested with it
-	}
-	return all
+	return mustDecode[map[string]Topology](topologiesFile)
 })
 
 // Topologies returns the clusters that scenarios can ask for by name. Callers must not

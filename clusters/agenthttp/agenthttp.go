@@ -21,9 +21,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// UntilHeader says when the one who asks gives up, in nanoseconds since 1970. An
+// untilHeader says when the one who asks gives up, in nanoseconds since 1970. An
 // agent that was frozen finds requests that nobody stands by any more.
-const UntilHeader = "Holdfast-Until"
+const untilHeader = "Holdfast-Until"
 
 // NothingDoneStatus is that of an answer which is framework.ErrNothingDone.
 const NothingDoneStatus = http.StatusPreconditionFailed
@@ -45,15 +45,15 @@ func (e Unsupported) Error() string { return string(e) }
 // Is makes it errors.ErrUnsupported.
 func (e Unsupported) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// TooLate reports whether the one who asks has given up.
-func TooLate(r *http.Request) bool {
-	until, err := strconv.ParseInt(r.Header.Get(UntilHeader), 10, 64)
+// tooLate reports whether the one who asks has given up.
+func tooLate(r *http.Request) bool {
+	until, err := strconv.ParseInt(r.Header.Get(untilHeader), 10, 64)
 	return err == nil && time.Now().After(time.Unix(0, until))
 }
 
 // RefuseLate answers a request that came too late, and reports whether it did.
 func RefuseLate(w http.ResponseWriter, r *http.Request) bool {
-	if !TooLate(r) {
+	if !tooLate(r) {
 		return false
 	}
 	http.Error(w, "the request came too late", NothingDoneStatus)
@@ -80,12 +80,26 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 // Client talks to one agent.
 type Client struct {
 	http *http.Client
+	peer string // how errors call what it talks to
+}
+
+// nodeAgent is what most clients talk to.
+const nodeAgent = "its node agent"
+
+// NewUnix returns a client of what listens on a unix socket, which errors call peer.
+func NewUnix(peer, socket string) *Client {
+	c := NewClient(func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	})
+	c.peer = peer
+	return c
 }
 
 // NewClient returns a client of the agent to which dial leads. It keeps
 // connections for later requests.
 func NewClient(dial func(ctx context.Context) (net.Conn, error)) *Client {
-	return &Client{http: &http.Client{Transport: &http.Transport{
+	return &Client{peer: nodeAgent, http: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}}
 }
@@ -102,7 +116,7 @@ const (
 func NewMultiplexed(dial func(ctx context.Context) (net.Conn, error)) *Client {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	return &Client{http: &http.Client{Transport: &http.Transport{
+	return &Client{peer: nodeAgent, http: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		Protocols:   protocols,
 		HTTP2:       &http.HTTP2Config{SendPingTimeout: idleLimit, PingTimeout: signLimit},
@@ -134,14 +148,14 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader) 
 		return nil, err
 	}
 	if until, ok := ctx.Deadline(); ok {
-		req.Header.Set(UntilHeader, strconv.FormatInt(until.UnixNano(), 10))
+		req.Header.Set(untilHeader, strconv.FormatInt(until.UnixNano(), 10))
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("its node agent does not answer: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("%s does not answer: %w", c.peer, context.Cause(ctx))
 		}
-		return nil, fmt.Errorf("its node agent cannot be reached: %w", err)
+		return nil, fmt.Errorf("%s cannot be reached: %w", c.peer, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()

@@ -145,7 +145,7 @@ func keep(providers []clusters.Provider, dir string, events *os.File) error {
 	defer lock.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	cmd, err := p.Command(ctx, serve, dir)
+	cmd, err := clusters.Command(ctx, p, serve, dir)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func keep(providers []clusters.Provider, dir string, events *os.File) error {
 	defer lifeline.Close()
 	cmd.ExtraFiles[len(cmd.ExtraFiles)-serverDescriptors+serverLifeline] = r
 	if err := cmd.Start(); err != nil {
-		return p.Explain(fmt.Errorf("starting the server of the cluster: %w", err))
+		return clusters.Explain(p, fmt.Errorf("starting the server of the cluster: %w", err))
 	}
 	// Only the server accepts from here on.
 	for _, f := range cmd.ExtraFiles {

@@ -47,14 +47,10 @@ func (standIn) Prepare(context.Context, clusters.Preparation, ...*clusters.Clust
 }
 
 func (standIn) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	exe, err := os.Executable()
+	cmd, err := clusters.Again(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, exe, args...)
-	cmd.Args[0] = os.Args[0]
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	null, err := os.Open(os.DevNull)
 	cmd.ExtraFiles = []*os.File{null} // some provider's own
 	return cmd, err

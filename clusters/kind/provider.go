@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -26,6 +25,7 @@ type Provider struct{}
 
 var (
 	_ clusters.Provider = Provider{}
+	_ clusters.Launcher = Provider{}
 	_ clusters.Sizer    = Provider{}
 	_ clusters.Settler  = Provider{}
 	_ clusters.Sweeper  = Provider{}
@@ -112,25 +112,20 @@ func ensureImage(e engine.Engine, progress func(string)) func(context.Context, s
 	}
 }
 
-// Command implements clusters.Provider: what it runs is in the engine's network.
+// Command implements clusters.Launcher: what it runs is in the engine's network.
 func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	e, err := engine.Find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	exe, err := os.Executable()
+	cmd, err := clusters.Again(ctx, args...)
 	if err != nil {
-		return nil, fmt.Errorf("finding this program's own file: %w", err)
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, exe, args...)
-	cmd.Args[0] = os.Args[0]
-	// A group of its own, so that Ctrl-C reaches only this process.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd, e.Enter(cmd)
 }
 
-// Explain implements clusters.Provider.
+// Explain implements clusters.Launcher.
 func (Provider) Explain(err error) error { return explain(err) }
 
 // Create implements clusters.Provider. A cluster without a log directory is one that is

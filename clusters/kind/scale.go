@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/scaling"
@@ -183,35 +184,23 @@ func (c *Cluster) awaitNode(ctx context.Context, n *node, entrance framework.Ent
 func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
-	var back scaling.Undo
-	n, err := c.removable(ctx, name)
-	if err != nil {
-		err = framework.Untouched{Err: err}
-	} else {
-		err = c.takeOut(ctx, n, &back)
-	}
-	if err != nil {
-		return fmt.Errorf("removing node %s from cluster %s: %w", name, c.Name(), errors.Join(err, back.All(ctx)))
-	}
-	// The cluster continues without the node: from here on there is no way back.
-	c.mu.Lock()
-	c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
-	c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
-	c.mu.Unlock()
-	parties := slices.Clone(c.Network.All())
-	for i := range parties {
-		if parties[i].Name == name {
-			c.Network.Replace(slices.Delete(parties, i, i+1))
-			break
+	var n *node
+	return scaling.Remove(ctx, c.Name(), name, func(ctx context.Context, back *scaling.Undo) (err error) {
+		if n, err = c.removable(ctx, name); err != nil {
+			return framework.Untouched{Err: err}
 		}
-	}
-	err = framework.DoStep(framework.Uninterrupted(ctx), name, record.StepDiscard, func(ctx context.Context) (string, error) {
+		if err := c.takeOut(ctx, n, back); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
+		c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
+		c.Network.Replace(slices.DeleteFunc(slices.Clone(c.Network.All()), func(p agent.Party) bool { return p.Name == name }))
+		return nil
+	}, func(ctx context.Context) (string, error) {
 		return "its container and its Node object are gone", errors.Join(n.discard(ctx), c.forget(ctx, name))
 	})
-	if err != nil {
-		return fmt.Errorf("node %s is removed from cluster %s, but something of it is left: %w", name, c.Name(), err)
-	}
-	return nil
 }
 
 // removable returns the node of a name if the cluster can continue without it.

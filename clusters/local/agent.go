@@ -1,7 +1,6 @@
 package local
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -283,8 +282,5 @@ type agentClient struct {
 }
 
 func newAgentClient(node, socket string) *agentClient {
-	return &agentClient{node: node, Client: agenthttp.NewClient(func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	})}
+	return &agentClient{node: node, Client: agenthttp.NewUnix("its node agent", socket)}
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Missing reports what a machine like this one lacks for the cluster's way of
+// missing reports what a machine like this one lacks for the cluster's way of
 // balancing, and how to get it; empty where it lacks nothing.
-func Missing(spec *clusters.Cluster) string {
+func missing(spec *clusters.Cluster) string {
 	var err error
 	switch spec.Spec.LoadBalancer.Kind {
 	case clusters.BalancerHAProxy:

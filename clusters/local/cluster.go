@@ -124,7 +124,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	SweepLimits()
+	sweepLimits()
 	if o.DataDir == "" {
 		o.DataDir = filepath.Join(o.Dir, "data")
 	}

@@ -52,9 +52,9 @@ func (l loaded) ReadLimit(_ context.Context, handle string) (framework.LimitRead
 	return l.m.limits.read(handle)
 }
 
-// SweepLimits removes the control groups that clusters left whose processes were
+// sweepLimits removes the control groups that clusters left whose processes were
 // killed. It leaves those of all that live alone.
-func SweepLimits() {
+func sweepLimits() {
 	if err := cgroup.Sweep(); err != nil {
 		fmt.Fprintf(os.Stderr, "holdfast: %v\n", err)
 	}

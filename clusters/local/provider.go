@@ -13,6 +13,7 @@ type Provider struct{}
 
 var (
 	_ clusters.Provider = Provider{}
+	_ clusters.Launcher = Provider{}
 	_ clusters.Sweeper  = Provider{}
 )
 
@@ -23,7 +24,7 @@ func (Provider) Name() string { return "local" }
 func (Provider) Main() { Main() }
 
 // Lacks implements clusters.Provider.
-func (Provider) Lacks(c *clusters.Cluster) string { return Missing(c) }
+func (Provider) Lacks(c *clusters.Cluster) string { return missing(c) }
 
 // Prepare implements clusters.Provider: it fetches binaries.
 func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clusters.Cluster) error {
@@ -37,17 +38,17 @@ func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clu
 	return nil
 }
 
-// Command implements clusters.Provider.
+// Command implements clusters.Launcher.
 func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	return Command(ctx, SandboxOptions{}, args...)
 }
 
-// Explain implements clusters.Provider.
+// Explain implements clusters.Launcher.
 func (Provider) Explain(err error) error { return ExplainStart(err) }
 
 // Sweep implements clusters.Sweeper. All else of a cluster ends with its processes.
 func (Provider) Sweep(context.Context) error {
-	SweepLimits()
+	sweepLimits()
 	return nil
 }
 

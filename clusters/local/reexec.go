@@ -162,7 +162,7 @@ func Reexec() int {
 	if err == nil {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 		err = ExplainStart(cmd.Run())
-		SweepLimits()
+		sweepLimits()
 	}
 	var exit *exec.ExitError
 	switch {

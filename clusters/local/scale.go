@@ -132,28 +132,22 @@ func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error
 func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
-	var back scaling.Undo
-	n, err := c.removable(ctx, name)
-	if err != nil {
-		err = framework.Untouched{Err: err}
-	} else {
-		err = c.takeOut(ctx, n, &back)
-	}
-	if err != nil {
-		return fmt.Errorf("removing node %s from cluster %s: %w", name, c.Name(), errors.Join(err, back.All(ctx)))
-	}
-	// The cluster continues without the node: from here on there is no way back.
-	c.mu.Lock()
-	c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
-	c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
-	c.mu.Unlock()
-	err = framework.DoStep(framework.Uninterrupted(ctx), name, record.StepDiscard, func(context.Context) (string, error) {
+	var n *node
+	return scaling.Remove(ctx, c.Name(), name, func(ctx context.Context, back *scaling.Undo) (err error) {
+		if n, err = c.removable(ctx, name); err != nil {
+			return framework.Untouched{Err: err}
+		}
+		if err := c.takeOut(ctx, n, back); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
+		c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
+		return nil
+	}, func(context.Context) (string, error) {
 		return "its first process has exited", errors.Join(c.discard(n), c.forget(name))
 	})
-	if err != nil {
-		return fmt.Errorf("node %s is removed from cluster %s, but something of it is left: %w", name, c.Name(), err)
-	}
-	return nil
 }
 
 // removable returns the node of a name if the cluster can continue without it.

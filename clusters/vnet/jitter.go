@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// Distributions of a jitter.
+// distributions of a jitter.
 const (
-	// Uniform spreads the delay evenly over Delay ± Jitter.
-	Uniform = "uniform"
-	// Normal gives a bell curve around Delay with Jitter as its standard
+	// uniform spreads the delay evenly over Delay ± Jitter.
+	uniform = "uniform"
+	// normal gives a bell curve around Delay with Jitter as its standard
 	// deviation.
-	Normal = "normal"
-	// Pareto gives many packets a little less than Delay and a few much more:
+	normal = "normal"
+	// pareto gives many packets a little less than Delay and a few much more:
 	// mean Delay, standard deviation Jitter, shape 3, as netem's table has it
 	// (a little less of both, for the tail ends at four deviations).
-	Pareto = "pareto"
+	pareto = "pareto"
 )
 
-// Distributions returns the names of all distributions, the default first.
-func Distributions() []string { return []string{Uniform, Normal, Pareto} }
+// distributions returns the names of all distributions, the default first.
+func distributions() []string { return []string{uniform, normal, pareto} }
 
 func validateDistribution(name string) error {
-	if name == "" || slices.Contains(Distributions(), name) {
+	if name == "" || slices.Contains(distributions(), name) {
 		return nil
 	}
-	return fmt.Errorf("unknown distribution %q of jitter: want one of %s", name, strings.Join(Distributions(), ", "))
+	return fmt.Errorf("unknown distribution %q of jitter: want one of %s", name, strings.Join(distributions(), ", "))
 }
 
 // farthest is how many standard deviations a delay is from its mean at most.
@@ -40,9 +40,9 @@ const farthest = 4
 func jitter(rng *rand.Rand, distribution string, by time.Duration) time.Duration {
 	var deviations float64
 	switch distribution {
-	case Normal:
+	case normal:
 		deviations = rng.NormFloat64()
-	case Pareto:
+	case pareto:
 		// A Pareto variable of shape 3 from 1 on has mean 3/2 and variance 3/4.
 		deviations = (math.Pow(1-rng.Float64(), -1.0/3) - 1.5) / math.Sqrt(0.75)
 	default:

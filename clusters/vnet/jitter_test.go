@@ -17,10 +17,10 @@ func TestJitter(t *testing.T) {
 		below        float64 // share of packets that are faster than the mean
 	}{
 		{"", 1 / math.Sqrt(3), -1, 1, 0.5},
-		{Uniform, 1 / math.Sqrt(3), -1, 1, 0.5},
-		{Normal, 1, -farthest, farthest, 0.5},
+		{uniform, 1 / math.Sqrt(3), -1, 1, 0.5},
+		{normal, 1, -farthest, farthest, 0.5},
 		// P(x < 3/2) of a Pareto variable of shape 3. Cutting the tail costs a quarter of its deviation.
-		{Pareto, 0.736, -0.5 / math.Sqrt(0.75), farthest, 1 - math.Pow(1/1.5, 3)},
+		{pareto, 0.736, -0.5 / math.Sqrt(0.75), farthest, 1 - math.Pow(1/1.5, 3)},
 	} {
 		t.Run(tc.distribution, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
@@ -47,7 +47,7 @@ func TestJitter(t *testing.T) {
 func TestHeldFor(t *testing.T) {
 	d := newDesk(t, 5, "a", "b")
 	fixed := d.put(Impairment{Delay: 20 * time.Millisecond})
-	bell := d.put(Impairment{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond, Distribution: Normal})
+	bell := d.put(Impairment{Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond, Distribution: normal})
 	const n = 2000
 	for range n {
 		d.send(frameSpec{})

@@ -14,7 +14,7 @@ import (
 func randomImpairment(rng *rand.Rand) Impairment {
 	all := []Impairment{
 		{Cut: true}, {Reset: true}, {Cut: true, Established: true}, {Reset: true, Established: true},
-		{Delay: 20 * time.Millisecond}, {Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond, Distribution: Pareto},
+		{Delay: 20 * time.Millisecond}, {Delay: 20 * time.Millisecond, Jitter: 5 * time.Millisecond, Distribution: pareto},
 		{Loss: 0.3}, {Duplicate: 0.5}, {Reorder: 0.5}, {Corrupt: 0.5}, {Rate: 1e6}, {},
 	}
 	imp := all[rng.IntN(len(all))]

@@ -253,15 +253,6 @@ func (p *Port) unplug() {
 	p.sw.queue.remove(func(q *queued) bool { return q.link.from == p.party || q.link.to == p.party })
 }
 
-// Plug puts the cable in again. It does nothing on a port that was closed.
-func (p *Port) Plug() {
-	unlock := p.sw.lock()
-	defer unlock()
-	if p.sw.ports[p.id] == p {
-		p.plugged = true
-	}
-}
-
 // Plugged reports whether the cable is in.
 func (p *Port) Plugged() bool {
 	unlock := p.sw.lock()

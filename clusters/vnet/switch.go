@@ -125,26 +125,6 @@ func (s *Switch) party(name string) *party {
 	return p
 }
 
-// Parties returns the names under which ports have ever been attached, in the
-// order of their first appearance.
-func (s *Switch) Parties() []string {
-	unlock := s.lock()
-	defer unlock()
-	var names []string
-	for _, p := range s.ordered {
-		if p.attached {
-			names = append(names, p.name)
-		}
-	}
-	return names
-}
-
-// LinkCounters returns the counters of one directed link. They are all zero
-// where nothing was ever sent, or a name is unknown.
-func (s *Switch) LinkCounters(from, to string) LinkCounters {
-	return s.Link(from, to).LinkCounters
-}
-
 // LinkStatus is the state of one directed link.
 type LinkStatus struct {
 	From string

@@ -19,28 +19,72 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// The conditions that a scenario may wait for.
+// condition is what a step of a timeline may wait for.
+type condition struct {
+	// look looks once and returns what is missing; nil for those that await has another way
+	// of waiting for. fault is the injection that it is about.
+	look func(ctx context.Context, r *run, fault string) error
+	// aboutFault reports that it is about an injection.
+	aboutFault bool
+	// typical is a formula for what it typically waits, counted from the injection or the
+	// healing that it is about, or else from its step. Without one it is taken to hold after
+	// half of what it may take.
+	typical string
+}
+
 const (
-	endpointGone      = "endpoint-gone"
-	endpointBack      = "endpoint-back"
-	endpointsComplete = "endpoints-complete"
-	endpointsExact    = "endpoints-exact"
-	takeover          = "takeover"
-	active            = "active"
-	apiWritable       = "api-writable"
-	steady            = "steady"
-	nodeNotReady      = "node-not-ready"
+	steady         = "steady"
+	endpointsExact = "endpoints-exact"
 	// applicationConverged needs what earlier looks saw: see convergence.
 	applicationConverged = "application-converged"
 )
 
-// conditions reports each condition whether it is about an injection.
-func conditions() map[string]bool {
-	return map[string]bool{
-		endpointGone: true, endpointBack: true, endpointsComplete: false, endpointsExact: false,
-		takeover: true, active: true, lockTaken: true, nodeNotReady: true, apiWritable: false, steady: false,
-		applicationConverged: false,
+// conditions returns the conditions that a scenario may wait for.
+func conditions() map[string]condition {
+	isListed := func(want bool) func(context.Context, *run, string) error {
+		return func(ctx context.Context, r *run, fault string) error {
+			addresses, err := r.faulted(fault)
+			if err != nil {
+				return err
+			}
+			return r.everywhere(ctx, func(ctx context.Context, api *client.API) error { return checkListed(ctx, api, addresses, want) })
+		}
 	}
+	return map[string]condition{
+		// A lease that is not renewed ends up to T later, and the next of the others'
+		// reconciliations drops the address.
+		"endpoint-gone": {look: isListed(false), aboutFault: true, typical: "T"},
+		// An API server lists itself when it starts.
+		"endpoint-back": {look: isListed(true), aboutFault: true, typical: "0s"},
+		"endpoints-complete": {look: func(ctx context.Context, r *run, _ string) error {
+			want := r.unhitAddresses()
+			return r.everywhere(ctx, func(ctx context.Context, api *client.API) error { return checkListed(ctx, api, want, true) })
+		}, typical: "0s"},
+		endpointsExact: {look: func(ctx context.Context, r *run, _ string) error {
+			want := r.unhitAddresses()
+			return r.everywhere(ctx, func(ctx context.Context, api *client.API) error { return checkExact(ctx, api, want) })
+		}},
+		// A standby counts L from when it saw the last renewal, and tries every P.
+		"takeover":   {look: func(ctx context.Context, r *run, fault string) error { return r.held(ctx, fault, true) }, aboutFault: true, typical: "L + P"},
+		"active":     {look: func(ctx context.Context, r *run, fault string) error { return r.held(ctx, fault, false) }, aboutFault: true},
+		"lock-taken": {look: func(ctx context.Context, r *run, fault string) error { return r.locksTaken(ctx, fault) }, aboutFault: true},
+		// Whoever takes over counts the grace period from then on.
+		"node-not-ready": {look: func(ctx context.Context, r *run, fault string) error { return r.notReady(ctx, fault) }, aboutFault: true, typical: "L + P + G + N"},
+		// An election, and requests that wait for it.
+		"api-writable": {look: func(ctx context.Context, r *run, _ string) error { return r.everywhere(ctx, r.write) }, typical: "2E"},
+		steady:         {typical: "E"},
+		// Controllers carry a change out in a second or two.
+		applicationConverged: {typical: "2E"},
+	}
+}
+
+// conditionsAboutFaults reports of each condition whether it is about an injection.
+func conditionsAboutFaults() map[string]bool {
+	about := map[string]bool{}
+	for name, c := range conditions() {
+		about[name] = c.aboutFault
+	}
+	return about
 }
 
 // Conditions returns the names of the conditions that a step may wait for:
@@ -123,41 +167,15 @@ func (r *run) await(ctx context.Context, u *Until, limit time.Duration) (held bo
 	}
 }
 
-// condition looks once and says what is missing.
+// condition looks once and returns what is missing.
 func (r *run) condition(ctx context.Context, u *Until) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	switch u.Condition {
-	case endpointGone, endpointBack:
-		addresses, err := r.faulted(u.Fault)
-		if err != nil {
-			return err
-		}
-		return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
-			return checkListed(ctx, api, addresses, u.Condition == endpointBack)
-		})
-	case endpointsComplete:
-		want := r.unhitAddresses()
-		return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
-			return checkListed(ctx, api, want, true)
-		})
-	case endpointsExact:
-		want := r.unhitAddresses()
-		return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {
-			return checkExact(ctx, api, want)
-		})
-	case takeover:
-		return r.held(ctx, u.Fault, true)
-	case active:
-		return r.held(ctx, u.Fault, false)
-	case lockTaken:
-		return r.locksTaken(ctx, u.Fault)
-	case nodeNotReady:
-		return r.notReady(ctx, u.Fault)
-	case apiWritable:
-		return r.everywhere(ctx, r.write)
+	known := conditions()[u.Condition]
+	if known.look == nil {
+		return fmt.Errorf("unknown condition %q", u.Condition)
 	}
-	return fmt.Errorf("unknown condition %q", u.Condition)
+	return known.look(ctx, r, u.Fault)
 }
 
 func (r *run) injection(id string) (*activeFault, error) {

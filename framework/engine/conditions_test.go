@@ -38,7 +38,7 @@ func TestEndpointsComplete(t *testing.T) {
 	c := newFake(t)
 	r := &run{cluster: c, apis: map[string]*client.API{}}
 	defer r.close()
-	complete := &Until{Condition: endpointsComplete}
+	complete := &Until{Condition: "endpoints-complete"}
 
 	endpoints := "/api/v1/namespaces/default/endpoints/kubernetes"
 	c.Set(endpoints, `{"metadata":{"name":"kubernetes"},"subsets":[{"addresses":[{"ip":"127.0.0.2"}]}]}`)

@@ -16,36 +16,6 @@ const (
 	expectedRecovery = 3 * time.Second // until the steady state, once all is healed
 )
 
-// longActions are actions that take longer, since they let requests time out, or components
-// stop gracefully.
-func longActions() map[string]time.Duration {
-	return map[string]time.Duration{actionMinorityProbe: 5 * time.Second, actionAttempts: 4 * time.Second, actionStaleRead: 3 * time.Second,
-		actionUpgrade: 13 * time.Second, actionUpgradeEtcd: 9 * time.Second, actionReconfigure: 22 * time.Second, actionRotate: 22 * time.Second, actionRotateCA: 22 * time.Second, actionMixedObjects: 5 * time.Second}
-}
-
-// typical are formulas for what conditions typically wait, counted from the injection
-// or the healing that they are about, or else from their step. A condition that is not
-// among them is taken to hold after half of what it may take.
-func typical() map[string]string {
-	return map[string]string{
-		// A lease that is not renewed ends up to T later, and the next of the others'
-		// reconciliations drops the address.
-		endpointGone: "T",
-		// An API server lists itself when it starts.
-		endpointBack:      "0s",
-		endpointsComplete: "0s",
-		// A standby counts L from when it saw the last renewal, and tries every P.
-		takeover: "L + P",
-		// Whoever takes over counts the grace period from then on.
-		nodeNotReady: "L + P + G + N",
-		// An election, and requests that wait for it.
-		apiWritable: "2E",
-		steady:      "E",
-		// Controllers carry a change out in a second or two.
-		applicationConverged: "2E",
-	}
-}
-
 // Expected is about how long an experiment takes on a cluster with these settings: its
 // waits, what its conditions typically wait, and some seconds for all else. It is for
 // planning and for showing progress; nothing is judged by it.
@@ -89,7 +59,7 @@ func (e Experiment) Expected(s framework.Settings) time.Duration {
 			}
 			now = max(now, from+step.Until.expected(s))
 		case step.Action != nil:
-			now += max(expectedAction, longActions()[step.Action.Name])
+			now += max(expectedAction, actions()[step.Action.Name].takes)
 		}
 	}
 	if active > 0 {
@@ -99,7 +69,7 @@ func (e Experiment) Expected(s framework.Settings) time.Duration {
 }
 
 func (u *Until) expected(s framework.Settings) time.Duration {
-	if formula, ok := typical()[u.Condition]; ok {
+	if formula := conditions()[u.Condition].typical; formula != "" {
 		return expectedTime(formula, s)
 	}
 	return expectedTime(u.AtMost, s) / 2

@@ -35,15 +35,15 @@ func TestHeld(t *testing.T) {
 	for _, test := range []struct {
 		kcm, scheduler, condition, fault, want string
 	}{
-		{first + "_a", "", active, "kcm", ""},
-		{first + "_a", "", takeover, "kcm", `the lease of kube-controller-manager is held by "` + first},
-		{second + "_b", "", takeover, "kcm", ""},
-		{"", "", active, "kcm", `is held by ""`},
-		{"holdfast-stranger", "", active, "kcm", `is held by "holdfast-stranger"`},
-		{"holdfast-stranger", "", takeover, "kcm", `is held by "holdfast-stranger"`},
-		{second + "_b", first + "_a", takeover, "apiserver", "the lease of kube-scheduler is held by"},
-		{second + "_b", second + "_b", takeover, "apiserver", ""},
-		{second + "_b", second + "_b", takeover, "other", `nothing is injected as "other"`},
+		{first + "_a", "", "active", "kcm", ""},
+		{first + "_a", "", "takeover", "kcm", `the lease of kube-controller-manager is held by "` + first},
+		{second + "_b", "", "takeover", "kcm", ""},
+		{"", "", "active", "kcm", `is held by ""`},
+		{"holdfast-stranger", "", "active", "kcm", `is held by "holdfast-stranger"`},
+		{"holdfast-stranger", "", "takeover", "kcm", `is held by "holdfast-stranger"`},
+		{second + "_b", first + "_a", "takeover", "apiserver", "the lease of kube-scheduler is held by"},
+		{second + "_b", second + "_b", "takeover", "apiserver", ""},
+		{second + "_b", second + "_b", "takeover", "other", `nothing is injected as "other"`},
 	} {
 		lease(framework.ControllerManager, test.kcm)
 		lease(framework.Scheduler, test.scheduler)

@@ -9,10 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// lockTaken is the condition that every component that a supervisor elects runs on
+// locksTaken returns what is missing until every component that a supervisor elects runs on
 // another node than the fault's, which holds its lock.
-const lockTaken = "lock-taken"
-
 func (r *run) locksTaken(ctx context.Context, id string) error {
 	i, err := r.injection(id)
 	if err != nil {

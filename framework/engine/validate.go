@@ -115,10 +115,10 @@ func (v *validator) step(path string, s Step) {
 	case s.Wait != "":
 		v.formula(path+".wait", s.Wait)
 	case s.Until != nil:
-		v.named(path+".until", s.Until.Condition, s.Until.Fault, "condition", conditions())
+		v.named(path+".until", s.Until.Condition, s.Until.Fault, "condition", conditionsAboutFaults())
 		v.formula(path+".until.atMost", s.Until.AtMost)
 	case s.Action != nil:
-		v.named(path+".action", s.Action.Name, s.Action.Fault, "name", actions())
+		v.named(path+".action", s.Action.Name, s.Action.Fault, "name", actionsAboutFaults())
 		v.nodes(path+".action", s.Action)
 	}
 }

@@ -103,7 +103,7 @@ func BenchmarkAgainstPlainChecker(b *testing.B) {
 		keys, n, unknown int
 		broken           bool
 	}{
-		{1, 1000, 3, false}, {1, 1000, 30, false}, {1, 10_000, 30, false}, {20, 10_000, 30, false}, {20, 10_000, 1000, false},
+		{1, 1000, 3, false}, {1, 1000, 30, false}, {1, 10_000, 30, false}, {1, 100_000, 30, false}, {20, 10_000, 30, false}, {20, 10_000, 1000, false},
 		{1, 300, 3, true}, {1, 1000, 3, true}, {1, 1000, 30, true}, {1, 10_000, 30, true},
 	} {
 		want, kind := Pass, "legal"

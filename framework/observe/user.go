@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
@@ -22,8 +20,6 @@ const (
 	// userInterval is the time between two of its reads. An API server that has just been
 	// started refuses them for about 1.5 s; a third of 15 come to it.
 	userInterval = 100 * time.Millisecond
-	// userTokenLife is for how many seconds its token is valid.
-	userTokenLife = 3600
 )
 
 // StartUser starts reads as those of a program in a pod, whose rights come from a role: the
@@ -45,9 +41,7 @@ func (o *Observers) user(ctx context.Context) (loops []func(context.Context), er
 		if err != nil {
 			return nil, fmt.Errorf("failed to make a service account for probes through %s: %w", e.Name, err)
 		}
-		config := rest.AnonymousClientConfig(e.Config)
-		config.BearerToken = token
-		api, err := o.api(framework.Entrance{Name: e.Name, Config: config}, client.Options{NewConnections: true})
+		api, err := o.api(framework.Entrance{Name: e.Name, Config: client.WithToken(e.Config, token)}, client.Options{NewConnections: true})
 		if err != nil {
 			return nil, err
 		}
@@ -80,28 +74,23 @@ func (o *Observers) userToken(ctx context.Context, e framework.Entrance) (token 
 		{rbac + "/rolebindings", map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": account, "subjects": []any{subject},
 			"roleRef": map[string]string{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": userAccount}}},
 	} {
-		if _, err := create(ctx, admin, object.path, object.body); err != nil {
+		body, err := json.Marshal(object.body)
+		if err != nil {
+			return "", err
+		}
+		if _, err := create(ctx, admin, object.path, body); err != nil {
 			return "", err
 		}
 	}
-	answer, err := create(ctx, admin, core+"/serviceaccounts/"+userAccount+"/token",
-		map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]int{"expirationSeconds": userTokenLife}})
+	answer, err := create(ctx, admin, core+"/serviceaccounts/"+userAccount+"/token", client.TokenRequest())
 	if err != nil {
 		return "", err
 	}
-	var issued struct{ Status struct{ Token string } }
-	if err := json.Unmarshal(answer, &issued); err != nil || issued.Status.Token == "" {
-		return "", fmt.Errorf("the API server answered without a token: %s", client.Shorten(string(answer)))
-	}
-	return issued.Status.Token, nil
+	return client.IssuedToken(answer)
 }
 
 // create makes an object; one that exists is as good.
-func create(ctx context.Context, api *client.API, path string, object any) ([]byte, error) {
-	body, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
+func create(ctx context.Context, api *client.API, path string, body []byte) ([]byte, error) {
 	for {
 		a := api.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Body: body})
 		if a.Outcome() == record.OK || a.Reason() == "AlreadyExists" {

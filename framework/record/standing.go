@@ -52,12 +52,6 @@ func version(revision string) uint64 {
 	return n
 }
 
-// Get returns the newest state of an object.
-func (s *Standing) Get(uid string) (Object, bool) {
-	o, ok := s.all[uid]
-	return o, ok
-}
-
 // Of returns what is there of a kind, sorted by name: of one part of the application,
 // or, for an empty part, of all.
 func (s *Standing) Of(kind ObjectKind, part string) []Object {

@@ -24,7 +24,7 @@ func TestStandingTake(t *testing.T) {
 	if len(s.Of(ObjectPod, "web")) != 0 || len(s.Parts()) != 0 {
 		t.Error("what is gone is still there")
 	}
-	if got, ok := s.Get("u"); !ok || !got.Gone || got.Revision != "12" {
+	if got, ok := s.all["u"]; !ok || !got.Gone || got.Revision != "12" {
 		t.Errorf("%+v", got)
 	}
 }

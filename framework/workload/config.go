@@ -24,9 +24,35 @@ const (
 	ProfileApplication = "application"
 )
 
+// profileKind is one of the profiles.
+type profileKind struct {
+	name string
+	// set reports whether a Config has settings of it.
+	set  func(Config) bool
+	make func(*Traffic) profile
+}
+
+// profileKinds returns all profiles in the order in which they are started.
+func profileKinds() []profileKind {
+	return []profileKind{
+		{ProfileRegisters, func(c Config) bool { return c.Registers != RegisterSettings{} }, func(t *Traffic) profile { return writers{t, t.cfg.Registers} }},
+		{ProfileLists, func(c Config) bool { return c.Lists != ListSettings{} }, func(t *Traffic) profile { return lists{t, t.cfg.Lists} }},
+		{ProfileWatches, func(c Config) bool { return c.Watches != WatchSettings{} }, func(t *Traffic) profile { return newWatches(t) }},
+		{ProfileSet, func(c Config) bool { return c.Set != SetSettings{} }, func(t *Traffic) profile { return newSet(t) }},
+		{ProfileContests, func(c Config) bool { return c.Contests != ContestSettings{} }, func(t *Traffic) profile { return newContests(t) }},
+		{ProfileKubernetes, func(c Config) bool { return c.Kubernetes != KubernetesSettings{} }, func(t *Traffic) profile { return kubernetes{t, t.cfg.Kubernetes} }},
+		{ProfileEtcd, func(c Config) bool { return c.Etcd != EtcdSettings{} }, func(t *Traffic) profile { return newEtcdTraffic(t) }},
+		{ProfileWork, func(c Config) bool { return c.Work != WorkSettings{} }, func(t *Traffic) profile { return work{t, t.cfg.Work} }},
+		{ProfileApplication, func(c Config) bool { return c.Application != ApplicationSettings{} }, func(t *Traffic) profile { return newApplication(t) }},
+	}
+}
+
 // ProfileNames returns all profiles.
-func ProfileNames() []string {
-	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileSet, ProfileContests, ProfileKubernetes, ProfileEtcd, ProfileWork, ProfileApplication}
+func ProfileNames() (names []string) {
+	for _, k := range profileKinds() {
+		names = append(names, k.name)
+	}
+	return names
 }
 
 // DefaultProfiles returns those of a Config that names none. On three nodes they
@@ -178,14 +204,17 @@ func (c Config) Validate() []Problem {
 			add(path, "%s are of the registers: name the profile %s too", name, ProfileRegisters)
 		}
 	}
-	for name, set := range map[string]bool{
-		ProfileRegisters: c.Registers != RegisterSettings{}, ProfileLists: c.Lists != ListSettings{}, ProfileWatches: c.Watches != WatchSettings{},
-		ProfileSet: c.Set != SetSettings{}, ProfileContests: c.Contests != ContestSettings{},
-		ProfileKubernetes: c.Kubernetes != KubernetesSettings{}, ProfileEtcd: c.Etcd != EtcdSettings{},
-		ProfileWork: c.Work != WorkSettings{}, ProfileApplication: c.Application != ApplicationSettings{},
-	} {
-		if set && !slices.Contains(chosen, name) {
-			add(name, "these settings are without effect: the profiles are %s", strings.Join(chosen, ", "))
+	for _, k := range profileKinds() {
+		if k.set(c) && !slices.Contains(chosen, k.name) {
+			add(k.name, "these settings are without effect: the profiles are %s", strings.Join(chosen, ", "))
+		}
+	}
+	limit := func(path string, negative, outside bool, format string, args ...any) {
+		switch {
+		case negative:
+			add(path, "must not be negative")
+		case outside:
+			add(path, format, args...)
 		}
 	}
 	for path, n := range map[string]int{
@@ -195,9 +224,7 @@ func (c Config) Validate() []Problem {
 		"etcd.clientsPerMember": c.Etcd.ClientsPerMember, "etcd.watches": c.Etcd.Watches, "application.replicas": c.Application.Replicas,
 		"registers.keys": c.Registers.Keys, "etcd.keys": c.Etcd.Keys, "lists.limit": c.Lists.Limit,
 	} {
-		if n > maxCount {
-			add(path, "%d: want %d at most", n, maxCount)
-		}
+		limit(path, n < 0, n > maxCount, "%d: want %d at most", n, maxCount)
 	}
 	for path, d := range map[string]time.Duration{
 		"timeout": c.Timeout, "registers.interval": c.Registers.Interval, "lists.interval": c.Lists.Interval, "watches.lifetime": c.Watches.Lifetime,
@@ -206,36 +233,13 @@ func (c Config) Validate() []Problem {
 		"application.interval": c.Application.Interval, "application.batchInterval": c.Application.BatchInterval,
 		"application.podInterval": c.Application.PodInterval, "application.startLimit": c.Application.StartLimit,
 	} {
-		if d > maxTime || d > 0 && d < time.Millisecond {
-			add(path, "%s: want 1ms to %s", d, maxTime)
-		}
+		limit(path, d < 0, d > maxTime || d > 0 && d < time.Millisecond, "%s: want 1ms to %s", d, maxTime)
 	}
-	for path, n := range map[string]int64{
-		"timeout":                      int64(c.Timeout),
-		"registers.clientsPerEntrance": int64(c.Registers.ClientsPerEntrance), "registers.keys": int64(c.Registers.Keys),
-		"registers.interval": int64(c.Registers.Interval), "registers.valueSize": int64(c.Registers.ValueSize),
-		"lists.clientsPerEntrance": int64(c.Lists.ClientsPerEntrance), "lists.interval": int64(c.Lists.Interval), "lists.limit": int64(c.Lists.Limit),
-		"watches.clientsPerEntrance": int64(c.Watches.ClientsPerEntrance), "watches.lifetime": int64(c.Watches.Lifetime),
-		"set.clientsPerEntrance": int64(c.Set.ClientsPerEntrance), "set.interval": int64(c.Set.Interval), "contests.interval": int64(c.Contests.Interval),
-		"kubernetes.clientsPerEntrance": int64(c.Kubernetes.ClientsPerEntrance), "kubernetes.interval": int64(c.Kubernetes.Interval),
-		"etcd.clientsPerMember": int64(c.Etcd.ClientsPerMember), "etcd.keys": int64(c.Etcd.Keys), "etcd.interval": int64(c.Etcd.Interval),
-		"etcd.valueSize": int64(c.Etcd.ValueSize), "etcd.watches": int64(c.Etcd.Watches), "etcd.lifetime": int64(c.Etcd.Lifetime),
-		"work.clientsPerEntrance": int64(c.Work.ClientsPerEntrance), "work.interval": int64(c.Work.Interval),
-		"application.replicas": int64(c.Application.Replicas), "application.interval": int64(c.Application.Interval),
-		"application.batchInterval": int64(c.Application.BatchInterval), "application.podInterval": int64(c.Application.PodInterval),
-		"application.startLimit": int64(c.Application.StartLimit),
-	} {
-		if n < 0 {
-			add(path, "must not be negative")
-		}
+	for path, size := range map[string]int{"registers.valueSize": c.Registers.ValueSize, "etcd.valueSize": c.Etcd.ValueSize} {
+		limit(path, size < 0, size > maxValueSize, "%d: want %d bytes at most", size, maxValueSize)
 	}
 	if c.Intensity < 0 || c.Intensity > MaxIntensity {
 		add("intensity", "%d: want 1 to %d", c.Intensity, MaxIntensity)
-	}
-	for path, size := range map[string]int{"registers.valueSize": c.Registers.ValueSize, "etcd.valueSize": c.Etcd.ValueSize} {
-		if size > maxValueSize {
-			add(path, "%d: want %d bytes at most", size, maxValueSize)
-		}
 	}
 	slices.SortFunc(all, func(a, b Problem) int { return strings.Compare(a.Path, b.Path) })
 	return all

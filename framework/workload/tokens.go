@@ -78,25 +78,21 @@ func deleteAccount(ctx context.Context, e framework.Entrance, path string) {
 
 // issueToken returns a token, empty if none exists.
 func issueToken(ctx context.Context, e framework.Entrance, path string, op record.Op, w *record.Writer) string {
-	body := mustJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{"expirationSeconds": 3600}})
-	var issued struct {
-		Status struct{ Token string }
-	}
-	lookOp(ctx, e, e.Config, path, body, op, w, func(answer []byte) string {
-		if json.Unmarshal(answer, &issued) != nil || issued.Status.Token == "" {
+	token := ""
+	lookOp(ctx, e, e.Config, path, client.TokenRequest(), op, w, func(answer []byte) string {
+		var err error
+		if token, err = client.IssuedToken(answer); err != nil {
 			return ""
 		}
 		return "issued"
 	})
-	return issued.Status.Token
+	return token
 }
 
 // useToken asks an API server who the client is that has nothing but a token.
 func useToken(ctx context.Context, e framework.Entrance, token string, op record.Op, w *record.Writer) {
-	config := rest.AnonymousClientConfig(e.Config)
-	config.BearerToken = token
 	body := mustJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-	lookOp(ctx, e, config, whoAmI, body, op, w, func(answer []byte) string {
+	lookOp(ctx, e, client.WithToken(e.Config, token), whoAmI, body, op, w, func(answer []byte) string {
 		var review struct {
 			Status struct{ UserInfo struct{ Username string } }
 		}

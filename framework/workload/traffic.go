@@ -84,44 +84,22 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) 
 
 func (t *Traffic) start() error {
 	access, _ := t.cfg.Cluster.(framework.EtcdAccess)
-	for _, name := range ProfileNames() {
-		if !slices.Contains(t.cfg.Profiles, name) {
+	for _, k := range profileKinds() {
+		if !slices.Contains(t.cfg.Profiles, k.name) {
 			continue
 		}
-		if name == ProfileEtcd && access == nil {
-			left := fmt.Sprintf("traffic %s is left out: cluster %s gives no access to its etcd members", name, t.cfg.Cluster.Name())
+		if k.name == ProfileEtcd && access == nil {
+			left := fmt.Sprintf("traffic %s is left out: cluster %s gives no access to its etcd members", k.name, t.cfg.Cluster.Name())
 			_ = t.w.Append(record.KindPhase, record.Phase{Name: left})
 			continue
 		}
-		p := t.profile(name)
+		p := k.make(t)
 		if err := p.start(); err != nil {
-			return fmt.Errorf("profile %s: %w", name, err)
+			return fmt.Errorf("profile %s: %w", k.name, err)
 		}
 		t.profiles = append(t.profiles, p)
 	}
 	return nil
-}
-
-func (t *Traffic) profile(name string) profile {
-	switch name {
-	case ProfileRegisters:
-		return writers{t, t.cfg.Registers}
-	case ProfileLists:
-		return lists{t, t.cfg.Lists}
-	case ProfileWatches:
-		return newWatches(t)
-	case ProfileSet:
-		return newSet(t)
-	case ProfileContests:
-		return newContests(t)
-	case ProfileKubernetes:
-		return kubernetes{t, t.cfg.Kubernetes}
-	case ProfileWork:
-		return work{t, t.cfg.Work}
-	case ProfileApplication:
-		return newApplication(t)
-	}
-	return newEtcdTraffic(t)
 }
 
 // Err returns the first error of writing to the record.

@@ -78,14 +78,14 @@ func (p *Plan) Resume(ctx context.Context, provider clusters.Provider, dir strin
 	}
 	var problem error
 	if names := p.Unsettled(dir); len(names) > 0 {
-		problem = p.again(ctx, provider, dir, names, p.Parallel, InterruptedDir, show)
+		problem = p.again(ctx, provider, dir, names, p.Parallel, interruptedDir, show)
 	}
 	return p.finish(ctx, provider, dir, show, problem)
 }
 
-// InterruptedDir is where a results directory keeps the records that a run which was
+// interruptedDir is where a results directory keeps the records that a run which was
 // resumed found cut short.
-const InterruptedDir = "interrupted"
+const interruptedDir = "interrupted"
 
 // Unsettled returns the scenarios of the plan that have no whole record in the results
 // directory and are not left out for the cluster's sake.

@@ -2,6 +2,7 @@ package scaling
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -43,6 +44,20 @@ func TakeOut(ctx context.Context, all Members, node, url string) error {
 		}
 		return all.listed(ctx)
 	})
+}
+
+// Remove removes a node. takeOut does all of it but the machine, and adds what takes that back
+// if it fails; afterwards the cluster continues without the node, and there is no way back.
+// discard removes what else is left of the node, and returns what shows it.
+func Remove(ctx context.Context, cluster, node string, takeOut func(context.Context, *Undo) error, discard func(context.Context) (string, error)) error {
+	var back Undo
+	if err := takeOut(ctx, &back); err != nil {
+		return fmt.Errorf("removing node %s from cluster %s: %w", node, cluster, errors.Join(err, back.All(ctx)))
+	}
+	if err := framework.DoStep(framework.Uninterrupted(ctx), node, record.StepDiscard, discard); err != nil {
+		return fmt.Errorf("node %s is removed from cluster %s, but something of it is left: %w", node, cluster, err)
+	}
+	return nil
 }
 
 // listed describes the members as a quorum knows them.

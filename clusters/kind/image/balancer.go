@@ -20,13 +20,13 @@ const balancerLabel = "io.holdfast.balancer"
 // balancer makes sure that the engine has an image for the balancer; published says
 // whether all nodes are from published images.
 func (b *builder) balancer(ctx context.Context, published bool) (Image, error) {
-	image := Image{Name: BalancerName, Source: SourcePublished}
+	image := Image{Name: BalancerName, Source: sourcePublished}
 	var err error
-	if b.Source == SourcePublished {
+	if b.Source == sourcePublished {
 		image.Why, err = b.publishedOnly(ctx, image.Name)
 		return image, err
 	}
-	if b.Source == SourceBuild {
+	if b.Source == sourceBuild {
 		return b.builtBalancer(ctx, "it was asked for")
 	}
 	id, label, err := b.engine.inspect(ctx, image.Name, balancerLabel)
@@ -50,7 +50,7 @@ func (b *builder) balancer(ctx context.Context, published bool) (Image, error) {
 // builtBalancer makes sure that the engine has this version of the image that is
 // built here.
 func (b *builder) builtBalancer(ctx context.Context, why string) (Image, error) {
-	image := Image{Name: BalancerName, Source: SourceBuild, Why: why}
+	image := Image{Name: BalancerName, Source: sourceBuild, Why: why}
 	program, err := digest(b.BalancerProgram)
 	if err != nil {
 		return Image{}, err

@@ -12,7 +12,7 @@ import (
 
 // What is exported comes out as it is, and no container stays, whatever happens.
 func TestExport(t *testing.T) {
-	f := newFake(t, SourceBuild)
+	f := newFake(t, sourceBuild)
 	f.put("exported", "an archive")
 	e := Export{Image: "holdfast/kind-node:v1.99.3", Kubernetes: "v1.99.3", Container: "holdfast-upgrade-x", Label: "holdfast.upgrade=x"}
 	var out bytes.Buffer

@@ -52,7 +52,7 @@ func TestFailures(t *testing.T) {
 		}, []string{"kubernetes v1.99.3 does not exist"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := newFake(t, SourceBuild)
+			f := newFake(t, sourceBuild)
 			test.prepare(f)
 			_, err := f.ensure(t.Context())
 			if err == nil {
@@ -69,7 +69,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestMissingPrograms(t *testing.T) {
-	f := newFake(t, SourceBuild)
+	f := newFake(t, sourceBuild)
 	t.Setenv("PATH", t.TempDir())
 	if _, err := f.ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "apt-get install docker.io") {
 		t.Errorf("without docker: %v", err)
@@ -78,7 +78,7 @@ func TestMissingPrograms(t *testing.T) {
 
 // The root file system is there after a failure that came later.
 func TestRootFSIsKept(t *testing.T) {
-	f := newFake(t, SourceBuild)
+	f := newFake(t, sourceBuild)
 	f.put("full", "")
 	if _, err := f.ensure(t.Context()); err == nil {
 		t.Fatal("no error")
@@ -93,7 +93,7 @@ func TestRootFSIsKept(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
-	f := newFake(t, SourceBuild)
+	f := newFake(t, sourceBuild)
 	f.put("hang", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

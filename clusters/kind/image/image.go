@@ -23,14 +23,14 @@ const (
 	// SourceAuto takes a published image if there is one, and builds one
 	// where no registry answers.
 	SourceAuto Source = "auto"
-	// SourcePublished takes published images alone.
-	SourcePublished Source = "published"
-	// SourceBuild builds.
-	SourceBuild Source = "build"
+	// sourcePublished takes published images alone.
+	sourcePublished Source = "published"
+	// sourceBuild builds.
+	sourceBuild Source = "build"
 )
 
 // Sources lists all sources.
-func Sources() []Source { return []Source{SourceAuto, SourcePublished, SourceBuild} }
+func Sources() []Source { return []Source{SourceAuto, sourcePublished, sourceBuild} }
 
 // Config says which images are wanted, and where. The zero value is useful.
 type Config struct {
@@ -187,7 +187,7 @@ func (b *builder) ensure(ctx context.Context) (Images, error) {
 			return Images{}, fmt.Errorf("node image of Kubernetes %s: %w", version, err)
 		}
 		images.Nodes = append(images.Nodes, node)
-		published = published && node.Source == SourcePublished
+		published = published && node.Source == sourcePublished
 	}
 	var err error
 	if images.Balancer, err = b.balancer(ctx, published); err != nil {

@@ -13,20 +13,20 @@ import (
 
 // From nothing to both images, and what is in them.
 func TestBuild(t *testing.T) {
-	f := newFake(t, SourceBuild)
+	f := newFake(t, sourceBuild)
 	images, err := f.ensure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.assertClean()
 	node, ok := images.Node("1.99.3")
-	if !ok || !strings.HasPrefix(node, "holdfast/kind-node:v1.99.3-") || images.Nodes[0].Source != SourceBuild {
+	if !ok || !strings.HasPrefix(node, "holdfast/kind-node:v1.99.3-") || images.Nodes[0].Source != sourceBuild {
 		t.Errorf("images = %+v", images)
 	}
 	if _, ok := images.Node("1.99.4"); ok {
 		t.Error("there is an image of a version that nobody asked for")
 	}
-	if images.Balancer.Name != BalancerName || images.Balancer.Source != SourceBuild {
+	if images.Balancer.Name != BalancerName || images.Balancer.Source != sourceBuild {
 		t.Errorf("balancer = %+v", images.Balancer)
 	}
 	if got := f.asked("debootstrap"); len(got) != 1 || got[0] != "debootstrap bookworm "+DefaultDebianMirror {
@@ -89,7 +89,7 @@ func TestBuild(t *testing.T) {
 
 // The images inside the node image are those that kubeadm and containerd ask for.
 func TestBuildPutsImagesIn(t *testing.T) {
-	f := newFake(t, SourceBuild)
+	f := newFake(t, sourceBuild)
 	if _, err := f.ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestBuildPutsImagesIn(t *testing.T) {
 // What is there is not made again: not in the engine, and not where the engine is
 // another one but the cache is the same.
 func TestBuildTwice(t *testing.T) {
-	f := newFake(t, SourceBuild)
+	f := newFake(t, sourceBuild)
 	first, err := f.ensure(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestBuildTwice(t *testing.T) {
 	if auto, err := f.ensure(t.Context()); err != nil || auto.Nodes[0].Name != first.Nodes[0].Name || len(f.asked("pull")) > 0 {
 		t.Errorf("auto: %+v, %v", auto, err)
 	}
-	f.Source = SourceBuild
+	f.Source = sourceBuild
 
 	for _, name := range f.list("images") {
 		if err := os.Remove(filepath.Join(f.engine, "images", name)); err != nil {
@@ -198,7 +198,7 @@ func TestBuildTwice(t *testing.T) {
 
 // Of the copies of one version of Kubernetes the last one stays.
 func TestKeepReplaces(t *testing.T) {
-	f := newFake(t, SourceBuild)
+	f := newFake(t, sourceBuild)
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestAuto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := images.Nodes[0]; n.Name != "docker.io/kindest/node:v1.99.3" || n.Source != SourcePublished || n.Why != "the registry has it" || images.Balancer.Source != SourcePublished {
+	if n := images.Nodes[0]; n.Name != "docker.io/kindest/node:v1.99.3" || n.Source != sourcePublished || n.Why != "the registry has it" || images.Balancer.Source != sourcePublished {
 		t.Errorf("images = %+v", images)
 	}
 	f.forget()
@@ -246,10 +246,10 @@ func TestAutoGoesOnToBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := images.Nodes[0]; n.Source != SourceBuild || !strings.Contains(n.Why, "no such host") {
+	if n := images.Nodes[0]; n.Source != sourceBuild || !strings.Contains(n.Why, "no such host") {
 		t.Errorf("node = %+v", n)
 	}
-	if images.Balancer.Source != SourceBuild {
+	if images.Balancer.Source != sourceBuild {
 		t.Errorf("balancer = %+v", images.Balancer)
 	}
 	if !f.says("building one instead") {
@@ -263,7 +263,7 @@ func TestAutoWithSilence(t *testing.T) {
 	f.put("silent", "")
 	f.answer = 50 * time.Millisecond
 	images, err := f.ensure(t.Context())
-	if err != nil || images.Nodes[0].Source != SourceBuild || !strings.Contains(images.Nodes[0].Why, "no registry has answered within 50ms") {
+	if err != nil || images.Nodes[0].Source != sourceBuild || !strings.Contains(images.Nodes[0].Why, "no registry has answered within 50ms") {
 		t.Errorf("images = %+v, %v", images, err)
 	}
 }
@@ -274,12 +274,12 @@ func TestPublishedBalancerStays(t *testing.T) {
 	f := newFake(t, SourceAuto)
 	f.put("images/envoyproxy_envoy_v1.36.2", "")
 	images, err := f.ensure(t.Context())
-	if err != nil || images.Nodes[0].Source != SourceBuild || images.Balancer.Source != SourcePublished {
+	if err != nil || images.Nodes[0].Source != sourceBuild || images.Balancer.Source != sourcePublished {
 		t.Errorf("images = %+v, %v", images, err)
 	}
-	f.Source = SourceBuild
+	f.Source = sourceBuild
 	images, err = f.ensure(t.Context())
-	if err != nil || images.Balancer.Source != SourceBuild || len(f.asked("tag")) != 1 {
+	if err != nil || images.Balancer.Source != sourceBuild || len(f.asked("tag")) != 1 {
 		t.Errorf("images = %+v, %v", images, err)
 	}
 	// Another program makes another image.
@@ -293,13 +293,13 @@ func TestPublishedBalancerStays(t *testing.T) {
 }
 
 func TestPublishedOnly(t *testing.T) {
-	f := newFake(t, SourcePublished)
+	f := newFake(t, sourcePublished)
 	_, err := f.ensure(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "docker.io/kindest/node:v1.99.3 is not available") || !strings.Contains(err.Error(), `"build"`) {
 		t.Errorf("error = %v", err)
 	}
 	f.put("registry", "")
-	if images, err := f.ensure(t.Context()); err != nil || images.Nodes[0].Source != SourcePublished || images.Balancer.Source != SourcePublished {
+	if images, err := f.ensure(t.Context()); err != nil || images.Nodes[0].Source != sourcePublished || images.Balancer.Source != sourcePublished {
 		t.Errorf("images = %+v, %v", images, err)
 	}
 }

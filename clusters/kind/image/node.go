@@ -49,23 +49,23 @@ func (b *builder) container() string { return buildContainer + b.scope() }
 
 // nodeName names a built node image by all that it is made of.
 func (b *builder) nodeName(version string, bins binaries, refs []reference) string {
-	return builtNodes + ":" + version + "-" + key("node", recipe, b.arch, b.rootfsKey(), KindVersion, bins.digests(), refs, ownFiles())
+	return builtNodes + ":" + version + "-" + key("node", recipe, b.arch, b.rootfsKey(), kindVersion, bins.digests(), refs, ownFiles())
 }
 
 // node makes sure that the engine has a node image of a version of Kubernetes.
 func (b *builder) node(ctx context.Context, version string) (Image, error) {
 	published := publishedNode(version)
-	if b.Source == SourcePublished {
+	if b.Source == sourcePublished {
 		why, err := b.publishedOnly(ctx, published)
-		return Image{Kubernetes: version, Name: published, Source: SourcePublished, Why: why}, err
+		return Image{Kubernetes: version, Name: published, Source: sourcePublished, Why: why}, err
 	}
-	if b.Source == SourceBuild {
+	if b.Source == sourceBuild {
 		return b.builtNode(ctx, version, "it was asked for")
 	}
 	if has, err := b.engine.has(ctx, published); err != nil {
 		return Image{}, err
 	} else if has {
-		return Image{Kubernetes: version, Name: published, Source: SourcePublished, Why: "the engine has the published one"}, nil
+		return Image{Kubernetes: version, Name: published, Source: sourcePublished, Why: "the engine has the published one"}, nil
 	}
 	// Where one was built before, nobody waits for a registry again.
 	if bins, refs, err := gather(ctx, version, b.lookup); err == nil {
@@ -73,13 +73,13 @@ func (b *builder) node(ctx context.Context, version string) (Image, error) {
 		if has, err := b.engine.has(ctx, name); err != nil {
 			return Image{}, err
 		} else if has {
-			return Image{Kubernetes: version, Name: name, Source: SourceBuild, Why: "it was built before, and nothing that it is made of has changed"}, nil
+			return Image{Kubernetes: version, Name: name, Source: sourceBuild, Why: "it was built before, and nothing that it is made of has changed"}, nil
 		}
 	}
 	why, err := b.published(ctx, published)
 	switch {
 	case err == nil:
-		return Image{Kubernetes: version, Name: published, Source: SourcePublished, Why: why}, nil
+		return Image{Kubernetes: version, Name: published, Source: sourcePublished, Why: why}, nil
 	case ctx.Err() != nil:
 		return Image{}, err
 	}
@@ -103,7 +103,7 @@ func (b *builder) builtNode(ctx context.Context, version, why string) (Image, er
 		return Image{}, err
 	}
 	defer unlock()
-	image := Image{Kubernetes: version, Name: b.nodeName(version, bins, refs), Source: SourceBuild, Why: why}
+	image := Image{Kubernetes: version, Name: b.nodeName(version, bins, refs), Source: sourceBuild, Why: why}
 	if has, err := b.engine.has(ctx, image.Name); has || err != nil {
 		return image, err
 	}
@@ -123,7 +123,7 @@ func (b *builder) builtNode(ctx context.Context, version, why string) (Image, er
 
 // buildNode builds a node image.
 func (b *builder) buildNode(ctx context.Context, name, version string, bins binaries, refs []reference) error {
-	kind, err := b.source(ctx, "sigs.k8s.io/kind", KindVersion)
+	kind, err := b.source(ctx, "sigs.k8s.io/kind", kindVersion)
 	if err != nil {
 		return fmt.Errorf("kind's files for nodes are in its source: %w", err)
 	}

@@ -119,8 +119,8 @@ func TestPinnedKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range mod.Require {
-		if r.Mod.Path == "sigs.k8s.io/kind" && r.Mod.Version != KindVersion {
-			t.Errorf("KindVersion is %s, but go.mod has %s", KindVersion, r.Mod.Version)
+		if r.Mod.Path == "sigs.k8s.io/kind" && r.Mod.Version != kindVersion {
+			t.Errorf("kindVersion is %s, but go.mod has %s", kindVersion, r.Mod.Version)
 		}
 	}
 	source := kindSource(t)

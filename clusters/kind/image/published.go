@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// KindVersion is the version of kind whose files are in node images; go.mod
+	// kindVersion is the version of kind whose files are in node images; go.mod
 	// requires the same.
-	KindVersion = "v0.33.0"
+	kindVersion = "v0.33.0"
 	// BalancerName is the image that kind starts as a load balancer: Image in
 	// pkg/cluster/internal/loadbalancer.
 	BalancerName = "docker.io/envoyproxy/envoy:v1.36.2"
@@ -85,7 +85,7 @@ func (b *builder) published(ctx context.Context, name string) (why string, err e
 func (b *builder) publishedOnly(ctx context.Context, name string) (string, error) {
 	why, err := b.published(ctx, name)
 	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("the published image %s is not available: %w\n\tThe source %q builds one without a registry", name, err, SourceBuild)
+		err = fmt.Errorf("the published image %s is not available: %w\n\tThe source %q builds one without a registry", name, err, sourceBuild)
 	}
 	return why, err
 }

@@ -179,9 +179,6 @@ func (b *Balancer) serveClients(c Config) error {
 // Addr is where clients connect to.
 func (b *Balancer) Addr() net.Addr { return b.addr }
 
-// StatusAddr is where the status page is, nil if none exists.
-func (b *Balancer) StatusAddr() net.Addr { return b.statusAt }
-
 // Reconfigure takes over backends, health check and algorithm of c. Backends
 // that stay as they are keep their connections and their state, unless the
 // health check changes; those that are gone have their connections reset.

@@ -386,7 +386,7 @@ func TestStatusPage(t *testing.T) {
 	one := startServer(t, "one")
 	b := start(t, Config{Status: "127.0.0.1:0", Backends: []Backend{one.backend()}, HealthCheck: quick()})
 	b.waitHealthy(t, 1)
-	response, err := http.Get("http://" + b.StatusAddr().String() + "/")
+	response, err := http.Get("http://" + b.statusAt.String() + "/")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func Main(args []string) int {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
-	config, err := ReadConfig(*file)
+	config, err := readConfig(*file)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "balancer:", err)
 		return 2
@@ -43,7 +43,7 @@ func Main(args []string) int {
 			break
 		}
 		// A file that cannot be used must not take a balancer down.
-		if config, err = ReadConfig(*file); err == nil {
+		if config, err = readConfig(*file); err == nil {
 			err = b.Reconfigure(config)
 		}
 		if err != nil {
@@ -59,8 +59,8 @@ func Main(args []string) int {
 	return 0
 }
 
-// ReadConfig reads the file of Main.
-func ReadConfig(path string) (Config, error) {
+// readConfig reads the file of Main.
+func readConfig(path string) (Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("failed to read the configuration: %w", err)

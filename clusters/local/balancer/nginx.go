@@ -20,7 +20,7 @@ func NGINX(c Config, configFile, dir string) (path string, args []string, config
 	if err != nil {
 		return "", nil, nil, err
 	}
-	config, err = NGINXConfig(c, module, dir)
+	config, err = nginxConfig(c, module, dir)
 	if err != nil {
 		return "", nil, nil, err
 	}
@@ -77,9 +77,9 @@ func streamModule(said string) (module string, found bool) {
 	return "", false
 }
 
-// NGINXConfig returns the content of nginx.conf for NGINX 1.19.5 or later; module is the
+// nginxConfig returns the content of nginx.conf for NGINX 1.19.5 or later; module is the
 // file of its stream module, empty where that is built in.
-func NGINXConfig(c Config, module, dir string) ([]byte, error) {
+func nginxConfig(c Config, module, dir string) ([]byte, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}

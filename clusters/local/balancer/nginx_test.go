@@ -31,7 +31,7 @@ func TestNGINXConfig(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := c
 			tc.change(&c)
-			data, err := NGINXConfig(c, "/modules/stream.so", "/run")
+			data, err := nginxConfig(c, "/modules/stream.so", "/run")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +48,7 @@ func TestNGINXConfig(t *testing.T) {
 		})
 	}
 	c.Backends[0].Name = "node;1"
-	if _, err := NGINXConfig(c, "", ""); err == nil {
+	if _, err := nginxConfig(c, "", ""); err == nil {
 		t.Error("no error for a name with a semicolon")
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Period is the time over which a quota of processor time is kept: the kernel's
+// period is the time over which a quota of processor time is kept: the kernel's
 // default, and Kubernetes'.
-const Period = 100 * time.Millisecond
+const period = 100 * time.Millisecond
 
 // limitFile is the file of a controller without which it is of no use.
 func limitFile(v2 bool, c Controller) string {
@@ -29,7 +29,7 @@ func limitFile(v2 bool, c Controller) string {
 // SetQuota limits the processor time of a group and of those in it, in percent of
 // one processor; 0 takes the limit away.
 func (t *Tree) SetQuota(dir string, percent float64) error {
-	quota, none := int64(percent/100*float64(Period.Microseconds())), "-1"
+	quota, none := int64(percent/100*float64(period.Microseconds())), "-1"
 	if t.V2 {
 		none = "max"
 	}
@@ -37,7 +37,7 @@ func (t *Tree) SetQuota(dir string, percent float64) error {
 	if percent == 0 {
 		text = none
 	}
-	period := strconv.FormatInt(Period.Microseconds(), 10)
+	period := strconv.FormatInt(period.Microseconds(), 10)
 	if t.V2 {
 		return write(filepath.Join(dir, "cpu.max"), text+" "+period)
 	}

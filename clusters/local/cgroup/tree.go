@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prefix is that of the names of all trees.
-const Prefix = "holdfast-"
+// prefix is that of the names of all trees.
+const prefix = "holdfast-"
 
 // Tree is a group with groups in it.
 type Tree struct {
@@ -28,7 +28,7 @@ type Tree struct {
 // until somebody sweeps.
 func (p Place) Make(name string) (*Tree, error) {
 	for {
-		dir, err := os.MkdirTemp(p.base, Prefix+name+"-")
+		dir, err := os.MkdirTemp(p.base, prefix+name+"-")
 		if err != nil {
 			var path *fs.PathError // its name says nothing
 			if errors.As(err, &path) {
@@ -182,7 +182,7 @@ func Sweep() error {
 	var errs []error
 	for _, p := range places {
 		for _, name := range subgroups(p.base) {
-			if !strings.HasPrefix(name, Prefix) {
+			if !strings.HasPrefix(name, prefix) {
 				continue
 			}
 			dir := filepath.Join(p.base, name)

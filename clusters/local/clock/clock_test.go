@@ -29,7 +29,7 @@ func TestSum(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	for _, s := range []Shift{{Offset: MaxOffset + 1}, {Offset: -MaxOffset - 1}, {Drift: 0.1}, {Drift: math.NaN(), Base: time.Now()}, {Drift: 2, Base: time.Now()}} {
+	for _, s := range []Shift{{Offset: maxOffset + 1}, {Offset: -maxOffset - 1}, {Drift: 0.1}, {Drift: math.NaN(), Base: time.Now()}, {Drift: 2, Base: time.Now()}} {
 		if err := Apply(os.Getpid(), s); err == nil {
 			t.Errorf("accepted: %+v", s)
 		}

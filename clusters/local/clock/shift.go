@@ -22,8 +22,8 @@ type Shift struct {
 // Limits of a shift: clocks of computers count nanoseconds in 63 bits, and what
 // drifts faster is not a clock.
 const (
-	MaxOffset = 20 * 365 * 24 * time.Hour
-	MaxDrift  = 0.9
+	maxOffset = 20 * 365 * 24 * time.Hour
+	maxDrift  = 0.9
 )
 
 // Sum returns the shift that several shifts make together.
@@ -56,11 +56,11 @@ func (s Shift) At(t time.Time) time.Duration {
 }
 
 func (s Shift) check() error {
-	if s.Offset > MaxOffset || s.Offset < -MaxOffset {
-		return fmt.Errorf("a clock cannot be moved by %s: at most by %s", s.Offset, MaxOffset)
+	if s.Offset > maxOffset || s.Offset < -maxOffset {
+		return fmt.Errorf("a clock cannot be moved by %s: at most by %s", s.Offset, maxOffset)
 	}
-	if math.IsNaN(s.Drift) || s.Drift > MaxDrift || s.Drift < -MaxDrift {
-		return fmt.Errorf("a clock cannot drift by %g seconds a second: at most by %g", s.Drift, MaxDrift)
+	if math.IsNaN(s.Drift) || s.Drift > maxDrift || s.Drift < -maxDrift {
+		return fmt.Errorf("a clock cannot drift by %g seconds a second: at most by %g", s.Drift, maxDrift)
 	}
 	if s.Drift != 0 && s.Base.IsZero() {
 		return errors.New("a clock that drifts needs a time at which it began to")

@@ -29,14 +29,14 @@ const (
 	APIServerPort         = 6443
 	EtcdClientPort        = 2379
 	EtcdPeerPort          = 2380
-	EtcdMetricsPort       = 2381
+	etcdMetricsPort       = 2381
 	ControllerManagerPort = 10257
 	SchedulerPort         = 10259
-	KwokPort              = 10247
+	kwokPort              = 10247
 )
 
-// AuditLog is the name of the audit log in Node.Logs.
-const AuditLog = "audit.log"
+// auditLog is the name of the audit log in Node.Logs.
+const auditLog = "audit.log"
 
 // Command is a process to be run.
 type Command struct {
@@ -100,7 +100,7 @@ type Node struct {
 
 // Commands returns all of a control-plane node, in the order of their start.
 func Commands(n Node) []Command {
-	return []Command{Etcd(n), APIServer(n), ControllerManager(n), Scheduler(n)}
+	return []Command{etcd(n), apiServer(n), controllerManager(n), scheduler(n)}
 }
 
 // APIServerURL is where a node's API server is found.

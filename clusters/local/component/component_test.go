@@ -46,28 +46,28 @@ func TestArguments(t *testing.T) {
 		command   Command
 		want, not []string
 	}{
-		{"etcd", Etcd(testNode()), []string{
+		{"etcd", etcd(testNode()), []string{
 			"--name=node-1", "--data-dir=/n/etcd", "--initial-cluster-state=new", "--initial-cluster-token=demo",
 			"--initial-cluster=node-1=https://10.77.0.11:2380,node-2=https://10.77.0.12:2380,node-3=https://10.77.0.13:2380",
 			"--listen-client-urls=https://10.77.0.11:2379,https://127.0.0.1:2379", "--advertise-client-urls=https://10.77.0.11:2379",
 			"--client-cert-auth=true", "--peer-client-cert-auth=true", "--listen-metrics-urls=http://127.0.0.1:2381",
 		}, []string{"unsafe", "experimental"}},
-		{"etcd joins", Etcd(joining), []string{"--initial-cluster-state=existing"}, nil},
-		{"etcd on its address alone", Etcd(alone), []string{"--listen-client-urls=https://10.77.0.11:2379", "--listen-metrics-urls=http://10.77.0.11:2381"}, []string{"127.0.0.1"}},
-		{"API server", APIServer(testNode()), []string{
+		{"etcd joins", etcd(joining), []string{"--initial-cluster-state=existing"}, nil},
+		{"etcd on its address alone", etcd(alone), []string{"--listen-client-urls=https://10.77.0.11:2379", "--listen-metrics-urls=http://10.77.0.11:2381"}, []string{"127.0.0.1"}},
+		{"API server", apiServer(testNode()), []string{
 			"--etcd-servers=https://127.0.0.1:2379", "--advertise-address=10.77.0.11", "--bind-address=0.0.0.0", "--secure-port=6443",
 			"--authorization-mode=Node,RBAC", "--endpoint-reconciler-type=lease", "--service-cluster-ip-range=10.96.0.0/16",
 			"--audit-policy-file=/n/config/audit-policy.yaml", "--audit-log-path=/n/logs/audit.log",
 		}, []string{"10.77.0.12"}},
-		{"API server, IPv6", APIServer(six), []string{"--etcd-servers=https://[::1]:2379", "--advertise-address=fd00::11", "--bind-address=::"}, nil},
-		{"controller manager", ControllerManager(testNode()), []string{
+		{"API server, IPv6", apiServer(six), []string{"--etcd-servers=https://[::1]:2379", "--advertise-address=fd00::11", "--bind-address=::"}, nil},
+		{"controller manager", controllerManager(testNode()), []string{
 			"--kubeconfig=/n/pki/controller-manager.conf", "--leader-elect=true", "--use-service-account-credentials=true",
 			"--cluster-signing-cert-file=/n/pki/signing-ca.crt", "--root-ca-file=/n/pki/ca.crt", "--cluster-name=demo",
 		}, []string{"lease-duration", "retry-period"}},
-		{"scheduler", Scheduler(testNode()), []string{"--kubeconfig=/n/pki/scheduler.conf", "--leader-elect=true"}, []string{"lease-duration"}},
-		{"replaced and added", APIServer(extra), []string{"--endpoint-reconciler-type=none", "--feature-gates="}, []string{"--endpoint-reconciler-type=lease"}},
-		{"replaced", Scheduler(extra), []string{"--leader-elect=false"}, []string{"--leader-elect=true"}},
-		{"not for this one", ControllerManager(extra), []string{"--leader-elect=true"}, []string{"feature-gates"}},
+		{"scheduler", scheduler(testNode()), []string{"--kubeconfig=/n/pki/scheduler.conf", "--leader-elect=true"}, []string{"lease-duration"}},
+		{"replaced and added", apiServer(extra), []string{"--endpoint-reconciler-type=none", "--feature-gates="}, []string{"--endpoint-reconciler-type=lease"}},
+		{"replaced", scheduler(extra), []string{"--leader-elect=false"}, []string{"--leader-elect=true"}},
+		{"not for this one", controllerManager(extra), []string{"--leader-elect=true"}, []string{"feature-gates"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, want := range tc.want {

@@ -315,7 +315,7 @@ func (c *controlPlane) checkAudit() {
 	c.eventually("the audit log holds the creation of the deployment", func() error {
 		var all []byte
 		for _, n := range c.nodes {
-			data, err := os.ReadFile(filepath.Join(n.Logs, AuditLog))
+			data, err := os.ReadFile(filepath.Join(n.Logs, auditLog))
 			if err != nil {
 				return err
 			}

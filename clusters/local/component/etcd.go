@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Etcd returns the command of the node's etcd member. Its flags are those that
+// etcd returns the command of the node's etcd member. Its flags are those that
 // 3.5, 3.6 and 3.7 have in common. Timings, fsync and all else that decides how
 // safe it is are etcd's own defaults.
-func Etcd(n Node) Command {
+func etcd(n Node) Command {
 	state := "new"
 	if n.Existing {
 		state = "existing"
@@ -23,7 +23,7 @@ func Etcd(n Node) Command {
 	if !n.OnlyNodeAddress {
 		listen += "," + EtcdURL(n.loopback())
 	}
-	metrics := url("http", n.loopback(), EtcdMetricsPort)
+	metrics := url("http", n.loopback(), etcdMetricsPort)
 	f := flags{
 		"name":                        n.Name,
 		"data-dir":                    n.Data,

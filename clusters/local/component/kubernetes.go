@@ -29,8 +29,8 @@ rules:
 - level: Metadata
 `
 
-// APIServer returns the command of the node's API server.
-func APIServer(n Node) Command {
+// apiServer returns the command of the node's API server.
+func apiServer(n Node) Command {
 	policy := filepath.Join(n.Config, "audit-policy.yaml")
 	f := flags{
 		"advertise-address": n.Address.String(),
@@ -65,7 +65,7 @@ func APIServer(n Node) Command {
 		"endpoint-reconciler-type": "lease",
 
 		"audit-policy-file": policy,
-		"audit-log-path":    filepath.Join(n.Logs, AuditLog),
+		"audit-log-path":    filepath.Join(n.Logs, auditLog),
 		// A request does not wait for its entry to be on disk.
 		"audit-log-mode":      "batch",
 		"audit-log-maxsize":   "64",
@@ -83,8 +83,8 @@ func APIServer(n Node) Command {
 	}
 }
 
-// ControllerManager returns the command of the node's controller manager.
-func ControllerManager(n Node) Command {
+// controllerManager returns the command of the node's controller manager.
+func controllerManager(n Node) Command {
 	config := n.pki(pki.ControllerManagerConfig)
 	f := n.elected(config, ControllerManagerPort, pki.ControllerManagerCert, pki.ControllerManagerKey)
 	f["cluster-name"] = n.Cluster
@@ -110,8 +110,8 @@ func ControllerManager(n Node) Command {
 	}
 }
 
-// Scheduler returns the command of the node's scheduler.
-func Scheduler(n Node) Command {
+// scheduler returns the command of the node's scheduler.
+func scheduler(n Node) Command {
 	f := n.elected(n.pki(pki.SchedulerConfig), SchedulerPort, pki.SchedulerCert, pki.SchedulerKey)
 	return Command{
 		Component:  framework.Scheduler,

@@ -21,9 +21,9 @@ import (
 //go:embed stages.yaml
 var stages []byte
 
-// NodeLeaseDuration is how long a simulated node's lease lasts; kwok renews it
+// nodeLeaseDuration is how long a simulated node's lease lasts; kwok renews it
 // every quarter of it, 10 s, as the kubelet does by default.
-const NodeLeaseDuration = 40 * time.Second
+const nodeLeaseDuration = 40 * time.Second
 
 // Workers is what kwok's command line depends on.
 type Workers struct {
@@ -47,13 +47,13 @@ const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 // bound to them. It is for kwok v0.8.
 func Kwok(w Workers) Command {
 	config := filepath.Join(w.Config, "kwok-stages.yaml")
-	address := netip.AddrPortFrom(w.Address, KwokPort).String()
+	address := netip.AddrPortFrom(w.Address, kwokPort).String()
 	f := flags{
 		"kubeconfig":                       w.Kubeconfig,
 		"config":                           config,
 		"manage-nodes-with-label-selector": "!" + controlPlaneLabel,
 		"node-ip":                          w.Address.String(),
-		"node-lease-duration-seconds":      strconv.Itoa(int(NodeLeaseDuration.Seconds())),
+		"node-lease-duration-seconds":      strconv.Itoa(int(nodeLeaseDuration.Seconds())),
 		"cidr":                             "10.244.0.0/16",
 		"server-address":                   address,
 	}

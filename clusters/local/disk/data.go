@@ -10,14 +10,11 @@ import (
 // Requests on the data of files.
 
 func (fs *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
-	if _, status := fs.enter(caller{cancel, in.Pid}, opLook, 0); status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	n, status := fs.node(in.NodeId)
+	n, _, status := fs.enterNode(cancel, &in.InHeader, opLook, 0)
 	if status != fuse.OK {
 		return status
 	}
+	defer fs.leave()
 	return fuse.ToStatus(n.acquire(fs.pathOf(n)))
 }
 
@@ -31,14 +28,11 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 }
 
 func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
-	if _, status := fs.enter(caller{cancel, in.Pid}, opRead, 0); status != fuse.OK {
-		return nil, status
-	}
-	defer fs.leave()
-	n, status := fs.node(in.NodeId)
+	n, _, status := fs.enterNode(cancel, &in.InHeader, opRead, 0)
 	if status != fuse.OK {
 		return nil, status
 	}
+	defer fs.leave()
 	got, err := unix.Pread(n.fd, buf[:in.Size], int64(in.Offset))
 	if err != nil {
 		return nil, fuse.ToStatus(err)
@@ -47,14 +41,11 @@ func (fs *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) 
 }
 
 func (fs *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	if _, status := fs.enter(caller{cancel, in.Pid}, opWrite, int64(len(data))); status != fuse.OK {
-		return 0, status
-	}
-	defer fs.leave()
-	n, status := fs.node(in.NodeId)
+	n, _, status := fs.enterNode(cancel, &in.InHeader, opWrite, int64(len(data)))
 	if status != fuse.OK {
 		return 0, status
 	}
+	defer fs.leave()
 	wrote, err := n.write(data, int64(in.Offset))
 	if err != nil {
 		return 0, fuse.ToStatus(err)
@@ -63,14 +54,11 @@ func (fs *fileSystem) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byt
 }
 
 func (fs *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
-	if _, status := fs.enter(caller{cancel, in.Pid}, opWrite, int64(in.Length)); status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	n, status := fs.node(in.NodeId)
+	n, _, status := fs.enterNode(cancel, &in.InHeader, opWrite, int64(in.Length))
 	if status != fuse.OK {
 		return status
 	}
+	defer fs.leave()
 	return fuse.ToStatus(n.allocate(in.Mode, int64(in.Offset), int64(in.Length)))
 }
 
@@ -78,14 +66,13 @@ func (fs *fileSystem) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fu
 const dataOnly = 1
 
 func (fs *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	lie, status := fs.enter(caller{cancel, in.Pid}, opSync, 0)
+	n, lie, status := fs.enterNode(cancel, &in.InHeader, opSync, 0)
 	if status != fuse.OK {
 		return status
 	}
 	defer fs.leave()
-	n, status := fs.node(in.NodeId)
-	if status != fuse.OK || lie {
-		return status
+	if lie {
+		return fuse.OK
 	}
 	if err := n.sync(in.FsyncFlags&dataOnly != 0); err != nil {
 		return fuse.ToStatus(err)
@@ -95,14 +82,13 @@ func (fs *fileSystem) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Statu
 }
 
 func (fs *fileSystem) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
-	lie, status := fs.enter(caller{cancel, in.Pid}, opSync, 0)
+	n, lie, status := fs.enterNode(cancel, &in.InHeader, opSync, 0)
 	if status != fuse.OK {
 		return status
 	}
 	defer fs.leave()
-	n, status := fs.node(in.NodeId)
-	if status != fuse.OK || lie {
-		return status
+	if lie {
+		return fuse.OK
 	}
 	fd, err := unix.Open(fs.pathOf(n), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

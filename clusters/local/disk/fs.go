@@ -42,13 +42,21 @@ func (fs *fileSystem) String() string { return "holdfast" }
 
 func (fs *fileSystem) Init(s *fuse.Server) { fs.server = s }
 
-// node returns a node of the current tree; others are of a disk that is gone.
-func (fs *fileSystem) node(id uint64) (*node, fuse.Status) {
+// enterNode is enter for a request about a node. With OK, leave must be called.
+func (fs *fileSystem) enterNode(cancel <-chan struct{}, h *fuse.InHeader, o operation, size int64) (n *node, lie bool, status fuse.Status) {
+	if lie, status = fs.enter(caller{cancel, h.Pid}, o, size); status != fuse.OK {
+		return nil, false, status
+	}
 	fs.names.RLock()
-	defer fs.names.RUnlock()
-	return fs.nodeLocked(id)
+	n, status = fs.nodeLocked(h.NodeId)
+	fs.names.RUnlock()
+	if status != fuse.OK {
+		fs.leave()
+	}
+	return n, lie, status
 }
 
+// nodeLocked returns a node of the current tree; others are of a disk that is gone.
 func (fs *fileSystem) nodeLocked(id uint64) (*node, fuse.Status) {
 	if id == fuse.FUSE_ROOT_ID {
 		return fs.tree.root, fuse.OK
@@ -166,27 +174,21 @@ func (fs *fileSystem) stat(n *node, out *fuse.Attr) fuse.Status {
 }
 
 func (fs *fileSystem) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if _, status := fs.enter(caller{cancel, in.Pid}, opLook, 0); status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	n, status := fs.node(in.NodeId)
+	n, _, status := fs.enterNode(cancel, &in.InHeader, opLook, 0)
 	if status != fuse.OK {
 		return status
 	}
+	defer fs.leave()
 	out.AttrValid = validFor
 	return fs.stat(n, &out.Attr)
 }
 
 func (fs *fileSystem) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if _, status := fs.enter(caller{cancel, in.Pid}, opChange, 0); status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	n, status := fs.node(in.NodeId)
+	n, _, status := fs.enterNode(cancel, &in.InHeader, opChange, 0)
 	if status != fuse.OK {
 		return status
 	}
+	defer fs.leave()
 	path := fs.pathOf(n)
 	if size, ok := in.GetSize(); ok {
 		if n.dir {
@@ -273,14 +275,11 @@ func (fs *fileSystem) root() *node {
 // Directories are listed when they are opened.
 
 func (fs *fileSystem) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	if _, status := fs.enter(caller{cancel, in.Pid}, opLook, 0); status != fuse.OK {
-		return status
-	}
-	defer fs.leave()
-	n, status := fs.node(in.NodeId)
+	n, _, status := fs.enterNode(cancel, &in.InHeader, opLook, 0)
 	if status != fuse.OK {
 		return status
 	}
+	defer fs.leave()
 	found, err := os.ReadDir(fs.pathOf(n))
 	if err != nil {
 		return fuse.ToStatus(err)

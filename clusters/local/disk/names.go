@@ -89,9 +89,21 @@ func (fs *fileSystem) child(parent *node, name string) (*node, error) {
 }
 
 func (fs *fileSystem) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	return fs.removeName(cancel, h, name, func(*node) error { return nil })
+}
+
+func (fs *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	return fs.removeName(cancel, h, name, func(n *node) error { return empty(n.path()) })
+}
+
+// removeName removes what has a name if check allows it.
+func (fs *fileSystem) removeName(cancel <-chan struct{}, h *fuse.InHeader, name string, check func(*node) error) fuse.Status {
 	return fs.changeNames(caller{cancel, h.Pid}, opChange, h.NodeId, func(parent *node) fuse.Status {
 		n, err := fs.child(parent, name)
 		if err != nil {
+			return fuse.ToStatus(err)
+		}
+		if err := check(n); err != nil {
 			return fuse.ToStatus(err)
 		}
 		back, final, err := fs.remove(n)
@@ -123,24 +135,6 @@ func (fs *fileSystem) remove(n *node) (back func() error, final func(), err erro
 		_ = os.RemoveAll(kept) // a directory was empty
 	}
 	return back, final, nil
-}
-
-func (fs *fileSystem) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
-	return fs.changeNames(caller{cancel, h.Pid}, opChange, h.NodeId, func(parent *node) fuse.Status {
-		n, err := fs.child(parent, name)
-		if err != nil {
-			return fuse.ToStatus(err)
-		}
-		if err := empty(n.path()); err != nil {
-			return fuse.ToStatus(err)
-		}
-		back, final, err := fs.remove(n)
-		if err != nil {
-			return fuse.ToStatus(err)
-		}
-		fs.journal.add(change{nodes: []*node{parent, n}, undo: back, final: final})
-		return fuse.OK
-	})
 }
 
 func empty(dir string) error {

@@ -1,13 +1,11 @@
 package disk
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,15 +15,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // Process is a disk that another process serves.
 type Process struct {
-	cfg   ServeConfig
-	http  *http.Client
-	cmd   *exec.Cmd
-	ended chan struct{}
+	cfg    ServeConfig
+	server *agenthttp.Client
+	cmd    *exec.Cmd
+	ended  chan struct{}
 }
 
 // Start runs this program again under the name role, which must call Serve with
@@ -45,12 +44,7 @@ func Start(role string, cfg ServeConfig, log *os.File) (*Process, error) {
 		return nil, err
 	}
 	defer r.Close()
-	p := &Process{cfg: cfg, ended: make(chan struct{}), http: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", cfg.Socket)
-		},
-	}}}
+	p := &Process{cfg: cfg, ended: make(chan struct{}), server: agenthttp.NewUnix("its process", cfg.Socket)}
 	p.cmd = &exec.Cmd{Path: exe, Args: []string{role, string(b)}, Stdout: log, Stderr: log, Env: os.Environ(),
 		ExtraFiles: []*os.File{w}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	err = p.cmd.Start()
@@ -77,7 +71,7 @@ func Start(role string, cfg ServeConfig, log *os.File) (*Process, error) {
 func (p *Process) Stop() error {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
-	p.http.CloseIdleConnections()
+	p.server.Close()
 	_ = os.Remove(p.cfg.Socket)
 	if err := unix.Unmount(p.cfg.Mount, unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
 		return fmt.Errorf("unmounting the disk from %s: %w", p.cfg.Mount, err)
@@ -90,24 +84,10 @@ func (p *Process) Mount() string { return p.cfg.Mount }
 
 func (p *Process) call(ctx context.Context, verb string, r request) (answer, error) {
 	var a answer
-	b, err := json.Marshal(r)
-	if err != nil {
-		return a, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://disk/"+verb, bytes.NewReader(b))
-	if err != nil {
-		return a, err
-	}
-	resp, err := p.http.Do(req)
-	if err != nil {
+	if err := p.server.Call(ctx, http.MethodPost, verb, r, &a); err != nil {
 		return a, fmt.Errorf("%s of the disk on %s: %w", verb, p.cfg.Mount, err)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		words, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return a, fmt.Errorf("%s of the disk on %s: %s", verb, p.cfg.Mount, strings.TrimSpace(string(words)))
-	}
-	return a, json.NewDecoder(resp.Body).Decode(&a)
+	return a, nil
 }
 
 // The methods below are those of Disk.

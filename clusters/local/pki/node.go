@@ -82,8 +82,8 @@ func (p *PKI) writeNode(dir, node, server string, addrs []netip.Addr, names []st
 
 	for name, id := range map[string]Identity{
 		AdminConfig:             Admin(),
-		ControllerManagerConfig: ControllerManager(),
-		SchedulerConfig:         Scheduler(),
+		ControllerManagerConfig: controllerManager(),
+		SchedulerConfig:         scheduler(),
 	} {
 		if files[name], err = p.Kubeconfig(id, server); err != nil {
 			return err

@@ -61,11 +61,11 @@ func Admin() Identity {
 	return Identity{User: "holdfast-admin", Groups: []string{"system:masters"}}
 }
 
-// ControllerManager returns the identity of the controller managers.
-func ControllerManager() Identity { return Identity{User: "system:kube-controller-manager"} }
+// controllerManager returns the identity of the controller managers.
+func controllerManager() Identity { return Identity{User: "system:kube-controller-manager"} }
 
-// Scheduler returns the identity of the schedulers.
-func Scheduler() Identity { return Identity{User: "system:kube-scheduler"} }
+// scheduler returns the identity of the schedulers.
+func scheduler() Identity { return Identity{User: "system:kube-scheduler"} }
 
 // AddonManager returns the identity of the add-on managers. An add-on may be anything, so
 // Kubernetes binds their account to cluster-admin; see

@@ -154,7 +154,7 @@ func TestHandshake(t *testing.T) {
 	defer server.Close()
 	url := "https://" + net.JoinHostPort("localhost", portOf(t, server.URL))
 
-	for _, id := range []Identity{Admin(), ControllerManager(), Scheduler(), Kwok()} {
+	for _, id := range []Identity{Admin(), controllerManager(), scheduler(), Kwok()} {
 		direct, err := p.RESTConfig(id, url)
 		if err != nil {
 			t.Fatal(err)

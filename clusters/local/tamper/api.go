@@ -82,12 +82,6 @@ func startAPI(c APIConfig) (*apiProxy, error) {
 	return p, nil
 }
 
-func (p *apiProxy) close() {
-	_ = p.web.Close()
-	p.known.CloseIdleConnections()
-	p.anonymous.CloseIdleConnections()
-}
-
 // rewrite aims a request at the server in the name of whose certificate came
 // with it.
 func rewrite(r *httputil.ProxyRequest, server *url.URL) {

@@ -357,3 +357,9 @@ func TestClaimedLease(t *testing.T) {
 		t.Errorf("it acted %d times", n)
 	}
 }
+
+func (p *apiProxy) close() {
+	_ = p.web.Close()
+	p.known.CloseIdleConnections()
+	p.anonymous.CloseIdleConnections()
+}

@@ -1,14 +1,13 @@
 package tamper
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
+
+	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 )
 
 // Site is one of the two proxies of a node.
@@ -46,54 +45,31 @@ func control(desks map[Site]*desk) http.Handler {
 
 // Client gives rules to the proxies of one node.
 type Client struct {
-	node string
-	http *http.Client
+	node   string
+	server *agenthttp.Client
 }
 
 // NewClient returns a client for the proxies of a node, which listen on a socket.
 func NewClient(node, socket string) *Client {
-	return &Client{node: node, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		}}}}
+	return &Client{node: node, server: agenthttp.NewUnix("it", socket)}
 }
 
 // Set gives a proxy these rules in place of those it has; none makes it pass
 // everything on. The counts begin again.
 func (c *Client) Set(ctx context.Context, site Site, rules ...Rule) error {
-	body, err := json.Marshal(rules)
-	if err == nil {
-		_, err = c.do(ctx, http.MethodPut, site, body)
-	}
-	return err
+	return c.call(ctx, http.MethodPut, site, rules, nil)
 }
 
 // Acted reports how often a proxy has tampered since its rules were set.
 func (c *Client) Acted(ctx context.Context, site Site) (n int, err error) {
-	answer, err := c.do(ctx, http.MethodGet, site, nil)
-	if err == nil {
-		err = json.Unmarshal(answer, &n)
-	}
+	err = c.call(ctx, http.MethodGet, site, nil, &n)
 	return n, err
 }
 
-func (c *Client) do(ctx context.Context, method string, site Site, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://tamper/"+string(site), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
+func (c *Client) call(ctx context.Context, method string, site Site, in, out any) error {
+	defer c.server.Close()
+	if err := c.server.Call(ctx, method, string(site), in, out); err != nil {
+		return fmt.Errorf("telling the %s proxy of %s what to do: %w", site, c.node, err)
 	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("telling the %s proxy of %s what to do: %w", site, c.node, err)
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d: %s", res.StatusCode, strings.TrimSpace(string(answer)))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("telling the %s proxy of %s what to do: %w", site, c.node, err)
-	}
-	return answer, nil
+	return nil
 }

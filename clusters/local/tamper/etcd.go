@@ -102,11 +102,6 @@ func startEtcd(c EtcdConfig) (*etcdProxy, error) {
 	return p, nil
 }
 
-func (p *etcdProxy) close() {
-	p.server.Stop()
-	_ = p.member.Close()
-}
-
 // serve handles every call.
 func (p *etcdProxy) serve(_ any, client grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(client)

@@ -403,3 +403,8 @@ func words(r clientv3.WatchResponse, prefix string, revisions []int64) (s string
 	}
 	return s
 }
+
+func (p *etcdProxy) close() {
+	p.server.Stop()
+	_ = p.member.Close()
+}

@@ -177,7 +177,7 @@ func Start(p clusters.Provider, log, name string, args ...string) (_ *Worker, er
 		return nil, fmt.Errorf("failed to create the log of a worker: %w", err)
 	}
 	// Do interrupts single requests; the worker itself lives until Close.
-	if w.cmd, err = p.Command(context.Background(), append([]string{name}, args...)...); err != nil {
+	if w.cmd, err = clusters.Command(context.Background(), p, append([]string{name}, args...)...); err != nil {
 		return nil, err
 	}
 	in, requests, err := os.Pipe()
@@ -199,7 +199,7 @@ func Start(p clusters.Provider, log, name string, args ...string) (_ *Worker, er
 	last := 2 + len(w.cmd.ExtraFiles)
 	w.cmd.Env = append(w.cmd.Env, pipesEnv+"="+strconv.Itoa(last-1)+","+strconv.Itoa(last))
 	if err := w.cmd.Start(); err != nil {
-		return nil, p.Explain(fmt.Errorf("failed to start a worker: %w", err))
+		return nil, clusters.Explain(p, fmt.Errorf("failed to start a worker: %w", err))
 	}
 	return w, nil
 }

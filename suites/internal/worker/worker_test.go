@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,13 +60,6 @@ func (h *handler) Close(context.Context) error {
 
 // here runs workers right here.
 type here struct{ clusters.Provider }
-
-func (here) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	exe, err := os.Executable()
-	return exec.CommandContext(ctx, exe, args...), err
-}
-
-func (here) Explain(err error) error { return err }
 
 func start(t *testing.T, arg string) *Worker {
 	t.Helper()

@@ -1,8 +1,8 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,51 +13,70 @@ import (
 // Sources are the two places where the addresses of the kubernetes service are.
 var Sources = [...]string{"endpoints", "endpointslice"}
 
-// chain is one source as seen through one entrance, in the order of time. What
-// is seen through different entrances is not mixed: one may lag behind another.
-type chain struct {
+// History is one source of addresses as seen through one entrance. What is seen through
+// different entrances is not mixed: one may lag behind another.
+type History struct {
 	Source, Via string
 	States      []record.Timed[record.Endpoints]
-	newest      uint64 // resourceVersion of the newest state
 }
 
-// Chains returns what was seen of each source through each entrance but those
-// excepted, ordered by source and entrance. A state that is older than one seen
-// before is left out: a watch may tell late what a reading has told already.
-func Chains(run *record.Run, except ...string) []chain {
-	var all []chain
+func (h History) String() string { return h.Source + " through " + h.Via }
+
+// observed returns what was seen of each source through each entrance but those excepted,
+// as it was recorded, ordered by source and entrance.
+func observed(run *record.Run, except ...string) []History {
+	var all []History
 	for _, e := range run.Endpoints {
 		if slices.Contains(except, e.V.Via) || !slices.Contains(Sources[:], e.V.Source) {
 			continue
 		}
-		i := slices.IndexFunc(all, func(c chain) bool { return c.Source == e.V.Source && c.Via == e.V.Via })
+		i := slices.IndexFunc(all, func(h History) bool { return h.Source == e.V.Source && h.Via == e.V.Via })
 		if i < 0 {
 			i = len(all)
-			all = append(all, chain{Source: e.V.Source, Via: e.V.Via})
-		}
-		if version, err := strconv.ParseUint(e.V.Revision, 10, 64); err == nil {
-			if version < all[i].newest {
-				continue
-			}
-			all[i].newest = version
+			all = append(all, History{Source: e.V.Source, Via: e.V.Via})
 		}
 		all[i].States = append(all[i].States, e)
 	}
-	slices.SortFunc(all, func(a, b chain) int {
-		if c := strings.Compare(a.Source, b.Source); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Via, b.Via)
+	slices.SortFunc(all, func(a, b History) int {
+		return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.Via, b.Via))
 	})
 	return all
 }
 
-func (c chain) String() string { return c.Source + " through " + c.Via }
+// Chains returns what was seen of each source in the order of time. A state that is older
+// than one seen before is left out: a watch may report late what a reading has shown already.
+func Chains(run *record.Run, except ...string) []History {
+	all := observed(run, except...)
+	for i := range all {
+		newest := uint64(0)
+		all[i].States = slices.DeleteFunc(all[i].States, func(e record.Timed[record.Endpoints]) bool {
+			version := Number(e.V.Revision)
+			newest = max(newest, version)
+			return version > 0 && version < newest
+		})
+	}
+	return all
+}
+
+// Histories returns what was seen of each source in the order in which the cluster went
+// through it. Unlike chains they have every change that a watch reported, also those that a
+// reading had overtaken.
+func Histories(run *record.Run) []History {
+	all := observed(run)
+	for _, h := range all {
+		version := func(e record.Timed[record.Endpoints]) uint64 { return Number(e.V.Revision) }
+		// A state without a version cannot be put anywhere else.
+		if !slices.ContainsFunc(h.States, func(e record.Timed[record.Endpoints]) bool { return version(e) == 0 }) {
+			slices.SortStableFunc(h.States, func(a, b record.Timed[record.Endpoints]) int { return cmp.Compare(version(a), version(b)) })
+		}
+	}
+	return all
+}
 
 // Between returns the states seen from from up to, not including, to.
-func (c chain) Between(from, to record.Nanos) []record.Timed[record.Endpoints] {
+func (h History) Between(from, to record.Nanos) []record.Timed[record.Endpoints] {
 	var out []record.Timed[record.Endpoints]
-	for _, s := range c.States {
+	for _, s := range h.States {
 		if s.At >= from && s.At < to {
 			out = append(out, s)
 		}
@@ -67,8 +86,8 @@ func (c chain) Between(from, to record.Nanos) []record.Timed[record.Endpoints] {
 
 // Lists reports whether the last state before t has the address; known is false
 // if none exists.
-func (c chain) Lists(address string, t record.Nanos) (listed, known bool) {
-	for _, s := range c.States {
+func (h History) Lists(address string, t record.Nanos) (listed, known bool) {
+	for _, s := range h.States {
 		if s.At < t {
 			listed, known = slices.Contains(s.V.Addresses, address), true
 		}
@@ -78,7 +97,7 @@ func (c chain) Lists(address string, t record.Nanos) (listed, known bool) {
 
 // Change is how a chain came to list, or no longer list, an address.
 type Change struct {
-	Chain chain
+	Chain History
 	// Done reports whether it came about, at at.
 	Done bool
 	At   record.Nanos
@@ -92,9 +111,9 @@ type Change struct {
 
 // Follow looks for the first state between from and to that lists the address
 // (want true) or does not (want false), and for one that takes it back.
-func (c chain) Follow(address string, want bool, from, to record.Nanos) Change {
-	ch := Change{Chain: c}
-	for _, s := range c.Between(from, to) {
+func (h History) Follow(address string, want bool, from, to record.Nanos) Change {
+	ch := Change{Chain: h}
+	for _, s := range h.Between(from, to) {
 		ch.Last, ch.seen = s.At, true
 		is := slices.Contains(s.V.Addresses, address) == want
 		switch {
@@ -158,3 +177,31 @@ func Settle(changes []Change, zero, to record.Nanos, limit time.Duration) settle
 // Blind is for how long a source may go unread for its states to count as all that
 // there were: it is read once a second through each API server.
 const Blind = 3 * time.Second
+
+// Unseen returns the sources of which a record has nothing.
+func Unseen(all []History) (missing []string) {
+	for _, source := range Sources {
+		if !slices.ContainsFunc(all, func(h History) bool { return h.Source == source && len(h.States) > 0 }) {
+			missing = append(missing, source)
+		}
+	}
+	return missing
+}
+
+// APIServerAddresses returns the addresses of the nodes that are meant to run an
+// API server, sorted.
+func (m *Matter) APIServerAddresses() []string {
+	var all []string
+	for _, n := range m.NodesWith("kube-apiserver") {
+		all = append(all, n.Address)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// SameSet reports whether addresses, in whatever order, are those of a sorted list.
+func SameSet(addresses, sorted []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(addresses)), sorted)
+}
+
+func Bracketed(addresses []string) string { return "[" + strings.Join(addresses, " ") + "]" }

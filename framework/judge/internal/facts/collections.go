@@ -64,7 +64,7 @@ func (c *Collections) timeline(api, name string) *Timeline {
 	key := CollectionOf{api, name}
 	t := c.Timelines[key]
 	if t == nil {
-		t = newTimeline(api, name)
+		t = newTimeline()
 		c.Timelines[key] = t
 	}
 	return t

@@ -59,6 +59,34 @@ func (e Expected) String() string {
 // Met reports whether a list of addresses is as it must be.
 func (e Expected) Met(addresses []string) bool { return SameSet(e.settled(addresses), e.want) }
 
+// Settling is how a list of addresses came to be what it must be.
+type Settling struct {
+	// Wrong is the last state that is not as it must be, and Last the last of all; nil if
+	// there is none.
+	Wrong, Last *record.Timed[record.Endpoints]
+	// Since is from when on the list is as it must be, -1 if it is not.
+	Since record.Nanos
+}
+
+// Settling returns how a list came to be as it must be after a moment, until end.
+func (e Expected) Settling(h History, from, end record.Nanos) Settling {
+	s := Settling{Since: -1}
+	for i := range h.States {
+		state := &h.States[i]
+		if state.At > end {
+			break
+		}
+		s.Last = state
+		switch {
+		case !e.Met(state.V.Addresses):
+			s.Wrong, s.Since = state, -1
+		case s.Since < 0:
+			s.Since = max(state.At, from)
+		}
+	}
+	return s
+}
+
 // KeepsAPIServerDown reports whether no API server can run on the fault's nodes until
 // it is healed.
 func (i *Injection) KeepsAPIServerDown() bool {

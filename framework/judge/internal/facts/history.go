@@ -3,7 +3,6 @@ package facts
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -88,11 +87,6 @@ func ReadsThrough(run *record.Run, entrance string, from, to record.Nanos) []rec
 	return reads
 }
 
-func Revision(op record.Op) (uint64, bool) {
-	n, err := strconv.ParseUint(op.Revision, 10, 64)
-	return n, err == nil && n > 0
-}
-
 // Pair is an ordered pair of names.
 type Pair struct{ From, To string }
 
@@ -127,15 +121,10 @@ type wrongRead struct {
 // acknowledged before the read was called.
 func MatchReads(writes, reads []record.Op) crossReads {
 	c := crossReads{Seen: map[Pair]bool{}, lost: map[Pair]string{}}
-	for i := range reads {
-		read := reads[i]
-		var newest *record.Op
-		for j := range writes {
-			w := &writes[j]
-			if w.Key == read.Key && w.Outcome == record.OK && w.Return < read.Call && (newest == nil || w.Return > newest.Return) {
-				newest = w
-			}
-		}
+	known := newWriteLog(writes)
+	for _, read := range reads {
+		sources := known.Of(read).Sources[read.Value]
+		newest := newestBefore(known.Of(read).Writes, read, func(record.Op) bool { return true })
 		if newest == nil || newest.Entrance == read.Entrance {
 			continue
 		}
@@ -145,25 +134,13 @@ func MatchReads(writes, reads []record.Op) crossReads {
 			c.lost[p] = text.Describe(read)
 		case read.Found && read.Value == newest.Value:
 			c.Seen[p] = true
-		case concurrentValue(writes, read, *newest):
+		case read.Found && len(sources) > 0 && !known.Before(read, newest.Call):
 			// Another write was under way; its value is as good.
 		case c.Wrong == nil:
 			c.Wrong = &wrongRead{p, *newest, read}
 		}
 	}
 	return c
-}
-
-// concurrentValue reports whether the read returned the value of a write that
-// was not over when the newest one began or the read was called.
-func concurrentValue(writes []record.Op, read, newest record.Op) bool {
-	for _, w := range writes {
-		if w.Key == read.Key && read.Found && w.Value == read.Value && w.Outcome != record.Refused && w.Call < read.Return &&
-			(w.Outcome == record.Unknown || w.Return >= newest.Call) {
-			return true
-		}
-	}
-	return false
 }
 
 // Missing returns the pairs that no read has shown, for people.

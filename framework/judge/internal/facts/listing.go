@@ -1,10 +1,8 @@
 package facts
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
@@ -64,7 +62,7 @@ func (l Listing) Breach(what string, writes ...*Write) *Breach {
 }
 
 // Wrong finds what a list is not, by what clients had seen before.
-func (l Listing) Wrong(known *witnesses) (breaches []Breach) {
+func (l Listing) Wrong(known Watermark[string]) (breaches []Breach) {
 	if b := l.wrongVersion(known); b != nil {
 		breaches = append(breaches, *b)
 	}
@@ -110,7 +108,7 @@ func (l Listing) removedItem() *Breach {
 	return nil
 }
 
-func (l Listing) wrongVersion(known *witnesses) *Breach {
+func (l Listing) wrongVersion(known Watermark[string]) *Breach {
 	v := l.Version()
 	switch l.Match {
 	case record.MatchNotOlderThan:
@@ -125,11 +123,11 @@ func (l Listing) wrongVersion(known *witnesses) *Breach {
 		if w := l.Timeline.NewestBefore(l.Call); w != nil && w.Revision > v {
 			return l.Breach(fmt.Sprintf("gave version %d, although version %d had been acknowledged to %s %s", v, w.Revision, w.Op.Client, text.At(w.Op.Return)), w)
 		}
-		if s := known.before(l.Call); s.Revision > v {
+		if s := known.Before(l.Call); s != nil && s.Revision > v {
 			// A version that changed nothing of the collection is not older.
 			if newer := l.Timeline.Between(Scope{}, v, s.Revision); len(newer) > 0 {
-				b := l.Breach(fmt.Sprintf("gave version %d and lacks %s, although version %d had been returned to %s %s", v, newer[0].Describe(), s.Revision, s.client, text.At(s.At)), newer[0].By)
-				b.Spans = append(b.Spans, verdict.Span{Lane: s.client, Label: fmt.Sprintf("saw version %d", s.Revision), From: s.At, To: s.At})
+				b := l.Breach(fmt.Sprintf("gave version %d and lacks %s, although version %d had been returned to %s %s", v, newer[0].Describe(), s.Revision, s.By, text.At(s.At)), newer[0].By)
+				b.Spans = append(b.Spans, verdict.Span{Lane: s.By, Label: fmt.Sprintf("saw version %d", s.Revision), From: s.At, To: s.At})
 				return b
 			}
 		}
@@ -137,49 +135,24 @@ func (l Listing) wrongVersion(known *witnesses) *Breach {
 	return nil
 }
 
-// witness says that a client had seen a version at some time.
-type witness struct {
-	bound
-	client string
-}
-
-// witnesses are what reads and lists returned of a collection, by time; each has the
-// highest version so far.
-type witnesses []witness
-
-// before returns the highest version that was returned before a time.
-func (w witnesses) before(at record.Nanos) witness {
-	i := sort.Search(len(w), func(i int) bool { return w[i].At >= at })
-	if i == 0 {
-		return witness{}
-	}
-	return w[i-1]
-}
-
-// Witnesses returns what reads and lists returned of each collection.
-func (c *Collections) Witnesses(run *record.Run) map[*Timeline]*witnesses {
-	all := map[*Timeline]*witnesses{}
-	for _, t := range c.Timelines {
-		all[t] = &witnesses{}
-	}
+// Witnesses returns the versions that reads and lists returned of each collection, and to
+// which clients.
+func (c *Collections) Witnesses(run *record.Run) map[*Timeline]Watermark[string] {
+	returned := map[*Timeline][]Mark[string]{}
 	for i := range run.Ops {
 		op := &run.Ops[i].V
 		if t := c.Timelines[CollectionOf{op.API, op.Collection}]; t != nil && op.Collection != "" && op.Type == record.OpGet && op.Outcome == record.OK && op.Found {
-			*all[t] = append(*all[t], witness{bound{op.Return, Number(op.Revision)}, op.Client})
+			returned[t] = append(returned[t], Mark[string]{op.Return, Number(op.Revision), op.Client})
 		}
 	}
 	for _, l := range c.Lists {
 		if l.Outcome == record.OK && len(l.Pages) > 0 {
-			*all[l.Timeline] = append(*all[l.Timeline], witness{bound{l.Return, l.Version()}, l.Client})
+			returned[l.Timeline] = append(returned[l.Timeline], Mark[string]{l.Return, l.Version(), l.Client})
 		}
 	}
-	for _, w := range all {
-		slices.SortStableFunc(*w, func(a, b witness) int { return cmp.Compare(a.At, b.At) })
-		for i := 1; i < len(*w); i++ {
-			if (*w)[i-1].Revision > (*w)[i].Revision {
-				(*w)[i] = witness{bound{(*w)[i].At, (*w)[i-1].Revision}, (*w)[i-1].client}
-			}
-		}
+	all := map[*Timeline]Watermark[string]{}
+	for t, marks := range returned {
+		all[t] = NewWatermark(marks)
 	}
 	return all
 }

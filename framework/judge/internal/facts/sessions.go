@@ -9,8 +9,8 @@ import (
 
 // session is what one client did with one key.
 type session struct {
-	Client, key string
-	Ops         []record.Op // answered, by their calls
+	Client string
+	Ops    []record.Op // answered, by their calls
 }
 
 // Sessions returns the answered operations that keep accepts, by client and key.
@@ -23,7 +23,7 @@ func Sessions(ops []record.Op, keep func(record.Op) bool) []*session {
 		}
 		id := [2]string{op.Client, LoggedKey(op)}
 		if byKey[id] == nil {
-			byKey[id] = &session{Client: op.Client, key: op.Key}
+			byKey[id] = &session{Client: op.Client}
 			list = append(list, byKey[id])
 		}
 		byKey[id].Ops = append(byKey[id].Ops, op)
@@ -34,8 +34,4 @@ func Sessions(ops []record.Op, keep func(record.Op) bool) []*session {
 	return list
 }
 
-func NewerRead(a, b record.Op) bool {
-	x, xok := Revision(a)
-	y, yok := Revision(b)
-	return xok && (!yok || x > y)
-}
+func NewerRead(a, b record.Op) bool { return Number(a.Revision) > Number(b.Revision) }

@@ -232,13 +232,13 @@ func (s *Stream) Shown(m Message) (e Expectation, ok, known bool) {
 // omission is what a watch should have shown and did not.
 type omission struct {
 	missing []Expectation
-	// Proof is the first message that shows that the watch was past the first of them.
-	Proof int
+	// proof is the first message that shows that the watch was past the first of them.
+	proof int
 }
 
-// FindGap returns the changes that the watch left out between where it began and the
+// findGap returns the changes that the watch left out between where it began and the
 // last that it said; nil for none. A transaction of which it showed a part is not one.
-func (s *Stream) FindGap() *omission {
+func (s *Stream) findGap() *omission {
 	if !s.gapKnown {
 		s.gapKnown = true
 		s.gap = s.lookForGap()
@@ -268,7 +268,7 @@ func (s *Stream) lookForGap() *omission {
 			continue
 		}
 		if g == nil {
-			g = &omission{Proof: slices.IndexFunc(s.Messages, func(m Message) bool {
+			g = &omission{proof: slices.IndexFunc(s.Messages, func(m Message) bool {
 				return m.Number > e.Revision || m.Number == e.Revision && (m.Bookmark() || s.Watch.API == APIKubernetes)
 			})}
 		}

@@ -22,25 +22,36 @@ func BrokeDown(ended *record.Watch) bool {
 	return ended.Error != "" && !strings.HasPrefix(ended.Error, ClientsOwn)
 }
 
-// GoesOn says from where a watch continues.
-func (s *Stream) GoesOn() string {
+// LeftOut says what the watch left out between where it began and the last that it said.
+func (s *Stream) LeftOut() []Breach { return s.leftOut("") }
+
+// LeftOutFirst says what the watch left out before the first that it said: it did not
+// continue from the version that it was opened with.
+func (s *Stream) LeftOutFirst() []Breach {
+	if g := s.findGap(); g == nil || g.proof != 0 {
+		return nil
+	}
 	where := ", from version " + s.Watch.From
 	if s.Previous != nil {
 		where += fmt.Sprintf(" of watch %s through %s", s.Previous.Watch.ID, s.Previous.Watch.Entrance)
 	}
-	return where + ","
+	return s.leftOut(where + ",")
 }
 
-// GapBreach says what a watch left out; why is added to the name of the watch.
-func (s *Stream) GapBreach(g *omission, why string) Breach {
-	first, proof := g.missing[0], s.Messages[g.Proof]
+// leftOut adds a word on the watch to its name.
+func (s *Stream) leftOut(watch string) []Breach {
+	g := s.findGap()
+	if g == nil {
+		return nil
+	}
+	first, proof := g.missing[0], s.Messages[g.proof]
 	others := ""
 	if n := len(g.missing) - 1; n > 0 {
 		others = fmt.Sprintf(" and %d other changes", n)
 	}
-	b := s.BreachAt(g.Proof, fmt.Sprintf("%s%s left out %s%s, and was past it %s with %q", s.Name(), why, first.Describe(), others, text.At(proof.Seen), proof), first.KeyChange)
-	if g.Proof == 0 {
+	b := s.BreachAt(g.proof, fmt.Sprintf("%s%s left out %s%s, and was past it %s with %q", s.Name(), watch, first.Describe(), others, text.At(proof.Seen), proof), first.KeyChange)
+	if g.proof == 0 {
 		b.Spans = append(b.Spans, s.Opening())
 	}
-	return b
+	return []Breach{b}
 }

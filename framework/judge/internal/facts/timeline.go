@@ -106,16 +106,16 @@ type PairOf struct{ Key, Value string }
 // acknowledged writes, and from writes of unknown outcome whose value a read, a list
 // or an event shows.
 type Timeline struct {
-	api, collection string
-	Lines           map[string]*KeyLine
-	Keys            []string // sorted
-	Writes          []*Write
-	ByValue         map[PairOf]*Write
-	refused         map[PairOf]*record.Op
+	Lines   map[string]*KeyLine
+	Keys    []string // sorted
+	Writes  []*Write
+	ByValue map[PairOf]*Write
+	refused map[PairOf]*record.Op
 	// First is the lowest version that an acknowledged write made.
 	First uint64
-	// made are the writes by the version that they made, as their clients were told.
-	made map[uint64]*Write
+	// acknowledged are the versions that acknowledged writes made.
+	acknowledged []Mark[*Write]
+	reached      Watermark[*Write] // of them
 	// removals are acknowledged deletions by key.
 	removals map[string][]*record.Op
 	// deletions are versions at which a watch showed a key as deleted, and strangers
@@ -123,9 +123,9 @@ type Timeline struct {
 	deletions map[string][]sightOf
 	strangers map[VersionOf]sightOf
 	disputed  map[string]bool
-	// returns and calls bound the versions of writes by time; see bounds.
-	returns, calls []bound
-	scopes         map[Scope][]Expectation
+	// calls are the lowest versions that were not reached yet, by time; see highest.
+	calls  []bound
+	scopes map[Scope][]Expectation
 }
 
 // sightOf is a version that was seen, by a watch of a group where that is set.
@@ -140,10 +140,10 @@ type bound struct {
 	Revision uint64
 }
 
-func newTimeline(api, collection string) *Timeline {
+func newTimeline() *Timeline {
 	return &Timeline{
-		api: api, collection: collection, Lines: map[string]*KeyLine{}, ByValue: map[PairOf]*Write{}, refused: map[PairOf]*record.Op{},
-		First: NoVersion, made: map[uint64]*Write{}, removals: map[string][]*record.Op{}, deletions: map[string][]sightOf{}, strangers: map[VersionOf]sightOf{}, disputed: map[string]bool{}, scopes: map[Scope][]Expectation{},
+		Lines: map[string]*KeyLine{}, ByValue: map[PairOf]*Write{}, refused: map[PairOf]*record.Op{},
+		First: NoVersion, removals: map[string][]*record.Op{}, deletions: map[string][]sightOf{}, strangers: map[VersionOf]sightOf{}, disputed: map[string]bool{}, scopes: map[Scope][]Expectation{},
 	}
 }
 
@@ -171,8 +171,7 @@ func (t *Timeline) add(op *record.Op) {
 	t.ByValue[pair] = w
 	if w.Revision > 0 {
 		t.First = min(t.First, w.Revision)
-		t.made[w.Revision] = w
-		t.returns = append(t.returns, bound{op.Return, w.Revision})
+		t.acknowledged = append(t.acknowledged, Mark[*Write]{op.Return, w.Revision, w})
 		t.calls = append(t.calls, bound{op.Call, w.Revision})
 	}
 }
@@ -227,12 +226,8 @@ func (t *Timeline) settle() {
 
 // sortBounds prepares lowest and highest.
 func (t *Timeline) sortBounds() {
-	byTime := func(a, b bound) int { return cmp.Compare(a.At, b.At) }
-	slices.SortFunc(t.returns, byTime)
-	for i := 1; i < len(t.returns); i++ {
-		t.returns[i].Revision = max(t.returns[i].Revision, t.returns[i-1].Revision)
-	}
-	slices.SortFunc(t.calls, byTime)
+	t.reached = NewWatermark(t.acknowledged)
+	slices.SortFunc(t.calls, func(a, b bound) int { return cmp.Compare(a.At, b.At) })
 	for i := len(t.calls) - 2; i >= 0; i-- {
 		t.calls[i].Revision = min(t.calls[i].Revision, t.calls[i+1].Revision)
 	}
@@ -241,11 +236,10 @@ func (t *Timeline) sortBounds() {
 // lowest is a version that was reached before a time: what is called then makes a
 // higher one.
 func (t *Timeline) lowest(at record.Nanos) uint64 {
-	i := sort.Search(len(t.returns), func(i int) bool { return t.returns[i].At >= at })
-	if i == 0 {
-		return 0
+	if m := t.reached.Before(at); m != nil {
+		return m.Revision
 	}
-	return t.returns[i-1].Revision
+	return 0
 }
 
 // highest is a version that was not reached before a time: what returned by then
@@ -298,5 +292,8 @@ func Number(revision string) uint64 {
 // NewestBefore returns the write of the highest version that was acknowledged before a
 // time.
 func (t *Timeline) NewestBefore(at record.Nanos) *Write {
-	return t.made[t.lowest(at)]
+	if m := t.reached.Before(at); m != nil {
+		return m.By
+	}
+	return nil
 }

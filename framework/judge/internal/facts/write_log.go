@@ -21,9 +21,19 @@ type account struct {
 func LoggedKey(op record.Op) string { return op.API + "\x00" + op.Key }
 
 func NewWriteLog(run *record.Run) WriteLog {
-	l := WriteLog{}
+	var writes []record.Op
 	for _, o := range run.Ops {
-		if op := o.V; IsWrite(op.Type) && op.Outcome != record.Refused && op.Purpose != "ready" {
+		if op := o.V; IsWrite(op.Type) && op.Purpose != "ready" {
+			writes = append(writes, op)
+		}
+	}
+	return newWriteLog(writes)
+}
+
+func newWriteLog(writes []record.Op) WriteLog {
+	l := WriteLog{}
+	for _, op := range writes {
+		if op.Outcome != record.Refused {
 			a := l.Of(op)
 			a.Writes = append(a.Writes, op)
 			l[LoggedKey(op)] = a
@@ -58,34 +68,36 @@ func (l WriteLog) Of(op record.Op) *account {
 // and that is newer than what it returned: one that was acknowledged before
 // the read was called. It returns the newest such write, or nil.
 func (l WriteLog) StaleAgainst(read record.Op) *record.Op {
-	var newest *record.Op
-	writes := l.Of(read).Writes
+	return newestBefore(l.Of(read).Writes, read, func(w record.Op) bool { return l.Older(read, w) })
+}
+
+// newestBefore returns the write that was acknowledged last of those before a read was
+// called, and that holds for; nil if there is none.
+func newestBefore(writes []record.Op, read record.Op, holds func(record.Op) bool) (newest *record.Op) {
 	for i := range writes {
 		w := &writes[i]
-		if w.Outcome == record.OK && w.Return < read.Call && (newest == nil || w.Return > newest.Return) && l.Older(read, *w) {
+		if w.Outcome == record.OK && w.Return < read.Call && (newest == nil || w.Return > newest.Return) && holds(*w) {
 			newest = w
 		}
 	}
 	return newest
 }
 
-// Older reports whether what a read returned was certainly replaced by w, a write
-// that was acknowledged before the read was called.
-func (l WriteLog) Older(read, w record.Op) bool {
-	switch {
-	case !read.Found && w.Type == record.OpDelete:
-		return false
-	case !read.Found:
-		return !l.MayBeDeleted(read, w.Call)
-	case w.Type != record.OpDelete && read.Value == w.Value:
+// Older reports whether what a read returned was certainly replaced by the time that
+// another operation on its key had ended, before the read was called: an acknowledged write,
+// or an earlier read, which shows what was written before it.
+func (l WriteLog) Older(read, earlier record.Op) bool {
+	absent := earlier.Type == record.OpDelete || earlier.Type == record.OpGet && !earlier.Found
+	if !read.Found {
+		return !absent && !l.MayBeDeleted(read, earlier.Call)
+	}
+	switch is, was := Number(read.Revision), Number(earlier.Revision); {
+	case is > 0 && was > 0:
+		return is < was
+	case !absent && read.Value == earlier.Value:
 		return false
 	}
-	r, rok := Revision(read)
-	n, nok := Revision(w)
-	if rok && nok {
-		return r < n
-	}
-	return l.Before(read, w.Call)
+	return l.Before(read, earlier.Call)
 }
 
 // Before reports whether what a read returned was certainly written before some time.

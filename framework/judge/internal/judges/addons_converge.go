@@ -27,7 +27,7 @@ func judgeAddonsConverge(m *facts.Matter) Finding {
 	if len(managers) < 2 {
 		return notApplicable("%d nodes of the cluster have an add-on manager, and only several can disagree.", len(managers))
 	}
-	changes, problem := changesIn(m, m.Run.Changes, nil)
+	changes, problem := changesIn(m.Run.Changes, nil)
 	if problem != nil {
 		return *problem
 	}
@@ -101,8 +101,7 @@ func addonsAfter(m *facts.Matter, after record.Nanos, version string) (n int, pr
 			continue
 		}
 		if op.Value != version {
-			f := Failed("Once all nodes are upgraded every add-on must be of %s: through %s %s is of %s.", version, op.Entrance, op.Key, text.OrUnknown(op.Value)).Shows(text.Describe(op))
-			return 0, &f
+			return 0, Failed("Once all nodes are upgraded every add-on must be of %s: through %s %s is of %s.", version, op.Entrance, op.Key, text.OrUnknown(op.Value)).Shows(text.Describe(op)).problem()
 		}
 		if reads[op.Entrance] == nil {
 			reads[op.Entrance] = map[string]bool{}
@@ -117,8 +116,7 @@ func addonsAfter(m *facts.Matter, after record.Nanos, version string) (n int, pr
 		}
 	}
 	if len(missing) > 0 {
-		f := Inconclusive("the add-ons were not all read through %s after the bound had passed", strings.Join(missing, ", "))
-		return 0, &f
+		return 0, Inconclusive("the add-ons were not all read through %s after the bound had passed", strings.Join(missing, ", ")).problem()
 	}
 	return n, nil
 }

@@ -3,7 +3,6 @@ package judges
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -29,9 +28,9 @@ func applicationFollows() Definition {
 // judgeApplicationFollows looks at the time before the first fault. What is not yet as it
 // is wanted when that comes, or at the end, counts as far as it has lasted.
 func judgeApplicationFollows(m *facts.Matter) Finding {
-	least, err := strconv.Atoi(m.Param("changes", "5"))
-	if err != nil || least < 1 {
-		return Inconclusive("the check cannot be judged: parameter changes = %q is not a number above 0", m.Check.Params["changes"])
+	least, problem := countParam(m, "changes", 5, 1)
+	if problem != nil {
+		return *problem
 	}
 	from, to := m.Quiet()
 	end := facts.LastSeen(m.Run)

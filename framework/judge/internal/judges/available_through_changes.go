@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ func availableThroughChanges() Definition {
 }
 
 func judgeAvailableThroughChanges(m *facts.Matter) Finding {
-	changes, problem := changesIn(m, slices.Concat(m.Run.Nodes, m.Run.Changes), text.SplitList(m.Check.Params["changes"]))
+	changes, problem := changesIn(slices.Concat(m.Run.Nodes, m.Run.Changes), text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
 	}
@@ -42,9 +41,9 @@ func judgeAvailableThroughChanges(m *facts.Matter) Finding {
 	if problem != nil {
 		return *problem
 	}
-	inARow, err := strconv.Atoi(m.Param("inARow", "0"))
-	if err != nil || inARow < 0 {
-		return Inconclusive("the check's inARow is %q, which is not a number of requests", m.Check.Params["inARow"])
+	inARow, problem := countParam(m, "inARow", 0, 0)
+	if problem != nil {
+		return *problem
 	}
 	var worst, row facts.Outage
 	var worstKind, rowKind facts.ProbeKind

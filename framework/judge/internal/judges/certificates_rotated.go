@@ -50,7 +50,7 @@ func trustLooks(m *facts.Matter, changes []record.NodeChange) []trustLook {
 }
 
 func judgeCertificatesRotated(m *facts.Matter) Finding {
-	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
+	changes, problem := changesIn(m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
 	}
@@ -71,7 +71,7 @@ func judgeCertificatesRotated(m *facts.Matter) Finding {
 		if i == 0 {
 			continue
 		}
-		n, unseen, f := servesNew(m, changes[i-1], looks[i-1], l)
+		n, unseen, f := servesNew(changes[i-1], looks[i-1], l)
 		if f != nil {
 			return *f
 		}
@@ -108,9 +108,8 @@ func trustsWhatIsServed(m *facts.Matter, l trustLook) (missing []string, broken 
 		for _, server := range m.APIServers() {
 			op := l[[2]string{server, "certificate/" + issuerOf(l[served])}]
 			if op.Outcome == record.Refused && op.Value == "Unauthorized" {
-				f := Failed("A CA must be trusted everywhere before anything has certificates from it, and as long as anything has: the API server on %s refused a client with a certificate of %s, from which %s on %s has its own.",
-					server, issuerOf(l[served]), served[1], served[0]).Rests(l[served].Call, op.Return).Shows(text.Describe(l[served]), text.Describe(op))
-				return nil, &f
+				return nil, Failed("A CA must be trusted everywhere before anything has certificates from it, and as long as anything has: the API server on %s refused a client with a certificate of %s, from which %s on %s has its own.",
+					server, issuerOf(l[served]), served[1], served[0]).Rests(l[served].Call, op.Return).Shows(text.Describe(l[served]), text.Describe(op)).problem()
 			}
 			if op.Outcome != record.OK {
 				missing = append(missing, fmt.Sprintf("no request shows whether the API server on %s accepts clients with certificates of %s, which is served", server, issuerOf(l[served])))
@@ -139,9 +138,8 @@ func acceptsTokens(m *facts.Matter, l trustLook, dropped bool) (missing []string
 			}
 			switch {
 			case op.Outcome == record.Refused && op.Value == "Unauthorized":
-				f := Failed("Tokens of service accounts must be accepted everywhere for as long as they are valid: the API server on %s refused one %s.", server, of).
-					Rests(op.Call, op.Return).Shows(text.Describe(op))
-				return nil, &f
+				return nil, Failed("Tokens of service accounts must be accepted everywhere for as long as they are valid: the API server on %s refused one %s.", server, of).
+					Rests(op.Call, op.Return).Shows(text.Describe(op)).problem()
 			case op.Outcome != record.OK:
 				missing = append(missing, fmt.Sprintf("no request shows whether the API server on %s accepts a token %s", server, of))
 			}
@@ -154,7 +152,7 @@ func acceptsTokens(m *facts.Matter, l trustLook, dropped bool) (missing []string
 const firstToken = "first"
 
 // servesNew checks that each port of a changed node serves another certificate than before.
-func servesNew(m *facts.Matter, c record.NodeChange, before, after trustLook) (n int, missing []string, broken *Finding) {
+func servesNew(c record.NodeChange, before, after trustLook) (n int, missing []string, broken *Finding) {
 	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		if !slices.Contains(c.Node.Components, component) {
 			continue
@@ -170,9 +168,8 @@ func servesNew(m *facts.Matter, c record.NodeChange, before, after trustLook) (n
 				continue
 			}
 			if is.Value == was.Value {
-				f := Failed("After the %s every port of the node must serve a new certificate: %s served the old one.", facts.InPlaceWords(c), at[1]).
-					Rests(c.Effect, is.Return).Shows(text.Describe(was), text.Describe(is))
-				return n, missing, &f
+				return n, missing, Failed("After the %s every port of the node must serve a new certificate: %s served the old one.", facts.InPlaceWords(c), at[1]).
+					Rests(c.Effect, is.Return).Shows(text.Describe(was), text.Describe(is)).problem()
 			}
 			seen++
 		}
@@ -194,22 +191,18 @@ func onlyNewIsTrusted(m *facts.Matter, first, last trustLook) (missing []string,
 			continue
 		}
 		if old == next {
-			f := Failed("In the end every API server must have its certificate from the new CA: that on %s has it from %s.", server, old).Shows(text.Describe(last[port]))
-			return missing, &f
+			return missing, Failed("In the end every API server must have its certificate from the new CA: that on %s has it from %s.", server, old).Shows(text.Describe(last[port])).problem()
 		}
 		alone, without := last[[2]string{server, "alone/" + next}], last[[2]string{server, "alone/" + old}]
 		accepted, token := last[[2]string{server, "certificate/" + old}], last[[2]string{server, "token/" + firstToken}]
 		switch {
 		case alone.Outcome == record.Refused && alone.Value != "":
-			f := Failed("In the end a client that knows the new CA alone must be served: the API server on %s did not serve it (%s).", server, alone.Value).Shows(text.Describe(alone))
-			return missing, &f
+			return missing, Failed("In the end a client that knows the new CA alone must be served: the API server on %s did not serve it (%s).", server, alone.Value).Shows(text.Describe(alone)).problem()
 		case without.Outcome == record.OK || accepted.Outcome == record.OK:
-			f := Failed("In the end no client may be served with a certificate from the old CA: the API server on %s served a client that has one from %s.", server, old).
-				Shows(text.Describe(without), text.Describe(accepted))
-			return missing, &f
+			return missing, Failed("In the end no client may be served with a certificate from the old CA: the API server on %s served a client that has one from %s.", server, old).
+				Shows(text.Describe(without), text.Describe(accepted)).problem()
 		case token.Outcome == record.OK:
-			f := Failed("In the end no token may be accepted that was signed with the old key: the API server on %s accepted one.", server).Shows(text.Describe(token))
-			return missing, &f
+			return missing, Failed("In the end no token may be accepted that was signed with the old key: the API server on %s accepted one.", server).Shows(text.Describe(token)).problem()
 		case token.Outcome != record.Refused || token.Value == "":
 			missing = append(missing, "no request shows whether the API server on "+server+" refuses tokens that were signed with the old key")
 		case alone.Outcome != record.OK || without.Outcome != record.Refused || without.Value == "" || accepted.Outcome != record.Refused || accepted.Value == "":

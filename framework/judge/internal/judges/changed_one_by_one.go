@@ -38,7 +38,7 @@ func upgradedComponents(action string) []string {
 }
 
 func judgeChangedOneByOne(m *facts.Matter) Finding {
-	changes, problem := changesIn(m, m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
+	changes, problem := changesIn(m.Run.Changes, text.SplitList(m.Check.Params["changes"]))
 	if problem != nil {
 		return *problem
 	}
@@ -95,14 +95,12 @@ func skewSteps(m *facts.Matter, changes []record.NodeChange) (n int, broken *Fin
 		n++
 		judged[facts.InPlaceWords(changes[i])]++
 		if why := now.skew(); why != "" {
-			f := Failed("The version skew policy must hold at every step: after %q on %s, %s.", s.Name, s.Node, why).Rests(s.Began, s.Done)
-			return n, &f
+			return n, Failed("The version skew policy must hold at every step: after %q on %s, %s.", s.Name, s.Node, why).Rests(s.Began, s.Done).problem()
 		}
 	}
 	for _, c := range changes {
 		if judged[facts.InPlaceWords(c)] == 0 {
-			f := Inconclusive("the record has no restart of a component by %s", facts.InPlaceWords(c))
-			return n, &f
+			return n, Inconclusive("the record has no restart of a component by %s", facts.InPlaceWords(c)).problem()
 		}
 	}
 	return n, nil
@@ -174,11 +172,9 @@ func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
 		switch is := answered[component]; is {
 		case c.To:
 		case "":
-			f := Inconclusive("%s on %s did not answer which version it is of between the %s and the next one", component, c.Node.Name, facts.InPlaceWords(c))
-			return &f
+			return Inconclusive("%s on %s did not answer which version it is of between the %s and the next one", component, c.Node.Name, facts.InPlaceWords(c)).problem()
 		default:
-			f := Failed("After %s every component of the node must be of the version: %s answered %s.", facts.InPlaceWords(c), component, is)
-			return &f
+			return Failed("After %s every component of the node must be of the version: %s answered %s.", facts.InPlaceWords(c), component, is).problem()
 		}
 	}
 	return nil
@@ -201,8 +197,7 @@ func complete(m *facts.Matter, last record.NodeChange) *Finding {
 	}
 	for _, n := range m.Run.Meta.Nodes {
 		if at[n.Name] != last.To {
-			f := Failed("In the end every node must be of %s: %s is of %s.", last.To, n.Name, at[n.Name])
-			return &f
+			return Failed("In the end every node must be of %s: %s is of %s.", last.To, n.Name, at[n.Name]).problem()
 		}
 	}
 	return nil

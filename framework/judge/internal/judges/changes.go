@@ -12,10 +12,10 @@ import (
 // changesOf returns the changes of nodes that a check is about, in their order, or why
 // nothing can be said of them.
 func changesOf(m *facts.Matter, names []string) ([]record.NodeChange, *Finding) {
-	return changesIn(m, m.Run.Nodes, names)
+	return changesIn(m.Run.Nodes, names)
 }
 
-func changesIn(m *facts.Matter, changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *Finding) {
+func changesIn(changes []record.Timed[record.NodeChange], names []string) ([]record.NodeChange, *Finding) {
 	var all []record.NodeChange
 	for _, c := range changes {
 		if c.V.Phase == record.NodeFailed {
@@ -31,13 +31,11 @@ func changesIn(m *facts.Matter, changes []record.Timed[record.NodeChange], names
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(c record.NodeChange) bool { return c.Name == name }) {
-			f := Inconclusive("the record has no change of nodes %q", name)
-			return nil, &f
+			return nil, Inconclusive("the record has no change of nodes %q", name).problem()
 		}
 	}
 	if len(all) == 0 {
-		f := Inconclusive("the record has no change of nodes")
-		return nil, &f
+		return nil, Inconclusive("the record has no change of nodes").problem()
 	}
 	slices.SortStableFunc(all, func(a, b record.NodeChange) int { return cmp.Compare(a.Called, b.Called) })
 	return all, nil

@@ -21,13 +21,8 @@ func judgeEndpointReturned(m *facts.Matter) Finding {
 	if address == "" {
 		return Inconclusive("the fault hit no control-plane node, but %q", m.Fault.Injected.Target)
 	}
-	called, back, end := m.Fault.Healed.Called, m.Fault.HealEffect(), m.Run.EndAt+1
-	end = min(end, facts.NextChange(m.Run, back))
-	for _, other := range m.Faults {
-		if other.Injected != nil && other.Injected.Called > back {
-			end = min(end, other.Injected.Called)
-		}
-	}
+	called, back := m.Fault.Healed.Called, m.Fault.HealEffect()
+	end := min(m.Run.EndAt+1, facts.NextChange(m.Run, back), m.NextInjection(back))
 	gone := map[string]bool{}
 	var changes []facts.Change
 	for _, c := range facts.Chains(m.Run, append(m.Disturbed(called, end), node)...) {

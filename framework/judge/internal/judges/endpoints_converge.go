@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
-	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func endpointsConverge() Definition {
@@ -30,38 +29,20 @@ func judgeEndpointsConverge(m *facts.Matter) Finding {
 	worst, changed := time.Duration(0), false // since the injection
 	var brief, seen []string
 	for _, c := range facts.Chains(m.Run, e.Hit...) {
-		var wrong, last *record.Timed[record.Endpoints]
-		settled := record.Nanos(-1) // since when it holds what it must
-		for i := range c.States {
-			s := &c.States[i]
-			if s.At > e.End {
-				break
-			}
-			last = s
-			switch {
-			case !e.Met(s.V.Addresses):
-				wrong, settled = s, -1
-				changed = changed || s.At >= m.Fault.Injected.Called
-			case settled < 0:
-				settled = max(s.At, healed)
-			}
-		}
-		if last == nil || last.At < healed {
+		s := e.Settling(c, healed, e.End)
+		changed = changed || s.Wrong != nil && s.Wrong.At >= m.Fault.Injected.Called
+		if s.Last == nil || s.Last.At < healed {
 			continue // nothing was seen of it after the healing
 		}
-		watched, took := text.Span(healed, last.At), text.Span(healed, settled)
+		if f := notInTime(m, e, c, s, healed, "the "+m.Fault.What()+" was healed"); f != nil {
+			return *f
+		}
 		switch {
-		case settled < 0 && watched > m.Bound.Limit:
-			return Failed("default/kubernetes must hold exactly the API servers %s within %s after the %s was healed: %s still held %s after %s.",
-				e, m.Bound, m.Fault.What(), c, facts.Bracketed(wrong.V.Addresses), text.Short(watched)).Took(watched).Rests(healed, last.At)
-		case settled < 0:
+		case s.Since < 0:
 			brief = append(brief, c.String())
-		case took > m.Bound.Limit:
-			return Failed("default/kubernetes must hold exactly the API servers %s within %s after the %s was healed: %s did after %s.",
-				e, m.Bound, m.Fault.What(), c, text.Short(took)).Took(took).Rests(healed, settled)
-		case watched >= seenToStay:
+		case text.Span(healed, s.Last.At) >= seenToStay:
 			seen = append(seen, c.String())
-			worst = max(worst, took)
+			worst = max(worst, text.Span(healed, s.Since))
 		}
 	}
 	if len(brief) > 0 {

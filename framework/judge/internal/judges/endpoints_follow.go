@@ -80,45 +80,22 @@ func follow(m *facts.Matter, c record.NodeChange) following {
 		if !watchesThroughout(m, h.Via, c.Effect, end) {
 			continue
 		}
-		var wrong, last *record.Timed[record.Endpoints]
-		right := record.Nanos(-1) // since when it holds what it must
-		for i := range h.States {
-			s := &h.States[i]
-			if s.At > end {
-				break
-			}
-			last = s
-			switch {
-			case !f.want.Met(s.V.Addresses):
-				wrong, right = s, -1
-			case right < 0:
-				right = max(s.At, c.Effect)
-			}
-		}
-		if last == nil || last.At < c.Effect && right < 0 {
+		s := f.want.Settling(h, c.Effect, end)
+		if s.Last == nil || s.Last.At < c.Effect {
 			continue // nothing was seen of it since
 		}
-		if !slices.Contains(seen, h.Source) && (right < 0 || last.At >= c.Effect) {
+		if !slices.Contains(seen, h.Source) {
 			seen = append(seen, h.Source)
 		}
-		took := text.Span(c.Effect, right)
-		switch {
-		case right < 0 && text.Span(c.Effect, last.At) > m.Bound.Limit:
-			broken := Failed("default/kubernetes must hold exactly the API servers %s within %s after %s: %s still held %s after %s.",
-				f.want, m.Bound, facts.ChangeWords(c), h, facts.Bracketed(wrong.V.Addresses), text.Short(text.Span(c.Effect, last.At))).
-				Took(text.Span(c.Effect, last.At)).Rests(c.Effect, last.At)
-			f.broken = &broken
+		if f.broken = notInTime(m, f.want, h, s, c.Effect, facts.ChangeWords(c)); f.broken != nil {
 			return f
-		case right < 0:
+		}
+		if s.Since < 0 {
 			unsettled = true
-			f.open = append(f.open, fmt.Sprintf("%s held %s when it was last read, %s later, less than %s", h, facts.Bracketed(wrong.V.Addresses), text.Short(text.Span(c.Effect, last.At)), m.Bound))
-		case took > m.Bound.Limit:
-			broken := Failed("default/kubernetes must hold exactly the API servers %s within %s after %s: %s did after %s.",
-				f.want, m.Bound, facts.ChangeWords(c), h, text.Short(took)).Took(took).Rests(c.Effect, right)
-			f.broken = &broken
-			return f
-		default:
-			f.took = max(f.took, took)
+			f.open = append(f.open, fmt.Sprintf("%s held %s when it was last read, %s later, less than %s",
+				h, facts.Bracketed(s.Wrong.V.Addresses), text.Short(text.Span(c.Effect, s.Last.At)), m.Bound))
+		} else {
+			f.took = max(f.took, text.Span(c.Effect, s.Since))
 		}
 	}
 	for _, source := range facts.Sources {

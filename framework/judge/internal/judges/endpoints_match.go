@@ -1,7 +1,6 @@
 package judges
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -28,14 +27,10 @@ func judgeEndpointsMatch(m *facts.Matter) Finding {
 	if err != nil {
 		return Inconclusive("the check cannot be judged: %v", err)
 	}
-	var want []string
-	for _, n := range m.NodesWith("kube-apiserver") {
-		want = append(want, n.Address)
-	}
+	want := m.APIServerAddresses()
 	if len(want) == 0 {
 		return Inconclusive("the record names no node that runs an API server")
 	}
-	slices.Sort(want)
 
 	total, matching := 0, 0
 	seen := map[string]bool{}

@@ -98,17 +98,14 @@ func memberHealth(run *record.Run, node string, from, to record.Nanos) (last rec
 			why = "it knows no leader"
 		}
 		if bad == 2 {
-			f := Failed("Every etcd member must be healthy: the one on %s was not, twice in a row (%s).", node, why)
-			return last, &f
+			return last, Failed("Every etcd member must be healthy: the one on %s was not, twice in a row (%s).", node, why).problem()
 		}
 	}
 	switch {
 	case n == 0:
-		f := Inconclusive("the record has no status of the etcd member on %s", node)
-		return last, &f
+		return last, Inconclusive("the record has no status of the etcd member on %s", node).problem()
 	case !healthy:
-		f := Inconclusive("the record has one status of the etcd member on %s, and it is not healthy (%s)", node, why)
-		return last, &f
+		return last, Inconclusive("the record has one status of the etcd member on %s, and it is not healthy (%s)", node, why).problem()
 	}
 	return last, nil
 }
@@ -123,8 +120,7 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 			continue
 		}
 		if len(s.Alarms) > 0 {
-			f := Failed("etcd must have no alarm: the member on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(e.At))
-			return &f
+			return Failed("etcd must have no alarm: the member on %s reported %s %s.", s.Node, text.And(s.Alarms), text.At(e.At)).problem()
 		}
 		if clusters[s.Cluster] == "" {
 			clusters[s.Cluster] = s.Node
@@ -135,15 +131,13 @@ func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStat
 		for _, id := range slices.Sorted(maps.Keys(clusters)) {
 			list = append(list, fmt.Sprintf("%s on %s", id, clusters[id]))
 		}
-		f := Failed("All etcd members must belong to one cluster: they report the cluster IDs %s.", text.And(list))
-		return &f
+		return Failed("All etcd members must belong to one cluster: they report the cluster IDs %s.", text.And(list)).problem()
 	}
 	first := last[names[0]]
 	for _, n := range names[1:] {
 		if s := last[n]; s.Leader != first.Leader {
-			f := Failed("All etcd members must follow one leader: the one on %s follows %s in term %d, the one on %s follows %s in term %d.",
-				names[0], first.Leader, first.Term, n, s.Leader, s.Term).Rests(from, to)
-			return &f
+			return Failed("All etcd members must follow one leader: the one on %s follows %s in term %d, the one on %s follows %s in term %d.",
+				names[0], first.Leader, first.Term, n, s.Leader, s.Term).Rests(from, to).problem()
 		}
 	}
 	return nil
@@ -158,22 +152,18 @@ func votingMembers(names []string, last map[string]record.EtcdStatus, members []
 		}
 		asked = true
 		if listed := slices.Sorted(slices.Values(s.Members)); !slices.Equal(listed, members) {
-			f := Failed("Every voting etcd member must be healthy: the member on %s lists %d voting members (%s), and %d answer (%s).",
-				n, len(listed), text.And(listed), len(members), text.And(members))
-			return &f
+			return Failed("Every voting etcd member must be healthy: the member on %s lists %d voting members (%s), and %d answer (%s).",
+				n, len(listed), text.And(listed), len(members), text.And(members)).problem()
 		}
 	}
 	switch {
 	case len(members) < 3 || len(members)%2 == 0:
-		f := Failed("etcd must have an odd number of voting members, 3 or more: it has %d (on %s).", len(members), text.And(names)).
-			counted("%d members", len(members))
-		return &f
+		return Failed("etcd must have an odd number of voting members, 3 or more: it has %d (on %s).", len(members), text.And(names)).
+			counted("%d members", len(members)).problem()
 	case !slices.Contains(members, last[names[0]].Leader):
-		f := Failed("The leader of etcd must be one of its voting members: it is %s, and the members are %s.", last[names[0]].Leader, text.And(members))
-		return &f
+		return Failed("The leader of etcd must be one of its voting members: it is %s, and the members are %s.", last[names[0]].Leader, text.And(members)).problem()
 	case !asked:
-		f := Inconclusive("no etcd member was asked for the list of voting members")
-		return &f
+		return Inconclusive("no etcd member was asked for the list of voting members").problem()
 	}
 	return nil
 }

@@ -46,6 +46,10 @@ func (f Finding) Rests(from, to record.Nanos) Finding {
 	return f
 }
 
+// problem returns the finding for functions that return one only if something is broken or
+// cannot be judged.
+func (f Finding) problem() *Finding { return &f }
+
 // MissedBy returns by how much a measured time is longer than the bound; 0 where it is
 // not, or where no time was measured.
 func (f Finding) MissedBy(bound *verdict.Bound) time.Duration {

@@ -42,10 +42,9 @@ func judgeGaps(m *facts.Matter, entrances []string, from, to record.Nanos) (wors
 		open = &f
 	}
 	if vain.Entrance != "" {
-		f := Failed("Writes through surviving API servers must resume within %s of the %s: through %s, no write was acknowledged for %s (%s to %s).",
+		return vain, Failed("Writes through surviving API servers must resume within %s of the %s: through %s, no write was acknowledged for %s (%s to %s).",
 			m.Bound, m.Fault.What(), vain.Entrance, text.Short(vain.Length()), text.When(vain.From), text.When(vain.To)).
-			Took(vain.Length()).Rests(from, vain.To)
-		return vain, &f
+			Took(vain.Length()).Rests(from, vain.To).problem()
 	}
 	return worst, open
 }
@@ -63,8 +62,7 @@ func attempts(m *facts.Matter, entrances []string, from, to record.Nanos) (count
 		reads := len(facts.ReadsThrough(m.Run, e, from, to))
 		all = append(all, fmt.Sprintf("%s and %s through %s", text.Plural(writes, "write"), text.Plural(reads, "quorum read"), e))
 		if problem == nil && min(writes, reads) < enoughAttempts {
-			f := Inconclusive("%s were tried from %s to %s, and it takes %d of each to say anything", all[len(all)-1], text.When(from), text.When(to), enoughAttempts)
-			problem = &f
+			problem = Inconclusive("%s were tried from %s to %s, and it takes %d of each to say anything", all[len(all)-1], text.When(from), text.When(to), enoughAttempts).problem()
 		}
 	}
 	return text.And(all), problem

@@ -10,9 +10,8 @@ import (
 func holderBefore(m *facts.Matter) (record.Lease, *Finding) {
 	old, problem := anyHolderBefore(m)
 	if problem == nil && facts.HolderNode(old) != m.Fault.Node() {
-		f := Inconclusive("the fault (%s) did not hit the active instance of %s, which was %s on %s",
-			m.Fault.What(), m.ElectedComponent(), old.Holder, facts.HolderNode(old))
-		problem = &f
+		problem = Inconclusive("the fault (%s) did not hit the active instance of %s, which was %s on %s",
+			m.Fault.What(), m.ElectedComponent(), old.Holder, facts.HolderNode(old)).problem()
 	}
 	return old, problem
 }
@@ -22,8 +21,7 @@ func anyHolderBefore(m *facts.Matter) (record.Lease, *Finding) {
 	component := m.ElectedComponent()
 	before := facts.LeaseStates(m.Run, component, 0, m.Fault.Injected.Called)
 	if len(before) == 0 || before[len(before)-1].V.Holder == "" {
-		f := Inconclusive("the record does not show who held the lease of %q before the fault", component)
-		return record.Lease{}, &f
+		return record.Lease{}, Inconclusive("the record does not show who held the lease of %q before the fault", component).problem()
 	}
 	return before[len(before)-1].V, nil
 }

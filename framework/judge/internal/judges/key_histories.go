@@ -35,8 +35,7 @@ func newKeyHistories(m *facts.Matter, api string) (*keyHistories, *Finding) {
 			continue
 		}
 		if op.Return < op.Call {
-			f := Inconclusive("the history cannot be judged: an operation returns before its call (%s)", text.Describe(op))
-			return nil, &f
+			return nil, Inconclusive("the history cannot be judged: an operation returns before its call (%s)", text.Describe(op)).problem()
 		}
 		h.ops[op.Key] = append(h.ops[op.Key], op)
 		if op.Outcome == record.OK && facts.IsWrite(op.Type) {

@@ -2,7 +2,6 @@ package judges
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -26,9 +25,9 @@ func listSemantics() Definition {
 
 func judgeListSemantics(m *facts.Matter) Finding {
 	const must = "A list must be the state of a version that was asked for"
-	each, err := strconv.Atoi(m.Param("each", "0"))
-	if err != nil || each < 0 {
-		return Inconclusive("the check cannot be judged: parameter each = %q is not a number", m.Check.Params["each"])
+	each, problem := countParam(m, "each", 0, 0)
+	if problem != nil {
+		return *problem
 	}
 	c := m.Collections()
 	known := c.Witnesses(m.Run)

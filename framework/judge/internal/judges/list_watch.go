@@ -53,9 +53,7 @@ func judgeListWatch(m *facts.Matter) Finding {
 		default:
 			continue
 		}
-		if g := s.FindGap(); g != nil {
-			breaches = append(breaches, s.GapBreach(g, ""))
-		}
+		breaches = append(breaches, s.LeftOut()...)
 	}
 	if len(breaches) == 0 && (listed == 0 || streamed == 0) {
 		return Inconclusive("through %s, from the %s until %s after it was healed, %d lists were watched from their version and %d streaming lists were started: one of each is required",

@@ -139,8 +139,7 @@ func nextAfter(m *facts.Matter, i int) record.Nanos {
 // oneMemberMore checks the members before a change against those after it.
 func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *Finding {
 	must := func(format string, args ...any) *Finding {
-		f := Failed("etcd's voting members must follow the nodes: after the %s, "+format+".", slices.Concat([]any{facts.Changing(c)}, args)...)
-		return &f
+		return Failed("etcd's voting members must follow the nodes: after the %s, "+format+".", slices.Concat([]any{facts.Changing(c)}, args)...).problem()
 	}
 	for _, node := range slices.Sorted(maps.Keys(after.lists)) {
 		if list := after.lists[node]; !slices.Equal(list, after.members) {
@@ -185,21 +184,18 @@ func inOrder(m *facts.Matter, c record.NodeChange, done record.Nanos) *Finding {
 		}
 	}
 	if len(took) == 0 {
-		f := Inconclusive("the record has no step of the %s", facts.Changing(c))
-		return &f
+		return Inconclusive("the record has no step of the %s", facts.Changing(c)).problem()
 	}
 	for _, name := range must {
 		if !slices.ContainsFunc(took, func(s record.Step) bool { return s.Name == name }) {
-			f := Failed("The %s must take the step %q; the record has %d other steps of it.", facts.Changing(c), name, len(took)).Rests(c.Called, done)
-			return &f
+			return Failed("The %s must take the step %q; the record has %d other steps of it.", facts.Changing(c), name, len(took)).Rests(c.Called, done).problem()
 		}
 	}
 	for i, s := range took {
 		for _, earlier := range took[:i] {
 			if slices.Index(order, earlier.Name) > slices.Index(order, s.Name) || s.Began < earlier.Done {
-				f := Failed("The steps of the %s must come in the order of the design (%s): %q began %s, and %q was complete %s.",
-					facts.Changing(c), strings.Join(order, ", "), s.Name, text.When(s.Began), earlier.Name, text.When(earlier.Done)).Rests(earlier.Began, s.Done)
-				return &f
+				return Failed("The steps of the %s must come in the order of the design (%s): %q began %s, and %q was complete %s.",
+					facts.Changing(c), strings.Join(order, ", "), s.Name, text.When(s.Began), earlier.Name, text.When(earlier.Done)).Rests(earlier.Began, s.Done).problem()
 			}
 		}
 	}
@@ -231,8 +227,7 @@ func cutEverywhere(m *facts.Matter, changes []record.NodeChange) *Finding {
 		}
 	}
 	if len(whole) == 0 || len(left) > 0 {
-		f := Inconclusive("no addition was interrupted after %s; an addition takes %d steps here", text.And(left), len(whole))
-		return &f
+		return Inconclusive("no addition was interrupted after %s; an addition takes %d steps here", text.And(left), len(whole)).problem()
 	}
 	return nil
 }
@@ -250,13 +245,11 @@ func ledBefore(m *facts.Matter, changes []record.NodeChange) *Finding {
 			}
 		}
 		if last.Leader == "" || last.Leader != last.Member {
-			f := Inconclusive("the member on %s was not seen to lead etcd before the %s", c.Node.Name, facts.Changing(c))
-			return &f
+			return Inconclusive("the member on %s was not seen to lead etcd before the %s", c.Node.Name, facts.Changing(c)).problem()
 		}
 		return nil
 	}
-	f := Inconclusive("no node has left")
-	return &f
+	return Inconclusive("no node has left").problem()
 }
 
 // memberOf returns the ID of the etcd member that was last seen on a node.

@@ -42,8 +42,13 @@ func judgeMonotonicReads(m *facts.Matter) Finding {
 			}
 			pairs++
 			clients[s.Client] = true
-			before := goesBack(books, *op, newest, absent)
-			if before == nil {
+			var before *record.Op
+			switch {
+			case newest != nil && books.Older(*op, *newest):
+				before = newest
+			case absent != nil && books.Older(*op, *absent):
+				before = absent
+			default:
 				continue
 			}
 			broken++
@@ -81,21 +86,6 @@ func itemsRead(run *record.Run) (reads []record.Op) {
 		}
 	}
 	return reads
-}
-
-// goesBack returns the earlier read that a read is older than, nil for none: it has
-// a smaller version; it returns nothing, and nobody may have deleted the key since;
-// or it returns what was written before the key was seen to be gone.
-func goesBack(books facts.WriteLog, read record.Op, newest, absent *record.Op) *record.Op {
-	switch {
-	case read.Found && newest != nil && facts.NewerRead(*newest, read) && read.Revision != "":
-		return newest
-	case !read.Found && newest != nil && !books.MayBeDeleted(read, newest.Call):
-		return newest
-	case read.Found && absent != nil && books.Before(read, absent.Call):
-		return absent
-	}
-	return nil
 }
 
 func versioned(op record.Op) string {

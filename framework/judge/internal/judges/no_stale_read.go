@@ -1,7 +1,6 @@
 package judges
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -25,9 +24,9 @@ func noStaleRead() Definition {
 }
 
 func judgeNoStaleRead(m *facts.Matter) Finding {
-	least, err := strconv.Atoi(m.Param("least", strconv.Itoa(defaultExposed)))
-	if err != nil || least < 1 {
-		return Inconclusive("the check cannot be judged: parameter least = %q is not a number above 0", m.Check.Params["least"])
+	least, problem := countParam(m, "least", defaultExposed, 1)
+	if problem != nil {
+		return *problem
 	}
 	node := m.Fault.Node()
 	from, healed := m.Fault.Effect(), m.Fault.Healed.Called

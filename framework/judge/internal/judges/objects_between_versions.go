@@ -3,7 +3,6 @@ package judges
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -24,9 +23,9 @@ func objectsBetweenVersions() Definition {
 }
 
 func judgeObjectsBetweenVersions(m *facts.Matter) Finding {
-	least, err := strconv.Atoi(m.Param("least", "10"))
-	if err != nil || least < 1 {
-		return Inconclusive("parameter least: %q is not a number of reads", m.Param("least", ""))
+	least, problem := countParam(m, "least", 10, 1)
+	if problem != nil {
+		return *problem
 	}
 	version := map[string]string{} // of API servers
 	wrote := map[string]string{}   // the last version that wrote an object

@@ -147,11 +147,10 @@ func afterTakeover(d facts.Actions, m *facts.Matter) (overlaps []facts.Overlap, 
 		if own != nil {
 			renewed = "had renewed its lease last " + text.At(own.Completed)
 		}
-		f := Failed("Never two instances of %s may act at the same time: the one on %s had taken over by %s, and the one on %s, which %s, acted %s: %s.",
+		return nil, Failed("Never two instances of %s may act at the same time: the one on %s had taken over by %s, and the one on %s, which %s, acted %s: %s.",
 			d.Component, rival.Node, text.When(rival.Completed), act.Node, renewed, text.At(act.Received), facts.DescribeAction(act.Action)).
 			Rests(max(end, act.Received-record.Nanos(s["R"])), act.Received).
-			Shows("taken over: "+facts.DescribeAction(rival.Action), "all the same: "+facts.DescribeAction(act.Action))
-		return nil, &f
+			Shows("taken over: "+facts.DescribeAction(rival.Action), "all the same: "+facts.DescribeAction(act.Action)).problem()
 	}
 	return overlaps, nil
 }
@@ -194,11 +193,10 @@ func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
 				!facts.SameProcess(m.Run, again.Node, d.Component, first.Received, again.Received+record.Nanos(facts.LookedAt)) {
 				continue
 			}
-			f := Failed("Never two instances of %s may act at the same time: no instance was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
+			return Failed("Never two instances of %s may act at the same time: no instance was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
 				d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received)).
 				Rests(first.Received, again.Received).
-				Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action))
-			return &f
+				Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action)).problem()
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package judges
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -30,9 +29,9 @@ func oneWinner() Definition {
 type contest struct{ api, key, version string }
 
 func judgeOneWinner(m *facts.Matter) Finding {
-	least, err := strconv.Atoi(m.Param("contended", "0"))
-	if err != nil || least < 0 {
-		return Inconclusive("the check cannot be judged: parameter contended = %q is not a number", m.Check.Params["contended"])
+	least, problem := countParam(m, "contended", 0, 0)
+	if problem != nil {
+		return *problem
 	}
 	contests := map[contest]*contenders{}
 	books, shown := facts.NewWriteLog(m.Run), quorumSightings(m.Run)

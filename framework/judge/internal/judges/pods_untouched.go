@@ -84,14 +84,12 @@ func heardOf(m *facts.Matter) *Finding {
 	nodes := m.WorkersAt(from)
 	for _, n := range nodes {
 		if g, _ := m.HeartbeatGap(n.Name, from, healed, m.NextFault(healed)); facts.Since(g.From, g.To) <= m.Run.Meta.Settings["G"] {
-			f := Inconclusive("%s was silent for %s at most through the %s, which is within the grace period of %s",
-				n.Name, text.Short(facts.Since(g.From, g.To)), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"]))
-			return &f
+			return Inconclusive("%s was silent for %s at most through the %s, which is within the grace period of %s",
+				n.Name, text.Short(facts.Since(g.From, g.To)), m.Fault.What(), text.Short(m.Run.Meta.Settings["G"])).problem()
 		}
 	}
 	if len(nodes) == 0 {
-		f := Inconclusive("the record shows no worker node when the %s took effect", m.Fault.What())
-		return &f
+		return Inconclusive("the record shows no worker node when the %s took effect", m.Fault.What()).problem()
 	}
 	return nil
 }

@@ -13,8 +13,7 @@ func probeKinds(m *facts.Matter) (kinds []record.ProbeKind, problem *Finding) {
 	for _, name := range text.SplitList(m.Param("kinds", facts.DefaultKinds)) {
 		kind := record.ProbeKind(name)
 		if !slices.Contains(record.ProbeKinds(), kind) {
-			f := Inconclusive("the check cannot be judged: parameter kinds = %q, and no probe is of kind %q", m.Param("kinds", ""), name)
-			return nil, &f
+			return nil, Inconclusive("the check cannot be judged: parameter kinds = %q, and no probe is of kind %q", m.Param("kinds", ""), name).problem()
 		}
 		kinds = append(kinds, kind)
 	}

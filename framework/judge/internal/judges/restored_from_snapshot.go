@@ -139,9 +139,8 @@ func oneMoment(around []informed, gone func(informed) bool) *Finding {
 	}
 	for _, w := range around {
 		if newest != nil && gone(w) && facts.Number(w.Revision) < facts.Number(newest.Revision) {
-			f := Failed("The state after a restore must be that of one moment: %s of version %s is gone, and %s of version %s is there.",
-				w.Key, w.Revision, newest.Key, newest.Revision).Shows(text.Describe(w.Op), text.Describe(newest.Op))
-			return &f
+			return Failed("The state after a restore must be that of one moment: %s of version %s is gone, and %s of version %s is there.",
+				w.Key, w.Revision, newest.Key, newest.Revision).Shows(text.Describe(w.Op), text.Describe(newest.Op)).problem()
 		}
 	}
 	return nil

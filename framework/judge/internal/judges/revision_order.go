@@ -1,9 +1,6 @@
 package judges
 
 import (
-	"cmp"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -25,54 +22,47 @@ func revisionOrder() Definition {
 	}, judgeRevisionOrder}
 }
 
-// version is a revision that somebody was shown, or that a request came back with.
+// version is a revision that a request was answered with.
 type version struct {
-	api      string // API and, where it may be another, store
-	revision uint64
-	at       record.Nanos // when it was shown, or when the request was called
-	// equal reports that a request may come back with what was shown before: a list, a
+	facts.Mark[shower]        // when the request was called
+	api                string // API and, where it may be another, store
+	// equal reports that a request may be answered with what was shown before: a list, a
 	// read, or a delete, which may have found nothing to delete.
 	equal bool
-	op    *record.Op // what it comes from: one of these
+}
+
+// shower is what a version comes from: one of these.
+type shower struct {
+	op    *record.Op
 	list  *record.List
 	event *record.Event
 }
 
 func judgeRevisionOrder(m *facts.Matter) Finding {
-	shown, asked := versionsShown(m.Run), versionsAsked(m.Run)
-	byTime := func(a, b version) int { return cmp.Compare(a.at, b.at) }
-	slices.SortStableFunc(shown, byTime)
-	slices.SortStableFunc(asked, byTime)
-	newest := map[string]*version{} // by API
-	compared, broken, next := 0, 0, 0
-	var before, after *version // the first that are in the wrong order
-	for i := range asked {
-		a := &asked[i]
-		for ; next < len(shown) && shown[next].at < a.at; next++ {
-			if s := &shown[next]; newest[s.api] == nil || s.revision > newest[s.api].revision {
-				newest[s.api] = s
-			}
-		}
-		s := newest[a.api]
+	shown := versionsShown(m.Run)
+	compared, broken := 0, 0
+	var before, after *facts.Mark[shower] // the first that are in the wrong order
+	for _, a := range versionsAsked(m.Run) {
+		s := shown[a.api].Before(a.At)
 		if s == nil {
 			continue
 		}
 		compared++
-		if s.revision < a.revision || a.equal && s.revision == a.revision {
+		if s.Revision < a.Revision || a.equal && s.Revision == a.Revision {
 			continue
 		}
 		broken++
-		if after == nil {
-			before, after = s, a
+		if after == nil || a.At < after.At {
+			before, after = s, &a.Mark
 		}
 	}
 	switch {
 	case after != nil:
 		return Failed("Versions must be in the order of time: %s, called %s, has version %d, although version %d had been shown %s by %s.",
-			after.what(), text.At(after.at), after.revision, before.revision, text.At(before.at), before.what()).
+			after.By, text.At(after.At), after.Revision, before.Revision, text.At(before.At), before.By).
 			counted("%d of %d versions", broken, compared).
-			Shows(before.what()+", "+text.At(before.at), after.what()+", called "+text.At(after.at)).
-			exhibits(facts.Exhibit("What came later has no greater version", before.span(), facts.Blamed(after.span())))
+			Shows(before.By.String()+", "+text.At(before.At), after.By.String()+", called "+text.At(after.At)).
+			exhibits(facts.Exhibit("What came later has no greater version", before.By.span(), facts.Blamed(after.By.span())))
 	case compared == 0:
 		return notApplicable("the record has no write or quorum list whose version could be held against an earlier one")
 	}
@@ -80,7 +70,7 @@ func judgeRevisionOrder(m *facts.Matter) Finding {
 		counted("%d versions", compared)
 }
 
-func (v *version) what() string {
+func (v shower) String() string {
 	switch {
 	case v.op != nil:
 		return v.op.Client + "'s " + string(v.op.Type) + " of " + v.op.Key + " through " + v.op.Entrance
@@ -90,7 +80,7 @@ func (v *version) what() string {
 	return "the " + string(v.event.Type) + " event of watch " + v.event.Watch
 }
 
-func (v *version) span() verdict.Span {
+func (v shower) span() verdict.Span {
 	switch {
 	case v.op != nil:
 		return facts.OpSpan(*v.op)
@@ -111,27 +101,28 @@ func storeOf(op *record.Op) string {
 	return op.API
 }
 
-// versionsShown are those that had been given when they were shown: what any read,
-// list or watch shows, however old, is of a write that was made before.
-func versionsShown(run *record.Run) (all []version) {
-	add := func(revision string, v version) {
-		if n, err := strconv.ParseUint(revision, 10, 64); err == nil && n > 0 {
-			v.revision = n
-			all = append(all, v)
+// versionsShown returns those that had been given when they were shown, by API: what any
+// read, list or watch shows, however old, is of a write that was made before.
+func versionsShown(run *record.Run) map[string]facts.Watermark[shower] {
+	shown := map[string][]facts.Mark[shower]{}
+	add := func(api, revision string, at record.Nanos, by shower) {
+		if n := facts.Number(revision); n > 0 {
+			shown[api] = append(shown[api], facts.Mark[shower]{At: at, Revision: n, By: by})
 		}
 	}
 	for i := range run.Ops {
-		if op := &run.Ops[i].V; op.Outcome == record.OK {
-			add(op.Revision, version{api: storeOf(op), at: op.Return, op: op})
+		op := &run.Ops[i].V
+		if op.Outcome == record.OK {
+			add(storeOf(op), op.Revision, op.Return, shower{op: op})
 		}
-		if op := &run.Ops[i].V; op.Outcome != record.Unknown {
-			add(op.Header, version{api: op.API, at: op.Return, op: op})
+		if op.Outcome != record.Unknown {
+			add(op.API, op.Header, op.Return, shower{op: op})
 		}
 	}
 	for i := range run.Lists {
 		l := &run.Lists[i].V
 		for _, page := range l.Pages {
-			add(page.Revision, version{api: l.API, at: page.Return, list: l})
+			add(l.API, page.Revision, page.Return, shower{list: l})
 		}
 	}
 	apis := map[string]string{}
@@ -140,8 +131,12 @@ func versionsShown(run *record.Run) (all []version) {
 	}
 	for i := range run.Events {
 		if e := &run.Events[i].V; apis[e.Watch] != "" {
-			add(e.Revision, version{api: apis[e.Watch], at: e.Seen, event: e})
+			add(apis[e.Watch], e.Revision, e.Seen, shower{event: e})
 		}
+	}
+	all := map[string]facts.Watermark[shower]{}
+	for api, marks := range shown {
+		all[api] = facts.NewWatermark(marks)
 	}
 	return all
 }
@@ -152,29 +147,30 @@ func versionsShown(run *record.Run) (all []version) {
 // nobody can tell which of them changed anything. The answer to a delete through the
 // Kubernetes API has no version of its own.
 func versionsAsked(run *record.Run) (all []version) {
+	add := func(api string, revision uint64, called record.Nanos, equal bool, by shower) {
+		if revision > 0 {
+			all = append(all, version{facts.Mark[shower]{At: called, Revision: revision, By: by}, api, equal})
+		}
+	}
 	books := facts.NewWriteLog(run)
 	for i := range run.Ops {
 		op := &run.Ops[i].V
-		if header := facts.Number(op.Header); header > 0 && op.Outcome != record.Unknown && (facts.IsWrite(op.Type) || facts.IsQuorumRead(*op)) {
-			all = append(all, version{api: op.API, revision: header, at: op.Call, equal: true, op: op})
+		if op.Outcome != record.Unknown && (facts.IsWrite(op.Type) || facts.IsQuorumRead(*op)) {
+			add(op.API, facts.Number(op.Header), op.Call, true, shower{op: op})
 		}
-		n, ok := facts.Revision(*op)
-		if !ok || op.Outcome != record.OK || !facts.IsWrite(op.Type) || op.Purpose == "ready" {
+		if op.Outcome != record.OK || !facts.IsWrite(op.Type) || op.Purpose == "ready" {
 			continue
 		}
 		deletes := op.Type == record.OpDelete
 		if deletes && op.API == facts.APIKubernetes || !deletes && (op.Revision == op.Expect || len(books.Of(*op).Sources[op.Value]) > 1) {
 			continue
 		}
-		all = append(all, version{api: storeOf(op), revision: n, at: op.Call, equal: deletes, op: op})
+		add(storeOf(op), facts.Number(op.Revision), op.Call, deletes, shower{op: op})
 	}
 	for i := range run.Lists {
 		l := &run.Lists[i].V
-		if l.Outcome != record.OK || l.Match != record.MatchUnset || len(l.Pages) == 0 {
-			continue
-		}
-		if n, err := strconv.ParseUint(l.Pages[0].Revision, 10, 64); err == nil && n > 0 {
-			all = append(all, version{api: l.API, revision: n, at: l.Call, equal: true, list: l})
+		if l.Outcome == record.OK && l.Match == record.MatchUnset && len(l.Pages) > 0 {
+			add(l.API, facts.Number(l.Pages[0].Revision), l.Call, true, shower{list: l})
 		}
 	}
 	return all

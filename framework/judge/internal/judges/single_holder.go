@@ -63,21 +63,18 @@ func soleHolder(m *facts.Matter, component string) (string, *Finding) {
 		}
 	}
 	if len(held) == 0 {
-		f := noHolder(m, component, len(states), from, to)
-		return "", &f
+		return "", noHolder(m, component, len(states), from, to).problem()
 	}
 	if two := facts.TwoHolders(held); two != nil {
-		f := Failed("%s must have one holder: version %s of its lease was seen with %s (through %s) and with %s (through %s).",
-			component, two[0].Revision, two[0].Holder, two[0].Via, two[1].Holder, two[1].Via)
-		return "", &f
+		return "", Failed("%s must have one holder: version %s of its lease was seen with %s (through %s) and with %s (through %s).",
+			component, two[0].Revision, two[0].Holder, two[0].Via, two[1].Holder, two[1].Via).problem()
 	}
 	first := held[0]
 	last, renewed := first, first
 	for _, s := range held[1:] {
 		if s.V.Holder != first.V.Holder || s.V.Transitions != first.V.Transitions {
-			f := Failed("%s must have one holder throughout while nothing is broken: it was %s, and %s was seen %s (transitions %d, then %d).",
-				component, first.V.Holder, text.Quoted(s.V.Holder, false), text.At(s.At), first.V.Transitions, s.V.Transitions).Rests(from, s.At)
-			return "", &f
+			return "", Failed("%s must have one holder throughout while nothing is broken: it was %s, and %s was seen %s (transitions %d, then %d).",
+				component, first.V.Holder, text.Quoted(s.V.Holder, false), text.At(s.At), first.V.Transitions, s.V.Transitions).Rests(from, s.At).problem()
 		}
 		if s.V.Renew.After(renewed.V.Renew) {
 			renewed = s
@@ -91,21 +88,17 @@ func soleHolder(m *facts.Matter, component string) (string, *Finding) {
 	stalled := time.Duration(last.At - renewed.At)
 	switch {
 	case duration > 0 && stalled > duration:
-		f := Failed("The holder of %s must renew its lease: %s did not for %s, longer than the lease lasts (%s).",
-			component, first.V.Holder, text.Short(stalled), text.Short(duration)).Rests(renewed.At, last.At)
-		return "", &f
+		return "", Failed("The holder of %s must renew its lease: %s did not for %s, longer than the lease lasts (%s).",
+			component, first.V.Holder, text.Short(stalled), text.Short(duration)).Rests(renewed.At, last.At).problem()
 	case renewed.At == first.At:
-		f := Inconclusive("the lease of %s, held by %s, was watched for %s and not seen to be renewed", component, first.V.Holder, text.Short(watched))
-		return "", &f
+		return "", Inconclusive("the lease of %s, held by %s, was watched for %s and not seen to be renewed", component, first.V.Holder, text.Short(watched)).problem()
 	}
 	if act := standbyActs(m, component, first.V, first.At, last.At); act != nil {
-		f := Failed("All instances of %s but the holder of its lease must stand by: %s held it throughout, and the one on %s acted %s: %s.",
-			component, first.V.Holder, act.Node, text.At(act.Received), facts.DescribeAction(act.Action)).Rests(first.At, act.Received)
-		return "", &f
+		return "", Failed("All instances of %s but the holder of its lease must stand by: %s held it throughout, and the one on %s acted %s: %s.",
+			component, first.V.Holder, act.Node, text.At(act.Received), facts.DescribeAction(act.Action)).Rests(first.At, act.Received).problem()
 	}
 	if problem := unknownActs(m, component, first.V, first.At, last.At); problem != "" {
-		f := Inconclusive("whether the other instances of %s stand by is not known: %s", component, problem)
-		return "", &f
+		return "", Inconclusive("whether the other instances of %s stand by is not known: %s", component, problem).problem()
 	}
 	return first.V.Holder, nil
 }

@@ -162,9 +162,8 @@ func twoAtOnce(m *facts.Matter, component string, lives []life) *Finding {
 func withoutLock(m *facts.Matter, component string, lives []life, read record.Op) *Finding {
 	for _, l := range lives {
 		if l.from <= read.Call && l.to >= read.Return && l.node != read.Value {
-			f := Failed("A component that supervisors elect must run only where its lock is held: %s ran on %s while its lock was held by %s, as read from %s to %s.",
-				component, l.node, cmp.Or(read.Value, "nobody"), text.When(read.Call), text.When(read.Return)).Rests(read.Call-lockLife(m), read.Return).Shows(l.String(), text.Describe(read))
-			return &f
+			return Failed("A component that supervisors elect must run only where its lock is held: %s ran on %s while its lock was held by %s, as read from %s to %s.",
+				component, l.node, cmp.Or(read.Value, "nobody"), text.When(read.Call), text.When(read.Return)).Rests(read.Call-lockLife(m), read.Return).Shows(l.String(), text.Describe(read)).problem()
 		}
 	}
 	return nil

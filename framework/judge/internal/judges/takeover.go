@@ -64,7 +64,7 @@ func judgeTakeover(m *facts.Matter) Finding {
 	if stranger != "" {
 		who = stranger + ", which is on no node,"
 	}
-	f := bounded(m, bound)
+	f := bounded(bound)
 	switch waited := text.Span(from, last); {
 	case seen == 0:
 		return f(Inconclusive("the record has no state of the lease of %s after the fault", component))
@@ -92,7 +92,7 @@ func judgeTakeover(m *facts.Matter) Finding {
 }
 
 // bounded returns what puts a bound in place of the check's.
-func bounded(m *facts.Matter, b verdict.Bound) func(Finding) Finding {
+func bounded(b verdict.Bound) func(Finding) Finding {
 	return func(f Finding) Finding {
 		f.Bound = &b
 		return f
@@ -109,8 +109,7 @@ func releaseBound(m *facts.Matter, all []record.Timed[record.Lease], old record.
 	}
 	b, err := verdict.ParseBound(formula, m.Settings(m.ElectedComponent()))
 	if err != nil {
-		f := Inconclusive("the check cannot be judged: parameter released: %v", err)
-		return b, 0, &f
+		return b, 0, Inconclusive("the check cannot be judged: parameter released: %v", err).problem()
 	}
 	for _, s := range all {
 		switch {
@@ -141,13 +140,11 @@ func idle(m *facts.Matter, component string, old record.Lease, first record.Time
 	switch watched := text.Span(first.At, looked); {
 	case renewed:
 	case watched > s["R"]+s["M"]:
-		f := Failed("Who takes over %s must renew its lease: %s on %s held it from %s on, and did not renew it for %s, longer than its deadline (%s) and the margin.",
-			component, first.V.Holder, facts.HolderNode(first.V), text.When(first.At), text.Short(watched), text.Short(s["R"])).Rests(first.At, looked)
-		return &f
+		return Failed("Who takes over %s must renew its lease: %s on %s held it from %s on, and did not renew it for %s, longer than its deadline (%s) and the margin.",
+			component, first.V.Holder, facts.HolderNode(first.V), text.When(first.At), text.Short(watched), text.Short(s["R"])).Rests(first.At, looked).problem()
 	default:
-		f := Inconclusive("%s on %s took over %s, and was not seen to renew the lease in the %s for which it was watched",
-			first.V.Holder, facts.HolderNode(first.V), component, text.Short(watched))
-		return &f
+		return Inconclusive("%s on %s took over %s, and was not seen to renew the lease in the %s for which it was watched",
+			first.V.Holder, facts.HolderNode(first.V), component, text.Short(watched)).problem()
 	}
 	before, after := 0, 0
 	d := facts.ActionsOf(m.Run, component, s["M"])
@@ -160,9 +157,8 @@ func idle(m *facts.Matter, component string, old record.Lease, first record.Time
 		}
 	}
 	if before >= facts.EnoughProbes && after == 0 && text.Span(first.At, until) > time.Duration(atWork)+s["M"] {
-		f := Inconclusive("%s on %s took over %s and did nothing in the %s afterwards, though %s had acted %d times in the %s before the %s",
-			first.V.Holder, facts.HolderNode(first.V), component, text.Short(text.Span(first.At, until)), old.Holder, before, text.Short(time.Duration(atWork)), m.Fault.What())
-		return &f
+		return Inconclusive("%s on %s took over %s and did nothing in the %s afterwards, though %s had acted %d times in the %s before the %s",
+			first.V.Holder, facts.HolderNode(first.V), component, text.Short(text.Span(first.At, until)), old.Holder, before, text.Short(time.Duration(atWork)), m.Fault.What()).problem()
 	}
 	return nil
 }

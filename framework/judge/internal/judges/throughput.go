@@ -2,8 +2,6 @@ package judges
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
@@ -34,13 +32,13 @@ func throughput() Definition {
 }
 
 func judgeThroughput(m *facts.Matter) Finding {
-	least, err := strconv.ParseFloat(m.Param("least", "0.5"), 64)
-	if err != nil || math.IsNaN(least) || least <= 0 || least > 1 {
-		return Inconclusive("the check cannot be judged: parameter least = %q is not a part, such as 0.5", m.Check.Params["least"])
+	least, problem := shareParam(m, "least")
+	if problem != nil {
+		return *problem
 	}
 	from, to := m.Quiet()
 	before := countRate(m, "before the first fault", from, to)
-	from, to, problem := afterRecovery(m)
+	from, to, problem = afterRecovery(m)
 	if problem != nil {
 		return *problem
 	}
@@ -99,8 +97,7 @@ func afterRecovery(m *facts.Matter) (from, to record.Nanos, problem *Finding) {
 	last := record.Nanos(0)
 	for _, inj := range m.Faults {
 		if text := facts.Unproven(inj.ID, inj); text != "" {
-			f := Inconclusive("%s", text)
-			return 0, 0, &f
+			return 0, 0, Inconclusive("%s", text).problem()
 		}
 		last = max(last, inj.HealEffect())
 	}
@@ -115,6 +112,5 @@ func afterRecovery(m *facts.Matter) (from, to record.Nanos, problem *Finding) {
 			return s.At, to, nil
 		}
 	}
-	f := Inconclusive("the cluster was not seen to be steady after the last healing %s", text.At(last))
-	return 0, 0, &f
+	return 0, 0, Inconclusive("the cluster was not seen to be steady after the last healing %s", text.At(last)).problem()
 }

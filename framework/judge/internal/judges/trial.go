@@ -14,6 +14,12 @@ import (
 // every history that has one; then refute, which finds a part that has none; and
 // what neither settles goes to the search, which settles everything if it has the
 // time.
+//
+// On a short legal history the search alone is as fast as the replay (see
+// BenchmarkAgainstPlainChecker). What it remembers grows with the square of the operations,
+// so that it has no verdict on 100,000 of one key within SearchRoom; and it takes seconds, or
+// has no verdict, on 1,000 operations that are not linearizable if some are of unknown
+// outcome. The replay needs linear room, and where it ends is where refute finds the part.
 type trial struct {
 	key         string
 	ops         []porcupine.Operation

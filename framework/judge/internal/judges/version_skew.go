@@ -128,8 +128,7 @@ func skewOfServers(servers []facts.Released) *Finding {
 	if n, ok := newest.Newer(oldest.Minor); ok && n <= 1 {
 		return nil
 	}
-	f := Failed("API servers must be at most one minor version apart: there are %s and %s.", oldest, newest)
-	return &f
+	return Failed("API servers must be at most one minor version apart: there are %s and %s.", oldest, newest).problem()
 }
 
 // versionOf returns the version that a component gave itself, or that the cluster

@@ -29,14 +29,15 @@ func judgeWatchCompacted(m *facts.Matter) Finding {
 				continue // etcd accepts it before it says so
 			}
 		}
-		if !s.Opened || s.From() == 0 || !forgot(c, s) {
+		if !s.Opened || s.From() == 0 {
 			continue
 		}
-		if lost(c, s) {
+		maybe, sure := forgotten(c, s)
+		if sure {
 			accepted++
 		}
-		if g := s.FindGap(); g != nil && g.Proof == 0 {
-			breaches = append(breaches, s.GapBreach(g, s.GoesOn()))
+		if maybe {
+			breaches = append(breaches, s.LeftOutFirst()...)
 		}
 	}
 	if refused+accepted == 0 && len(breaches) == 0 {
@@ -47,24 +48,17 @@ func judgeWatchCompacted(m *facts.Matter) Finding {
 		refused, accepted), of, breaches)
 }
 
-// forgot reports whether there is reason to think that the history before a watch's
-// version was gone when it was opened: somebody had been told so, or etcd had been made
-// to forget.
-func forgot(c *facts.Collections, s *facts.Stream) bool {
-	return len(c.Compacted) > 0 && c.Compacted[0].At < s.Watch.Called || c.GoneBefore(s.Watch.Called, facts.Number(s.Watch.From))
-}
-
-// lost reports whether the history before a watch's version was gone for sure when it
-// was opened: somebody had been told so, or etcd had been made to forget more than
-// that.
-func lost(c *facts.Collections, s *facts.Stream) bool {
+// forgotten reports whether the history before a watch's version may have been gone when it
+// was opened, and whether it was for sure: a client had been told so, or etcd had been made
+// to forget, for sure more than that.
+func forgotten(c *facts.Collections, s *facts.Stream) (maybe, sure bool) {
 	if c.GoneBefore(s.Watch.Called, facts.Number(s.Watch.From)) {
-		return true
+		return true, true
 	}
-	for _, lost := range c.Compacted {
-		if lost.At < s.Watch.Called && s.From()+1 < lost.Revision {
-			return true
+	for _, b := range c.Compacted {
+		if b.At < s.Watch.Called {
+			maybe, sure = true, sure || s.From()+1 < b.Revision
 		}
 	}
-	return false
+	return maybe, sure
 }

@@ -27,7 +27,7 @@ func watchFlags() Definition {
 				e, ok, known := s.Shown(m)
 				what := contradiction(m)
 				if what == "" && known && ok {
-					what = wrongFlag(s, m, e)
+					what = wrongFlag(m, e)
 				}
 				if what != "" {
 					var before *facts.KeyChange
@@ -55,7 +55,7 @@ func contradiction(m facts.Message) string {
 }
 
 // wrongFlag says where an event contradicts the history.
-func wrongFlag(s *facts.Stream, m facts.Message, e facts.Expectation) string {
+func wrongFlag(m facts.Message, e facts.Expectation) string {
 	was := func(t record.EventType) string {
 		return map[record.EventType]string{
 			record.EventAdded:    "but the key was not there before",

@@ -15,14 +15,10 @@ func watchReliable() Definition {
 		Source:    sourceAPI + "; " + sourceEtcd + " (reliable)",
 	}, func(m *facts.Matter) Finding {
 		return watches(m, must, "watch", every, func(s *facts.Stream) []facts.Breach {
-			var breaches []facts.Breach
-			if !s.Watch.Initial {
-				breaches = s.Begins()
+			if s.Watch.Initial { // its beginning is what watch-bookmark is about
+				return s.LeftOut()
 			}
-			if g := s.FindGap(); g != nil {
-				breaches = append(breaches, s.GapBreach(g, ""))
-			}
-			return breaches
+			return append(s.Begins(), s.LeftOut()...)
 		})
 	}}
 }

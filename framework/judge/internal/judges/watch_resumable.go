@@ -29,10 +29,7 @@ func judgeWatchResumable(m *facts.Matter) Finding {
 					s.Name(), s.Watch.From, m.Revision, m.Key), s.ChangeOf(m)))
 			}
 		}
-		if g := s.FindGap(); g != nil && g.Proof == 0 {
-			breaches = append(breaches, s.GapBreach(g, s.GoesOn()))
-		}
-		return breaches
+		return append(breaches, s.LeftOutFirst()...)
 	})
 	if f.Verdict == verdict.Pass && m.Fault != nil && !resumedElsewhere(m) {
 		return Inconclusive("no watch that broke with the %s, or was not taken up again meanwhile, went on through another API server and showed something", m.Fault.What())

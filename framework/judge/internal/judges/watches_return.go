@@ -101,8 +101,7 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 	}
 	b.clients = len(waiting)
 	if b.clients == 0 {
-		f := Inconclusive("no watch through the API server on %s broke with the %s", node, m.Fault.What())
-		return b, &f
+		return b, Inconclusive("no watch through the API server on %s broke with the %s", node, m.Fault.What()).problem()
 	}
 	limit := m.Bound.Limit
 	for _, client := range sortedNames(waiting) {
@@ -115,16 +114,13 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 		switch {
 		case took <= limit && had:
 		case took <= limit:
-			f := Inconclusive("%s, whose watch broke with the %s, had no other one when that was healed after %s, less than the bound of %s", client, m.Fault.What(), text.Short(took), m.Bound)
-			return b, &f
+			return b, Inconclusive("%s, whose watch broke with the %s, had no other one when that was healed after %s, less than the bound of %s", client, m.Fault.What(), text.Short(took), m.Bound).problem()
 		case had:
-			f := Failed("Watches must be re-established within %s of the %s: %s had another one only after %s.", m.Bound, m.Fault.What(), client, text.Short(took)).
-				Took(took).Rests(effect, seen)
-			return b, &f
+			return b, Failed("Watches must be re-established within %s of the %s: %s had another one only after %s.", m.Bound, m.Fault.What(), client, text.Short(took)).
+				Took(took).Rests(effect, seen).problem()
 		default:
-			f := Failed("Watches must be re-established within %s of the %s: %s had none for %s.", m.Bound, m.Fault.What(), client, text.Short(took)).
-				Took(took).Rests(effect, effect+record.Nanos(took))
-			return b, &f
+			return b, Failed("Watches must be re-established within %s of the %s: %s had none for %s.", m.Bound, m.Fault.What(), client, text.Short(took)).
+				Took(took).Rests(effect, effect+record.Nanos(took)).problem()
 		}
 	}
 	return b, nil

@@ -127,10 +127,9 @@ func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
 			}
 		}
 		if most := mostWanted(m, o.Part, start-margin, at); most >= 0 && len(pods) > most {
-			f := Failed("No Deployment may get more pods than are wanted when %s was lost: %s got pod %s at %s, its %s one, and %d were wanted at most.",
+			return Failed("No Deployment may get more pods than are wanted when %s was lost: %s got pod %s at %s, its %s one, and %d were wanted at most.",
 				m.Fault.Injected.Component, o.Part, o.Name, text.When(at), ordinal(len(pods)), most).counted("%d of %d pods", len(pods), most).
-				Shows(fmt.Sprintf("wanted since %s, when it last was as it is wanted: at most %d", text.When(start), most))
-			return &f
+				Shows(fmt.Sprintf("wanted since %s, when it last was as it is wanted: at most %d", text.When(start), most)).problem()
 		}
 	}
 	return nil

@@ -61,12 +61,10 @@ func newLeader(m *facts.Matter, from, to record.Nanos) (node string, problem *Fi
 		}
 	}
 	if old.Leader == "" {
-		f := Inconclusive("the record does not show which etcd member led before the fault")
-		return "", &f
+		return "", Inconclusive("the record does not show which etcd member led before the fault").problem()
 	}
 	if on := nodes[old.Leader]; !slices.Contains(m.Fault.Nodes(), on) {
-		f := Inconclusive("the fault (%s) did not hit the etcd leader, which was member %s on %s", m.Fault.What(), old.Leader, on)
-		return "", &f
+		return "", Inconclusive("the fault (%s) did not hit the etcd leader, which was member %s on %s", m.Fault.What(), old.Leader, on).problem()
 	}
 	last := from // answer
 	for _, e := range m.Run.Etcd {
@@ -82,10 +80,8 @@ func newLeader(m *facts.Matter, from, to record.Nanos) (node string, problem *Fi
 		}
 	}
 	if text.Span(from, last) <= m.Bound.Limit {
-		f := Inconclusive("no surviving etcd member named a new leader, but none gave its status later than %s after the %s", text.Short(m.Bound.Limit), m.Fault.What())
-		return "", &f
+		return "", Inconclusive("no surviving etcd member named a new leader, but none gave its status later than %s after the %s", text.Short(m.Bound.Limit), m.Fault.What()).problem()
 	}
-	f := Failed("etcd must have a new leader after the %s: until %s after it, no surviving member named one in a later term than %d, in which member %s on %s had led.",
-		m.Fault.What(), text.Short(text.Span(from, last)), old.Term, old.Leader, nodes[old.Leader]).Rests(from, last)
-	return "", &f
+	return "", Failed("etcd must have a new leader after the %s: until %s after it, no surviving member named one in a later term than %d, in which member %s on %s had led.",
+		m.Fault.What(), text.Short(text.Span(from, last)), old.Term, old.Leader, nodes[old.Leader]).Rests(from, last).problem()
 }

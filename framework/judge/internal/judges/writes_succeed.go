@@ -2,8 +2,6 @@ package judges
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
@@ -27,9 +25,9 @@ func writesSucceed() Definition {
 }
 
 func judgeWritesSucceed(m *facts.Matter) Finding {
-	least, err := strconv.ParseFloat(m.Param("least", "0.5"), 64)
-	if err != nil || math.IsNaN(least) || least <= 0 || least > 1 {
-		return Inconclusive("the check cannot be judged: parameter least = %q is not a part, such as 0.5", m.Check.Params["least"])
+	least, problem := shareParam(m, "least")
+	if problem != nil {
+		return *problem
 	}
 	from, to := m.Active()
 	tried, done := 0, 0

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/observe"
+	"github.com/holdfast-ha/holdfast/framework/record"
+	"github.com/holdfast-ha/holdfast/framework/workload"
+)
+
+// action is what a step of a timeline may name beside faults, waits and conditions.
+type action struct {
+	// do makes it on a node, that of the injection that it is about; nil for a change of
+	// nodes, which is more than an operation (see changeNodes).
+	do func(ctx context.Context, r *run, node string) error
+	// aboutFault reports that it is about an injection.
+	aboutFault bool
+	// takes is how long it typically takes, expectedAction where it is zero: some actions let
+	// requests time out, or components stop gracefully.
+	takes time.Duration
+}
+
+// actions returns the actions that a scenario may name.
+func actions() map[string]action {
+	return map[string]action{
+		"ready":                {do: onCluster(workload.Ready)},
+		"versions":             {do: onCluster(workload.Versions)},
+		"cross-read":           {do: onCluster(workload.CrossRead)},
+		"cross-member":         {do: onCluster(workload.CrossMember)},
+		"tokens":               {do: onCluster(workload.Tokens)},
+		"certificates":         {do: onCluster(workload.Certificates)},
+		"expiry":               {do: onCluster(workload.Expiry)},
+		"unknown-readers":      {do: onCluster(workload.UnknownReaders)},
+		"unknown-etcd-clients": {do: onCluster(workload.UnknownEtcdClients)},
+		"addons":               {do: onCluster(workload.Addons)},
+		"mixed-objects":        {do: onCluster(workload.MixedObjects), takes: 5 * time.Second},
+		"prepare-stale": {do: onCluster(func(ctx context.Context, c framework.Cluster, w *record.Writer) error {
+			return errors.Join(workload.PrepareStale(ctx, c, w), workload.PrepareMoving(ctx, c, w))
+		})},
+
+		"snapshot":       {do: onNode(workload.Snapshot), aboutFault: true},
+		"stale-read":     {do: onNode(workload.StaleRead), aboutFault: true, takes: 3 * time.Second},
+		"moving-reads":   {do: onNode(workload.MovingReads), aboutFault: true},
+		"minority-probe": {do: onNode(workload.MinorityProbe), aboutFault: true, takes: 5 * time.Second},
+		"add-member":     {do: func(ctx context.Context, r *run, node string) error { return r.addMember(ctx, node) }, aboutFault: true},
+
+		"attempts":     {do: onTraffic(func(ctx context.Context, t *workload.Traffic, _ string) error { return t.Attempts(ctx) }), takes: 4 * time.Second},
+		"old-watch":    {do: onTraffic(func(ctx context.Context, t *workload.Traffic, _ string) error { return t.OldWatch(ctx) })},
+		"spread-watch": {do: onTraffic(func(ctx context.Context, t *workload.Traffic, _ string) error { return t.SpreadWatch(ctx) })},
+		"list-watch":   {do: onTraffic(func(ctx context.Context, t *workload.Traffic, node string) error { return t.ListWatch(ctx, node) }), aboutFault: true},
+
+		"user-reads": {do: func(_ context.Context, r *run, _ string) error { return r.startProbes(observe.StartUser) }},
+		"kept-reads": {do: func(_ context.Context, r *run, _ string) error { return r.startProbes(observe.StartKept) }},
+		"failover":   {do: func(_ context.Context, r *run, _ string) error { return r.startFailover() }},
+		"informers":  {do: func(_ context.Context, r *run, _ string) error { return r.startInformers() }},
+		"trust":      {do: func(ctx context.Context, r *run, _ string) error { return r.trust.Look(ctx, r.cluster, r.w) }},
+
+		actionUpgrade:     {takes: 13 * time.Second},
+		actionUpgradeEtcd: {takes: 9 * time.Second},
+		actionReconfigure: {takes: 22 * time.Second},
+		actionRotate:      {takes: 22 * time.Second},
+		actionRotateCA:    {takes: 22 * time.Second},
+		actionAddNode:     {},
+		actionRemoveNode:  {},
+		actionLoseNode:    {},
+	}
+}
+
+// Actions returns the names of the actions that a step may name.
+func Actions() []string { return sortedKeys(actions()) }
+
+// actionsAboutFaults reports of each action whether it is about an injection.
+func actionsAboutFaults() map[string]bool {
+	about := map[string]bool{}
+	for name, a := range actions() {
+		about[name] = a.aboutFault
+	}
+	return about
+}
+
+func onCluster(do func(context.Context, framework.Cluster, *record.Writer) error) func(context.Context, *run, string) error {
+	return func(ctx context.Context, r *run, _ string) error { return do(ctx, r.cluster, r.w) }
+}
+
+func onNode(do func(context.Context, framework.Cluster, string, *record.Writer) error) func(context.Context, *run, string) error {
+	return func(ctx context.Context, r *run, node string) error { return do(ctx, r.cluster, node, r.w) }
+}
+
+// onTraffic does something with the traffic's keys.
+func onTraffic(do func(context.Context, *workload.Traffic, string) error) func(context.Context, *run, string) error {
+	return func(ctx context.Context, r *run, node string) error {
+		if r.traffic == nil {
+			return errNoTraffic
+		}
+		return do(ctx, r.traffic, node)
+	}
+}
+
+var errNoTraffic = errors.New("it takes the traffic, which is off")
+
+// act makes an action. That it could not be made is not an error of the run: the
+// record then lacks its operations, and the judges say so.
+func (r *run) act(ctx context.Context, a *Action) {
+	ctx, cancel := context.WithTimeout(ctx, actionLimit)
+	defer cancel()
+	node := ""
+	for _, i := range r.injections {
+		if i.step.ID == a.Fault {
+			node = i.inj.Target().Node
+		}
+	}
+	err := errors.New("no such action")
+	if known := actions()[a.Name]; known.do != nil {
+		err = known.do(ctx, r, node)
+	}
+	if err != nil {
+		_ = r.phase("action %s could not be made: %v", a.Name, err)
+	}
+}
+
+// addMember asks etcd for a further member. One that it takes is removed as soon as there
+// is a quorum again.
+func (r *run) addMember(ctx context.Context, node string) error {
+	undo, err := workload.AddMember(ctx, r.cluster, node, r.w)
+	if undo != nil {
+		r.undoing.Go(func() {
+			ctx, cancel := context.WithTimeout(r.outer, undoLimit)
+			defer cancel()
+			if err := undo(ctx); err != nil {
+				r.say("%v", err)
+			}
+		})
+	}
+	return err
+}
+
+// undoLimit is how long it may take to undo what an action did: a fault may have to be
+// healed before.
+const undoLimit = 3 * time.Minute

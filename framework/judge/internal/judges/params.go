@@ -1,0 +1,26 @@
+package judges
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+)
+
+// countParam returns a parameter of the check that is a number, least or more.
+func countParam(m *facts.Matter, name string, def, least int) (int, *Finding) {
+	n, err := strconv.Atoi(m.Param(name, strconv.Itoa(def)))
+	if err == nil && n >= least {
+		return n, nil
+	}
+	return 0, Inconclusive("the check cannot be judged: parameter %s = %q is not a number, %d or more", name, m.Check.Params[name], least).problem()
+}
+
+// shareParam returns a parameter of the check that is above 0 and at most 1; 0.5 by default.
+func shareParam(m *facts.Matter, name string) (float64, *Finding) {
+	share, err := strconv.ParseFloat(m.Param(name, "0.5"), 64)
+	if err == nil && !math.IsNaN(share) && share > 0 && share <= 1 {
+		return share, nil
+	}
+	return 0, Inconclusive("the check cannot be judged: parameter %s = %q is not a part, such as 0.5", name, m.Check.Params[name]).problem()
+}

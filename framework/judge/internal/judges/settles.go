@@ -1,0 +1,22 @@
+package judges
+
+import (
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// notInTime returns a failure if a list of addresses was not as it must be within the
+// check's bound after from, which is when what is described happened.
+func notInTime(m *facts.Matter, want facts.Expected, h facts.History, s facts.Settling, from record.Nanos, what string) *Finding {
+	held, until := "did", s.Since
+	if s.Since < 0 {
+		held, until = "still held "+facts.Bracketed(s.Wrong.V.Addresses), s.Last.At
+	}
+	took := text.Span(from, until)
+	if took <= m.Bound.Limit {
+		return nil
+	}
+	return Failed("default/kubernetes must hold exactly the API servers %s within %s after %s: %s %s after %s.",
+		want, m.Bound, what, h, held, text.Short(took)).Took(took).Rests(from, until).problem()
+}
