@@ -68,6 +68,8 @@ type Component struct {
 	// starting it, and while it is held down the agent ends whatever starts.
 	Manifest string `json:"manifest,omitempty"`
 	Unit     string `json:"unit,omitempty"`
+	// With are the components that are the same process.
+	With []framework.Component `json:"with,omitempty"`
 }
 
 // Paths inside a node.

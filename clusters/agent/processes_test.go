@@ -306,6 +306,51 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+// TestFused does to one component what hits those of the same process, too.
+func TestFused(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	program := filepath.Join(t.TempDir(), "k3s server")
+	must(t, os.Symlink("/bin/sleep", program))
+	n.config.Components = []Component{{Name: etcdPod, Command: "k3s server", With: []framework.Component{framework.APIServer, scheduler}}}
+	supervisor := exec.Command("sh", "-c", `while :; do "$0" 1000; sleep 0.05; done`, program)
+	supervisor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	must(t, supervisor.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-supervisor.Process.Pid, syscall.SIGKILL)
+		_ = supervisor.Wait()
+	})
+	n.up()
+	all := []framework.Component{etcdPod, framework.APIServer, scheduler}
+	before := n.runs(etcdPod)
+	for _, c := range all {
+		if p := n.runs(c); p.PID != before.PID || p.Component != c {
+			t.Errorf("%s is %+v, and etcd %+v", c, p, before)
+		}
+	}
+	must(t, n.Kill(t.Context(), scheduler, time.Hour))
+	for _, c := range all {
+		if p := n.process(c); p.PID != 0 || !p.Held {
+			t.Errorf("%s is %+v after the kill of the scheduler", c, p)
+		}
+	}
+	refused(t, n.Kill(t.Context(), framework.APIServer, time.Hour))
+	must(t, n.Start(t.Context(), framework.APIServer))
+	for _, c := range all {
+		if p := n.runs(c); p.Held || p.PID == before.PID {
+			t.Errorf("%s is %+v after the start of the API server", c, p)
+		}
+	}
+	must(t, n.Freeze(t.Context(), framework.APIServer, time.Hour))
+	if p := n.process(scheduler); p.State != "T" {
+		t.Errorf("the scheduler is %+v after the freeze of the API server", p)
+	}
+	must(t, n.Thaw(t.Context(), scheduler))
+	if p := n.process(etcdPod); p.State == "T" {
+		t.Errorf("etcd is %+v after the thaw of the scheduler", p)
+	}
+}
+
 // TestKeep kills an agent that no systemd starts again.
 func TestKeep(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,10 @@ func newAgent(config Config) (*agent, error) {
 	s.read(func(st *state) { restarted = st.Boot != now })
 	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}}
 	for _, c := range config.Components {
-		a.watchers[c.Name] = newWatcher(s, c)
+		w := newWatcher(s, c)
+		for _, name := range append([]framework.Component{c.Name}, c.With...) {
+			a.watchers[name] = w
+		}
 	}
 	ctx := context.Background()
 	// The data of a member first: it must not be started on what is not its own.
@@ -167,7 +170,10 @@ func (a *agent) handler() http.Handler {
 	answer(mux, "GET /processes", func(context.Context, request) (any, error) {
 		var all []framework.Process
 		for _, c := range a.config.Components {
-			all = append(all, a.watchers[c.Name].process())
+			p := a.watchers[c.Name].process()
+			for _, p.Component = range append([]framework.Component{c.Name}, c.With...) {
+				all = append(all, p)
+			}
 		}
 		return all, nil
 	})
@@ -176,7 +182,9 @@ func (a *agent) handler() http.Handler {
 		if w == nil {
 			return nil, fmt.Errorf("no component %q here", r.Component)
 		}
-		return w.process(), nil
+		p := w.process()
+		p.Component = r.Component
+		return p, nil
 	})
 	answer(mux, "GET /lapsed", func(context.Context, request) (any, error) {
 		var ago time.Duration

@@ -186,6 +186,25 @@ func (c *Observed) assumeElection() {
 	}
 }
 
+// assumeFused notes what is not known of components that are one process with others: nothing
+// shows their arguments, and renew deadlines and retry periods stand in no lease. Their version
+// is that of the API server.
+func (c *Observed) assumeFused(seen map[string]*found) {
+	for _, n := range c.spec.Nodes() {
+		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
+			if !seen[n.Name].fused(component) {
+				continue
+			}
+			c.released[n.Name][component] = n.KubernetesVersion
+			for _, symbol := range []string{"R", "P", "N", "G"} {
+				if !slices.Contains(c.settings.Assumed, symbol) {
+					c.settings.Assumed = append(c.settings.Assumed, symbol)
+				}
+			}
+		}
+	}
+}
+
 // takeOver puts agents on the nodes.
 func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	seen, err := c.access.find(ctx, c.shells)
@@ -206,6 +225,7 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		}
 	}
 	c.assumeElection()
+	c.assumeFused(seen)
 	parties, err := c.parties(ctx, harness)
 	if err != nil {
 		return err

@@ -63,5 +63,5 @@ func (e Expected) Met(addresses []string) bool { return SameSet(e.settled(addres
 // it is healed.
 func (i *Injection) KeepsAPIServerDown() bool {
 	f := i.Injected
-	return i.Failed == nil && f.Has(record.EffectDown, record.EffectFrozen) && (f.Component == "" || f.Component == "kube-apiserver")
+	return i.Failed == nil && f.Has(record.EffectDown, record.EffectFrozen) && f.Hits("kube-apiserver")
 }
