@@ -99,7 +99,11 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 	if !c.Spec.Inventory.Reachable() {
 		return nil
 	}
-	return agent.Footprint()
+	all := []string{"and to " + string(QuorumLoss) + " or " + string(Data) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
+	for _, line := range agent.Footprint() {
+		all = append(all, "on each node: "+line)
+	}
+	return all
 }
 
 // Permit implements clusters.Permitter.
@@ -153,7 +157,11 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	if c.shells, c.done, err = shells(a.Inventory); err != nil {
 		return nil, err
 	}
-	if err := c.takeOver(ctx, o.Progress); err != nil {
+	err = c.takeOver(ctx, o.Progress)
+	if err == nil && (consent.allows(QuorumLoss) || consent.allows(Data)) {
+		err = c.snapshot(ctx, o)
+	}
+	if err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 		defer cancel()
 		return nil, errors.Join(fmt.Errorf("failed to take over cluster %s: %w", c.Name(), err), c.Close(undo))

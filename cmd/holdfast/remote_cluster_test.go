@@ -164,7 +164,7 @@ func TestClusterRemote(t *testing.T) {
 	text, _ = f.do(exitFail, f.inside("inventory", "check", f.inventory)...)
 	f.contains(text, "ok    load balancer", "FAIL  consent", "distribution local: etcd, kube-apiserver, kube-controller-manager, kube-scheduler")
 	text, _ = f.do(exitPass, run("none", "--profile", "core", "--dry-run")...)
-	f.contains(text, "on each node, if the owner consents to it: program /usr/local/bin/holdfast-node-agent", "touches: kill of", "nothing has been touched")
+	f.contains(text, "if the owner consents to it, on each node: program /usr/local/bin/holdfast-node-agent", "and to quorum-loss or data: a snapshot of etcd", "touches: kill of", "nothing has been touched")
 	if left := f.left(); left != "" {
 		t.Errorf("without consent there is on the nodes:\n%s", left)
 	}
