@@ -308,19 +308,10 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 			if err == nil {
 				seen[i], err = detect(a.Spec.Distribution, n, s)
 			}
-			if err != nil || seen[i].configFile() == "" {
-				return err
+			if err == nil {
+				err = seen[i].readConfig(ctx, all[n.Name])
 			}
-			path := shellescape.Quote(seen[i].configFile())
-			script := "cat -- " + path
-			if seen[i].file(framework.Etcd, "config-file") == "" { // its profile says where
-				script = "[ ! -e " + path + " ] || " + script
-			}
-			file, err := all[n.Name].run(ctx, script, nil)
-			if err != nil {
-				return fmt.Errorf("failed to read the configuration of etcd: %w", err)
-			}
-			return seen[i].configure([]byte(file))
+			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -331,4 +322,21 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 		byName[n.Name] = seen[i]
 	}
 	return byName, nil
+}
+
+// readConfig reads the configuration file of etcd, if it has one.
+func (f *found) readConfig(ctx context.Context, s shell) error {
+	if f.configFile() == "" {
+		return nil
+	}
+	path := shellescape.Quote(f.configFile())
+	script := "cat -- " + path
+	if f.file(framework.Etcd, "config-file") == "" { // its profile says where
+		script = "[ ! -e " + path + " ] || " + script
+	}
+	file, err := s.run(ctx, script, nil)
+	if err != nil {
+		return fmt.Errorf("failed to read the configuration of etcd: %w", err)
+	}
+	return f.configure([]byte(file))
 }

@@ -146,13 +146,17 @@ func TestK0s(t *testing.T) {
 	}
 }
 
+// systemdNode is what is seen on a node whose components are processes of the first one, and
+// systemdUnits their units.
+var systemdNode = "systemd\n" + shown("1", "0", "/sbin/init") + shown("20", "1", "/usr/local/bin/etcd", "--data-dir=/data/etcd") + shown("21", "1", "/usr/local/bin/kube-apiserver", "--secure-port=6443") +
+	shown("22", "1", "/usr/local/bin/kube-scheduler")
+
+const systemdUnits = "unit 20 etcd-cluster.service\nunit 21 apiserver.service\nunit 22 kube-scheduler.service\n"
+
 // TestSystemd: units of any name, one for each component.
 func TestSystemd(t *testing.T) {
-	node := func(units string) string {
-		return "systemd\n" + shown("1", "0", "/sbin/init") + shown("20", "1", "/usr/local/bin/etcd", "--data-dir=/data/etcd") + shown("21", "1", "/usr/local/bin/kube-apiserver", "--secure-port=6443") +
-			shown("22", "1", "/usr/local/bin/kube-scheduler") + units
-	}
-	const own = "unit 20 etcd-cluster.service\nunit 21 apiserver.service\nunit 22 kube-scheduler.service\n"
+	node := func(units string) string { return systemdNode + units }
+	const own = systemdUnits
 	for _, tc := range []struct{ name, units, want string }{
 		{"own units", own, ""},
 		{"a hierarchy for each controller", own + own, ""},
@@ -376,6 +380,9 @@ func FuzzParseSight(f *testing.F) {
 		}
 		if found, err := detect("auto", testNode(), s); err == nil {
 			_, _, _ = found.config(), argsOf(found.processes), found.String()
+		}
+		if seen, err := inspect(testNode(), "auto", s, nothingToRead); err != nil || (seen.Profile == "") != (len(seen.Refused) == len(detectable)) {
+			t.Errorf("%+v, %v", seen, err)
 		}
 	})
 }

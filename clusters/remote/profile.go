@@ -127,17 +127,22 @@ func detect(name string, n clusters.InventoryNode, s *sight) (*found, error) {
 		if err != nil {
 			return nil, err
 		}
-		f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}, units: map[framework.Component]string{}}
-		if err := f.fits(); err != nil {
-			problem = errors.Join(problem, fmt.Errorf("profile %s: %w", one, err))
-			continue
+		f, err := p.fit(n, s)
+		if err == nil {
+			return f, nil
 		}
-		return f, nil
+		problem = errors.Join(problem, fmt.Errorf("profile %s: %w", one, err))
 	}
 	if _, ok := s.find(microK8s, ""); ok {
 		return nil, fmt.Errorf("MicroK8s runs on %s, without etcd, and its faults are not supported: leave ssh out of the inventory, and use the profile observe", n.Name)
 	}
 	return nil, fmt.Errorf("no profile fits how the components on %s are run: %w", n.Name, problem)
+}
+
+// fit finds a node's components by the profile.
+func (p Profile) fit(n clusters.InventoryNode, s *sight) (*found, error) {
+	f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}, units: map[framework.Component]string{}}
+	return f, f.fits()
 }
 
 // fits finds the components, and refuses where processes, ports and manifests disagree with

@@ -163,6 +163,12 @@ func TestClusterRemote(t *testing.T) {
 	f.contains(text, "the owner of the cluster has not consented")
 	text, _ = f.do(exitFail, f.inside("inventory", "check", f.inventory)...)
 	f.contains(text, "ok    load balancer", "FAIL  consent", "distribution local: etcd, kube-apiserver, kube-controller-manager, kube-scheduler")
+	text, _ = f.do(exitPass, f.inside("profile", "check", "node-1", "--inventory", f.inventory, "-o", "json")...)
+	f.contains(text, `"profile": "local"`, `"keptDown": "killed at each start"`)
+	text, _ = f.do(exitPass, f.inside("profile", "detect", "node-1", "--inventory", f.inventory)...)
+	f.contains(text, "profile kubeadm does not fit: no process kube-apiserver that containerd-shim-runc-v2 started", "profile processes fits")
+	text, _ = f.do(exitFail, f.inside("profile", "check", "node-1", "--inventory", f.inventory, "--profile", "k3s")...)
+	f.contains(text, "profile k3s does not fit: no process k3s server")
 	text, _ = f.do(exitPass, run("none", "--profile", "core", "--dry-run")...)
 	f.contains(text, "if the owner consents to it, on each node: program /usr/local/bin/holdfast-node-agent", "and to quorum-loss or data: a snapshot of etcd", "touches: kill of", "nothing has been touched")
 	if left := f.left(); left != "" {
