@@ -150,6 +150,7 @@ func Run(ctx context.Context, config Config) error {
 		all.Go(func() error { a.watchers[c.Name].run(ctx); return nil })
 	}
 	all.Go(func() error { a.leash(ctx); return nil })
+	all.Go(func() error { a.beat(ctx); return nil })
 	all.Go(func() error {
 		if err := agenthttp.Serve(ctx, l, a.handler()); err != nil {
 			return fmt.Errorf("answering on the agent's socket: %w", err)

@@ -310,16 +310,8 @@ func TestConnect(t *testing.T) {
 func TestFused(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
-	program := filepath.Join(t.TempDir(), "k3s server")
-	must(t, os.Symlink("/bin/sleep", program))
+	supervised(t, "k3s server", "0.05")
 	n.config.Components = []Component{{Name: etcdPod, Command: "k3s server", With: []framework.Component{framework.APIServer, scheduler}}}
-	supervisor := exec.Command("sh", "-c", `while :; do "$0" 1000; sleep 0.05; done`, program)
-	supervisor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	must(t, supervisor.Start())
-	t.Cleanup(func() {
-		_ = syscall.Kill(-supervisor.Process.Pid, syscall.SIGKILL)
-		_ = supervisor.Wait()
-	})
 	n.up()
 	all := []framework.Component{etcdPod, framework.APIServer, scheduler}
 	before := n.runs(etcdPod)

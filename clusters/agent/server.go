@@ -25,6 +25,7 @@ type agent struct {
 	etcd         *etcd
 	promises     *promises
 	asked        atomic.Int64 // when the last request came, in ns since 1970
+	askedAt      atomic.Int64 // the same in seconds since the boot of the node
 }
 
 // newAgent heals what has expired and takes the rest up again.
@@ -33,6 +34,7 @@ func newAgent(config Config) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.config = config
 	now, err := boot()
 	if err != nil {
 		return nil, err
@@ -40,6 +42,7 @@ func newAgent(config Config) (*agent, error) {
 	restarted := false
 	s.read(func(st *state) { restarted = st.Boot != now })
 	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}}
+	a.askedAt.Store(sinceBoot())
 	for _, c := range config.Components {
 		w := newWatcher(s, c)
 		for _, name := range append([]framework.Component{c.Name}, c.With...) {
@@ -212,6 +215,7 @@ func (a *agent) handler() http.Handler {
 	mux.HandleFunc("POST /etcd", a.serveEtcd)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.asked.Store(time.Now().UnixNano())
+		a.askedAt.Store(sinceBoot())
 		if !agenthttp.RefuseLate(w, r) {
 			mux.ServeHTTP(w, r)
 		}

@@ -312,7 +312,8 @@ func (n *node) putAgent(ctx context.Context) error {
 	start := agent.SetUp()
 	if !n.found.sight.systemd {
 		delete(files, agent.UnitPath)
-		start = "setsid sh -c " + shellescape.Quote(agent.Keep()) + " </dev/null >/dev/null 2>&1 &"
+		delete(files, agent.GuardUnitPath)
+		start = "setsid sh -c " + shellescape.Quote(agent.Keep()) + " </dev/null >/dev/null 2>&1 &\n" + agent.KeepGuard()
 	}
 	sum, err := ownSum()
 	if err != nil {
