@@ -198,6 +198,7 @@ func (a *agent) handler() http.Handler {
 		})
 		return ago, nil
 	})
+	answer(mux, "POST /heal", func(context.Context, request) (any, error) { a.healAll(); return nil, nil })
 	answer(mux, "GET /active", func(context.Context, request) (any, error) { return a.store.active(), nil })
 	onComponent("kill", func(ctx context.Context, w *watcher, r request) error { return w.kill(ctx, r.For) })
 	onComponent("stop", func(ctx context.Context, w *watcher, r request) error { return w.stop(ctx, r.For) })

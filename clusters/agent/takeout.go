@@ -20,6 +20,11 @@ func (c *Client) Active(ctx context.Context) (what []string, err error) {
 	return what, err
 }
 
+// HealAll has the agent heal everything now; see Active for what is left.
+func (c *Client) HealAll(ctx context.Context) error {
+	return c.do(ctx, answerLimit, http.MethodPost, "heal", "healing everything", nil, nil)
+}
+
 // active reports what is active, in words.
 func (s *store) active() []string {
 	all := []string{}

@@ -381,7 +381,8 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return err
 }
 
-// takeOut removes the agent from a node when nothing is left to heal.
+// takeOut has the agent of a node heal everything, and removes it when nothing is left to heal, or
+// when it does not answer.
 func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 	state, err := s.run(ctx, agent.Used(), nil)
 	switch state = strings.TrimSpace(state); {
@@ -391,8 +392,17 @@ func takeOut(ctx context.Context, s shell, client *agent.Client) error {
 		_, err := s.run(ctx, agent.TakeOut(), nil)
 		return err
 	}
+	// An agent that is asked keeps faults active.
+	_ = client.HealAll(ctx) // what is left shows
+	answered := time.Now()
 	err = await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
-		switch left, err := client.Active(ctx); {
+		left, err := client.Active(ctx)
+		if err == nil {
+			answered = time.Now()
+		}
+		switch {
+		case err != nil && time.Since(answered) > Leash:
+			return nil // it is gone, and the script heals what is active
 		case err != nil:
 			return err
 		case len(left) > 0:
