@@ -125,12 +125,17 @@ func guardOf(t *testing.T, n *testNode) (paths []string, ended func() bool) {
 	t.Helper()
 	must(t, exec.Command("sh", "-n", "-c", Guard(guardLeash)).Run())
 	dir := t.TempDir()
-	binary, script := filepath.Join(dir, "holdfast-node-agent"), filepath.Join(dir, "guard.sh")
+	binary, script, unit := filepath.Join(dir, "holdfast-node-agent"), filepath.Join(dir, "guard.sh"), filepath.Join(dir, GuardName)
 	write(t, binary, "")
-	text := strings.NewReplacer(BinaryPath, binary, GuardPath, script, runDir, filepath.Dir(n.config.Socket), defaultDir, n.config.Dir, "/etc/holdfast ", dir+"/etc ",
+	write(t, unit, guardUnit())
+	// systemd, as far as the guard needs it: it kills the guard when it is to stop it.
+	write(t, filepath.Join(dir, "systemctl"), "#!/bin/sh\necho \"$*\" >>"+dir+"/systemctl.log\n[ \"$*\" != 'stop "+GuardName+"' ] || kill -9 $(cat "+filepath.Dir(n.config.Socket)+"/guard.pid)\n")
+	must(t, os.Chmod(filepath.Join(dir, "systemctl"), 0o755))
+	text := strings.NewReplacer(GuardUnitPath, unit, BinaryPath, binary, GuardPath, script, runDir, filepath.Dir(n.config.Socket), defaultDir, n.config.Dir, "/etc/holdfast ", dir+"/etc ",
 		"nft list tables", "false", fmt.Sprintf(" -ge %d ]", int(abandonAfter.Seconds())), " -ge 6 ]").Replace(Guard(guardLeash))
 	write(t, script, text)
 	guard := exec.Command("sh", script)
+	guard.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	var said bytes.Buffer
 	guard.Stdout, guard.Stderr = &said, &said
 	must(t, guard.Start())
@@ -142,9 +147,12 @@ func guardOf(t *testing.T, n *testNode) (paths []string, ended func() bool) {
 	t.Cleanup(func() {
 		_ = guard.Process.Kill()
 		<-over
-		t.Logf("the guard said %q", said.String())
+		asked, _ := os.ReadFile(filepath.Join(dir, "systemctl.log"))
+		if want := "disable " + GuardName + "\ndaemon-reload\n"; string(asked) != want || said.Len() > 0 {
+			t.Errorf("the guard asked systemd for %q, want %q, and said %q", asked, want, said.String())
+		}
 	})
-	return []string{binary, n.config.Dir, filepath.Dir(n.config.Socket)}, func() bool {
+	return []string{binary, unit, n.config.Dir, filepath.Dir(n.config.Socket)}, func() bool {
 		select {
 		case <-over:
 			return true

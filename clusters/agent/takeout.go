@@ -67,13 +67,14 @@ func Used() string {
 // program.
 func TakeOut() string {
 	aside := filepath.Dir(manifest(manifests + "any.yaml").aside().path())
-	return endGuard + `if [ -e ` + GuardUnitPath + ` ]; then
+	return `if [ -e ` + GuardUnitPath + ` ]; then
 	systemctl disable ` + GuardName + `
+	# The guard itself comes to its end below.
+	[ "$(cat ` + guardPID + `)" = $$ ] || systemctl stop ` + GuardName + `
 	rm -f ` + GuardUnitPath + `
 	systemctl daemon-reload
-	systemctl stop --no-block ` + GuardName + `
 fi
-if [ -e ` + UnitPath + ` ]; then
+` + endGuard + `if [ -e ` + UnitPath + ` ]; then
 	systemctl disable --now ` + UnitName + `
 	rm -f ` + UnitPath + `
 	systemctl daemon-reload
