@@ -386,3 +386,44 @@ func FuzzParseSight(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseProfile tries profiles on recorded nodes: one that is read says something of each.
+func FuzzParseProfile(f *testing.F) {
+	for _, name := range detectable {
+		b, err := embedded.ReadFile("profiles/" + name + ".yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	var nodes []*sight
+	for _, text := range []string{kubeadmNode(), k3sNode(), k0sNode(), systemdNode + systemdUnits} {
+		s, err := parseSight(text)
+		if err != nil {
+			f.Fatal(err)
+		}
+		nodes = append(nodes, s)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parseProfile("mine", b)
+		if err != nil {
+			return
+		}
+		for _, s := range nodes {
+			found, err := p.fit(testNode(), s)
+			if err != nil {
+				continue
+			}
+			c := found.config()
+			for _, one := range p.Components {
+				group := found.Group(one.Name)
+				if len(group) == 1 || len(group) > 0 && !slices.Contains(group, one.Name) {
+					t.Errorf("%s is one process with %v", one.Name, group)
+				}
+			}
+			if len(c.Components) == 0 || found.String() == "" {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+}

@@ -74,7 +74,12 @@ func profileOf(name string) (Profile, error) {
 	if err != nil {
 		return Profile{}, fmt.Errorf("failed to read the distribution profile: %w", err)
 	}
-	p := Profile{Name: strings.TrimSuffix(filepath.Base(file), ".yaml")}
+	return parseProfile(strings.TrimSuffix(filepath.Base(file), ".yaml"), b)
+}
+
+// parseProfile reads a profile.
+func parseProfile(name string, b []byte) (Profile, error) {
+	p := Profile{Name: name}
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&p); err != nil {

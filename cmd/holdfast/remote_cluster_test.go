@@ -163,7 +163,10 @@ func TestClusterRemote(t *testing.T) {
 	f.contains(text, "the owner of the cluster has not consented")
 	text, _ = f.do(exitFail, f.inside("inventory", "check", f.inventory)...)
 	f.contains(text, "ok    load balancer", "FAIL  consent", "distribution local: etcd, kube-apiserver, kube-controller-manager, kube-scheduler")
-	text, _ = f.do(exitPass, f.inside("profile", "check", "node-1", "--inventory", f.inventory, "-o", "json")...)
+	text, _ = f.do(exitPass, f.inside("profile", "check", "node-1", "--inventory", f.inventory, "--output=json")...)
+	if err := followsSchema("profile check", text); err != nil {
+		t.Error(err)
+	}
 	f.contains(text, `"profile": "local"`, `"keptDown": "killed at each start"`)
 	text, _ = f.do(exitPass, f.inside("profile", "detect", "node-1", "--inventory", f.inventory)...)
 	f.contains(text, "profile kubeadm does not fit: no process kube-apiserver that containerd-shim-runc-v2 started", "profile processes fits")

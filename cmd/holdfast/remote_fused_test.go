@@ -145,7 +145,10 @@ func TestClusterFused(t *testing.T) {
 	f.fuse()
 	text, _ := f.try(f.inside("inventory", "check", f.inventory)...)
 	f.contains(text, "distribution k3s: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, node-agent (one process)")
-	text, _ = f.do(exitPass, f.inside("profile", "detect", "node-1", "--inventory", f.inventory, "-o", "json")...)
+	text, _ = f.do(exitPass, f.inside("profile", "detect", "node-1", "--inventory", f.inventory, "--output=json")...)
+	if err := followsSchema("profile detect", text); err != nil {
+		t.Error(err)
+	}
 	f.contains(text, `"profile": "k3s"`, `"etcdData": "`, `"parent": "sh"`)
 	f.consent("process,network")
 	out := f.dir + "/fused"
