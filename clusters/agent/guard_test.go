@@ -78,7 +78,7 @@ func TestHealScript(t *testing.T) {
 	if err != nil || len(out) > 0 {
 		t.Fatalf("%s, %v", out, err)
 	}
-	eventually(t, "it continues", func() bool { return stateOf(frozen()) == "S" })
+	eventually(t, "it continues", func() bool { return stateOf(frozen()) != "T" })
 	if b, err := os.ReadFile(filepath.Join(n.config.EtcdData, "member", "own")); err != nil || string(b) != "data" {
 		t.Errorf("the member's data: %q, %v", b, err)
 	}
@@ -132,7 +132,8 @@ func guardOf(t *testing.T, n *testNode) (paths []string, ended func() bool) {
 	write(t, filepath.Join(dir, "systemctl"), "#!/bin/sh\necho \"$*\" >>"+dir+"/systemctl.log\n[ \"$*\" != 'stop "+GuardName+"' ] || kill -9 $(cat "+filepath.Dir(n.config.Socket)+"/guard.pid)\n")
 	must(t, os.Chmod(filepath.Join(dir, "systemctl"), 0o755))
 	text := strings.NewReplacer(GuardUnitPath, unit, BinaryPath, binary, GuardPath, script, runDir, filepath.Dir(n.config.Socket), defaultDir, n.config.Dir, "/etc/holdfast ", dir+"/etc ",
-		"nft list tables", "false", fmt.Sprintf(" -ge %d ]", int(abandonAfter.Seconds())), " -ge 6 ]").Replace(Guard(guardLeash))
+		"nft list tables", "false", "= "+shimComm+" ]", "= none ]", // of other tests
+		fmt.Sprintf(" -ge %d ]", int(abandonAfter.Seconds())), " -ge 6 ]").Replace(Guard(guardLeash))
 	write(t, script, text)
 	guard := exec.Command("sh", script)
 	guard.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
@@ -199,7 +200,7 @@ func TestGuard(t *testing.T) {
 		for !ended() && time.Since(before) < time.Minute {
 			time.Sleep(50 * time.Millisecond)
 		}
-		if all := left(paths); !ended() || len(all) > 0 || stateOf(frozen()) != "S" {
+		if all := left(paths); !ended() || len(all) > 0 || stateOf(frozen()) == "T" {
 			t.Errorf("%s: guard ended %t, there is left %q, the component is in state %s", end, ended(), all, stateOf(frozen()))
 		}
 		t.Logf("%s: healed and removed after %s", end, time.Since(before).Round(time.Millisecond))

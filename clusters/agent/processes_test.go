@@ -334,13 +334,9 @@ func TestFused(t *testing.T) {
 		}
 	}
 	must(t, n.Freeze(t.Context(), framework.APIServer, time.Hour))
-	if p := n.process(scheduler); p.State != "T" {
-		t.Errorf("the scheduler is %+v after the freeze of the API server", p)
-	}
+	eventually(t, "the scheduler is frozen with the API server", func() bool { return n.process(scheduler).State == "T" })
 	must(t, n.Thaw(t.Context(), scheduler))
-	if p := n.process(etcdPod); p.State == "T" {
-		t.Errorf("etcd is %+v after the thaw of the scheduler", p)
-	}
+	eventually(t, "etcd is thawed with the scheduler", func() bool { return n.process(etcdPod).State != "T" })
 }
 
 // TestKeep kills an agent that no systemd starts again.
