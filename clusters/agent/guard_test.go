@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -232,4 +233,23 @@ func TestGuardOfAbandoned(t *testing.T) {
 	if took := time.Since(began); took < lasts {
 		t.Errorf("it was removed after %s, while a fault was active for %s", took, lasts)
 	}
+}
+
+// TestInUse says for how long an agent has not been asked for anything.
+func TestInUse(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.config.Leash = time.Hour
+	script := strings.ReplaceAll(InUse(), runDir, filepath.Dir(n.config.Socket))
+	said := func() string {
+		out, err := exec.Command("sh", "-c", script).CombinedOutput()
+		must(t, err)
+		return strings.TrimSpace(string(out))
+	}
+	if text := said(); text != "" {
+		t.Errorf("without an agent it says %q", text)
+	}
+	n.up()
+	eventually(t, "it has just been asked", func() bool { must(t, n.Ping(t.Context())); return said() == "0" || said() == "1" })
+	eventually(t, "it has not been asked for some time", func() bool { ago, err := strconv.Atoi(said()); return err == nil && ago >= 3 })
 }

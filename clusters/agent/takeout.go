@@ -62,6 +62,12 @@ func Used() string {
 	return "if [ -e " + stateFile(defaultDir) + " ]; then echo used; elif [ -e " + BinaryPath + " ]; then echo unused; fi"
 }
 
+// InUse returns the shell script that prints for how many seconds the agent of a node has not been
+// asked for anything; nothing if the node has no agent.
+func InUse() string {
+	return `read -r _ asked _ 2>/dev/null <` + runDir + "/" + aliveFile + ` && read -r now _ </proc/uptime && echo $((${now%.*} - asked)) || true`
+}
+
 // TakeOut returns the shell script that ends the agent and its guard, if they are there, heals
 // what is active, as far as a shell can, and removes all of both. It needs nothing of holdfast's
 // program.

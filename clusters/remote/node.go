@@ -27,6 +27,7 @@ type node struct {
 	shell   shell
 	found   *found
 	etcdCA  *x509.CertPool // nil if the node has no etcd
+	put     bool           // an agent was put there, or was about to be
 }
 
 var (

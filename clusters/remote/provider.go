@@ -239,6 +239,9 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	c.Network = agent.NewNetwork(c.Name(), parties)
+	if err := c.each(func(n *node) error { return n.shell.unused(ctx) }); err != nil {
+		return err
+	}
 	progress("putting agents on the nodes")
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range c.reached {
@@ -303,8 +306,25 @@ func (c *Cluster) parties(ctx context.Context, harness []netip.Prefix) ([]agent.
 // agentUp is how long an agent may take until it answers.
 const agentUp = 30 * time.Second
 
+// healed returns when nothing is active on the node that another run has left.
+func (n *node) healed(ctx context.Context) error {
+	if err := n.HealAll(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("it was not healed within %s", agentUp))
+	defer cancel()
+	return await.Until(ctx, 100*time.Millisecond, func(ctx context.Context) error {
+		left, err := n.Active(ctx)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("on %s a fault of another run is active (%s)", n.Name(), strings.Join(left, ", "))
+		}
+		return err
+	})
+}
+
 // putAgent copies the agent to the node, unless it is there, and starts it.
 func (n *node) putAgent(ctx context.Context) error {
+	n.put = true
 	files, err := agent.Files(n.found.config())
 	if err != nil {
 		return err
@@ -344,7 +364,7 @@ func (n *node) putAgent(ctx context.Context) error {
 		said, _ := n.shell.run(context.WithoutCancel(ctx), agent.LastWords, nil)
 		return fmt.Errorf("failed to start the agent on %s: %w; it said: %s", n.Name(), err, strings.TrimSpace(said))
 	}
-	return nil
+	return n.healed(ctx)
 }
 
 // unpack takes the files of an agent from its input.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,11 +21,35 @@ func (c *Cluster) Close(ctx context.Context) error {
 		c.pings.Wait()
 		err = c.each(func(n *node) error {
 			defer n.Client.Close()
+			if !n.put {
+				return nil // an agent that is there may be another run's
+			}
 			return takeOut(ctx, n.shell, n.Client)
 		})
 		c.done()
 	})
 	return err
+}
+
+// unused returns an error if the agent of the node serves another harness, which asks it for
+// something every pingEach.
+func (s shell) unused(ctx context.Context) error {
+	out, err := s.run(ctx, agent.InUse(), nil)
+	if err != nil {
+		return err
+	}
+	if ago, err := strconv.Atoi(strings.TrimSpace(out)); err == nil && time.Duration(ago)*time.Second < 2*pingEach {
+		return fmt.Errorf("%w: another run of holdfast uses the agent on %s, or did %d s ago (if it was killed, try again)", ErrUnsafe, s.node, ago)
+	}
+	return nil
+}
+
+// idle is unused, and waits for as long as an agent whose harness was killed looks as if it were
+// used.
+func (s shell) idle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*pingEach)
+	defer cancel()
+	return await.Until(ctx, time.Second, s.unused)
 }
 
 // takeOut has the agent of a node heal everything, and removes it when nothing is left to heal, or
@@ -79,6 +104,10 @@ func (Provider) Detach(ctx context.Context, c *clusters.Cluster, _ bool) error {
 	var problems []error
 	for _, n := range i.Spec.Nodes {
 		s := all[n.Name]
+		if err := s.idle(ctx); err != nil {
+			problems = append(problems, err)
+			continue
+		}
 		client := agent.NewClient(n.Name, s.dialAgent)
 		problems = append(problems, takeOut(ctx, s, client))
 		client.Close()

@@ -180,6 +180,9 @@ spec:
 		t.Errorf("the fault has no proof: %s %s", hit.Proof, hit.Error)
 	}
 	f.keptSnapshot(out)
+	if i == 0 {
+		f.secondRun(scenario, fault)
+	}
 	time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 	switch mode {
 	case "ssh":
@@ -231,6 +234,22 @@ spec:
 		f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
 	}
 	wait(5*time.Minute, "node-1", "node-2", "node-3")
+}
+
+// secondRun tries to run beside a run whose fault is active, which it leaves alone.
+func (f *foreign) secondRun(scenario, fault string) {
+	f.t.Helper()
+	text, code := f.try(f.inside("run", "--inventory", f.inventory, "--out", filepath.Join(f.dir, "second"), "-f", scenario)...)
+	if code == exitPass || !strings.Contains(text, "another run of holdfast uses the agent on node-") && fault != "kill" && fault != "freeze" {
+		f.t.Errorf("a second run beside the first: exit code %d\n%s", code, text)
+	}
+	seen, err := record.Read(record.Dir(filepath.Join(f.dir, "trial-0"), "trial"))
+	if err != nil || len(seen.Faults) != 1 || seen.Faults[0].V.Phase != record.FaultInjected {
+		f.t.Errorf("the first run has %+v, %v", seen.Faults, err)
+	}
+	if text, _ := f.do(exitPass, "shell", "node-2", "--", "cat", "/var/lib/holdfast/state.json"); !strings.Contains(text, "Until") && !strings.Contains(text, "thawAt") && !strings.Contains(text, "until") {
+		f.t.Errorf("nothing is active any more on node-2:\n%s", text)
+	}
 }
 
 // keptSnapshot checks that a run has kept a snapshot of etcd that only its owner can read.
