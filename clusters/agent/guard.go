@@ -21,7 +21,7 @@ import (
 
 // The guard is a plain shell script beside the agent, which needs nothing of holdfast's program.
 // If the agent is gone, or does nothing any more, it heals the node and takes holdfast out of it;
-// so it does if the agent has nothing to heal and no request came for abandonAfter. systemd
+// it does the same if the agent has nothing to heal and no request came for abandonAfter. systemd
 // starts it with the node.
 
 const (

@@ -209,7 +209,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardOfAbandoned removes an agent that no one asks for anything, once it has nothing to
+// TestGuardOfAbandoned removes an agent that receives no requests, once it has nothing to
 // heal.
 func TestGuardOfAbandoned(t *testing.T) {
 	t.Parallel()

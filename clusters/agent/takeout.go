@@ -104,7 +104,7 @@ func Footprint() []string {
 		"program " + BinaryPath + ", with the link " + ConnectPath,
 		"configuration " + ConfigPath + ", state " + defaultDir + ", socket and log in " + runDir,
 		"systemd unit " + UnitPath + " (a plain process without systemd)",
-		"script " + GuardPath + " with the systemd unit " + GuardUnitPath + " (a plain process without systemd), which takes all of this out if the agent is gone or no longer asked",
+		"script " + GuardPath + " with the systemd unit " + GuardUnitPath + " (a plain process without systemd), which removes all of this if the agent is gone or receives no requests",
 		"while a fault needs them, the tables " + table().Name + " and " + framesTable + " of nftables",
 		"no port is opened",
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// killTrials is the environment variable that says how many faults TestClusterKilled breaks off.
+// killTrials is the environment variable that says in how many faults TestClusterKilled kills processes.
 const killTrials = "HOLDFAST_TEST_KILLS"
 
 // nodeScript prints what a fault or an agent may change on a node, without what changes by
@@ -36,9 +36,8 @@ done 2>/dev/null | sort
 true
 `
 
-// faultsToBreakOff are one fault of each kind that agents carry out, with how it shows that it is
-// active in what nodeScript prints, if it does.
-var faultsToBreakOff = []struct{ fault, target, params string }{
+// interruptedFaults are one fault of each kind that agents carry out.
+var interruptedFaults = []struct{ fault, target, params string }{
 	{"kill", "apiserver/2", ""},
 	{"freeze", "etcd/2", ""},
 	{"isolate", "node/2", "keep: harness"},
@@ -55,7 +54,7 @@ var killModes = []string{
 	"ssh",
 	"the agent", // what keeps it starts it again
 	"the agent and what keeps it",
-	"the agent, what keeps it and its guard", // no one heals before the release
+	"the agent, what keeps it and its guard", // nothing heals before the release
 }
 
 func (f *foreign) nodeState(node string) string {
@@ -92,7 +91,7 @@ func (f *foreign) endSSH() (killed int) {
 	return killed
 }
 
-// TestClusterKilled breaks faults off at random: the harness is killed, and with it ssh, the
+// TestClusterKilled kills the harness at random in the middle of faults, and with it ssh, the
 // agent, or what keeps the agent. The nodes heal long before the time of the fault is over, and
 // nothing is left on them.
 func TestClusterKilled(t *testing.T) {
@@ -113,11 +112,11 @@ func TestClusterKilled(t *testing.T) {
 		before[n] = f.nodeState(n)
 	}
 	f.consent("process,network,data")
-	first := random.IntN(len(faultsToBreakOff))
+	first := random.IntN(len(interruptedFaults))
 	for i := range trials {
-		one, mode := faultsToBreakOff[(first+i)%len(faultsToBreakOff)], killModes[i%len(killModes)]
+		one, mode := interruptedFaults[(first+i)%len(interruptedFaults)], killModes[i%len(killModes)]
 		name := fmt.Sprintf("%d: %s of %s, killed with the harness: %s", i, one.fault, one.target, mode)
-		if !t.Run(name, func(t *testing.T) { f.in(t).breakOff(i, one.fault, one.target, one.params, mode, random, before) }) {
+		if !t.Run(name, func(t *testing.T) { f.in(t).interrupt(i, one.fault, one.target, one.params, mode, random, before) }) {
 			return
 		}
 	}
@@ -130,16 +129,16 @@ func (f *foreign) in(t *testing.T) *foreign {
 	return &part
 }
 
-// breakOff starts a run with one fault, kills it while the fault is active, and waits until the
+// interrupt starts a run with one fault, kills it while the fault is active, and waits until the
 // nodes are as they were.
-func (f *foreign) breakOff(i int, fault, target, params, mode string, random *rand.Rand, before map[string]string) {
+func (f *foreign) interrupt(i int, fault, target, params, mode string, random *rand.Rand, before map[string]string) {
 	t := f.t
 	t.Helper()
 	scenario := f.write("trial.yaml", `apiVersion: holdfast.dev/v1alpha1
 kind: Scenario
 metadata: {name: trial}
 spec:
-  summary: A fault that is broken off.
+  summary: A fault during which the harness is killed.
   traffic: {off: true}
   timeline:
   - inject: {fault: `+fault+`, target: `+target+`, as: hit, params: {`+params+`}}
@@ -230,7 +229,7 @@ spec:
 	if mode == "the agent and what keeps it" {
 		wait(90*time.Second, "node-2")
 	}
-	if i%len(killModes) != 0 { // the guards remove what no one asks for, which takes minutes
+	if i%len(killModes) != 0 { // the guards remove agents without requests, which takes minutes
 		f.do(exitPass, f.inside("inventory", "release", f.inventory)...)
 	}
 	wait(5*time.Minute, "node-1", "node-2", "node-3")
