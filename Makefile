@@ -19,7 +19,7 @@ OUT      ?= results/e2e-ha-$(shell date +%Y%m%d-%H%M%S)
 ARGS     ?=
 
 # What the tests run clusters of; see `holdfast fetch --help`.
-FETCH       ?= kubernetes default kubernetes v1.36.3 kwok default etcd v3.6.16 etcd v3.5.12
+FETCH       ?= kubernetes default kubernetes v1.36.3 kwok default kubernetes-fused default etcd v3.6.16 etcd v3.5.12
 # Packages whose tests start whole clusters: one at a time, for their timings.
 INTEGRATION := ./clusters/local/... ./suites/...
 TEST_ARGS   ?=

@@ -156,7 +156,8 @@ type Permitter interface {
 // Footprinter is the ability of a provider to say what a run puts into a cluster that is
 // taken over, besides objects of the API.
 type Footprinter interface {
-	// Footprint returns one line for each thing; none if nothing is put there.
+	// Footprint returns one line for each thing, and where it is; none if nothing is put
+	// there. A line completes "if the owner consents to it".
 	Footprint(c *Cluster) []string
 }
 
@@ -175,6 +176,10 @@ type Preparation struct {
 	Progress func(string)
 }
 
+// SnapshotDir is the directory of a results directory for snapshots of etcd. They have secrets:
+// neither records nor bundles have any of it.
+const SnapshotDir = "etcd-snapshots"
+
 // Options say how a cluster is made, by whatever provider.
 type Options struct {
 	// Dir is where what is kept of the cluster goes, LogDir its logs
@@ -182,6 +187,9 @@ type Options struct {
 	// exist and that Close removes. Without LogDir, the cluster is one that is kept (see
 	// clusters/keeper): its logs are looked at while it is there, and go with it.
 	Dir, LogDir, DataDir string
+	// Snapshots is the directory where Attach keeps a snapshot of etcd, if it takes one before
+	// what may lose data is done to a cluster. It has secrets, and Close leaves it.
+	Snapshots string
 	// NoWait returns as soon as the machines run; the cluster may not be ready then.
 	NoWait bool
 	// Seed makes the network's impairments repeatable, as far as the provider can.

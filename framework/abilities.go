@@ -97,6 +97,13 @@ type Zoner interface {
 	Zone() string
 }
 
+// Grouper is a Node that may run several components in one process.
+type Grouper interface {
+	// Group returns the components that are one process with c, c among them; nil if c is a
+	// process of its own.
+	Group(c Component) []Component
+}
+
 // CrashLooper is the ability of a node to make a component fail again and
 // again. Like Killer, it belongs to the Cluster for what is on no node.
 type CrashLooper interface {

@@ -226,6 +226,9 @@ func faultWords(f record.Fault) string {
 		}
 	}
 	s := fmt.Sprintf("%s: %s of %s%s %s", f.ID, f.Name, f.Target, optional(" = ", strings.Join(where, " ")), f.Phase)
+	if len(f.Group) > 0 {
+		s += ", one process: " + strings.Join(f.Group, ", ")
+	}
 	s += fmt.Sprintf(", called at %s", moment(f.Called))
 	if f.Effect != 0 {
 		s += ", effect at " + moment(f.Effect)

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/framework"
@@ -68,6 +70,8 @@ type Component struct {
 	// starting it, and while it is held down the agent ends whatever starts.
 	Manifest string `json:"manifest,omitempty"`
 	Unit     string `json:"unit,omitempty"`
+	// With are the components that are the same process.
+	With []framework.Component `json:"with,omitempty"`
 }
 
 // Paths inside a node.
@@ -152,13 +156,19 @@ func readConfig(file string) (Config, error) {
 	return c, nil
 }
 
-// Unit returns the agent's systemd unit. The kubelet waits until the agent has
-// healed what it must after a restart of the node (Type=notify), and for no
+// Unit returns the agent's systemd unit. The kubelet and other units that start components wait
+// until the agent has healed what it must after a restart of the node (Type=notify), and for no
 // longer than that may take; nothing else depends on it, nor it on anything.
-func Unit() string {
+func Unit(c Config) string {
+	before := []string{"kubelet.service", "containerd.service", "k3s.service", "rke2-server.service", "k0scontroller.service"}
+	for _, one := range c.Components {
+		if one.Unit != "" && !slices.Contains(before, one.Unit) {
+			before = append(before, one.Unit)
+		}
+	}
 	return `[Unit]
 Description=holdfast node agent: carries out faults on this node and heals them
-Before=kubelet.service containerd.service
+Before=` + strings.Join(before, " ") + `
 StartLimitIntervalSec=0
 
 [Service]
@@ -168,6 +178,7 @@ ExecStart=` + BinaryPath + ` ` + ConfigPath + `
 Restart=always
 RestartSec=100ms
 TimeoutStartSec=20s
+TimeoutStopSec=5s
 # A fault must be healed on a node that is short of memory.
 OOMScoreAdjust=-999
 KillMode=process
@@ -183,16 +194,21 @@ func Files(c Config) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the node agent's configuration: %w", err)
 	}
-	return map[string][]byte{ConfigPath: b, UnitPath: []byte(Unit())}, nil
+	files := map[string][]byte{ConfigPath: b, UnitPath: []byte(Unit(c))}
+	if c.Leash > 0 {
+		files[GuardPath], files[GuardUnitPath] = []byte(Guard(c.Leash)), []byte(guardUnit())
+	}
+	return files, nil
 }
 
 // LastWords is the shell script that writes what agents on a node said last.
 const LastWords = "tail -n 5 " + keptLog + " 2>/dev/null || journalctl --quiet --no-pager --output cat --lines 5 --unit " + UnitName
 
-// Keep returns the shell script that runs the agent, and does not return, where there is
-// no systemd.
+// Keep returns the shell script that runs the agent in the place of those that run, and does not
+// return, where there is no systemd.
 func Keep() string {
-	return `ln -sf ` + BinaryPath + ` ` + ConnectPath + ` && ln -sf ` + BinaryPath + ` ` + KeepPath + ` && mkdir -p ` + runDir + `
+	return endAgents + `
+ln -sf ` + BinaryPath + ` ` + ConnectPath + ` && ln -sf ` + BinaryPath + ` ` + KeepPath + ` && mkdir -p ` + runDir + `
 exec ` + KeepPath + ` ` + ConfigPath + ` >` + keptLog + ` 2>&1
 `
 }
@@ -207,5 +223,9 @@ ln -sf ` + BinaryPath + ` ` + ConnectPath + `
 systemctl daemon-reload
 systemctl enable ` + UnitName + `
 systemctl restart ` + UnitName + `
+if [ -e ` + GuardUnitPath + ` ]; then
+	systemctl enable ` + GuardName + `
+	systemctl restart ` + GuardName + `
+fi
 `
 }

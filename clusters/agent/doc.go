@@ -25,7 +25,10 @@
 // when its time is over and the harness has not withdrawn it: through etcd, since API servers may be
 // what is broken, and each on its own node alone.
 //
-// With Config.Leash an agent that receives no request for that time heals everything. What
+// With Config.Leash an agent that receives no request for that time heals everything. Then it
+// also has a guard (Guard): a plain shell script that heals the node and takes the agent out of
+// it if the agent is gone or hangs for as long, or is abandoned. For that the agent keeps a script
+// up to date that heals what is active. What
 // passes at Config.ControlPort, through which the harness reaches the node, is never impaired.
 //
 // A node that is paused (docker pause) has its agent paused with it, and one that is

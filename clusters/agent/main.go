@@ -146,10 +146,11 @@ func Run(ctx context.Context, config Config) error {
 	}
 	notifyReady()
 	all, ctx := errgroup.WithContext(ctx)
-	for _, w := range a.watchers {
-		all.Go(func() error { w.run(ctx); return nil })
+	for _, c := range config.Components {
+		all.Go(func() error { a.watchers[c.Name].run(ctx); return nil })
 	}
 	all.Go(func() error { a.leash(ctx); return nil })
+	all.Go(func() error { a.beat(ctx); return nil })
 	all.Go(func() error {
 		if err := agenthttp.Serve(ctx, l, a.handler()); err != nil {
 			return fmt.Errorf("answering on the agent's socket: %w", err)

@@ -306,6 +306,39 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+// TestFused does to one component what hits those of the same process, too.
+func TestFused(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	supervised(t, "k3s server", "0.05")
+	n.config.Components = []Component{{Name: etcdPod, Command: "k3s server", With: []framework.Component{framework.APIServer, scheduler}}}
+	n.up()
+	all := []framework.Component{etcdPod, framework.APIServer, scheduler}
+	before := n.runs(etcdPod)
+	for _, c := range all {
+		if p := n.runs(c); p.PID != before.PID || p.Component != c {
+			t.Errorf("%s is %+v, and etcd %+v", c, p, before)
+		}
+	}
+	must(t, n.Kill(t.Context(), scheduler, time.Hour))
+	for _, c := range all {
+		if p := n.process(c); p.PID != 0 || !p.Held {
+			t.Errorf("%s is %+v after the kill of the scheduler", c, p)
+		}
+	}
+	refused(t, n.Kill(t.Context(), framework.APIServer, time.Hour))
+	must(t, n.Start(t.Context(), framework.APIServer))
+	for _, c := range all {
+		if p := n.runs(c); p.Held || p.PID == before.PID {
+			t.Errorf("%s is %+v after the start of the API server", c, p)
+		}
+	}
+	must(t, n.Freeze(t.Context(), framework.APIServer, time.Hour))
+	eventually(t, "the scheduler is frozen with the API server", func() bool { return n.process(scheduler).State == "T" })
+	must(t, n.Thaw(t.Context(), scheduler))
+	eventually(t, "etcd is thawed with the scheduler", func() bool { return n.process(etcdPod).State != "T" })
+}
+
 // TestKeep kills an agent that no systemd starts again.
 func TestKeep(t *testing.T) {
 	t.Parallel()

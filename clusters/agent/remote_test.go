@@ -155,3 +155,21 @@ func TestEtcdClientTLS(t *testing.T) {
 		t.Error("it dials without a certificate")
 	}
 }
+
+// TestHealAll has an agent heal what is active long before its time is over.
+func TestHealAll(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, scheduler, framework.ControllerManager)
+	n.up()
+	n.runs(scheduler)
+	n.runs(framework.ControllerManager)
+	must(t, n.Kill(t.Context(), scheduler, time.Hour))
+	must(t, n.Freeze(t.Context(), framework.ControllerManager, time.Hour))
+	must(t, n.HealAll(t.Context()))
+	eventually(t, "nothing is active", func() bool {
+		left, err := n.Active(t.Context())
+		return err == nil && len(left) == 0
+	})
+	n.runs(scheduler)
+	n.runs(framework.ControllerManager)
+}

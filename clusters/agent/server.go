@@ -25,6 +25,7 @@ type agent struct {
 	etcd         *etcd
 	promises     *promises
 	asked        atomic.Int64 // when the last request came, in ns since 1970
+	askedAt      atomic.Int64 // the same in seconds since the boot of the node
 }
 
 // newAgent heals what has expired and takes the rest up again.
@@ -33,6 +34,7 @@ func newAgent(config Config) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.config = config
 	now, err := boot()
 	if err != nil {
 		return nil, err
@@ -40,8 +42,12 @@ func newAgent(config Config) (*agent, error) {
 	restarted := false
 	s.read(func(st *state) { restarted = st.Boot != now })
 	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}}
+	a.askedAt.Store(sinceBoot())
 	for _, c := range config.Components {
-		a.watchers[c.Name] = newWatcher(s, c)
+		w := newWatcher(s, c)
+		for _, name := range append([]framework.Component{c.Name}, c.With...) {
+			a.watchers[name] = w
+		}
 	}
 	ctx := context.Background()
 	// The data of a member first: it must not be started on what is not its own.
@@ -167,7 +173,10 @@ func (a *agent) handler() http.Handler {
 	answer(mux, "GET /processes", func(context.Context, request) (any, error) {
 		var all []framework.Process
 		for _, c := range a.config.Components {
-			all = append(all, a.watchers[c.Name].process())
+			p := a.watchers[c.Name].process()
+			for _, p.Component = range append([]framework.Component{c.Name}, c.With...) {
+				all = append(all, p)
+			}
 		}
 		return all, nil
 	})
@@ -176,7 +185,9 @@ func (a *agent) handler() http.Handler {
 		if w == nil {
 			return nil, fmt.Errorf("no component %q here", r.Component)
 		}
-		return w.process(), nil
+		p := w.process()
+		p.Component = r.Component
+		return p, nil
 	})
 	answer(mux, "GET /lapsed", func(context.Context, request) (any, error) {
 		var ago time.Duration
@@ -187,6 +198,7 @@ func (a *agent) handler() http.Handler {
 		})
 		return ago, nil
 	})
+	answer(mux, "POST /heal", func(context.Context, request) (any, error) { a.healAll(); return nil, nil })
 	answer(mux, "GET /active", func(context.Context, request) (any, error) { return a.store.active(), nil })
 	onComponent("kill", func(ctx context.Context, w *watcher, r request) error { return w.kill(ctx, r.For) })
 	onComponent("stop", func(ctx context.Context, w *watcher, r request) error { return w.stop(ctx, r.For) })
@@ -204,6 +216,7 @@ func (a *agent) handler() http.Handler {
 	mux.HandleFunc("POST /etcd", a.serveEtcd)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.asked.Store(time.Now().UnixNano())
+		a.askedAt.Store(sinceBoot())
 		if !agenthttp.RefuseLate(w, r) {
 			mux.ServeHTTP(w, r)
 		}

@@ -59,8 +59,12 @@ type componentState struct {
 type store struct {
 	file string
 
-	mu sync.Mutex
-	s  state // guarded by mu
+	// config is that of the agent; without components nothing is healed by a shell.
+	config Config
+
+	mu      sync.Mutex
+	s       state  // guarded by mu
+	healing string // guarded by mu: the script in undoFile
 }
 
 func stateFile(dir string) string { return filepath.Join(dir, "state.json") }
@@ -118,6 +122,9 @@ func (s *store) write(change func(*state), durable bool) error {
 	b, err := json.Marshal(&s.s)
 	if err == nil {
 		err = system.ReplaceFile(s.file, b, 0o600, durable)
+	}
+	if err == nil {
+		err = s.writeHealing(durable)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the agent's state: %w", err)

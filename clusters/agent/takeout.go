@@ -20,6 +20,11 @@ func (c *Client) Active(ctx context.Context) (what []string, err error) {
 	return what, err
 }
 
+// HealAll has the agent heal everything now; see Active for what is left.
+func (c *Client) HealAll(ctx context.Context) error {
+	return c.do(ctx, answerLimit, http.MethodPost, "heal", "healing everything", nil, nil)
+}
+
 // active reports what is active, in words.
 func (s *store) active() []string {
 	all := []string{}
@@ -57,24 +62,37 @@ func Used() string {
 	return "if [ -e " + stateFile(defaultDir) + " ]; then echo used; elif [ -e " + BinaryPath + " ]; then echo unused; fi"
 }
 
-// TakeOut returns the shell script that ends the agent, if there is one, and removes
-// all that it consists of. What is active then is healed only by this: pods
-// that are held down are let go, and one whose manifest was taken away gets it back.
+// InUse returns the shell script that prints for how many seconds the agent of a node has not been
+// asked for anything; nothing if the node has no agent.
+func InUse() string {
+	return `read -r _ asked _ 2>/dev/null <` + runDir + "/" + aliveFile + ` && read -r now _ </proc/uptime && echo $((${now%.*} - asked)) || true`
+}
+
+// TakeOut returns the shell script that ends the agent and its guard, if they are there, heals
+// what is active, as far as a shell can, and removes all of both. It needs nothing of holdfast's
+// program.
 func TakeOut() string {
 	aside := filepath.Dir(manifest(manifests + "any.yaml").aside().path())
-	return `if [ -e ` + UnitPath + ` ]; then
+	return `if [ -e ` + GuardUnitPath + ` ]; then
+	systemctl disable ` + GuardName + `
+	# The guard itself comes to its end below.
+	[ "$(cat ` + guardPID + `)" = $$ ] || systemctl stop ` + GuardName + `
+	rm -f ` + GuardUnitPath + `
+	systemctl daemon-reload
+fi
+` + endGuard + `if [ -e ` + UnitPath + ` ]; then
 	systemctl disable --now ` + UnitName + `
 	rm -f ` + UnitPath + `
 	systemctl daemon-reload
 fi
-for p in /proc/[0-9]*; do
-	read -r name <$p/comm || continue
-	case "$name" in ` + commPrefix + `*) kill -9 ${p#/proc/};; esac
-done 2>/dev/null
+` + endAgents + `
+[ ! -e ` + undoFile(defaultDir) + ` ] || sh ` + undoFile(defaultDir) + `
 ` + letGoScript + `
 mv ` + aside + `/*.yaml ` + manifests + ` 2>/dev/null
 rmdir ` + aside + ` 2>/dev/null
-` + BinaryPath + ` ` + clearArgument + ` 2>/dev/null
+` + BinaryPath + ` ` + clearArgument + ` 2>/dev/null || nft list tables 2>/dev/null | while read -r _ family name; do
+	case "$name" in ` + table().Name + `|` + framesTable + `) nft delete table "$family" "$name";; esac
+done
 rm -rf ` + BinaryPath + ` ` + ConnectPath + ` ` + KeepPath + ` /etc/holdfast ` + runDir + ` ` + defaultDir + `
 true
 `
@@ -86,6 +104,7 @@ func Footprint() []string {
 		"program " + BinaryPath + ", with the link " + ConnectPath,
 		"configuration " + ConfigPath + ", state " + defaultDir + ", socket and log in " + runDir,
 		"systemd unit " + UnitPath + " (a plain process without systemd)",
+		"script " + GuardPath + " with the systemd unit " + GuardUnitPath + " (a plain process without systemd), which removes all of this if the agent is gone or receives no requests",
 		"while a fault needs them, the tables " + table().Name + " and " + framesTable + " of nftables",
 		"no port is opened",
 	}
@@ -111,6 +130,19 @@ func clearTables() error {
 	}
 	return conn.Flush()
 }
+
+// endAgents ends agents, what keeps them, and what joins clients to them.
+const endAgents = `for p in /proc/[0-9]*; do
+	read -r name <$p/comm || continue
+	case "$name" in ` + commPrefix + `*) kill -9 ${p#/proc/};; esac
+done 2>/dev/null`
+
+// endGuard ends another guard than this very shell.
+const endGuard = `guard=$(cat ` + guardPID + ` 2>/dev/null)
+if [ -n "$guard" ] && [ "$guard" != $$ ] && tr '\0' ' ' <"/proc/$guard/cmdline" | grep -q ` + GuardPath + `; then
+	kill -9 "$guard"
+fi 2>/dev/null
+`
 
 // letGoScript has all shims continue. One that was not stopped takes no notice.
 const letGoScript = `for p in /proc/[0-9]*; do

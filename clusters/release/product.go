@@ -19,6 +19,9 @@ const (
 	// KubernetesNode is what a node runs: kubeadm, kubelet, kubectl and
 	// kube-proxy.
 	KubernetesNode Product = "kubernetes-node"
+	// KubernetesFused is etcd, kube-apiserver, kube-controller-manager and kube-scheduler in
+	// one process, for tests of clusters that are built so.
+	KubernetesFused Product = "kubernetes-fused"
 	// Etcd is the etcd server.
 	Etcd Product = "etcd"
 	// Kwok is kwok, which simulates worker nodes and their pods.
@@ -55,7 +58,7 @@ const (
 
 // Products lists all products.
 func Products() []Product {
-	return []Product{Kubernetes, KubernetesNode, Etcd, Kwok, Containerd, CNIPlugins, CoreDNS, Pause}
+	return []Product{Kubernetes, KubernetesNode, KubernetesFused, Etcd, Kwok, Containerd, CNIPlugins, CoreDNS, Pause}
 }
 
 // ParseProduct returns the product of that name.
@@ -89,7 +92,7 @@ func (p Product) Files() []string {
 // Default returns the version of p where none is named.
 func (p Product) Default() string {
 	switch p {
-	case Kubernetes, KubernetesNode:
+	case Kubernetes, KubernetesNode, KubernetesFused:
 		return DefaultKubernetes
 	case Etcd:
 		return EmbeddedEtcd

@@ -27,7 +27,7 @@ func TestProducts(t *testing.T) {
 			t.Errorf("%s has no files", p)
 		}
 	}
-	if _, err := ParseProduct("kubernets"); err == nil || !strings.Contains(err.Error(), "kubernetes, kubernetes-node, etcd") {
+	if _, err := ParseProduct("kubernets"); err == nil || !strings.Contains(err.Error(), "kubernetes, kubernetes-node, kubernetes-fused, etcd") {
 		t.Errorf("error for a product that there is not = %v", err)
 	}
 }

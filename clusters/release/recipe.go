@@ -39,6 +39,8 @@ var (
 	kubernetesMain string
 	//go:embed wrappers/kubernetes-node.go.txt
 	kubernetesNodeMain string
+	//go:embed wrappers/kubernetes-fused.go.txt
+	kubernetesFusedMain string
 	//go:embed wrappers/etcd.go.txt
 	etcdMain string
 	//go:embed wrappers/pause.go.txt
@@ -53,6 +55,8 @@ func recipeOf(p Product) recipe {
 		return recipe{module: "k8s.io/kubernetes", main: kubernetesMain, output: "kubernetes", links: p.Files(), stamp: stamp}
 	case KubernetesNode:
 		return recipe{module: "k8s.io/kubernetes", main: kubernetesNodeMain, output: "kubernetes-node", links: p.Files(), stamp: stamp}
+	case KubernetesFused:
+		return recipe{module: "k8s.io/kubernetes", main: kubernetesFusedMain, output: "kubernetes-fused", stamp: stamp}
 	case Etcd:
 		return recipe{module: "go.etcd.io/etcd/server/v3", main: etcdMain, output: "etcd"}
 	case Kwok:

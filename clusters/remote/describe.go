@@ -162,6 +162,11 @@ func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 		}
 		if f := seen[n.Name]; f != nil {
 			s.ExtraArgs = argsOf(f.processes)
+			for c, times := range args {
+				if f.fused(c) { // its process has no arguments of the component
+					s.ExtraArgs = clusters.ExtraArgs{c: times}.Merge(s.ExtraArgs)
+				}
+			}
 		}
 		spec.Spec.Nodes[i] = s
 	}
@@ -276,7 +281,7 @@ func (a *access) versions(ctx context.Context, all map[string]shell, seen map[st
 		versions[name] = map[framework.Component]string{}
 		for _, c := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
 			p, ok := f.processes[c]
-			if !ok {
+			if !ok || f.fused(c) {
 				continue
 			}
 			// By its name: one program may be several.
@@ -303,14 +308,10 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 			if err == nil {
 				seen[i], err = detect(a.Spec.Distribution, n, s)
 			}
-			if err != nil || seen[i].configFile() == "" {
-				return err
+			if err == nil {
+				err = seen[i].readConfig(ctx, all[n.Name])
 			}
-			file, err := all[n.Name].run(ctx, "cat -- "+shellescape.Quote(seen[i].configFile()), nil)
-			if err != nil {
-				return fmt.Errorf("failed to read the configuration of etcd: %w", err)
-			}
-			return seen[i].configure([]byte(file))
+			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -321,4 +322,21 @@ func (a *access) find(ctx context.Context, all map[string]shell) (map[string]*fo
 		byName[n.Name] = seen[i]
 	}
 	return byName, nil
+}
+
+// readConfig reads the configuration file of etcd, if it has one.
+func (f *found) readConfig(ctx context.Context, s shell) error {
+	if f.configFile() == "" {
+		return nil
+	}
+	path := shellescape.Quote(f.configFile())
+	script := "cat -- " + path
+	if f.file(framework.Etcd, "config-file") == "" { // its profile says where
+		script = "[ ! -e " + path + " ] || " + script
+	}
+	file, err := s.run(ctx, script, nil)
+	if err != nil {
+		return fmt.Errorf("failed to read the configuration of etcd: %w", err)
+	}
+	return f.configure([]byte(file))
 }

@@ -141,6 +141,11 @@ func (f *found) String() string {
 		}
 	}
 	text := "distribution " + f.profile.Name + ": " + strings.Join(there, ", ")
+	if group := f.Group(framework.APIServer); len(group) == len(there) {
+		text += " (one process)"
+	} else if len(group) > 0 {
+		text += fmt.Sprintf(" (%d in one process)", len(group))
+	}
 	if len(missing) > 0 {
 		text += "; not found: " + strings.Join(missing, ", ")
 	}

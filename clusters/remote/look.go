@@ -25,6 +25,9 @@ for p in /proc/[0-9]*; do
 	[ -n "$args" ] && set -- ${stat##*) } && echo "process ${p#/proc/} $2 $args"
 done 2>/dev/null
 grep -s -H -o '[^/]*\.service$' /proc/[0-9]*/cgroup | sed 's,^/proc/\([0-9]*\)/cgroup:,unit \1 ,'
+for f in /proc/net/tcp /proc/net/tcp6; do
+	while read -r _ at _ state _; do [ "$state" = 0A ] && echo "listen ${at##*:}"; done <"$f"
+done 2>/dev/null
 for f in /etc/kubernetes/manifests/*.yaml /var/lib/rancher/rke2/agent/pod-manifests/*.yaml; do
 	[ -f "$f" ] && echo "manifest $f $(base64 <"$f" | tr -d '\n')"
 done
@@ -45,6 +48,8 @@ type sight struct {
 	// units are the systemd units that processes run in, by their numbers.
 	units     map[int]string
 	manifests map[string]corev1.Pod // of static pods, by path
+	// listening are the TCP ports on which a process accepts connections.
+	listening map[string]bool
 }
 
 // process is one that runs on a node.
@@ -87,7 +92,7 @@ func (s shell) look(ctx context.Context) (*sight, error) {
 // parseSight reads what lookScript prints. Lines of a shell's own, such as a banner, count
 // for nothing.
 func parseSight(out string) (*sight, error) {
-	s := &sight{devices: map[netip.Addr]string{}, units: map[int]string{}, manifests: map[string]corev1.Pod{}}
+	s := &sight{devices: map[netip.Addr]string{}, units: map[int]string{}, manifests: map[string]corev1.Pod{}, listening: map[string]bool{}}
 	for line := range strings.Lines(out) {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		fields := strings.Fields(rest)
@@ -117,6 +122,10 @@ func parseSight(out string) (*sight, error) {
 		case kind == "unit" && len(fields) == 2:
 			if pid, err := strconv.Atoi(fields[0]); err == nil {
 				s.units[pid] = fields[1]
+			}
+		case kind == "listen" && len(fields) == 1:
+			if port, err := strconv.ParseUint(fields[0], 16, 16); err == nil {
+				s.listening[strconv.FormatUint(port, 10)] = true
 			}
 		case kind == "process":
 			if p, ok := parseProcess(rest); ok {

@@ -146,13 +146,17 @@ func TestK0s(t *testing.T) {
 	}
 }
 
+// systemdNode is what is seen on a node whose components are processes of the first one, and
+// systemdUnits their units.
+var systemdNode = "systemd\n" + shown("1", "0", "/sbin/init") + shown("20", "1", "/usr/local/bin/etcd", "--data-dir=/data/etcd") + shown("21", "1", "/usr/local/bin/kube-apiserver", "--secure-port=6443") +
+	shown("22", "1", "/usr/local/bin/kube-scheduler")
+
+const systemdUnits = "unit 20 etcd-cluster.service\nunit 21 apiserver.service\nunit 22 kube-scheduler.service\n"
+
 // TestSystemd: units of any name, one for each component.
 func TestSystemd(t *testing.T) {
-	node := func(units string) string {
-		return "systemd\n" + shown("1", "0", "/sbin/init") + shown("20", "1", "/usr/local/bin/etcd", "--data-dir=/data/etcd") + shown("21", "1", "/usr/local/bin/kube-apiserver", "--secure-port=6443") +
-			shown("22", "1", "/usr/local/bin/kube-scheduler") + units
-	}
-	const own = "unit 20 etcd-cluster.service\nunit 21 apiserver.service\nunit 22 kube-scheduler.service\n"
+	node := func(units string) string { return systemdNode + units }
+	const own = systemdUnits
 	for _, tc := range []struct{ name, units, want string }{
 		{"own units", own, ""},
 		{"a hierarchy for each controller", own + own, ""},
@@ -230,15 +234,71 @@ func TestRKE2(t *testing.T) {
 	}
 }
 
+// k3sNode is what is seen on a server of k3s, which hides its arguments behind a title.
+func k3sNode() string {
+	return "systemd\n" + shown("1", "0", "/sbin/init") + shown("7", "1", "/usr/local/bin/k3s server", "", "", "") +
+		shown("9", "7", "containerd", "-c", "/var/lib/rancher/k3s/agent/etc/containerd/config.toml") +
+		"unit 7 k3s.service\nunit 9 k3s.service\nlisten 192B\nlisten 0016\n"
+}
+
+// k3sConfig is the part of k3s's configuration of etcd that holdfast reads.
+const k3sConfig = "advertise-client-urls: https://10.0.0.11:2379\ndata-dir: /var/lib/rancher/k3s/server/db/etcd\nelection-timeout: 5000\nheartbeat-interval: 500\n" +
+	"initial-advertise-peer-urls: https://10.0.0.11:2380\nlisten-client-urls: https://127.0.0.1:2379,https://10.0.0.11:2379\n"
+
+// TestK3s: one process that is all components, of which a fault on one hits all.
+func TestK3s(t *testing.T) {
+	s, err := parseSight(k3sNode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := detect("auto", testNode(), s)
+	if err != nil || f.profile.Name != "k3s" {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if file := f.configFile(); file != "/var/lib/rancher/k3s/server/db/etcd/config" {
+		t.Errorf("etcd's file is %q", file)
+	}
+	if err := f.configure([]byte(k3sConfig)); err != nil {
+		t.Fatal(err)
+	}
+	all := []framework.Component{framework.Etcd, framework.APIServer, framework.ControllerManager, framework.Scheduler, framework.NodeAgent}
+	for _, c := range all {
+		if got := f.Group(c); !slices.Equal(got, all) {
+			t.Errorf("%s is one process with %v", c, got)
+		}
+	}
+	if f.fused(framework.ContainerRuntime) {
+		t.Error("containerd is a process of its own")
+	}
+	c := f.config()
+	tls := "/var/lib/rancher/k3s/server/tls/etcd/"
+	if want := (agent.EtcdClient{URL: "https://127.0.0.1:2379", CA: tls + "server-ca.crt", Cert: tls + "client.crt", Key: tls + "client.key"}); c.EtcdClient != want || c.EtcdData != "/var/lib/rancher/k3s/server/db/etcd" {
+		t.Errorf("etcd %+v, data %s", c.EtcdClient, c.EtcdData)
+	}
+	if len(c.Components) != 2 || !slices.Equal(c.Components[0].With, all[1:]) || c.Components[0].Command != "k3s server" || c.Components[1].Parent != "k3s server" {
+		t.Errorf("components %+v", c.Components)
+	}
+	if args := argsOf(f.processes); args[framework.Etcd]["election-timeout"] != "5000" {
+		t.Errorf("arguments %v", args)
+	}
+	if text := f.String(); text != "distribution k3s: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, node-agent, containerd (5 in one process)" {
+		t.Error(text)
+	}
+	// With another datastore.
+	if err := f.configure(nil); err != nil || slices.Contains(f.components(), framework.Etcd) || slices.Contains(f.Group(framework.APIServer), framework.Etcd) || f.configFile() != "" {
+		t.Errorf("without etcd: %v, components %v", err, f.components())
+	}
+}
+
 func TestNotDetected(t *testing.T) {
 	nothing := shown("1", "0", "/sbin/init")
-	k3s := nothing + shown("7", "1", "/usr/local/bin/k3s server")
 	other := strings.Replace(kubeadmNode(), "--secure-port=6443", "--secure-port=443", 1)
 	noManifest := strings.Replace(kubeadmNode(), "manifest /etc/kubernetes/manifests/etcd.yaml", "manifest /other", 1)
 	for _, tc := range []struct{ name, distribution, text, want string }{
 		{"no API server", "auto", nothing, "no profile fits how the components on node-1 are run: profile kubeadm: no process kube-apiserver that containerd-shim-runc-v2 started"},
-		{"k3s", "auto", k3s, "k3s runs the components on node-1 in one process, on which faults are not supported"},
-		{"MicroK8s", "auto", nothing + shown("7", "1", "/snap/microk8s/1/kubelite", "--apiserver-args-file=x"), "MicroK8s runs the components on node-1 in one process"},
+		{"k3s's agent", "k3s", strings.Replace(k3sNode(), "k3s server", "k3s agent", 1), "no process k3s server"},
+		{"nothing on the port", "auto", strings.Replace(k3sNode(), "listen 192B", "listen 192C", 1), "no process listens on port 6443"},
+		{"MicroK8s", "auto", nothing + shown("7", "1", "/snap/microk8s/1/kubelite", "--apiserver-args-file=x"), "MicroK8s runs on node-1, without etcd"},
 		{"another port", "kubeadm", other, "the API server serves on port 443, and the inventory says 6443"},
 		{"no manifest", "kubeadm", noManifest, "etcd runs, and /etc/kubernetes/manifests/etcd.yaml is missing"},
 		{"unknown profile", "kubeadmin", nothing, "distribution kubeadmin is unknown, did you mean kubeadm?"},
@@ -265,6 +325,7 @@ func TestOwnProfile(t *testing.T) {
 		{"components:\n- {name: kube-apiserver, command: a, manifest: m}\n", "has a manifest and no parent"},
 		{"components:\n- {name: kube-apiserver, command: a, parent: p, manifest: m, unit: u}\n", "has a manifest and a unit"},
 		{"component: []\n", "field component not found"},
+		{"components:\n- {name: kube-apiserver, command: a, group: g}\n- {name: etcd, command: b, group: g}\n", "kube-apiserver and etcd are of the group g, which is one process, and differ"},
 	} {
 		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -310,6 +371,7 @@ func TestScript(t *testing.T) {
 func FuzzParseSight(f *testing.F) {
 	f.Add(kubeadmNode())
 	f.Add(k0sNode())
+	f.Add(k3sNode())
 	f.Add("process 1 0 \x1f\nmanifest a b\nconnection a b c d\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := parseSight(text)
@@ -318,6 +380,50 @@ func FuzzParseSight(f *testing.F) {
 		}
 		if found, err := detect("auto", testNode(), s); err == nil {
 			_, _, _ = found.config(), argsOf(found.processes), found.String()
+		}
+		if seen, err := inspect(testNode(), "auto", s, nothingToRead); err != nil || (seen.Profile == "") != (len(seen.Refused) == len(detectable)) {
+			t.Errorf("%+v, %v", seen, err)
+		}
+	})
+}
+
+// FuzzParseProfile tries profiles on recorded nodes: one that is read says something of each.
+func FuzzParseProfile(f *testing.F) {
+	for _, name := range detectable {
+		b, err := embedded.ReadFile("profiles/" + name + ".yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	var nodes []*sight
+	for _, text := range []string{kubeadmNode(), k3sNode(), k0sNode(), systemdNode + systemdUnits} {
+		s, err := parseSight(text)
+		if err != nil {
+			f.Fatal(err)
+		}
+		nodes = append(nodes, s)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parseProfile("mine", b)
+		if err != nil {
+			return
+		}
+		for _, s := range nodes {
+			found, err := p.fit(testNode(), s)
+			if err != nil {
+				continue
+			}
+			c := found.config()
+			for _, one := range p.Components {
+				group := found.Group(one.Name)
+				if len(group) == 1 || len(group) > 0 && !slices.Contains(group, one.Name) {
+					t.Errorf("%s is one process with %v", one.Name, group)
+				}
+			}
+			if len(c.Components) == 0 || found.String() == "" {
+				t.Errorf("%+v", c)
+			}
 		}
 	})
 }

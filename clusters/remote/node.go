@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
+	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
 // node is a node that is reached over SSH. Its agent gives it abilities, as far as the owner
@@ -26,6 +27,7 @@ type node struct {
 	shell   shell
 	found   *found
 	etcdCA  *x509.CertPool // nil if the node has no etcd
+	put     bool           // an agent was put there, or was about to be
 }
 
 var (
@@ -44,6 +46,7 @@ var (
 	_ framework.EtcdOperator       = (*node)(nil)
 	_ framework.DiskWiper          = (*node)(nil)
 	_ framework.ConnectionReporter = (*node)(nil)
+	_ framework.Grouper            = (*node)(nil)
 )
 
 // ServingEndpoints implements framework.EndpointLister. The harness has the CA of etcd, and no
@@ -111,7 +114,8 @@ func (n *node) breaks(what string, c framework.Component, ttl time.Duration, do 
 		return err
 	}
 	var nodes []string
-	if slices.Contains(needed, c) {
+	hits := append(n.Group(c), c)
+	if slices.ContainsFunc(needed, func(one framework.Component) bool { return slices.Contains(hits, one) }) {
 		nodes = []string{n.Name()}
 	}
 	key := n.key(c)
@@ -125,7 +129,15 @@ func (n *node) breaks(what string, c framework.Component, ttl time.Duration, do 
 	return err
 }
 
-func (n *node) key(c framework.Component) string { return n.Name() + "/" + string(c) }
+func (n *node) key(c framework.Component) string {
+	if group := n.Group(c); len(group) > 0 {
+		c = group[0]
+	}
+	return n.Name() + "/" + string(c)
+}
+
+// Group implements framework.Grouper.
+func (n *node) Group(c framework.Component) []framework.Component { return n.found.Group(c) }
 
 // mends notes that nothing is done to a component any more, if do succeeds.
 func (n *node) mends(c framework.Component, do func() error) error {
@@ -140,6 +152,10 @@ func (n *node) mends(c framework.Component, do func() error) error {
 func (n *node) changes(what string, do func() error) error {
 	if err := n.cluster.permits(Data, what); err != nil {
 		return err
+	}
+	if n.found.fused(framework.Etcd) {
+		return framework.Untouched{Err: &fault.MissingAbility{Ability: "EtcdOperator", Of: "node " + n.Name(), For: "to " + what,
+			Why: "its etcd is one process with other components, which has arguments and certificates of its own"}}
 	}
 	return do()
 }

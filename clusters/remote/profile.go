@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -27,11 +28,10 @@ var embedded embed.FS
 
 // detectable are the profiles that are tried on a node, in this order: the first one fits
 // whose API server is there.
-var detectable = []string{"kubeadm", "rke2", "k0s", "systemd", "processes"}
+var detectable = []string{"kubeadm", "rke2", "k3s", "k0s", "systemd", "processes"}
 
-// fused are the commands of distributions that run several components in one process, by
-// what the distribution is called.
-var fused = map[string]string{"k3s": "k3s", "kubelite": "MicroK8s"}
+// microK8s is the command of MicroK8s, which has dqlite in the place of etcd.
+const microK8s = "kubelite"
 
 // Profile says how a distribution runs its components. All else is read from the processes.
 type Profile struct {
@@ -50,6 +50,12 @@ type ProfileComponent struct {
 	Manifest string              `yaml:"manifest"`
 	// Unit is the name of a systemd unit, or ownUnit.
 	Unit string `yaml:"unit"`
+	// Group is the same for components that are one process.
+	Group string `yaml:"group"`
+	// Config is the file that etcd has its settings from, if no flag names it.
+	Config string `yaml:"config"`
+	// Flags are those that the distribution gives the component, if its process shows none.
+	Flags map[string]string `yaml:"flags"`
 }
 
 // ownUnit stands for the systemd unit that a process runs in, whatever its name is.
@@ -68,7 +74,12 @@ func profileOf(name string) (Profile, error) {
 	if err != nil {
 		return Profile{}, fmt.Errorf("failed to read the distribution profile: %w", err)
 	}
-	p := Profile{Name: strings.TrimSuffix(filepath.Base(file), ".yaml")}
+	return parseProfile(strings.TrimSuffix(filepath.Base(file), ".yaml"), b)
+}
+
+// parseProfile reads a profile.
+func parseProfile(name string, b []byte) (Profile, error) {
+	p := Profile{Name: name}
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&p); err != nil {
@@ -86,6 +97,12 @@ func (p Profile) validate() error {
 			return fmt.Errorf("distribution profile %s: %s has a manifest and a unit: it is started by one of them", p.Name, c.Name)
 		case c.Manifest != "" && c.Parent == "":
 			return fmt.Errorf("distribution profile %s: %s has a manifest and no parent, by which the first process of its container is found", p.Name, c.Name)
+		}
+		for _, o := range p.Components {
+			one := c.Command == o.Command && c.Parent == o.Parent && c.Manifest == o.Manifest && c.Unit == o.Unit
+			if c.Group != "" && c.Group == o.Group && !one {
+				return fmt.Errorf("distribution profile %s: %s and %s are of the group %s, which is one process, and differ in command, parent, manifest or unit", p.Name, c.Name, o.Name, c.Group)
+			}
 		}
 	}
 	if !slices.ContainsFunc(p.Components, func(c ProfileComponent) bool { return c.Name == framework.APIServer }) {
@@ -115,21 +132,22 @@ func detect(name string, n clusters.InventoryNode, s *sight) (*found, error) {
 		if err != nil {
 			return nil, err
 		}
-		f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}, units: map[framework.Component]string{}}
-		if err := f.fits(); err != nil {
-			problem = errors.Join(problem, fmt.Errorf("profile %s: %w", one, err))
-			continue
+		f, err := p.fit(n, s)
+		if err == nil {
+			return f, nil
 		}
-		return f, nil
+		problem = errors.Join(problem, fmt.Errorf("profile %s: %w", one, err))
 	}
-	for _, p := range s.processes {
-		// k3s replaces its arguments by a title, such as "/usr/local/bin/k3s server".
-		command, _, _ := strings.Cut(p.name(), " ")
-		if distribution := fused[command]; distribution != "" {
-			return nil, fmt.Errorf("%s runs the components on %s in one process, on which faults are not supported: leave ssh out of the inventory, and use the profile observe", distribution, n.Name)
-		}
+	if _, ok := s.find(microK8s, ""); ok {
+		return nil, fmt.Errorf("MicroK8s runs on %s, without etcd, and its faults are not supported: leave ssh out of the inventory, and use the profile observe", n.Name)
 	}
 	return nil, fmt.Errorf("no profile fits how the components on %s are run: %w", n.Name, problem)
+}
+
+// fit finds a node's components by the profile.
+func (p Profile) fit(n clusters.InventoryNode, s *sight) (*found, error) {
+	f := &found{profile: p, sight: s, node: n, processes: map[framework.Component]process{}, units: map[framework.Component]string{}}
+	return f, f.fits()
 }
 
 // fits finds the components, and refuses where processes, ports and manifests disagree with
@@ -149,11 +167,18 @@ func (f *found) fits() error {
 		if err := f.inUnit(c, p); err != nil {
 			return err
 		}
+		p.args = slices.Clone(p.args)
+		for _, flag := range slices.Sorted(maps.Keys(c.Flags)) {
+			p.args = append(p.args, "--"+flag+"="+c.Flags[flag])
+		}
 		f.processes[c.Name] = p
 	}
 	_, port, err := net.SplitHostPort(f.node.Server())
 	if serves := f.processes[framework.APIServer].flag("secure-port"); err == nil && serves != "" && serves != port {
 		return fmt.Errorf("the API server serves on port %s, and the inventory says %s", serves, port)
+	}
+	if len(f.sight.listening) > 0 && !f.sight.listening[port] {
+		return fmt.Errorf("no process listens on port %s, on which the API server serves as the inventory says", port)
 	}
 	return nil
 }
@@ -173,7 +198,7 @@ func (f *found) inUnit(c ProfileComponent, p process) error {
 		return fmt.Errorf("%s runs in the systemd unit %s, and not in %s", c.Name, runs, unit)
 	}
 	for other, its := range f.units {
-		if its == unit {
+		if its == unit && !slices.Contains(f.Group(c.Name), other) {
 			return fmt.Errorf("%s and %s run in one systemd unit, %s", other, c.Name, unit)
 		}
 	}
@@ -181,23 +206,61 @@ func (f *found) inUnit(c ProfileComponent, p process) error {
 	return nil
 }
 
+// Group returns the components that are one process with a component, itself among them; nil
+// if it is a process of its own. Their order is that of the profile.
+func (f *found) Group(c framework.Component) (all []framework.Component) {
+	group := f.component(c).Group
+	if group == "" {
+		return nil
+	}
+	for _, one := range f.profile.Components {
+		if _, ok := f.processes[one.Name]; one.Group == group && (ok || one.Name == c) {
+			all = append(all, one.Name)
+		}
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	return all
+}
+
+// fused reports whether a component is one process with others.
+func (f *found) fused(c framework.Component) bool { return len(f.Group(c)) > 0 }
+
+func (f *found) component(c framework.Component) ProfileComponent {
+	i := slices.IndexFunc(f.profile.Components, func(one ProfileComponent) bool { return one.Name == c })
+	if i < 0 {
+		return ProfileComponent{}
+	}
+	return f.profile.Components[i]
+}
+
 // configFile returns the path on the node of the file that etcd has its settings from; empty
 // if it has flags.
-func (f *found) configFile() string { return f.file(framework.Etcd, "config-file") }
+func (f *found) configFile() string {
+	if _, ok := f.processes[framework.Etcd]; !ok {
+		return ""
+	}
+	return cmp.Or(f.file(framework.Etcd, "config-file"), f.component(framework.Etcd).Config)
+}
 
 // file returns where a file is on the node that a flag of a component names: flags have paths
 // as the component sees them, which may run in a container.
 func (f *found) file(component framework.Component, flag string) string {
 	p, ok := f.processes[component]
-	i := slices.IndexFunc(f.profile.Components, func(c ProfileComponent) bool { return c.Name == component })
-	if !ok || i < 0 {
+	if !ok {
 		return ""
 	}
-	return onNode(f.sight.manifests[f.profile.Components[i].Manifest], p.flag(flag))
+	return onNode(f.sight.manifests[f.component(component).Manifest], p.flag(flag))
 }
 
-// configure gives etcd the settings of its file as flags. Their names are the same.
+// configure gives etcd the settings of its file as flags. Their names are the same. Without
+// the file that a profile names, the node has no member: its datastore is another one.
 func (f *found) configure(file []byte) error {
+	if len(file) == 0 {
+		delete(f.processes, framework.Etcd)
+		return nil
+	}
 	var settings map[string]any
 	if err := yaml.Unmarshal(file, &settings); err != nil {
 		return fmt.Errorf("failed to read the configuration of etcd: %w", err)
@@ -264,9 +327,18 @@ func (f *found) config() agent.Config {
 	etcd := f.processes[framework.Etcd]
 	c := agent.Node()
 	for _, one := range f.profile.Components {
-		if _, ok := f.processes[one.Name]; ok {
-			c.Components = append(c.Components, agent.Component{Name: one.Name, Command: one.Command, Parent: one.Parent, Manifest: one.Manifest, Unit: f.units[one.Name]})
+		if _, ok := f.processes[one.Name]; !ok {
+			continue
 		}
+		group := f.Group(one.Name)
+		if len(group) > 0 && group[0] != one.Name {
+			continue // it is with the first one
+		}
+		a := agent.Component{Name: one.Name, Command: one.Command, Parent: one.Parent, Manifest: one.Manifest, Unit: f.units[one.Name]}
+		if len(group) > 0 {
+			a.With = group[1:]
+		}
+		c.Components = append(c.Components, a)
 	}
 	c.PKI, c.Audit = f.profile.PKI, f.file(framework.APIServer, "audit-log-path")
 	c.Device, c.ControlPort, c.Leash = f.sight.devices[f.node.Address], f.sight.port, Leash

@@ -99,7 +99,11 @@ func (Provider) Footprint(c *clusters.Cluster) []string {
 	if !c.Spec.Inventory.Reachable() {
 		return nil
 	}
-	return agent.Footprint()
+	all := []string{"and to " + string(QuorumLoss) + " or " + string(Data) + ": a snapshot of etcd, read through the agent and kept in the results directory (" + clusters.SnapshotDir + ", mode 0600)"}
+	for _, line := range agent.Footprint() {
+		all = append(all, "on each node: "+line)
+	}
+	return all
 }
 
 // Permit implements clusters.Permitter.
@@ -153,7 +157,11 @@ func (Provider) Attach(ctx context.Context, spec *clusters.Cluster, o clusters.O
 	if c.shells, c.done, err = shells(a.Inventory); err != nil {
 		return nil, err
 	}
-	if err := c.takeOver(ctx, o.Progress); err != nil {
+	err = c.takeOver(ctx, o.Progress)
+	if err == nil && (consent.allows(QuorumLoss) || consent.allows(Data)) {
+		err = c.snapshot(ctx, o)
+	}
+	if err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 		defer cancel()
 		return nil, errors.Join(fmt.Errorf("failed to take over cluster %s: %w", c.Name(), err), c.Close(undo))
@@ -186,6 +194,25 @@ func (c *Observed) assumeElection() {
 	}
 }
 
+// assumeFused notes what is not known of components that are one process with others: nothing
+// shows their arguments, and renew deadlines and retry periods stand in no lease. Their version
+// is that of the API server.
+func (c *Observed) assumeFused(seen map[string]*found) {
+	for _, n := range c.spec.Nodes() {
+		for _, component := range []framework.Component{framework.ControllerManager, framework.Scheduler} {
+			if !seen[n.Name].fused(component) {
+				continue
+			}
+			c.released[n.Name][component] = n.KubernetesVersion
+			for _, symbol := range []string{"R", "P", "N", "G"} {
+				if !slices.Contains(c.settings.Assumed, symbol) {
+					c.settings.Assumed = append(c.settings.Assumed, symbol)
+				}
+			}
+		}
+	}
+}
+
 // takeOver puts agents on the nodes.
 func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 	seen, err := c.access.find(ctx, c.shells)
@@ -206,11 +233,15 @@ func (c *Cluster) takeOver(ctx context.Context, progress func(string)) error {
 		}
 	}
 	c.assumeElection()
+	c.assumeFused(seen)
 	parties, err := c.parties(ctx, harness)
 	if err != nil {
 		return err
 	}
 	c.Network = agent.NewNetwork(c.Name(), parties)
+	if err := c.each(func(n *node) error { return n.shell.unused(ctx) }); err != nil {
+		return err
+	}
 	progress("putting agents on the nodes")
 	g, gctx := errgroup.WithContext(ctx)
 	for _, n := range c.reached {
@@ -275,8 +306,25 @@ func (c *Cluster) parties(ctx context.Context, harness []netip.Prefix) ([]agent.
 // agentUp is how long an agent may take until it answers.
 const agentUp = 30 * time.Second
 
+// healed returns when nothing is active on the node that another run has left.
+func (n *node) healed(ctx context.Context) error {
+	if err := n.HealAll(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, agentUp, fmt.Errorf("it was not healed within %s", agentUp))
+	defer cancel()
+	return await.Until(ctx, 100*time.Millisecond, func(ctx context.Context) error {
+		left, err := n.Active(ctx)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("on %s a fault of another run is active (%s)", n.Name(), strings.Join(left, ", "))
+		}
+		return err
+	})
+}
+
 // putAgent copies the agent to the node, unless it is there, and starts it.
 func (n *node) putAgent(ctx context.Context) error {
+	n.put = true
 	files, err := agent.Files(n.found.config())
 	if err != nil {
 		return err
@@ -284,7 +332,8 @@ func (n *node) putAgent(ctx context.Context) error {
 	start := agent.SetUp()
 	if !n.found.sight.systemd {
 		delete(files, agent.UnitPath)
-		start = "setsid sh -c " + shellescape.Quote(agent.Keep()) + " </dev/null >/dev/null 2>&1 &"
+		delete(files, agent.GuardUnitPath)
+		start = "setsid sh -c " + shellescape.Quote(agent.Keep()) + " </dev/null >/dev/null 2>&1 &\n" + agent.KeepGuard()
 	}
 	sum, err := ownSum()
 	if err != nil {
@@ -315,7 +364,7 @@ func (n *node) putAgent(ctx context.Context) error {
 		said, _ := n.shell.run(context.WithoutCancel(ctx), agent.LastWords, nil)
 		return fmt.Errorf("failed to start the agent on %s: %w; it said: %s", n.Name(), err, strings.TrimSpace(said))
 	}
-	return nil
+	return n.healed(ctx)
 }
 
 // unpack takes the files of an agent from its input.
@@ -335,68 +384,4 @@ func ownSum() (string, error) {
 	h := sha256.New()
 	_, err = io.Copy(h, f)
 	return hex.EncodeToString(h.Sum(nil)), err
-}
-
-// Close takes the agents out, once they have healed everything, and leaves the cluster.
-func (c *Cluster) Close(ctx context.Context) error {
-	var err error
-	c.once.Do(func() {
-		c.stop()
-		c.pings.Wait()
-		err = c.each(func(n *node) error {
-			defer n.Client.Close()
-			return takeOut(ctx, n.shell, n.Client)
-		})
-		c.done()
-	})
-	return err
-}
-
-// takeOut removes the agent from a node when nothing is left to heal.
-func takeOut(ctx context.Context, s shell, client *agent.Client) error {
-	state, err := s.run(ctx, agent.Used(), nil)
-	switch state = strings.TrimSpace(state); {
-	case err != nil || state == "":
-		return err
-	case state == "unused": // it has never run
-		_, err := s.run(ctx, agent.TakeOut(), nil)
-		return err
-	}
-	err = await.Until(ctx, 500*time.Millisecond, func(ctx context.Context) error {
-		switch left, err := client.Active(ctx); {
-		case err != nil:
-			return err
-		case len(left) > 0:
-			return fmt.Errorf("a fault is active on %s (%s)", s.node, strings.Join(left, ", "))
-		}
-		return nil
-	})
-	if err == nil {
-		_, err = s.run(ctx, agent.TakeOut(), nil)
-	}
-	if err != nil {
-		return fmt.Errorf("failed to take the agent out of %s: %w", s.node, err)
-	}
-	return nil
-}
-
-// Detach implements clusters.Attacher.
-func (Provider) Detach(ctx context.Context, c *clusters.Cluster, _ bool) error {
-	i := c.Spec.Inventory
-	if i == nil || !i.Reachable() {
-		return nil
-	}
-	all, done, err := shells(i)
-	if err != nil {
-		return err
-	}
-	defer done()
-	var problems []error
-	for _, n := range i.Spec.Nodes {
-		s := all[n.Name]
-		client := agent.NewClient(n.Name, s.dialAgent)
-		problems = append(problems, takeOut(ctx, s, client))
-		client.Close()
-	}
-	return errors.Join(problems...)
 }

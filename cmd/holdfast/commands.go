@@ -33,6 +33,7 @@ func commands() []*cobra.Command {
 		newCertifyCommand(),
 		newVerifyCommand(),
 		newInventoryCommand(),
+		newProfileCommand(),
 		newConsentCommand(),
 		newKindCommand(),
 		newSchemaCommand(),

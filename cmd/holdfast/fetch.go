@@ -29,6 +29,7 @@ PRODUCT is one of
   kubernetes-node  kubeadm, kubelet, kubectl, kube-proxy
   containerd, cni-plugins, coredns, pause
                    what the nodes of a kind cluster need as well
+  kubernetes-fused etcd and the control plane in one process, for holdfast's own tests
 
 Kubernetes comes from the project's release archives or a mirror of them, their
 SHA-512 verified. If those cannot be reached, it is built from the Go module proxy with

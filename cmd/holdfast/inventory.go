@@ -116,8 +116,9 @@ func newInventoryReleaseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release FILE",
 		Short: "Remove the agents that a run left on the nodes because it was killed",
-		Long: `Remove the node agents from the nodes of an inventory, once they have nothing left to heal. A
-run does that itself at its end; one that was killed cannot.`,
+		Long: `Heal what is active on the nodes of an inventory, and remove the node agents from them. A run does
+that itself at its end; after one that was killed the agents heal within 15 s, and are removed
+after two minutes.`,
 		Example: `  holdfast inventory release nodes.yaml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -25,7 +25,8 @@ import (
 // supervisor restarts.
 type foreign struct {
 	commandLine
-	dir, inventory string
+	dir, inventory     string
+	text, distribution string // of the inventory, without and of its distribution
 }
 
 // sshdScript starts sshd on a node. What an agent writes to is the node's own from then on:
@@ -77,6 +78,7 @@ func newForeign(t *testing.T) *foreign {
 	key := f.write("id", string(pem.EncodeToMemory(block)))
 	authorized := f.write("id.pub", string(ssh.MarshalAuthorizedKey(own)))
 	f.write("ssh_config", "Host *\n  User root\n  IdentityFile "+key+"\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n")
+	f.distribution = "./local.yaml"
 	// The etcd of the local provider has a name of its own.
 	f.write("local.yaml", `components:
 - {name: etcd, command: holdfast-etcd}
@@ -87,7 +89,7 @@ func newForeign(t *testing.T) *foreign {
 	script := f.write("sshd.sh", sshdScript)
 	c.up("--name", "foreign")
 	text := "apiVersion: holdfast.dev/v1alpha1\nkind: Inventory\nmetadata: {name: theirs}\nspec:\n" +
-		"  ssh: [-F, " + filepath.Join(f.dir, "ssh_config") + "]\n  distribution: ./local.yaml\n"
+		"  ssh: [-F, " + filepath.Join(f.dir, "ssh_config") + "]\n"
 	nodes := "  nodes:\n"
 	for _, h := range f.status().Hosts {
 		if h.Etcd == nil {
@@ -104,7 +106,8 @@ func newForeign(t *testing.T) *foreign {
 			text += "  loadBalancer: {server: \"" + e.URL + "\", healthCheck: {interval: 1s, timeout: 1s, fall: 2}}\n"
 		}
 	}
-	f.inventory = f.write("nodes.yaml", text+nodes)
+	f.text = text + nodes
+	f.inventory = f.write("nodes.yaml", f.text+"  distribution: "+f.distribution+"\n")
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -160,8 +163,17 @@ func TestClusterRemote(t *testing.T) {
 	f.contains(text, "the owner of the cluster has not consented")
 	text, _ = f.do(exitFail, f.inside("inventory", "check", f.inventory)...)
 	f.contains(text, "ok    load balancer", "FAIL  consent", "distribution local: etcd, kube-apiserver, kube-controller-manager, kube-scheduler")
+	text, _ = f.do(exitPass, f.inside("profile", "check", "node-1", "--inventory", f.inventory, "--output=json")...)
+	if err := followsSchema("profile check", text); err != nil {
+		t.Error(err)
+	}
+	f.contains(text, `"profile": "local"`, `"keptDown": "killed at each start"`)
+	text, _ = f.do(exitPass, f.inside("profile", "detect", "node-1", "--inventory", f.inventory)...)
+	f.contains(text, "profile kubeadm does not fit: no process kube-apiserver that containerd-shim-runc-v2 started", "profile processes fits")
+	text, _ = f.do(exitFail, f.inside("profile", "check", "node-1", "--inventory", f.inventory, "--profile", "k3s")...)
+	f.contains(text, "profile k3s does not fit: no process k3s server")
 	text, _ = f.do(exitPass, run("none", "--profile", "core", "--dry-run")...)
-	f.contains(text, "on each node, if the owner consents to it: program /usr/local/bin/holdfast-node-agent", "touches: kill of", "nothing has been touched")
+	f.contains(text, "if the owner consents to it, on each node: program /usr/local/bin/holdfast-node-agent", "and to quorum-loss or data: a snapshot of etcd", "touches: kill of", "nothing has been touched")
 	if left := f.left(); left != "" {
 		t.Errorf("without consent there is on the nodes:\n%s", left)
 	}

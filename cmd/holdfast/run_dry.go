@@ -40,7 +40,7 @@ func printPlan(cmd *cobra.Command, provider clusters.Provider, p *run.Plan, asJS
 	}
 	if f, ok := provider.(clusters.Footprinter); ok && p.Attach {
 		for _, line := range f.Footprint(p.Cluster) {
-			fmt.Fprintf(w, "on each node, if the owner consents to it: %s\n", line)
+			fmt.Fprintf(w, "if the owner consents to it, %s\n", line)
 		}
 		fmt.Fprintln(w)
 	}

@@ -29,7 +29,7 @@ func (r *run) held(ctx context.Context, id string, elsewhere bool) error {
 		return err
 	}
 	components := elected
-	if c := i.inj.Target().Component; slices.Contains(elected, c) {
+	if c := i.inj.Target().Component; slices.Contains(elected, c) && len(i.group) == 0 {
 		components = []framework.Component{c}
 	}
 	return r.everywhere(ctx, func(ctx context.Context, api *client.API) error {

@@ -67,14 +67,15 @@ func recoveryLimit(s framework.Settings, i *activeFault, healed time.Time, prove
 	if began := i.inj.Proof().Called; !began.IsZero() {
 		lasted = healed.Sub(began)
 	}
-	limit, component := baseRecovery(s), i.inj.Target().Component
+	limit := baseRecovery(s)
+	hits := func(c framework.Component) bool { return i.inj.Target().Component == c || slices.Contains(i.group, c) }
 	if isNetwork(i.fault) {
 		limit += lasted + etcdRequest + 2*s.ElectionTimeout
 	} else {
-		if component == framework.Etcd {
+		if hits(framework.Etcd) {
 			limit += lasted*9/10 + 1200*time.Millisecond
 		}
-		if serves := component == framework.Etcd || component == framework.APIServer; !proven || !serves {
+		if serves := i.inj.Target().Component == framework.Etcd || i.inj.Target().Component == framework.APIServer; !proven || !serves {
 			limit += componentStart
 		}
 	}

@@ -24,6 +24,7 @@ type activeFault struct {
 	proven bool // when it was injected
 	healed bool
 	ttl    time.Duration
+	group  []framework.Component // that are one process with its target
 }
 
 // nodes are those that it hit; none where it hit another host.
@@ -108,7 +109,9 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	if err == nil {
 		aim(&entry, target)
 		p := fault.Params{TTL: ttl, Values: in.Params}
-		if err = f.Check(r.cluster, target, p); err == nil {
+		if injection = r.alike(in, target); injection != nil {
+			// The process is hit.
+		} else if err = f.Check(r.cluster, target, p); err == nil {
 			injection, err = f.Inject(limited, r.cluster, target, p)
 		}
 	}
@@ -125,9 +128,13 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 		}
 		return errUnproven
 	}
-	r.injections = append(r.injections, &activeFault{step: in, fault: f, inj: injection, proven: injection.Proof().Proven, ttl: ttl})
-	r.recovery = recovery{}
 	entry.Params = fault.Used(injection, in.Params)
+	one := group(r.cluster, f, target, entry.Params)
+	r.injections = append(r.injections, &activeFault{step: in, fault: f, inj: injection, proven: injection.Proof().Proven, ttl: ttl, group: one})
+	r.recovery = recovery{}
+	for _, c := range one {
+		entry.Group = append(entry.Group, string(c))
+	}
 	entry.Effects = f.EffectsWith(entry.Params)
 	r.enter(&entry, injection.Proof())
 	r.say("%s hit %s: %s", in.ID, target, entry.Proof)

@@ -124,6 +124,9 @@ func (r *run) moveLease(ctx context.Context, active fault.Target, component, vic
 		if err != nil {
 			return err
 		}
+		if len(groupOf(r.cluster, t)) > 0 {
+			return errGrouped
+		}
 		in, err := fault.Kill.Inject(ctx, r.cluster, t, fault.Params{TTL: rolesLimit + healLimit})
 		if err != nil {
 			return err

@@ -40,16 +40,18 @@ const busyLimit = 0.9
 // Some rules hold for every check, whatever its judge says: it is inconclusive where the
 // record is damaged, the baseline was unhealthy, or a fault that it names has no proof of
 // effect or of healing, and where a failure was measured while the harness was starved; it
-// is not applicable where the cluster cannot have the fault; and at level INFO it never
+// is not applicable where the cluster cannot have the fault, or has it only together with
+// faults on other components that the judge must do without; and at level INFO it never
 // fails.
 func Evaluate(run *record.Run, own ...Judge) []Result {
-	c := &evaluator{run: run, own: own, faults: facts.Injections(run)}
+	c := &evaluator{run: run, own: own, faults: facts.Injections(run), parts: map[string]bool{}}
 	c.shared = sync.OnceValue(func() *facts.Collections { return facts.NewCollections(run) })
 	var results []Result
 	for _, check := range run.Meta.Checks {
 		bound, f := c.judge(check)
 		results = append(results, c.result(check, bound, f))
 	}
+	c.notInPart(results)
 	invariants := Invariants()
 	for i, d := range judges.RunWide() {
 		f := c.always(d, invariants[i])
@@ -76,7 +78,8 @@ type evaluator struct {
 	own        []Judge
 	faults     map[string]*facts.Injection
 	shared     func() *facts.Collections
-	downgraded int // verdicts that a starved harness has cost
+	downgraded int             // verdicts that a starved harness has cost
+	parts      map[string]bool // requirements of which a part needs a fault on one component alone
 }
 
 // always lets a judge of every run speak, whatever came of baseline and faults.
@@ -177,7 +180,11 @@ func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 			return judges.Inconclusive("%s", problem)
 		}
 	}
-	f := d.Judge(m)
+	if reason := c.separates(d, ids); reason != "" {
+		c.parts[check.Requirement] = true
+		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
+	}
+	f := c.attribute(d, ids, m, d.Judge(m))
 	if f.Verdict == NotApplicable && slices.ContainsFunc(judges.RunWide(), func(w judges.Definition) bool { return w.Name == d.Name }) {
 		// A scenario that names such a check means to have something for it.
 		return judges.Inconclusive("%s", f.Sentence)

@@ -40,6 +40,17 @@ func TestRestarts(t *testing.T) {
 		{name: "while another component of the node was killed", want: Fail, story: func() *story {
 			return newStory().fault("kill", "kill", "node-2", "kube-controller-manager", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
 		}},
+		{name: "while another component of the same process was killed", want: Pass, story: func() *story {
+			s := newStory().fault("kill", "kill", "node-2", "kube-controller-manager", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
+			return s.change(func(r *record.Run) { r.Faults[0].V.Group = []string{"kube-controller-manager", "kube-scheduler"} })
+		}},
+		{name: "etcd while quorum was lost by components of the same processes", want: Pass, story: func() *story {
+			return restartedEtcd("kill", "kube-scheduler", "node-1").fault("two", "kill", "node-3", "kube-scheduler", 11, 19).change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.Group = []string{"etcd", "kube-scheduler"}
+				}
+			})
+		}},
 		{name: "etcd while another member was killed", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("kill", "etcd", "node-1") }},
 		{name: "etcd while a node was isolated", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("isolate", "", "node-1") }},
 		{name: "etcd while a node was powered off", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("power-off", "", "node-1") }},

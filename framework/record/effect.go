@@ -29,6 +29,15 @@ const (
 	EffectLoad        Effect = "load"        // processor, memory or requests are scarce
 )
 
+// OnProcess are the effects on the process of a component.
+var OnProcess = []Effect{EffectDown, EffectRestarted, EffectFrozen}
+
+// Hits reports whether the fault has its effects on a component of its nodes: on the one that
+// it names, on those of the same process, or on all if it names none.
+func (f *Fault) Hits(component string) bool {
+	return f.Component == "" || f.Component == component || slices.Contains(f.Group, component)
+}
+
 // Has reports whether the fault has any of some effects.
 func (f *Fault) Has(any ...Effect) bool {
 	return slices.ContainsFunc(f.Effects, func(e Effect) bool { return slices.Contains(any, e) })

@@ -285,14 +285,17 @@ const (
 
 // Fault is one step in the life of an injection.
 type Fault struct {
-	ID        string            `json:"id"`
-	Name      string            `json:"name"`            // such as kill
-	Target    string            `json:"target"`          // as asked for, such as etcd/leader
-	Node      string            `json:"node"`            // as resolved
-	Nodes     []string          `json:"nodes,omitempty"` // of a zone, as resolved
-	Host      string            `json:"host,omitempty"`  // as resolved, where it is no node
-	Component string            `json:"component,omitempty"`
-	Params    map[string]string `json:"params,omitempty"`
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`            // such as kill
+	Target    string   `json:"target"`          // as asked for, such as etcd/leader
+	Node      string   `json:"node"`            // as resolved
+	Nodes     []string `json:"nodes,omitempty"` // of a zone, as resolved
+	Host      string   `json:"host,omitempty"`  // as resolved, where it is no node
+	Component string   `json:"component,omitempty"`
+	// Group are the components that are one process with Component, itself among them, if the
+	// effects are on that process: each of them has the effects.
+	Group  []string          `json:"group,omitempty"`
+	Params map[string]string `json:"params,omitempty"`
 	// Effects are what it does to the target; none means that it may have any.
 	Effects []Effect   `json:"effects,omitempty"`
 	Phase   FaultPhase `json:"phase"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // takeOver takes over a cluster for a run.
-func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, progress func(string)) (*takenOver, error) {
+func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cluster, results string, progress func(string)) (*takenOver, error) {
 	a, ok := provider.(clusters.Attacher)
 	if !ok { // describe has seen to that
 		return nil, fmt.Errorf("the provider %s takes over no clusters", provider.Name())
@@ -24,7 +25,7 @@ func takeOver(ctx context.Context, provider clusters.Provider, spec *clusters.Cl
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for what is kept of cluster %s: %w", spec.Metadata.Name, err)
 	}
-	made, err := a.Attach(ctx, spec, clusters.Options{Dir: dir, Progress: progress})
+	made, err := a.Attach(ctx, spec, clusters.Options{Dir: dir, Snapshots: filepath.Join(results, clusters.SnapshotDir), Progress: progress})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

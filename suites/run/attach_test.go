@@ -61,7 +61,7 @@ func TestTakeOver(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 2)}
 	ctx, interrupt := context.WithCancel(t.Context())
 	spec := clusters.Default()
-	made, err := takeOver(ctx, l, spec, func(string) {})
+	made, err := takeOver(ctx, l, spec, t.TempDir(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,13 +98,13 @@ func TestTakeOver(t *testing.T) {
 
 func TestTakeOverFails(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 1), refuse: errors.New("it is somebody's")}
-	if _, err := takeOver(t.Context(), l, clusters.Default(), func(string) {}); !errors.Is(err, l.refuse) {
+	if _, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), func(string) {}); !errors.Is(err, l.refuse) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(l.dir); l.dir == "" || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what was kept of it in %q is still there: %v", l.dir, err)
 	}
-	if _, err := takeOver(t.Context(), &maker{}, clusters.Default(), func(string) {}); err == nil || !strings.Contains(err.Error(), "takes over no clusters") {
+	if _, err := takeOver(t.Context(), &maker{}, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "takes over no clusters") {
 		t.Error(err)
 	}
 }
@@ -117,7 +117,7 @@ func (*maker) Name() string { return "maker" }
 // What cannot be deleted is named, and the cluster is let go of all the same.
 func TestTakeOverLeavesNamespaces(t *testing.T) {
 	l := &lender{cluster: apitest.New(t, 1)}
-	made, err := takeOver(t.Context(), l, clusters.Default(), func(string) {})
+	made, err := takeOver(t.Context(), l, clusters.Default(), t.TempDir(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestTakeOverRefusesUnhealthy(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := takeOver(ctx, l, clusters.Default(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and nothing is broken") || l.closed != 1 {
+	if _, err := takeOver(ctx, l, clusters.Default(), t.TempDir(), func(string) {}); err == nil || !strings.Contains(err.Error(), "is not healthy, and nothing is broken") || l.closed != 1 {
 		t.Errorf("%v, closed %d times", err, l.closed)
 	}
 }

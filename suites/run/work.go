@@ -127,7 +127,7 @@ func (w *work) create(ctx context.Context, progress func(string)) (created, erro
 	}
 	began := time.Now()
 	if w.plan.Attach {
-		taken, err := takeOver(ctx, w.provider, w.part.Cluster, progress)
+		taken, err := takeOver(ctx, w.provider, w.part.Cluster, w.dir, progress)
 		if err != nil {
 			return created{}, err
 		}

@@ -70,6 +70,9 @@ type Doc struct {
 	// Lasting says that a violation stays one whatever comes later, so that it is one also
 	// where the run was interrupted.
 	Lasting bool
+	// Coarser says that the guarantee also holds if a fault hits other components of the same
+	// node besides the one that it names, as it does if they are one process.
+	Coarser bool
 	// Params describes each parameter by name, with its default.
 	Params map[string]string
 }

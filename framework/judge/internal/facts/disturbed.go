@@ -51,7 +51,7 @@ func (m *Matter) HitBetween(from, to record.Nanos) (nodes []string) {
 func (m *Matter) NextHit(component string) record.Nanos {
 	end := m.Run.EndAt
 	for _, other := range m.Faults {
-		if in := other.Injected; other != m.Fault && in != nil && in.Called > m.Fault.Effect() && (in.Component == component || in.Component == "") {
+		if in := other.Injected; other != m.Fault && in != nil && in.Called > m.Fault.Effect() && in.Hits(component) {
 			end = min(end, in.Called)
 		}
 	}

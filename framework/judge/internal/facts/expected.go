@@ -91,5 +91,5 @@ func (e Expected) Settling(h History, from, end record.Nanos) Settling {
 // it is healed.
 func (i *Injection) KeepsAPIServerDown() bool {
 	f := i.Injected
-	return i.Failed == nil && f.Has(record.EffectDown, record.EffectFrozen) && (f.Component == "" || f.Component == "kube-apiserver")
+	return i.Failed == nil && f.Has(record.EffectDown, record.EffectFrozen) && f.Hits("kube-apiserver")
 }

@@ -54,7 +54,7 @@ func (m *Matter) Quiet(harmless ...string) (from, to record.Nanos) {
 	}
 	to = min(m.Run.EndAt, NextChange(m.Run, 0))
 	for _, inj := range m.Faults {
-		if inj.Injected != nil && !slices.Contains(harmless, inj.Injected.Component) {
+		if inj.Injected != nil && (len(inj.Injected.Group) > 0 || !slices.Contains(harmless, inj.Injected.Component)) {
 			to = min(to, inj.Injected.Called)
 		}
 	}

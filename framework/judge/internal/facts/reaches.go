@@ -50,11 +50,11 @@ func (m *Matter) Reached(by []*Injection, node, component string) bool {
 		}
 		here := f.Host == node || slices.Contains(inj.Nodes(), node)
 		switch {
-		case m.isElected(f.Component):
+		case m.isElected(f.Component) && len(f.Group) == 0:
 			return here && component == f.Component
 		case here || m.isElected(component):
 			return true
-		case f.Component == "etcd" || f.Component == "":
+		case f.Hits("etcd"):
 			return len(inj.Nodes()) == 0 || m.quorumInDoubt(by)
 		}
 		return false
@@ -72,7 +72,7 @@ func (m *Matter) isElected(component string) bool {
 func (m *Matter) quorumInDoubt(by []*Injection) bool {
 	hit := map[string]bool{}
 	for _, inj := range by {
-		if inj.Injected == nil || inj.Injected.Component == "etcd" || inj.Injected.Component == "" {
+		if inj.Injected == nil || inj.Injected.Hits("etcd") {
 			for _, n := range inj.Nodes() {
 				hit[n] = true
 			}

@@ -16,7 +16,7 @@ func availability() Definition {
 		Name:       "availability",
 		Guarantee:  "A client of one entrance sees errors for no longer than the bound, on kept and on new connections, for reads and for writes.",
 		Source:     "API server HA proposal, section 4.2",
-		NeedsFault: true, NeedsBound: true,
+		NeedsFault: true, NeedsBound: true, Coarser: true,
 		Params: map[string]string{
 			"entrance": "the entrance to look at (default balancer)",
 			"kinds":    "kinds of probes, separated by commas: read, quorum-read, write, watch (default " + facts.DefaultKinds + ")",

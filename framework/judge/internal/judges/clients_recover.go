@@ -19,7 +19,7 @@ func clientsRecover() Definition {
 		Guarantee: "A client that keeps one HTTP/2 connection through the balancer, as client-go does, sees errors for no longer than the bound, " +
 			"also where that connection is to the API server that is hit. At least one client must be known to be there.",
 		Source:     "k8s.io/apimachinery/pkg/util/net (ReadIdleTimeout 30s, PingTimeout 15s), kubernetes#48638, #87615",
-		NeedsFault: true, NeedsBound: true,
+		NeedsFault: true, NeedsBound: true, Coarser: true,
 		Params: map[string]string{"entrance": "the entrance that they go through (default balancer)"},
 	}, judgeClientsRecover}
 }

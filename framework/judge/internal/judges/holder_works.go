@@ -108,7 +108,7 @@ func tenures(m *facts.Matter, component string) (all []tenure) {
 func harmedAfter(m *facts.Matter, component string, after record.Nanos) record.Nanos {
 	end := m.Run.EndAt
 	for _, f := range m.Faults {
-		if in := f.Injected; in != nil && in.Called > after && (in.Component == component || !slices.Contains(text.SplitList(facts.DefaultElected), in.Component)) {
+		if in := f.Injected; in != nil && in.Called > after && (in.Hits(component) || !slices.Contains(text.SplitList(facts.DefaultElected), in.Component)) {
 			end = min(end, in.Called)
 		}
 	}

@@ -14,7 +14,7 @@ func restarted() Definition {
 		Name:       "restarted",
 		Guarantee:  "A component that was killed is started again by the process watcher of its machine within the bound, and stays up.",
 		Source:     "High Availability Kubernetes Clusters (admin guide), reliable nodes",
-		NeedsFault: true, NeedsBound: true,
+		NeedsFault: true, NeedsBound: true, Coarser: true,
 	}, judgeRestarted}
 }
 

@@ -95,7 +95,7 @@ func endings(m *facts.Matter) []*facts.Injection {
 		if inj == nil || inj.Injected == nil {
 			continue
 		}
-		if f := inj.Injected; (f.Component == "" || f.Component == "etcd") && f.Has(deadly...) {
+		if f := inj.Injected; f.Hits("etcd") && f.Has(deadly...) {
 			all = append(all, inj)
 		}
 	}

@@ -14,7 +14,7 @@ func takeover() Definition {
 		Name:       "takeover",
 		Guarantee:  "When the active instance of an elected component is lost, a standby on another node, or the same one once it runs again, takes over within the bound, renews its lease and does the work, and the lost one does not hold the lease again.",
 		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true,
+		NeedsFault: true, NeedsBound: true, Coarser: true,
 		Params: map[string]string{
 			"component": "the elected component (default: the one that the fault hit)",
 			"released":  "the bound where the lost instance gave its lease up, a formula as for the bound (default: the bound)",

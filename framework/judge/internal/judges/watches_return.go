@@ -17,7 +17,7 @@ func watchesReturn() Definition {
 		Guarantee: "A client whose watch breaks with an API server has another one within the bound, which shows what is written, and once the API server is back for as long as the bound, " +
 			"the watches that are opened through the balancer reach it as often as by chance at least.",
 		Source:     "Automated HA master deployment (load balancing)",
-		NeedsFault: true, NeedsBound: true,
+		NeedsFault: true, NeedsBound: true, Coarser: true,
 	}, judgeWatchesReturn}
 }
 

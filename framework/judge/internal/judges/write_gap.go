@@ -14,7 +14,7 @@ func writeGap() Definition {
 		Name:       "write-gap",
 		Guarantee:  "Writes through the API servers of surviving nodes resume within the bound, and a new etcd leader is there where the old one was hit.",
 		Source:     "Automated HA master deployment",
-		NeedsFault: true, NeedsBound: true,
+		NeedsFault: true, NeedsBound: true, Coarser: true,
 		Params: map[string]string{
 			"newLeader": "\"true\": etcd must have another leader in a higher term afterwards (default false)",
 			"balancer":  "\"true\": the load balancer counts as a surviving entrance (default false)",

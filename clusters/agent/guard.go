@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"al.essio.dev/pkg/shellescape"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/clusters/etcddata"
+	"github.com/holdfast-ha/holdfast/clusters/system"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// The guard is a plain shell script beside the agent, which needs nothing of holdfast's program.
+// If the agent is gone, or does nothing any more, it heals the node and takes holdfast out of it;
+// it does the same if the agent has nothing to heal and no request came for abandonAfter. systemd
+// starts it with the node.
+
+const (
+	// GuardPath is the guard; GuardName its systemd unit.
+	GuardPath     = "/etc/holdfast/guard.sh"
+	GuardName     = "holdfast-node-guard.service"
+	GuardUnitPath = "/etc/systemd/system/" + GuardName
+
+	// aliveFile has when the agent last did something, when the last request came, both in
+	// seconds since the boot of the node, and how many faults are active.
+	aliveFile    = "alive"
+	guardPID     = runDir + "/guard.pid"
+	guardPause   = 2 * time.Second
+	abandonAfter = 2 * time.Minute
+	alivePause   = time.Second
+)
+
+// undoFile is the script that heals what is active, as far as a shell can: what was done through
+// etcd is for the agents of other nodes.
+func undoFile(dir string) string { return filepath.Join(dir, "undo.sh") }
+
+// Guard returns the script of the guard of an agent that has a leash.
+func Guard(leash time.Duration) string {
+	return fmt.Sprintf(`#!/bin/sh
+# Heals this node and takes holdfast out of it, if its agent is gone for %[1]d s, or has nothing
+# to heal and no request for %[2]d s.
+mkdir -p %[3]s
+%[10]secho $$ >%[4]s
+read -r now _ </proc/uptime
+last=${now%%.*}
+while sleep %[5]d; do
+	[ -e %[6]s ] || [ -e %[7]s ] || exit 0
+	read -r now _ </proc/uptime
+	now=${now%%.*}
+	read -r beat asked active <%[3]s/%[8]s && [ "$beat" -gt "$last" ] && last=$beat
+	[ "$((now - last))" -ge %[1]d ] && break
+	[ "$active" = 0 ] && [ "$((now - asked))" -ge %[2]d ] && break
+done 2>/dev/null
+%[9]s`, int(leash.Seconds()), int(abandonAfter.Seconds()), runDir, guardPID, int(guardPause.Seconds()), BinaryPath, stateFile(defaultDir), aliveFile, TakeOut(), endGuard)
+}
+
+// guardUnit returns the systemd unit of the guard.
+func guardUnit() string {
+	return `[Unit]
+Description=holdfast node guard: takes the node agent out if it is gone
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/bin/sh ` + GuardPath + `
+Restart=on-failure
+RestartSec=1s
+OOMScoreAdjust=-999
+KillMode=process
+
+[Install]
+WantedBy=multi-user.target
+`
+}
+
+// KeepGuard returns the shell script that starts the guard without systemd.
+func KeepGuard() string {
+	return "setsid sh " + GuardPath + " </dev/null >/dev/null 2>&1 &\n"
+}
+
+// sinceBoot returns the seconds since the boot of the node, which no setting of its clock
+// changes.
+func sinceBoot() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return t.Sec
+}
+
+// beat shows the guard that the agent is alive, until ctx ends.
+func (a *agent) beat(ctx context.Context) {
+	if a.config.Leash == 0 {
+		return
+	}
+	file := filepath.Join(filepath.Dir(a.config.Socket), aliveFile)
+	every := time.NewTicker(alivePause)
+	defer every.Stop()
+	for {
+		line := fmt.Sprintf("%d %d %d\n", sinceBoot(), a.askedAt.Load(), len(a.store.active()))
+		if err := system.ReplaceFile(file, []byte(line), 0o600, false); err != nil {
+			complain(fmt.Errorf("showing the guard that the agent is alive: %w", err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+}
+
+// healScript returns the shell script that heals what is active on a node; empty if nothing is.
+func healScript(c Config, st *state) string {
+	var b strings.Builder
+	for _, one := range c.Components {
+		s := st.Components[one.Name]
+		if s == nil {
+			continue
+		}
+		if !s.ThawAt.IsZero() && s.PID != 0 {
+			fmt.Fprintf(&b, "kill -CONT %d\n", s.PID)
+		}
+		for _, shim := range s.Stopped {
+			fmt.Fprintf(&b, "kill -CONT %d\n", shim.PID)
+		}
+		if s.HoldUntil.IsZero() {
+			continue
+		}
+		switch {
+		case one.Unit != "":
+			fmt.Fprintf(&b, "systemctl start --no-block %s\n", shellescape.Quote(one.Unit))
+		case one.Manifest != "":
+			m := manifest(one.Manifest)
+			from, to := shellescape.Quote(m.aside().path()), shellescape.Quote(m.path())
+			fmt.Fprintf(&b, "[ ! -e %s ] || mv %[1]s %s\n", from, to)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.Spoilt)) {
+		for _, path := range slices.Sorted(maps.Keys(st.Spoilt[name].Own)) {
+			// In its place, so that mode, owner and label stay.
+			fmt.Fprintf(&b, "echo %s | base64 -d >%s\n", base64.StdEncoding.EncodeToString(st.Spoilt[name].Own[path]), shellescape.Quote(path))
+		}
+	}
+	if st.Wiped != nil {
+		b.WriteString(unwiping(c))
+	}
+	return b.String()
+}
+
+// unwiping returns the shell script that puts the data of etcd back, while nothing can start a
+// member: its unit is stopped, or what would start it.
+func unwiping(c Config) string {
+	i := slices.IndexFunc(c.Components, func(one Component) bool { return one.Name == framework.Etcd })
+	if i < 0 || c.EtcdData == "" {
+		return ""
+	}
+	e := etcd{data: c.EtcdData}
+	stop, start := "", ""
+	if unit := c.Components[i].Unit; unit != "" {
+		stop, start = "systemctl stop "+shellescape.Quote(unit), "systemctl start --no-block "+shellescape.Quote(unit)
+	} else {
+		stop = `for p in /proc/[0-9]*; do
+	IFS= read -r args <"$p/cmdline" || [ -n "$args" ] || continue
+	args=$(tr '\0' '\n' <"$p/cmdline" | head -n 1)
+	[ "${args##*/}" = ` + shellescape.Quote(c.Components[i].Command) + ` ] || continue
+	read -r stat <"$p/stat" && set -- ${stat##*) } && [ "$2" -gt 1 ] && kill -STOP "$2" && started="$started $2"
+	kill -9 "${p#/proc/}"
+done 2>/dev/null`
+		start = `[ -z "$started" ] || kill -CONT $started`
+	}
+	own, place := shellescape.Quote(e.beside("own")), shellescape.Quote(filepath.Join(c.EtcdData, etcddata.Member))
+	return fmt.Sprintf("if [ -d %[1]s ]; then\n%[3]s\nrm -rf %[2]s && mv %[1]s %[2]s\n%[4]s\nfi\n", own, place, stop, start)
+}
+
+// writeHealing keeps the script that heals what is active up to date, before a fault begins.
+func (s *store) writeHealing(durable bool) error {
+	script := healScript(s.config, &s.s)
+	if script == s.healing {
+		return nil
+	}
+	file := undoFile(filepath.Dir(s.file))
+	var err error
+	if script == "" {
+		if err = os.Remove(file); os.IsNotExist(err) {
+			err = nil
+		}
+	} else {
+		err = system.ReplaceFile(file, []byte(script), 0o600, durable)
+	}
+	if err == nil {
+		s.healing = script
+	}
+	return err
+}

@@ -1,0 +1,255 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/framework"
+)
+
+// supervised runs a program that does nothing under a name, and starts it again whenever it
+// ends, after a pause in seconds. It returns the process that runs now.
+func supervised(t *testing.T, name, pause string) func() int {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	must(t, os.Symlink("/bin/sleep", program))
+	supervisor := exec.Command("sh", "-c", `while :; do "$0" 1000; sleep "$1"; done`, program, pause)
+	supervisor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	must(t, supervisor.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-supervisor.Process.Pid, syscall.SIGKILL)
+		_ = supervisor.Wait()
+	})
+	return func() int {
+		pids, err := procfs.Find("/proc", func(args []string) bool { return args[0] == program })
+		if err != nil || len(pids) != 1 {
+			return 0
+		}
+		return pids[0]
+	}
+}
+
+func stateOf(pid int) string {
+	st, err := procfs.ReadStat("/proc", pid)
+	if err != nil {
+		return ""
+	}
+	return st.State
+}
+
+// TestHealScript heals by a shell alone what an agent that is gone has left.
+func TestHealScript(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	suffix := fmt.Sprint("-", nodes.Add(1))
+	frozen, etcd := supervised(t, "frozen"+suffix, "0.05"), supervised(t, "etcd"+suffix, "1.5")
+	n.config.EtcdData = filepath.Join(t.TempDir(), "etcd")
+	n.config.Components = []Component{{Name: scheduler, Command: "frozen" + suffix}, {Name: etcdPod, Command: "etcd" + suffix}}
+	mkdir(t, filepath.Join(n.config.EtcdData, "member"))
+	write(t, filepath.Join(n.config.EtcdData, "member", "own"), "data")
+	n.up()
+	n.runs(scheduler)
+	n.runs(etcdPod)
+	undo := undoFile(n.config.Dir)
+	if _, err := os.Stat(undo); err == nil {
+		t.Error("there is something to heal before any fault")
+	}
+	must(t, n.Freeze(t.Context(), scheduler, time.Hour))
+	if _, err := n.WipeDisk(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	n.kill()
+	if state := stateOf(frozen()); state != "T" {
+		t.Fatalf("it is in state %q, not frozen", state)
+	}
+	eventually(t, "the member runs without its data", func() bool { return etcd() != 0 })
+	mkdir(t, filepath.Join(n.config.EtcdData, "member"))
+	write(t, filepath.Join(n.config.EtcdData, "member", "new"), "of the member that has started without data")
+	before := etcd()
+	out, err := exec.Command("sh", undo).CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Fatalf("%s, %v", out, err)
+	}
+	eventually(t, "it continues", func() bool { return stateOf(frozen()) != "T" })
+	if b, err := os.ReadFile(filepath.Join(n.config.EtcdData, "member", "own")); err != nil || string(b) != "data" {
+		t.Errorf("the member's data: %q, %v", b, err)
+	}
+	if _, err := os.Stat(filepath.Join(n.config.EtcdData, "member", "new")); err == nil {
+		t.Error("the data of the member that started without its own are still there")
+	}
+	eventually(t, "another process of the member runs", func() bool { return etcd() != 0 && etcd() != before })
+}
+
+// TestHealScriptOf has every kind of what a shell can heal in the script.
+func TestHealScriptOf(t *testing.T) {
+	at := time.Now()
+	file := filepath.Join(t.TempDir(), "server's.crt")
+	write(t, file, "spoilt")
+	must(t, os.Chmod(file, 0o640))
+	c := Config{Components: []Component{{Name: etcdPod, Unit: "etcd.service"}, {Name: scheduler, Manifest: "/etc/kubernetes/manifests/kube-scheduler.yaml"}, {Name: framework.APIServer}}}
+	st := &state{Components: map[framework.Component]*componentState{
+		etcdPod:             {HoldUntil: at, PID: 8},
+		scheduler:           {HoldUntil: at, Stopped: []shim{{PID: 7}}},
+		framework.APIServer: {HoldUntil: at, CrashUntil: at},
+	}, Spoilt: map[framework.Component]*spoiltState{framework.APIServer: {Own: map[string][]byte{file: []byte("own\n")}}}}
+	script := healScript(c, st)
+	for _, want := range []string{"systemctl start --no-block etcd.service\n", "kill -CONT 7\n", "mv /etc/kubernetes/holdfast-aside/kube-scheduler.yaml /etc/kubernetes/manifests/kube-scheduler.yaml\n"} {
+		if !strings.Contains(script, want) {
+			t.Errorf("%q is missing in:\n%s", want, script)
+		}
+	}
+	if script := healScript(c, &state{Components: map[framework.Component]*componentState{etcdPod: {PID: 8}}}); script != "" {
+		t.Errorf("without a fault it heals:\n%s", script)
+	}
+	st.Components = nil
+	if out, err := exec.Command("sh", "-c", healScript(c, st)).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%s, %v", out, err)
+	}
+	info, err := os.Stat(file)
+	must(t, err)
+	if b, err := os.ReadFile(file); err != nil || string(b) != "own\n" || info.Mode().Perm() != 0o640 {
+		t.Errorf("the certificate is %q with mode %s, %v", b, info.Mode(), err)
+	}
+}
+
+// guardOf starts the guard of a node, at the node's own paths.
+func guardOf(t *testing.T, n *testNode) (paths []string, ended func() bool) {
+	t.Helper()
+	must(t, exec.Command("sh", "-n", "-c", Guard(guardLeash)).Run())
+	dir := t.TempDir()
+	binary, script, unit := filepath.Join(dir, "holdfast-node-agent"), filepath.Join(dir, "guard.sh"), filepath.Join(dir, GuardName)
+	write(t, binary, "")
+	write(t, unit, guardUnit())
+	// systemd, as far as the guard needs it: it kills the guard when it is to stop it.
+	write(t, filepath.Join(dir, "systemctl"), "#!/bin/sh\necho \"$*\" >>"+dir+"/systemctl.log\n[ \"$*\" != 'stop "+GuardName+"' ] || kill -9 $(cat "+filepath.Dir(n.config.Socket)+"/guard.pid)\n")
+	must(t, os.Chmod(filepath.Join(dir, "systemctl"), 0o755))
+	text := strings.NewReplacer(GuardUnitPath, unit, BinaryPath, binary, GuardPath, script, runDir, filepath.Dir(n.config.Socket), defaultDir, n.config.Dir, "/etc/holdfast ", dir+"/etc ",
+		"nft list tables", "false", "= "+shimComm+" ]", "= none ]", // of other tests
+		fmt.Sprintf(" -ge %d ]", int(abandonAfter.Seconds())), " -ge 6 ]").Replace(Guard(guardLeash))
+	write(t, script, text)
+	guard := exec.Command("sh", script)
+	guard.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	var said bytes.Buffer
+	guard.Stdout, guard.Stderr = &said, &said
+	must(t, guard.Start())
+	over := make(chan struct{})
+	go func() {
+		_ = guard.Wait()
+		close(over)
+	}()
+	t.Cleanup(func() {
+		_ = guard.Process.Kill()
+		<-over
+		asked, _ := os.ReadFile(filepath.Join(dir, "systemctl.log"))
+		if want := "disable " + GuardName + "\ndaemon-reload\n"; string(asked) != want || said.Len() > 0 {
+			t.Errorf("the guard asked systemd for %q, want %q, and said %q", asked, want, said.String())
+		}
+	})
+	return []string{binary, unit, n.config.Dir, filepath.Dir(n.config.Socket)}, func() bool {
+		select {
+		case <-over:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// guardLeash is that of guards in tests.
+const guardLeash = 3 * time.Second
+
+func left(paths []string) (all []string) {
+	for _, p := range paths {
+		if _, err := os.Stat(p); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// TestGuard ends an agent in the middle of a fault, by which nothing is healed and nothing is
+// removed any more but by the guard.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	for _, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
+		n := newNode(t)
+		suffix := fmt.Sprint("-", nodes.Add(1))
+		frozen := supervised(t, "frozen"+suffix, "0.05")
+		n.config.Components, n.config.Leash = []Component{{Name: scheduler, Command: "frozen" + suffix}}, time.Hour
+		n.up()
+		n.runs(scheduler)
+		paths, ended := guardOf(t, n)
+		must(t, n.Freeze(t.Context(), scheduler, time.Hour))
+		// Longer than it waits for an agent that does not run.
+		for until := time.Now().Add(2*guardLeash + guardPause); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+			must(t, n.Ping(t.Context()))
+		}
+		if ended() || len(left(paths)) != len(paths) || stateOf(frozen()) != "T" {
+			t.Fatalf("with an agent that is asked: guard ended %t, there is left %q, the component is in state %s", ended(), left(paths), stateOf(frozen()))
+		}
+		must(t, n.agent.Process.Signal(end))
+		before := time.Now()
+		for !ended() && time.Since(before) < time.Minute {
+			time.Sleep(50 * time.Millisecond)
+		}
+		if all := left(paths); !ended() || len(all) > 0 || stateOf(frozen()) == "T" {
+			t.Errorf("%s: guard ended %t, there is left %q, the component is in state %s", end, ended(), all, stateOf(frozen()))
+		}
+		t.Logf("%s: healed and removed after %s", end, time.Since(before).Round(time.Millisecond))
+		_ = n.agent.Process.Kill()
+	}
+}
+
+// TestGuardOfAbandoned removes an agent that receives no requests, once it has nothing to
+// heal.
+func TestGuardOfAbandoned(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.config.Leash = time.Hour
+	suffix := fmt.Sprint("-", nodes.Add(1))
+	supervised(t, "held"+suffix, "0.05")
+	n.config.Components = []Component{{Name: scheduler, Command: "held" + suffix}}
+	n.up()
+	n.runs(scheduler)
+	const lasts = 12 * time.Second
+	must(t, n.Kill(t.Context(), scheduler, lasts))
+	began := time.Now()
+	paths, ended := guardOf(t, n)
+	for !ended() && time.Since(began) < time.Minute {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if all := left(paths); !ended() || len(all) > 0 {
+		t.Errorf("guard ended %t, there is left %q", ended(), all)
+	}
+	if took := time.Since(began); took < lasts {
+		t.Errorf("it was removed after %s, while a fault was active for %s", took, lasts)
+	}
+}
+
+// TestInUse says for how long an agent has not been asked for anything.
+func TestInUse(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.config.Leash = time.Hour
+	script := strings.ReplaceAll(InUse(), runDir, filepath.Dir(n.config.Socket))
+	said := func() string {
+		out, err := exec.Command("sh", "-c", script).CombinedOutput()
+		must(t, err)
+		return strings.TrimSpace(string(out))
+	}
+	if text := said(); text != "" {
+		t.Errorf("without an agent it says %q", text)
+	}
+	n.up()
+	eventually(t, "it has just been asked", func() bool { must(t, n.Ping(t.Context())); return said() == "0" || said() == "1" })
+	eventually(t, "it has not been asked for some time", func() bool { ago, err := strconv.Atoi(said()); return err == nil && ago >= 3 })
+}

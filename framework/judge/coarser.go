@@ -1,0 +1,85 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/judges"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// A coarser fault hits more than the scenario asked for: components that are one process with
+// the one that it names.
+
+// coarser says what a fault hit besides its component; empty if that is nothing.
+func coarser(inj *facts.Injection) string {
+	if inj == nil || inj.Injected == nil || len(inj.Injected.Group) == 0 {
+		return ""
+	}
+	f := inj.Injected
+	others := slices.DeleteFunc(slices.Clone(f.Group), func(c string) bool { return c == f.Component })
+	return fmt.Sprintf("Coarser fault: the %s hit one process with %s.", inj.What(), text.And(others))
+}
+
+// standsCoarser reports whether a judge's guarantee holds, too, if a fault hits more of its node
+// than its component. An invariant does whatever a fault hits.
+func standsCoarser(d judges.Definition) bool { return d.Coarser || d.Invariant != "" }
+
+// separates says why a check cannot be tested on a cluster where its fault hits other
+// components as well; empty if it can.
+func (c *evaluator) separates(d judges.Definition, ids []string) string {
+	for _, id := range ids {
+		if says := coarser(c.faults[id]); says != "" && !standsCoarser(d) {
+			return fmt.Sprintf("It cannot be tested here: this takes a fault on %s alone. %s", c.faults[id].Injected.Component, says)
+		}
+	}
+	return ""
+}
+
+// attribute adds to a finding which of its faults were coarser. A failure that they may have
+// caused is inconclusive, unless it stays one whatever is done to the cluster.
+func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter, f judges.Finding) judges.Finding {
+	var says []string
+	for _, id := range ids {
+		if s := coarser(c.faults[id]); s != "" && !slices.Contains(says, s) {
+			says = append(says, s)
+		}
+	}
+	if f.Verdict == Fail && !d.Lasting {
+		from, to := f.From, f.To
+		if !f.Timed && m.Fault != nil {
+			from, to = m.Fault.Injected.Called, m.Fault.HealEffect()
+		}
+		if f.Timed || m.Fault != nil {
+			for _, inj := range m.Touching(from, to, record.Nanos(m.Run.Meta.Settings["M"])) {
+				if s := coarser(inj); s != "" && !slices.Contains(says, s) {
+					says = append(says, s)
+				}
+			}
+		}
+		if len(says) > 0 {
+			held := f
+			f = judges.Inconclusive("a fault hit more than the check is about, which may be why it failed.")
+			f.Bound = held.Bound
+			f = f.Shows("what was found all the same: " + held.Sentence).Shows(held.Evidence...)
+		}
+	}
+	slices.Sort(says)
+	for _, s := range says {
+		f.Sentence += " " + s
+	}
+	return f
+}
+
+// notInPart has no requirement pass of which a part needs a fault on one component alone, and
+// cannot be tested for that.
+func (c *evaluator) notInPart(results []Result) {
+	for i, r := range results {
+		if c.parts[r.Requirement] && r.Verdict == Pass {
+			results[i].Verdict = NotApplicable
+			results[i].Sentence = "It cannot be tested here in every part. Of this part: " + r.Sentence
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package judge
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// fused has the faults of a record hit one process that is all components.
+func fused(s *story) *story {
+	return s.change(func(r *record.Run) {
+		for i := range r.Faults {
+			if r.Faults[i].V.Phase == record.FaultInjected {
+				r.Faults[i].V.Group = []string{"etcd", "kube-apiserver", "kube-scheduler"}
+			}
+		}
+	})
+}
+
+const hitAll = "Coarser fault: the kill of kube-apiserver on node-2 hit one process with etcd and kube-scheduler."
+
+// TestCoarser: a guarantee that stands on a coarser fault passes and says so; one that is broken
+// may be so because of it.
+func TestCoarser(t *testing.T) {
+	rule(t, removal, []ruling{
+		{name: "pass", story: func() *story { return fused(removed()) }, want: Pass, took: "15s", says: hitAll},
+		{name: "fail", story: func() *story { return fused(tooLate()) }, want: Inconclusive, says: "a fault hit more than the check is about, which may be why it failed. " + hitAll},
+		{name: "fail on that fault alone", story: tooLate, want: Fail},
+	})
+	answered := record.Check{Requirement: "HA-QR-019", Judge: "requests-answered", Bound: "9s", Fault: "kill"}
+	rule(t, answered, []ruling{
+		{name: "that needs one component", story: func() *story { return fused(removed()) }, want: NotApplicable,
+			says: "It cannot be tested here: this takes a fault on kube-apiserver alone. " + hitAll},
+	})
+}
+
+// TestCoarserElsewhere: a failure of a check that is about another fault, or about none, counts
+// unless a coarser one was active at the same time.
+func TestCoarserElsewhere(t *testing.T) {
+	other := removal
+	other.Fault = "other"
+	with := func(from, to float64) func() *story {
+		return func() *story {
+			s := tooLate().change(func(r *record.Run) {
+				for i := range r.Faults {
+					r.Faults[i].V.ID = "other"
+				}
+			})
+			n := len(s.run.Faults)
+			return s.fault("coarse", "kill", "node-3", "kube-scheduler", from, to).change(func(r *record.Run) {
+				r.Faults[n].V.Group = []string{"etcd", "kube-scheduler"}
+			})
+		}
+	}
+	rule(t, other, []ruling{
+		{name: "at the same time", story: with(12, 20), want: Inconclusive, says: "Coarser fault: the kill of kube-scheduler on node-3 hit one process with etcd."},
+		{name: "before", story: with(1, 3), want: Fail},
+	})
+}
+
+// TestNotInPart: a requirement does not pass by its other parts.
+func TestNotInPart(t *testing.T) {
+	s := fused(removed())
+	part := record.Check{Requirement: "HA-EP-003", Level: "MUST", Judge: "requests-answered", Bound: "9s", Fault: "kill"}
+	other := removal
+	other.Requirement = "HA-EP-006"
+	s.run.Meta.Checks = []record.Check{removal, part, other}
+	r := Evaluate(s.run)
+	if r[0].Verdict != NotApplicable || !strings.Contains(r[0].Sentence, "It cannot be tested here in every part. Of this part: ") {
+		t.Errorf("%s: %s", r[0].Verdict, r[0].Sentence)
+	}
+	if r[1].Verdict != NotApplicable || r[2].Verdict != Pass {
+		t.Errorf("%s and %s", r[1].Verdict, r[2].Verdict)
+	}
+	s.run.Faults[0].V.Group = nil
+	if r := Evaluate(s.run); r[0].Verdict != Pass {
+		t.Errorf("with components of their own: %s: %s", r[0].Verdict, r[0].Sentence)
+	}
+}
