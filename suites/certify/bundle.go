@@ -148,10 +148,15 @@ func gather(dir, to string, v *run.Verdicts) error {
 		return err
 	}
 	for _, s := range p.Scenarios {
-		if v.Record(s.Metadata.Name) == nil {
+		seen := v.Record(s.Metadata.Name)
+		if seen == nil {
 			continue
 		}
-		if err := link(filepath.Join(record.Dir(dir, s.Metadata.Name), record.FileName), filepath.Join(record.Dir(to, s.Metadata.Name), record.FileName)); err != nil {
+		put := link
+		if seen.Complete {
+			put = pack
+		}
+		if err := put(filepath.Join(record.Dir(dir, s.Metadata.Name), record.FileName), filepath.Join(record.Dir(to, s.Metadata.Name), record.FileName)); err != nil {
 			return err
 		}
 	}
@@ -206,6 +211,23 @@ func link(from, to string) error {
 		return err
 	}
 	return os.WriteFile(to, data, 0o644)
+}
+
+// pack writes a complete record as small as it gets.
+func pack(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(record.Pack(out, in), out.Close())
 }
 
 // logLimit is how much of one log a bundle has, from its end.
