@@ -38,15 +38,15 @@ type certification struct {
 }
 
 func newCertification(t testing.TB, ids ...string) *certification {
-	return newCertificationOf(t, 0, ids...)
+	return newCertificationOf(t, Breaking, 0, ids...)
 }
 
-func newCertificationOf(t testing.TB, entries int, ids ...string) *certification {
+func newCertificationOf(t testing.TB, profile string, entries int, ids ...string) *certification {
 	spec := clusters.Default()
 	spec.SetNodes(3)
-	chosen := run.InTurn(spec, Scenarios(ids), Turns, false)
+	chosen := run.InTurn(spec, Scenarios(ids, profile), Turns, false)
 	p := run.New(local.Provider{}, spec, chosen, 7, "v1")
-	p.Rows = ids
+	p.Rows, p.Profile = ids, profile
 	if err := p.Divide(local.Provider{}, 1); err != nil {
 		t.Fatal(err)
 	}

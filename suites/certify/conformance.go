@@ -76,7 +76,7 @@ func EmptyChecklist() *Checklist {
 		if slices.Contains(required, r.ID) {
 			level = "MUST"
 		}
-		if r.Level == "INFO" || len(settling(r.ID)) == 0 {
+		if r.Level == "INFO" || len(settling(r.ID, Breaking)) == 0 {
 			continue
 		}
 		area := areas[r.Area]
@@ -194,6 +194,9 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	name := filepath.Base(bundleFile)
 	c := Fill(product, v.Outcome, name)
 	problems := c.Check()
+	if v.Outcome.Class == "observed" {
+		problems = []string{"the bundle is an observation, which gets no mark: take one of certify --rows conformance"}
+	}
 	if !v.Holds() {
 		problems = append([]string{"the bundle does not hold: " + v.Problems[0]}, problems...)
 	}

@@ -116,11 +116,15 @@ func (v *verifier) stated() {
 // planned checks that the plan has each experiment that its rows take, as the catalogue has
 // them, and no other.
 func (v *verifier) planned() {
+	profile := ProfileOf(v.plan)
 	if len(v.plan.Rows) == 0 {
 		v.problem("the run certifies nothing: its plan names no rows")
 	}
+	if profile == Observing && !slices.Equal(v.plan.Rows, Observed()) {
+		v.problem("an observation is about all %d rows that take no fault, and the plan has other rows", len(Observed()))
+	}
 	for _, id := range v.plan.Rows {
-		if len(settling(id)) == 0 {
+		if len(settling(id, profile)) == 0 {
 			v.problem("%s is a row that no scenario of the catalogue settles", id)
 		}
 	}
@@ -136,7 +140,7 @@ func (v *verifier) planned() {
 		}
 		planned[s.Metadata.Name] = s
 	}
-	for _, base := range Scenarios(v.plan.Rows) {
+	for _, base := range Scenarios(v.plan.Rows, profile) {
 		if left := planned[base.Metadata.Name]; left != nil && left.NotFor(nodes) != "" && left.Victim == 0 {
 			switch {
 			case !same(left, base):

@@ -158,7 +158,7 @@ func TestVerifyForged(t *testing.T) {
 		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
 		"a scenario excused": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) {
-				base := *Scenarios(p.Rows)[0]
+				base := *Scenarios(p.Rows, Breaking)[0]
 				base.Missing, base.ByDesign = "we do not do that", true
 				p.Scenarios = append([]*scenarios.Scenario{&base}, slices.DeleteFunc(p.Scenarios, func(s *scenarios.Scenario) bool { return s.Of == base.Metadata.Name })...)
 			})
@@ -193,6 +193,42 @@ func TestVerifyForged(t *testing.T) {
 	}
 }
 
+// The bundle of an observation is verified by the rows of its profile, and cannot be submitted.
+func TestVerifyObservation(t *testing.T) {
+	c := newCertificationOf(t, Observing, 0, Observed()...)
+	file := c.bundle(t, testKey(t))
+	v, err := Verify(file, nil, nil)
+	if err != nil || !v.Holds() || v.Outcome.Class != "observed" || v.Experiments != Turns {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	err = Submission(filepath.Join(t.TempDir(), "submission"), file, &Product{}, v)
+	if !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), "gets no mark") {
+		t.Errorf("%v, want that an observation gets no mark", err)
+	}
+	for name, test := range map[string]struct {
+		change func(p *run.Plan)
+		want   string
+	}{
+		"a row left out":          {func(p *run.Plan) { p.Rows = p.Rows[1:] }, "an observation is about all"},
+		"a row that takes faults": {func(p *run.Plan) { p.Rows = append(p.Rows, "HA-UP-001") }, "an observation is about all"},
+		"called a certificate":    {func(p *run.Plan) { p.Profile = Breaking }, "the plan has untouched-victim-1, which the rows do not take"},
+	} {
+		again, key := forged(t, file, func(dir string, _ *Statement) {
+			p, err := run.Load(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.change(p)
+			if err := p.Save(dir); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if v, err := Verify(again, key, nil); err != nil || !strings.Contains(strings.Join(v.Problems, "\n"), test.want) {
+			t.Errorf("%s: %+v, %v; want %q", name, v, err, test.want)
+		}
+	}
+}
+
 // The same observations under the name of another experiment are found, whatever else was
 // made to fit.
 func TestVerifyCopied(t *testing.T) {
@@ -212,7 +248,7 @@ func TestVerifyCopied(t *testing.T) {
 // verifying it takes at most a minute and 1 GB of memory.
 func BenchmarkVerify(b *testing.B) {
 	key := testKey(b)
-	file := newCertificationOf(b, 10_000, Must()...).bundle(b, key)
+	file := newCertificationOf(b, Breaking, 10_000, Must()...).bundle(b, key)
 	info, err := os.Stat(file)
 	if err != nil {
 		b.Fatal(err)
