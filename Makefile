@@ -112,6 +112,7 @@ verify-imports:
 .PHONY: verify-examples
 verify-examples:
 	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 docs/ci/github-*.yaml
+	hack/verify-prow docs/ci/prow-nightly.yaml
 
 .PHONY: verify-generated
 verify-generated:
