@@ -75,7 +75,7 @@ for another reason.`, certify.Turns, certify.Profile),
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done and what it breaks, and do nothing")
 	output := addOutputFlag[certified](cmd)
-	cmd.AddCommand(newCertifyPRCommand())
+	cmd.AddCommand(newCertifyPRCommand(), newCertifySignCommand())
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var signer *bundle.Key

@@ -1,6 +1,7 @@
 package certify
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/reports/keyless"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
@@ -280,6 +282,25 @@ func (r *redactor) log(from, to string) error {
 	}
 	err = r.copy(enc, strings.NewReader(string(tail(data, logLimit))))
 	return errors.Join(err, enc.Close(), out.Close())
+}
+
+// Sign signs the bundle in a file in the name of an identity, and states its test result; see
+// keyless.Sign.
+func Sign(ctx context.Context, file, signingConfig, token string) error {
+	dir, err := os.MkdirTemp("", "holdfast-sign-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b, err := bundle.Open(file, dir)
+	if err != nil {
+		return fmt.Errorf("%s does not hold: %w", file, err)
+	}
+	body, ok := b.Predicate(TestResultType)
+	if !ok {
+		return fmt.Errorf("%s has no statement of type %s: holdfast certify makes bundles that do", file, TestResultType)
+	}
+	return keyless.Sign(ctx, file, bundle.Predicate{Name: "test-result", Type: TestResultType, Body: json.RawMessage(body)}, signingConfig, token)
 }
 
 // statementOf reads the statement of a bundle.

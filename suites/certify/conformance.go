@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/reports/keyless"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -229,8 +231,11 @@ func submit(dir, bundleFile string, files map[string][]byte) error {
 			return err
 		}
 	}
-	if err := link(bundleFile, filepath.Join(dir, filepath.Base(bundleFile))); err != nil {
-		return err
+	for _, suffix := range []string{"", keyless.Suffix} {
+		err := link(bundleFile+suffix, filepath.Join(dir, filepath.Base(bundleFile)+suffix))
+		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
 	}
 	unpacked, err := os.MkdirTemp("", "holdfast-submission-")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/reports/keyless/keylesstest"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -190,6 +191,35 @@ func TestVerifyForged(t *testing.T) {
 		if _, err := Verify(again, key, nil); !errors.Is(err, ErrOtherRules) {
 			t.Errorf("%s: %v, want a plain refusal", name, err)
 		}
+	}
+}
+
+// A bundle that an identity signed is its, as far as the reader's trusted root goes.
+func TestVerifyIdentity(t *testing.T) {
+	services := keylesstest.New(t)
+	file := newCertification(t, "HA-QR-005").bundle(t, testKey(t))
+	if err := Sign(t.Context(), file, services.SigningConfig(t), keylesstest.Token("ci@example.com")); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		identity string
+		want     string
+	}{
+		"its own":   {"ci@example.com", "and by ci@example.com"},
+		"another's": {"someone@example.com", "does not show that someone@example.com"},
+	} {
+		v, err := Verify(file, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.VerifyIdentity(file, services.TrustedRoot(t), test.identity, keylesstest.Issuer)
+		var out bytes.Buffer
+		if err := v.Print(&out); err != nil || v.Holds() != (name == "its own") || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%s: %v\n%s", name, err, &out)
+		}
+	}
+	if err := Sign(t.Context(), services.TrustedRoot(t), services.SigningConfig(t), "x"); err == nil || !strings.Contains(err.Error(), "not a bundle") {
+		t.Errorf("what is not a bundle: %v", err)
 	}
 }
 
