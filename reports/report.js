@@ -228,7 +228,7 @@ class Timeline {
     if (ground) { ctx.strokeStyle = colour(ground); ctx.strokeText(text, at, middle); }
     ctx.fillStyle = colour(ink); ctx.fillText(text, at, middle);
   }
-  // point says what is under the pointer, and in all plots at which time it is.
+  // point shows what is under the pointer, and the time at the cursor.
   point(u) {
     const {left, top} = u.cursor, x = t => u.valToPos(t / 1e9, "x");
     this.now.textContent = left < 0 || this.data.ticks ? "" : u.posToVal(left, "x").toFixed(2) + "s";

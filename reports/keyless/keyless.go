@@ -35,9 +35,9 @@ var ErrServices = errors.New("the services did not sign it")
 // limit bounds each request to a service.
 const limit = 30 * time.Second
 
-// Sign signs a file with the services of a signing config, in the name of whom an OpenID
-// Connect token identifies, and writes the signature beside the file. It states the predicate
-// of the file.
+// Sign signs a file with the services of a signing config, in the name of the identity that an
+// OpenID Connect token has, and writes the signature beside the file. It states the predicate of
+// the file.
 func Sign(ctx context.Context, file string, p holdfast.Predicate, signingConfig, token string) error {
 	config, err := root.NewSigningConfigFromPath(signingConfig)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestSign(t *testing.T) {
 	}
 }
 
-// What services refuse, and what cannot be signed with, is said, and leaves no signature.
+// A refusal of the services and unusable inputs are reported, and leave no signature.
 func TestSignRefused(t *testing.T) {
 	s := keylesstest.New(t)
 	file := filepath.Join(t.TempDir(), "bundle.tar")

@@ -31,10 +31,10 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/tlog"
 )
 
-// Issuer is whose tokens the certificate authority takes.
+// Issuer is the OpenID Connect issuer that certificates name.
 const Issuer = "https://accounts.example.com"
 
-// Services are a certificate authority and a transparency log. The authority takes any token.
+// Services are a certificate authority and a transparency log. The authority accepts any token.
 type Services struct {
 	root, intermediate *x509.Certificate
 	key                crypto.Signer
@@ -82,7 +82,7 @@ func (s *Services) answer(status int, make func(r *http.Request) (any, error)) h
 	}
 }
 
-// certify gives whoever has a token and a key a certificate of the key.
+// certify returns a certificate of the client's key for the identity in its token.
 func (s *Services) certify(r *http.Request) (any, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
@@ -125,7 +125,7 @@ func (s *Services) certify(r *http.Request) (any, error) {
 	return map[string]any{"signedCertificateEmbeddedSct": map[string]any{"chain": map[string]any{"certificates": chain}}}, nil
 }
 
-// append takes a signature into the log.
+// append adds a signature to the log.
 func (s *Services) append(r *http.Request) (any, error) {
 	var proposed struct {
 		Spec struct {
@@ -178,7 +178,7 @@ func (s *Services) append(r *http.Request) (any, error) {
 		}}}}, nil
 }
 
-// Token returns what the issuer gives to someone who signs in.
+// Token returns a token of the issuer for an e-mail address.
 func Token(email string) string {
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	return part(`{"alg":"none"}`) + "." + part(`{"iss":"`+Issuer+`","email":"`+email+`","email_verified":true}`) + "."
