@@ -112,6 +112,7 @@ verify-imports:
 .PHONY: verify-examples
 verify-examples:
 	$(GO) run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 docs/ci/github-*.yaml
+	hack/verify-prow docs/ci/prow-nightly.yaml
 
 .PHONY: verify-generated
 verify-generated:
@@ -129,7 +130,7 @@ $(addprefix verify-build-,$(ARCHES)): verify-build-%:
 
 .PHONY: bench
 bench: fetch ## Benchmarks, as ratios to what the machine can do
-	$(GO) test -timeout 60m -p 1 -run '^$$' -bench . $(TEST_ARGS) ./clusters/... ./framework/...
+	$(GO) test -timeout 60m -p 1 -run '^$$' -bench . $(TEST_ARGS) ./clusters/... ./framework/... ./reports ./suites/certify
 	$(GO) test -timeout 60m -run '^$$' -bench Up -benchtime 1x $(TEST_ARGS) ./cmd/holdfast
 	$(MAKE) bench-network
 

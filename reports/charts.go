@@ -11,13 +11,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// chart is a lane of values over time, drawn as lines from its floor.
+// lateScale is what the chart of lateness shows at least, in seconds.
+const lateScale = 0.05
+
+// chart is a lane of values over time.
 type chart struct {
 	title, label string
 	top          string // what its full height stands for
 	tip          string
 	full         float64
+	step         record.Nanos // between samples, at least
 	samples      []sample
+	timed        bool // values are in seconds
 }
 
 // sample is the value of one step of time.
@@ -78,18 +83,18 @@ func chartsOf(run *record.Run, step record.Nanos) (charts []chart) {
 		slices.Sort(all)
 		label := fmt.Sprintf("median %s", human(all[len(all)/2]))
 		charts = append(charts, chart{"Latency of requests", label, humanSeconds(largest),
-			fmt.Sprintf("the slowest of %d acknowledged requests of the traffic at each time; %s, largest %s", len(all), label, humanSeconds(largest)), largest, samples})
+			fmt.Sprintf("the slowest of %d acknowledged requests of the traffic at each time; %s, largest %s", len(all), label, humanSeconds(largest)), largest, latency.step, samples, true})
 	}
 	if samples, largest := failures.sorted(); len(samples) > 0 {
 		charts = append(charts, chart{"Requests in error", plural(errors, "request"), number(largest, 0),
-			fmt.Sprintf("requests of the traffic that failed, in each %s; %d in all", human(time.Duration(failures.step)), errors), largest, samples})
+			fmt.Sprintf("requests of the traffic that failed, in each %s; %d in all", human(time.Duration(failures.step)), errors), largest, failures.step, samples, false})
 	}
 	for _, h := range run.Harness {
 		late.most(h.At, h.V.Late.Seconds())
 	}
 	if samples, largest := late.sorted(); len(samples) > 0 {
 		charts = append(charts, chart{"Harness lateness", "largest " + humanSeconds(largest), humanSeconds(math.Max(largest, lateScale)),
-			"how late timers of the harness fired; largest " + humanSeconds(largest), math.Max(largest, lateScale), samples})
+			"how late timers of the harness fired; largest " + humanSeconds(largest), math.Max(largest, lateScale), late.step, samples, true})
 	}
 	return charts
 }

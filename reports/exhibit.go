@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"reflect"
 	"slices"
@@ -18,7 +17,7 @@ type exhibitView struct {
 	Class, Names string // of the verdict, and of the requirements that it is shown for
 	Title        string
 	Sentence     string
-	Drawing      template.HTML
+	Timeline     *timeline
 }
 
 // viewExhibits draws what the results show, each picture once: a requirement may name
@@ -40,7 +39,7 @@ func viewExhibits(run *record.Run, results []judge.Result) []exhibitView {
 		shown = append(shown, r.Exhibit)
 		views = append(views, exhibitView{
 			Class: verdictClass(r.Level, r.Verdict), Names: r.Requirement, Title: r.Exhibit.Title, Sentence: r.Sentence,
-			Drawing: template.HTML(drawExhibit(run, r.Exhibit)),
+			Timeline: exhibitTimeline(run, r.Exhibit),
 		})
 	}
 	return views
@@ -49,10 +48,7 @@ func viewExhibits(run *record.Run, results []judge.Result) []exhibitView {
 // stretch is an axis for a few operations that may be milliseconds or minutes long and
 // apart: time continues from left to right, and what is longer is drawn longer, but by its
 // logarithm, so that all of them can be seen.
-type stretch struct {
-	times []record.Nanos
-	at    []float64 // where each is, in units of the drawing
-}
+type stretch struct{ times, at []record.Nanos }
 
 func newStretch(times []record.Nanos) *stretch {
 	slices.Sort(times)
@@ -62,76 +58,61 @@ func newStretch(times []record.Nanos) *stretch {
 		if i > 0 {
 			total += 1 + math.Log10(1+float64(t-s.times[i-1])/float64(time.Millisecond))
 		}
-		s.at = append(s.at, total)
-	}
-	for i := range s.at {
-		s.at[i] = svgGutter + svgPlot*s.at[i]/max(total, 1)
+		s.at = append(s.at, record.Nanos(total*float64(time.Second)))
 	}
 	return s
 }
 
-func (s *stretch) x(t record.Nanos) float64 {
-	i, found := slices.BinarySearch(s.times, t)
-	switch {
-	case found:
-		return s.at[i]
-	case i == 0:
-		return s.at[0]
-	case i == len(s.times):
-		return s.at[i-1]
-	}
-	share := float64(t-s.times[i-1]) / float64(s.times[i]-s.times[i-1])
-	return s.at[i-1] + share*(s.at[i]-s.at[i-1])
+// place returns where a time is on the axis, which all times of bars are.
+func (s *stretch) place(t record.Nanos) record.Nanos {
+	i, _ := slices.BinarySearch(s.times, t)
+	return s.at[min(i, len(s.at)-1)]
 }
 
-// drawExhibit renders an exhibit as an SVG element, with the faults and the etcd
-// leader of its time.
-func drawExhibit(run *record.Run, e *judge.Exhibit) string {
+// exhibitTimeline returns the picture of an exhibit, with the faults and the etcd leader of its time.
+func exhibitTimeline(run *record.Run, e *judge.Exhibit) *timeline {
 	from, to := e.Spans[0].From, e.Spans[0].To
-	var times []record.Nanos
 	for _, s := range e.Spans {
 		from, to = min(from, s.From), max(to, s.From, s.To)
-		times = append(times, s.From, s.To)
 	}
 	margin := max((to-from)/20, record.Nanos(time.Millisecond))
 	from, to = max(0, from-margin), to+margin
-	times = append(times, from, to)
 
 	end := max(to, endOf(run))
-	faults := within(faultLanes(run, end), from, to)
-	var leaders []lane
+	t := &timeline{}
+	t.add("Faults", within(faultLanes(run, end), from, to))
 	if lanes := etcdLanes(run, end, resolution(end)); len(lanes) > 0 {
-		leaders = within(lanes[:1], from, to)
+		t.add("etcd leader", within(lanes[:1], from, to))
 	}
-	for _, l := range slices.Concat(faults, leaders) {
-		for _, b := range l.bars {
-			times = append(times, b.from, b.to)
-		}
-	}
+	t.add("Operations (not to scale)", spanLanes(e.Spans, to))
 
-	axis := newStretch(times)
-	body := drawing{end: to, scale: axis.x}
-	for _, g := range []laneGroup{{"Faults", faults}, {"etcd leader", leaders}, {"Operations", spanLanes(e.Spans, to)}} {
-		if len(g.lanes) > 0 {
-			body.group(g)
-		}
-	}
-
-	d, bottom := drawing{scale: axis.x}, body.y
-	d.f(`<svg class="exhibit" viewBox="0 0 %s %s" role="img" aria-label="%s">`, px(svgWidth), px(bottom+axisHeight), escape(e.Title))
-	d.f(`<text class="note" x="%s" y="%s">distances are not to scale</text>`, px(svgGutter-36), px(bottom+13))
-	for _, i := range axis.named() {
-		d.f(`<line class="grid" x1="%[1]s" x2="%[1]s" y1="0" y2="%[2]s"/>`, px(axis.at[i]), px(bottom))
-		d.f(`<text class="tick" x="%s" y="%s">%s</text>`, px(axis.at[i]), px(bottom+13), exactly(axis.times[i]))
-	}
-	d.b.WriteString(body.b.String())
+	times := []record.Nanos{from, to}
+	t.eachBar(func(b *bar) { times = append(times, b.from, b.to) })
 	for _, m := range faultMarks(run) {
 		if m.at >= from && m.at <= to {
-			d.f(`<line class="%[1]s" x1="%[2]s" x2="%[2]s" y1="0" y2="%[3]s"/>`, m.class, px(d.x(m.at)), px(bottom))
+			times, t.marks = append(times, m.at), append(t.marks, m)
 		}
 	}
-	d.f(`</svg>`)
-	return d.b.String()
+	axis := newStretch(times)
+	t.eachBar(func(b *bar) { b.from, b.to = axis.place(b.from), axis.place(b.to) })
+	for i := range t.marks {
+		t.marks[i].at = axis.place(t.marks[i].at)
+	}
+	for i, at := range axis.at {
+		t.ticks = append(t.ticks, tick{at, exactly(axis.times[i])})
+		t.end = max(at, record.Nanos(time.Second))
+	}
+	return t
+}
+
+func (t *timeline) eachBar(change func(*bar)) {
+	for _, g := range t.groups {
+		for _, l := range g.lanes {
+			for i := range l.bars {
+				change(&l.bars[i])
+			}
+		}
+	}
 }
 
 // within returns what of the lanes is to be seen between two times.
@@ -184,19 +165,6 @@ func spanLanes(spans []judge.Span, end record.Nanos) (rows []lane) {
 		}
 	}
 	return rows
-}
-
-// named returns the places of the times that are named, as many as there is room for.
-func (s *stretch) named() (places []int) {
-	const room = 56.0
-	last := math.Inf(-1)
-	for i, x := range s.at {
-		if x-last >= room && x <= svgWidth-room/2 {
-			places = append(places, i)
-			last = x
-		}
-	}
-	return places
 }
 
 // exactly renders a point in time for operations that are milliseconds apart.

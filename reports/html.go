@@ -55,7 +55,7 @@ type scenarioView struct {
 	Facts                []fact
 	Results              []judge.Result
 	Faults               []faultView
-	Timeline             template.HTML
+	Timeline             *timeline
 	Exhibits             []exhibitView
 }
 
@@ -64,8 +64,8 @@ type faultView struct {
 	Bad                                                       bool
 }
 
-// renderHTML writes one page that needs nothing but itself: no network, no
-// script for its content.
+// renderHTML writes one page that needs nothing but itself: no network, and no script but
+// for its timelines.
 func renderHTML(in input) ([]byte, error) {
 	tmpl, err := template.New("report").Funcs(template.FuncMap{
 		"bound":  boundText,
@@ -78,6 +78,8 @@ func renderHTML(in input) ([]byte, error) {
 		"lower":  strings.ToLower,
 		"plural": plural,
 		"prose":  prose,
+		"script": script,
+		"style":  style,
 	}).Parse(pageTemplate)
 	if err != nil {
 		return nil, err
@@ -139,7 +141,7 @@ func viewScenario(in input, name string) scenarioView {
 		v.Faults = append(v.Faults, viewFault(in))
 	}
 	v.Exhibits = viewExhibits(run, v.Results)
-	v.Timeline = template.HTML(drawTimeline(timelineOf(run, resolution), name))
+	v.Timeline = timelineOf(run)
 	return v
 }
 
@@ -210,7 +212,7 @@ func viewFault(in *injection) faultView {
 	return v
 }
 
-// legend names the colours of the nodes that any record has.
+// legend names what bars and lines look like, those of the nodes that any record has first.
 func legend(in input) []legendEntry {
 	var entries []legendEntry
 	for _, name := range sortedKeys(in.records) {
@@ -225,7 +227,9 @@ func legend(in input) []legendEntry {
 			}
 		}
 	}
-	return entries
+	return append(entries, legendEntry{"gone", "absent, expired, no answer"}, legendEntry{"partial", "Endpoints and EndpointSlice disagree"},
+		legendEntry{"up", "available"}, legendEntry{"down", "failed probes, no leader"},
+		legendEntry{"injected", "fault in effect"}, legendEntry{"healed", "fault healed"})
 }
 
 func worstFirst(reqs []Requirement) []Requirement {

@@ -130,14 +130,6 @@ func TestShortStatesMergeAndHideNothingBad(t *testing.T) {
 	expect(t, "track", tr.finish(sec(9), sec(0.5), "x"), "gone 1.0-1.1 changes too quick to draw 110ms | node n0 1.1-9.0 present")
 }
 
-func TestTicks(t *testing.T) {
-	for _, s := range []float64{0.5, 1, 14, 15, 79, 300, 4000, 86400, 1e7} {
-		if n := len(ticks(sec(s))); n < 1 || n > 16 {
-			t.Errorf("%d ticks for %g s, want 1 to 16", n, s)
-		}
-	}
-}
-
 // A component that was never down has no lane; one that was has, with its states.
 func TestComponentLanes(t *testing.T) {
 	at := func(seconds float64, p record.ProcessState) record.Timed[record.ProcessState] {

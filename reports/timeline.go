@@ -10,6 +10,7 @@ import (
 // timeline is what is drawn of one record: groups of lanes over one axis.
 type timeline struct {
 	end    record.Nanos
+	ticks  []tick // of an axis that is not to scale
 	phases []bar
 	marks  []mark
 	groups []laneGroup
@@ -31,7 +32,7 @@ type lane struct {
 // bar is a time in which one thing held.
 type bar struct {
 	from, to record.Nanos
-	class    string // style, see report.html.tmpl
+	class    string // see paints in report.js
 	text     string // written into the bar where it fits
 	beside   bool   // or else beside it
 	tip      string // shown on hover
@@ -43,9 +44,15 @@ type mark struct {
 	class string
 }
 
+// tick names a place on the axis.
+type tick struct {
+	at    record.Nanos
+	label string
+}
+
 // timelineOf derives the timeline; two things closer than resolution are
 // merged, so that a long record does not make a large page.
-func timelineOf(run *record.Run, resolution func(end record.Nanos) record.Nanos) *timeline {
+func timelineOf(run *record.Run) *timeline {
 	t := &timeline{end: max(endOf(run), record.Nanos(time.Second))}
 	step := resolution(t.end)
 	t.phases = phaseBars(run, t.end)
@@ -86,10 +93,10 @@ func faultMarks(run *record.Run) []mark {
 	var marks []mark
 	for _, in := range injectionsOf(run) {
 		if in.injected != nil {
-			marks = append(marks, mark{in.began(), "mark injected"})
+			marks = append(marks, mark{in.began(), "injected"})
 		}
 		if at, ok := in.ended(); ok {
-			marks = append(marks, mark{at, "mark healed"})
+			marks = append(marks, mark{at, "healed"})
 		}
 	}
 	return marks
@@ -111,7 +118,7 @@ func faultLanes(run *record.Run, end record.Nanos) []lane {
 			to, state = end, state+", not healed"
 		}
 		to = max(to, from)
-		b := bar{from: from, to: to, class: class, text: in.what() + state, tip: tip(in.what()+state, from, to)}
+		b := bar{from: from, to: to, class: class, text: in.what() + state, beside: true, tip: tip(in.what()+state, from, to)}
 		if in.proven() {
 			b.tip += "\n" + in.injected.Proof
 		}

@@ -44,7 +44,8 @@ holdfast verify, offline.
 
 --rows must (the default) is about all MUST rows of the catalogue, --rows conformance about
 the rows that %s requires. With IDs a certificate is about these
-alone, and says that it is a partial one.
+alone, and says that it is a partial one. --rows observed breaks nothing, and so needs no
+access to nodes: it states what can be seen of a managed control plane, and gets no mark.
 
 A row is certified if it passed in all experiments, and if each node was their victim. One
 that does not apply because of the cluster's design is counted apart; one that cannot be
@@ -53,17 +54,19 @@ tested here is not certified.
 A certification that was interrupted or killed continues with --resume. The bundle has the
 component logs, but no audit logs, and no keys, tokens or passwords.
 
-Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for another reason.`, certify.Turns, certify.Profile),
+Exit codes: 0 certified, or observed in full; 1 a row failed, 2 bad input, 3 not certified
+for another reason.`, certify.Turns, certify.Profile),
 		Example: `  holdfast certify --rows conformance
   holdfast certify --rows HA-QR-005,HA-EP-003 --out results/trial
   holdfast certify --provider kind --attach theirs --rows conformance
+  holdfast certify --inventory nodes.yaml --rows observed
   holdfast certify --resume results/20261121-080000
   holdfast certify --rows conformance --dry-run`,
 		Args: cobra.NoArgs,
 	}
 	f.add(cmd, "cluster", "")
 	flags := cmd.Flags()
-	flags.StringVar(&rows, "rows", "must", "must, conformance, or IDs of requirements")
+	flags.StringVar(&rows, "rows", "must", "must, conformance, observed, or IDs of requirements")
 	flags.StringVar(&key, "key", keyFile, "`file` of the key to sign with; see holdfast keygen")
 	flags.Uint64Var(&seed, "seed", 0, "seed of traffic and faults (default a random one, which is in the bundle)")
 	flags.StringVar(&out, "out", "", "results directory; it must be new or empty (default results/DATE-TIME)")
@@ -72,7 +75,7 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 	flags.IntVar(&parallel, "parallel", 0, "how many clusters at a time (default what cores and memory allow)")
 	flags.BoolVar(&dryRun, "dry-run", false, "print what would be done and what it breaks, and do nothing")
 	output := addOutputFlag[certified](cmd)
-	cmd.AddCommand(newCertifyPRCommand())
+	cmd.AddCommand(newCertifyPRCommand(), newCertifySignCommand())
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var signer *bundle.Key
@@ -146,11 +149,11 @@ Exit codes: 0 certified, 1 a row failed, 2 bad input, 3 not certified for anothe
 
 // certification returns the plan of a certification of rows.
 func certification(cmd *cobra.Command, f *clusterFlags, rows string, w wanted) (*run.Plan, clusters.Provider, error) {
-	ids, err := certify.Select(rows)
+	ids, profile, err := certify.Select(rows)
 	if err != nil {
 		return nil, nil, usageError("--rows: %w", err)
 	}
-	w.scenarios = certify.Scenarios(ids)
+	w.scenarios = certify.Scenarios(ids, profile)
 	w.turn = func(c *clusters.Cluster, chosen []*scenarios.Scenario) []*scenarios.Scenario {
 		return run.InTurn(c, chosen, certify.Turns, false)
 	}
@@ -158,6 +161,6 @@ func certification(cmd *cobra.Command, f *clusterFlags, rows string, w wanted) (
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Rows, p.Intensity = ids, run.Intensity("")
+	p.Rows, p.Profile, p.Intensity = ids, profile, run.Intensity("")
 	return p, provider, nil
 }

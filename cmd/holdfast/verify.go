@@ -15,7 +15,7 @@ import (
 )
 
 func newVerifyCommand() *cobra.Command {
-	var key, sign string
+	var key, sign, trustedRoot, identity, issuer string
 	cmd := &cobra.Command{
 		Use:   "verify BUNDLE",
 		Short: "Verify the bundle of a certification, offline",
@@ -25,7 +25,8 @@ records of these experiments give the verdicts that it states, by the rules of t
 A bundle that was made by other rules is refused.
 
 A signature says that the bundle is whole; whose it is says the key, which its owner makes
-known: name it with --key.
+known: name it with --key. With --identity the bundle must be signed in the name of that
+identity too (see holdfast certify sign), by services whose keys the file of --trusted-root has.
 
 --sign states the outcome in an in-toto statement of its own (a simple verification result)
 beside the bundle, in BUNDLE.svr.dsse.json.
@@ -33,10 +34,15 @@ beside the bundle, in BUNDLE.svr.dsse.json.
 Exit codes: 0 the bundle holds, 1 it does not, 2 bad input or made by other rules. That a
 bundle holds does not mean that the cluster is certified: it may state that a row failed.`,
 		Example: `  holdfast verify bundle.tar --key vendor.key.pub
+  holdfast verify bundle.tar --identity ci@example.com --issuer https://accounts.example.com --trusted-root trusted_root.json
   holdfast verify bundle.tar --key vendor.key.pub --sign reviewer.key -o json`,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "`file` of the public key that the bundle must be signed with")
+	cmd.Flags().StringVar(&identity, "identity", "", "e-mail address or URI of the `identity` that must have signed the bundle")
+	cmd.Flags().StringVar(&issuer, "issuer", "", "`URL` of the OpenID Connect issuer that vouches for it")
+	cmd.Flags().StringVar(&trustedRoot, "trusted-root", "", "`file` with the keys of Sigstore's services, in Sigstore's own format")
+	cmd.MarkFlagsRequiredTogether("identity", "issuer", "trusted-root")
 	cmd.Flags().StringVar(&sign, "sign", "", "`file` of your own private key, to sign the outcome with")
 	output := addOutputFlag[*certify.Verification](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -60,6 +66,9 @@ bundle holds does not mean that the cluster is certified: it may state that a ro
 			return exitWith(exitUsage, err)
 		case err != nil:
 			return exitWith(exitFail, fmt.Errorf("%s does not hold: %w", args[0], err))
+		}
+		if identity != "" {
+			v.VerifyIdentity(args[0], trustedRoot, identity, issuer)
 		}
 		if err := output.print(cmd, v, v.Print); err != nil {
 			return err

@@ -79,6 +79,17 @@ func onNodes(all string, seen ...string) func() *story {
 	}
 }
 
+// hidden is versions of a cluster whose processes cannot be seen, without that of a component
+// of node-1.
+func hidden(component, all string, give ...string) func() *story {
+	return func() *story {
+		s := versions(all, give...)()
+		s.run.Meta.NoAccess = []record.Access{record.Processes}
+		delete(s.run.Meta.Versions["node-1"], component)
+		return s
+	}
+}
+
 func TestVersionSkew(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-TOP-004", Judge: "version-skew"}, []ruling{
 		{name: "all the same", story: versions("v1.37.1"), want: Pass, took: "9 components", says: "All of 9 components are of minor version 1.37."},
@@ -102,6 +113,10 @@ func TestVersionSkew(t *testing.T) {
 		}},
 		{name: "what a component says of itself counts", story: versions("v1.30.0", "node-1 kube-apiserver v1.31.0"), want: Pass},
 		{name: "not told", story: versions(""), want: Inconclusive, says: "the version of kube-apiserver on node-1"},
+		{name: "not told, without access to processes", want: NotApplicable, says: "nothing else shows the versions of kube-scheduler on node-1. 8 other components are inside the policy",
+			story: hidden("kube-scheduler", "v1.37.1")},
+		{name: "an API server's, without access to processes", want: Inconclusive, says: "the version of kube-apiserver on node-1", story: hidden("kube-apiserver", "v1.37.1")},
+		{name: "two apart, without access to processes", want: Fail, says: "there are kube-apiserver v1.35.8 on node-2", story: hidden("kube-scheduler", "v1.37.1", "node-2 kube-apiserver v1.35.8")},
 		{name: "not understood", story: versions("v1.37.1", "node-1 kube-scheduler head"), want: Inconclusive, says: "the version of kube-scheduler on node-1"},
 		{name: "kubelets up to three older", want: Pass, took: "11 components", says: "11 components are inside the policy", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.34.2", "kube-proxy/worker-1", "v1.37.0")},
 		{name: "a kubelet four older", want: Fail, says: "kubelet v1.33.2 on worker-1 is 4 older than kube-apiserver", story: onNodes("v1.37.1", "kubelet/worker-1", "v1.33.2")},

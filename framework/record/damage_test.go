@@ -331,3 +331,33 @@ func TestNextKeepsItsError(t *testing.T) {
 		t.Fatalf("%d calls, then %v, then %v", n, err, again)
 	}
 }
+
+// A packed record has the same lines, in a smaller file that is sealed as the first one was;
+// what is not whole is refused.
+func TestPack(t *testing.T) {
+	texts := make([]string, 3000)
+	for i := range texts {
+		texts[i] = fmt.Sprintf(`{"t":%d,"k":"harness","d":{"late":%d}}`, i*1000, i*i%7919)
+	}
+	data := pack(t, resum("r", texts...))
+	var out bytes.Buffer
+	if err := Pack(&out, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(unpack(t, out.Bytes()), unpack(t, data)) || out.Len() >= len(data) {
+		t.Errorf("%d bytes were packed into %d, or have other lines", len(data), out.Len())
+	}
+	out.Reset()
+	if err := Pack(&out, bytes.NewReader(sample(t))); err != nil {
+		t.Error(err)
+	} else if run, err := gatherBytes(out.Bytes()); err != nil || !run.Complete || len(run.Ops) != 4 {
+		t.Errorf("%+v, %v", run, err)
+	}
+	changed := bytes.Clone(data)
+	changed[len(changed)-1]++
+	for name, bad := range map[string][]byte{"cut off": data[:len(data)-20], "without a seal": data[:len(data)-sealLen], "a byte changed": changed, "empty": nil} {
+		if err := Pack(io.Discard, bytes.NewReader(bad)); err == nil {
+			t.Errorf("%s: packed", name)
+		}
+	}
+}

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// payloadType is that of an in-toto statement in an envelope.
-	payloadType = "application/vnd.in-toto+json"
+	// PayloadType is that of an in-toto statement in an envelope.
+	PayloadType = "application/vnd.in-toto+json"
 	// envelopes is the folder of the envelopes, and KeyFile the public key that the
 	// signatures are verified with; all other files are subjects of the statements.
 	envelopes = "attestations/"
@@ -167,6 +167,23 @@ func (b *Bundle) Predicate(predicateType string) (body []byte, ok bool) {
 
 // Sign returns the envelope of a statement that says p of files with these SHA-256 digests.
 func Sign(key *Key, digests map[string]string, p Predicate) ([]byte, error) {
+	payload, err := Statement(digests, p)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := dsse.NewEnvelopeSigner(key)
+	if err != nil {
+		return nil, err
+	}
+	e, err := signer.SignPayload(context.Background(), PayloadType, payload)
+	if err != nil {
+		return nil, err
+	}
+	return written(e)
+}
+
+// Statement returns an in-toto statement that says p of files with these SHA-256 digests.
+func Statement(digests map[string]string, p Predicate) ([]byte, error) {
 	body := &structpb.Struct{}
 	text, err := json.Marshal(p.Body)
 	if err == nil {
@@ -182,19 +199,7 @@ func Sign(key *Key, digests map[string]string, p Predicate) ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("statement %s: %w", p.Name, err)
 	}
-	payload, err := protojson.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	signer, err := dsse.NewEnvelopeSigner(key)
-	if err != nil {
-		return nil, err
-	}
-	e, err := signer.SignPayload(context.Background(), payloadType, payload)
-	if err != nil {
-		return nil, err
-	}
-	return written(e)
+	return protojson.Marshal(s)
 }
 
 // written is the one form in which an envelope is written down.
@@ -213,7 +218,7 @@ func (b *Bundle) verified(name string) (*attestation.Statement, error) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return nil, fmt.Errorf("not an envelope: %w", err)
 	}
-	if again, err := written(&e); err != nil || !bytes.Equal(text, again) || len(e.Signatures) != 1 || e.Signatures[0].KeyID != b.Key.ID || e.PayloadType != payloadType {
+	if again, err := written(&e); err != nil || !bytes.Equal(text, again) || len(e.Signatures) != 1 || e.Signatures[0].KeyID != b.Key.ID || e.PayloadType != PayloadType {
 		return nil, errors.New("the envelope is not as holdfast writes it: a byte was changed, or another key signed it")
 	}
 	verifier, err := dsse.NewEnvelopeVerifier(b.Key)

@@ -1,6 +1,7 @@
 package certify
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/reports/keyless"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
@@ -148,10 +150,15 @@ func gather(dir, to string, v *run.Verdicts) error {
 		return err
 	}
 	for _, s := range p.Scenarios {
-		if v.Record(s.Metadata.Name) == nil {
+		seen := v.Record(s.Metadata.Name)
+		if seen == nil {
 			continue
 		}
-		if err := link(filepath.Join(record.Dir(dir, s.Metadata.Name), record.FileName), filepath.Join(record.Dir(to, s.Metadata.Name), record.FileName)); err != nil {
+		put := link
+		if seen.Complete {
+			put = pack
+		}
+		if err := put(filepath.Join(record.Dir(dir, s.Metadata.Name), record.FileName), filepath.Join(record.Dir(to, s.Metadata.Name), record.FileName)); err != nil {
 			return err
 		}
 	}
@@ -208,6 +215,23 @@ func link(from, to string) error {
 	return os.WriteFile(to, data, 0o644)
 }
 
+// pack writes a complete record as small as it gets.
+func pack(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(record.Pack(out, in), out.Close())
+}
+
 // logLimit is how much of one log a bundle has, from its end.
 const logLimit = 1 << 20
 
@@ -258,6 +282,25 @@ func (r *redactor) log(from, to string) error {
 	}
 	err = r.copy(enc, strings.NewReader(string(tail(data, logLimit))))
 	return errors.Join(err, enc.Close(), out.Close())
+}
+
+// Sign signs the bundle in a file in the name of an identity, and states its test result; see
+// keyless.Sign.
+func Sign(ctx context.Context, file, signingConfig, token string) error {
+	dir, err := os.MkdirTemp("", "holdfast-sign-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b, err := bundle.Open(file, dir)
+	if err != nil {
+		return fmt.Errorf("%s does not hold: %w", file, err)
+	}
+	body, ok := b.Predicate(TestResultType)
+	if !ok {
+		return fmt.Errorf("%s has no statement of type %s: holdfast certify makes bundles that do", file, TestResultType)
+	}
+	return keyless.Sign(ctx, file, bundle.Predicate{Name: "test-result", Type: TestResultType, Body: json.RawMessage(body)}, signingConfig, token)
 }
 
 // statementOf reads the statement of a bundle.

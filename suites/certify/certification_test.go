@@ -1,6 +1,8 @@
 package certify
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
@@ -31,18 +33,24 @@ type certification struct {
 	dir  string
 	plan *run.Plan
 	tool Tool
+	// entries is how many a record has, about.
+	entries int
 }
 
 func newCertification(t testing.TB, ids ...string) *certification {
+	return newCertificationOf(t, Breaking, 0, ids...)
+}
+
+func newCertificationOf(t testing.TB, profile string, entries int, ids ...string) *certification {
 	spec := clusters.Default()
 	spec.SetNodes(3)
-	chosen := run.InTurn(spec, Scenarios(ids), Turns, false)
+	chosen := run.InTurn(spec, Scenarios(ids, profile), Turns, false)
 	p := run.New(local.Provider{}, spec, chosen, 7, "v1")
-	p.Rows = ids
+	p.Rows, p.Profile = ids, profile
 	if err := p.Divide(local.Provider{}, 1); err != nil {
 		t.Fatal(err)
 	}
-	c := &certification{dir: t.TempDir(), plan: p, tool: Tool{Version: "v1", Catalogue: scenarios.Digest(), Record: record.Version}}
+	c := &certification{dir: t.TempDir(), plan: p, tool: Tool{Version: "v1", Catalogue: scenarios.Digest(), Record: record.Version}, entries: entries}
 	for _, s := range p.Scenarios {
 		c.record(t, s, s.Metadata.Name, func(*record.Meta) {})
 	}
@@ -73,11 +81,32 @@ func (c *certification) record(t testing.TB, s *scenarios.Scenario, observation 
 		t.Fatal(err)
 	}
 	// At the same time in each record, as in a copy.
-	for _, err := range []error{w.Append(record.KindPhase, record.Phase{Name: observation}), w.Close(record.End{})} {
+	for _, err := range []error{w.Append(record.KindPhase, record.Phase{Name: observation}), c.traffic(w, observation), w.Close(record.End{})} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// traffic is what an experiment records of its clients: writes and reads of registers, each
+// with two probes.
+func (c *certification) traffic(w *record.Writer, name string) error {
+	for i := range c.entries / 3 {
+		entrance := fmt.Sprintf("node-%d", i%3+1)
+		now := record.Nanos(i) * record.Nanos(20*time.Millisecond)
+		op := record.Op{Client: "client-" + entrance, Entrance: entrance, API: "kubernetes", Type: record.OpGet, Key: fmt.Sprintf("registers/%s-%d", name, i/2%20),
+			Call: now, Return: now + record.Nanos(rand.IntN(9e6)), Outcome: record.OK, Value: fmt.Sprintf("%s/%x", entrance, i/2), Revision: fmt.Sprint(1000 + i/2)}
+		if i%2 == 0 {
+			op.Type = record.OpUpdate
+		}
+		probe := record.Probe{Entrance: entrance, Kind: record.ProbeKinds()[i%4], Start: now, End: now + record.Nanos(rand.IntN(9e6)), OK: true, Status: 200}
+		for _, err := range []error{w.Append(record.KindOp, op), w.Append(record.KindProbe, probe), w.Append(record.KindProbe, probe)} {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // bundle signs what there is.

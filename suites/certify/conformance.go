@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/reports/keyless"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -76,7 +78,7 @@ func EmptyChecklist() *Checklist {
 		if slices.Contains(required, r.ID) {
 			level = "MUST"
 		}
-		if r.Level == "INFO" || len(settling(r.ID)) == 0 {
+		if r.Level == "INFO" || len(settling(r.ID, Breaking)) == 0 {
 			continue
 		}
 		area := areas[r.Area]
@@ -194,6 +196,9 @@ func Submission(dir, bundleFile string, product *Product, v *Verification) error
 	name := filepath.Base(bundleFile)
 	c := Fill(product, v.Outcome, name)
 	problems := c.Check()
+	if v.Outcome.Class == "observed" {
+		problems = []string{"the bundle is an observation, which gets no mark: take one of certify --rows conformance"}
+	}
 	if !v.Holds() {
 		problems = append([]string{"the bundle does not hold: " + v.Problems[0]}, problems...)
 	}
@@ -226,8 +231,11 @@ func submit(dir, bundleFile string, files map[string][]byte) error {
 			return err
 		}
 	}
-	if err := link(bundleFile, filepath.Join(dir, filepath.Base(bundleFile))); err != nil {
-		return err
+	for _, suffix := range []string{"", keyless.Suffix} {
+		err := link(bundleFile+suffix, filepath.Join(dir, filepath.Base(bundleFile)+suffix))
+		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
 	}
 	unpacked, err := os.MkdirTemp("", "holdfast-submission-")
 	if err != nil {

@@ -41,22 +41,26 @@ func (r Row) holds() bool { return r.Verdict == judge.Pass || r.Justified }
 
 // Outcome is what the experiments of a certification amount to.
 type Outcome struct {
-	// Class is must, conformance or partial; see Class.
+	// Class is must, conformance, observed or partial; see Class.
 	Class string `json:"class"`
-	// Certified reports whether every row holds.
+	// Certified reports whether every row holds. An observation certifies nothing.
 	Certified bool  `json:"certified"`
 	Rows      []Row `json:"rows"`
 	// Judgement says it in a sentence.
 	Judgement string `json:"judgement"`
 }
 
-// ExitCode is the program's: 0 certified, 1 a row failed, 3 else.
+// ExitCode is the program's: 0 certified, or observed without anything inconclusive; 1 a row
+// failed, 3 else.
 func (o *Outcome) ExitCode() int {
+	has := func(v judge.Verdict) bool {
+		return slices.ContainsFunc(o.Rows, func(r Row) bool { return r.Verdict == v })
+	}
 	switch {
-	case o.Certified:
-		return reports.ExitPass
-	case slices.ContainsFunc(o.Rows, func(r Row) bool { return r.Verdict == judge.Fail }):
+	case has(judge.Fail):
 		return reports.ExitFail
+	case o.Certified, o.Class == "observed" && !has(judge.Inconclusive):
+		return reports.ExitPass
 	}
 	return reports.ExitInconclusive
 }
@@ -99,7 +103,8 @@ func hit(seen *record.Run) (nodes []string) {
 }
 
 func outcome(p *run.Plan, all []experiment) *Outcome {
-	o := &Outcome{Class: Class(p.Rows), Certified: true}
+	o := &Outcome{Class: Class(p.Rows, ProfileOf(p))}
+	o.Certified = o.Class != "observed"
 	var nodes []string
 	for _, n := range p.Cluster.Nodes() {
 		nodes = append(nodes, n.Name)
@@ -117,10 +122,15 @@ func outcome(p *run.Plan, all []experiment) *Outcome {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[verdict], verdict))
 		}
 	}
-	what := map[string]string{"must": "all MUST rows of the catalogue", "conformance": "the rows that " + Profile + " requires", "partial": "some rows, fewer than " + Profile + " requires"}[o.Class]
-	o.Judgement = fmt.Sprintf("not certified: of %s, %s", what, strings.Join(parts, ", "))
-	if o.Certified {
+	what := map[string]string{"must": "all MUST rows of the catalogue", "conformance": "the rows that " + Profile + " requires", "observed": "the rows that take no fault",
+		"partial": "some rows, fewer than " + Profile + " requires"}[o.Class]
+	switch {
+	case o.Class == "observed":
+		o.Judgement = fmt.Sprintf("observed, which gets no mark: of %s, %s", what, strings.Join(parts, ", "))
+	case o.Certified:
 		o.Judgement = fmt.Sprintf("certified for %s: %s", what, strings.Join(parts, ", "))
+	default:
+		o.Judgement = fmt.Sprintf("not certified: of %s, %s", what, strings.Join(parts, ", "))
 	}
 	return o
 }

@@ -1,16 +1,19 @@
 package certify
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
+	"github.com/holdfast-ha/holdfast/reports"
 )
 
 // What makes a row hold, and what does not.
 func TestRowOf(t *testing.T) {
-	base := Scenarios([]string{"HA-QR-005"})[0] // etcd-leader-killed
+	base := Scenarios([]string{"HA-QR-005"}, Breaking)[0] // etcd-leader-killed
 	turn := func(victim int, verdict judge.Verdict, hit ...string) experiment {
 		return experiment{base.InTurn(victim, 3), []judge.Result{{Requirement: "HA-QR-005", Level: "MUST", Scenario: "x", Verdict: verdict, Sentence: "as it was"}}, hit}
 	}
@@ -72,6 +75,37 @@ func TestInvariants(t *testing.T) {
 			if got != test.want || o.Certified {
 				t.Errorf("%s: %q, certified %v, want %q", name, got, o.Certified, test.want)
 			}
+		}
+	}
+}
+
+// An observation certifies nothing, whatever came of it; what cannot be tested without access
+// to the nodes does it no harm.
+func TestObservation(t *testing.T) {
+	c := newCertificationOf(t, Observing, 0, Observed()...)
+	all := func(of map[string]judge.Verdict) (list []experiment) {
+		for _, s := range c.plan.Scenarios {
+			var results []judge.Result
+			for _, id := range Observed() {
+				results = append(results, judge.Result{Requirement: id, Level: "MUST", Scenario: s.Metadata.Name, Verdict: cmp.Or(of[id], judge.Pass), Sentence: "seen"})
+			}
+			list = append(list, experiment{s, results, nil})
+		}
+		return list
+	}
+	for name, test := range map[string]struct {
+		of   map[string]judge.Verdict
+		code int
+		says string
+	}{
+		"all passed":   {nil, reports.ExitPass, "observed, which gets no mark: of the rows that take no fault, " + strconv.Itoa(len(Observed())) + " pass"},
+		"not testable": {map[string]judge.Verdict{"HA-TOP-001": judge.NotApplicable}, reports.ExitPass, "1 not applicable"},
+		"failed":       {map[string]judge.Verdict{"HA-EP-001": judge.Fail}, reports.ExitFail, "1 fail"},
+		"inconclusive": {map[string]judge.Verdict{"HA-EP-001": judge.Inconclusive}, reports.ExitInconclusive, "1 inconclusive"},
+	} {
+		o := outcome(c.plan, all(test.of))
+		if o.Class != "observed" || o.Certified || o.ExitCode() != test.code || !strings.Contains(o.Judgement, test.says) {
+			t.Errorf("%s: class %s, certified %v, exit code %d, %q; want %d, %q", name, o.Class, o.Certified, o.ExitCode(), o.Judgement, test.code, test.says)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 	"github.com/holdfast-ha/holdfast/scenarios"
+	"github.com/holdfast-ha/holdfast/suites/run"
 )
 
 // Turns is how often each scenario is run at least; in a cluster with more nodes, as often as
@@ -23,10 +24,30 @@ var required = []string{"HA-CL-003", "HA-CL-005", "HA-EP-003", "HA-EP-006", "HA-
 // Required returns the rows that the conformance profile requires, in order.
 func Required() []string { return slices.Clone(required) }
 
+// The profiles of scenarios that certificates are about: those with faults, and the one
+// without, for control planes whose nodes only their operator can reach.
+const (
+	Breaking  = "full"
+	Observing = "observe"
+)
+
+// ProfileOf returns which of them the plan of a certification is about.
+func ProfileOf(p *run.Plan) string {
+	if p.Profile == Observing {
+		return Observing
+	}
+	return Breaking
+}
+
 // Must returns all rows of level MUST that a scenario of the catalogue settles, in order.
-func Must() (ids []string) {
+func Must() []string { return settled(Breaking, "MUST") }
+
+// Observed returns the rows that a scenario without a fault settles, in order.
+func Observed() []string { return settled(Observing, "MUST", "SHOULD") }
+
+func settled(profile string, levels ...string) (ids []string) {
 	for _, r := range scenarios.Requirements() {
-		if r.Level == "MUST" && len(settling(r.ID)) > 0 {
+		if slices.Contains(levels, r.Level) && len(settling(r.ID, profile)) > 0 {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -34,13 +55,16 @@ func Must() (ids []string) {
 	return ids
 }
 
-// Select returns the rows that a user means: must, conformance, or IDs separated by commas.
-func Select(which string) ([]string, error) {
+// Select returns the rows that a user means, must, conformance, observed, or IDs separated by
+// commas, and the profile of the scenarios that settle them.
+func Select(which string) (rows []string, profile string, err error) {
 	switch which {
 	case "must":
-		return Must(), nil
+		return Must(), Breaking, nil
 	case "conformance":
-		return Required(), nil
+		return Required(), Breaking, nil
+	case "observed":
+		return Observed(), Observing, nil
 	}
 	var ids, known []string
 	for _, r := range scenarios.Requirements() {
@@ -50,22 +74,25 @@ func Select(which string) ([]string, error) {
 		id = strings.TrimSpace(id)
 		switch {
 		case !slices.Contains(known, id):
-			return nil, fmt.Errorf("%q is not a requirement of the catalogue: want must, conformance, or IDs such as %s", id, strings.Join(nearest.Names(known, id, 3), ", "))
-		case len(settling(id)) == 0:
-			return nil, fmt.Errorf("no scenario settles %s yet", id)
+			return nil, "", fmt.Errorf("%q is not a requirement of the catalogue: want must, conformance, observed, or IDs such as %s", id, strings.Join(nearest.Names(known, id, 3), ", "))
+		case len(settling(id, Breaking)) == 0:
+			return nil, "", fmt.Errorf("no scenario settles %s yet", id)
 		}
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	return slices.Compact(ids), Breaking, nil
 }
 
-// Class says what rows amount to: must, conformance, or partial.
-func Class(rows []string) string {
+// Class says what rows that scenarios of a profile settle amount to: must, conformance,
+// observed, or partial.
+func Class(rows []string, profile string) string {
 	has := func(all []string) bool {
 		return !slices.ContainsFunc(all, func(id string) bool { return !slices.Contains(rows, id) })
 	}
 	switch {
+	case profile == Observing:
+		return "observed"
 	case has(Must()):
 		return "must"
 	case has(required):
@@ -77,26 +104,27 @@ func Class(rows []string) string {
 // undisturbed is the scenario without a fault, in which all invariants are looked at.
 const undisturbed = "undisturbed"
 
-// settling returns the scenarios of the profile full that settle a row; of an invariant,
-// which all of them settle, the one without a fault.
-func settling(id string) (all []*scenarios.Scenario) {
+// settling returns the scenarios of a profile that settle a row; of an invariant, which all
+// of them settle, the one without a fault.
+func settling(id, profile string) (all []*scenarios.Scenario) {
 	r, ok := scenarios.RequirementByID(id)
 	if !ok {
 		return nil
 	}
 	for _, s := range scenarios.SettledBy(r) {
-		if s.In("full") && (!r.Invariant() || s.Metadata.Name == undisturbed) {
+		if s.In(profile) && (!r.Invariant() || s.Metadata.Name == undisturbed) {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// Scenarios returns the scenarios of the catalogue that settle one of the rows, in its order.
-func Scenarios(rows []string) (chosen []*scenarios.Scenario) {
+// Scenarios returns the scenarios of a profile that settle one of the rows, in the order of
+// the catalogue.
+func Scenarios(rows []string, profile string) (chosen []*scenarios.Scenario) {
 	settle := map[string]bool{}
 	for _, id := range rows {
-		for _, s := range settling(id) {
+		for _, s := range settling(id, profile) {
 			settle[s.Metadata.Name] = true
 		}
 	}

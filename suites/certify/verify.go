@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/reports/keyless"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -30,6 +31,9 @@ type Verification struct {
 	// reader expects.
 	Key     string `json:"key"`
 	Trusted bool   `json:"trusted"`
+	// Identity signed the bundle without a key of its own, as services of the reader's trusted
+	// root certify; empty if nothing was asked for.
+	Identity string `json:"identity,omitempty"`
 	// Outcome is derived from the bundle's records alone.
 	Outcome *Outcome `json:"outcome"`
 	// Problems say what does not hold; empty for a bundle that can be relied on.
@@ -41,6 +45,16 @@ type Verification struct {
 
 // Holds reports whether everything in the bundle holds.
 func (v *Verification) Holds() bool { return len(v.Problems) == 0 }
+
+// VerifyIdentity verifies that an identity signed the bundle in a file as Sign does: it is the
+// one that the reader expects then. See keyless.Verify.
+func (v *Verification) VerifyIdentity(file, trustedRoot, identity, issuer string) {
+	if err := keyless.Verify(file, trustedRoot, identity, issuer); err != nil {
+		v.Problems = append(v.Problems, err.Error())
+		return
+	}
+	v.Identity = identity
+}
 
 // ErrOtherRules is in the error of a Verify for a bundle that was made by other rules than
 // this holdfast has.
@@ -116,11 +130,15 @@ func (v *verifier) stated() {
 // planned checks that the plan has each experiment that its rows take, as the catalogue has
 // them, and no other.
 func (v *verifier) planned() {
+	profile := ProfileOf(v.plan)
 	if len(v.plan.Rows) == 0 {
 		v.problem("the run certifies nothing: its plan names no rows")
 	}
+	if profile == Observing && !slices.Equal(v.plan.Rows, Observed()) {
+		v.problem("an observation is about all %d rows that take no fault, and the plan has other rows", len(Observed()))
+	}
 	for _, id := range v.plan.Rows {
-		if len(settling(id)) == 0 {
+		if len(settling(id, profile)) == 0 {
 			v.problem("%s is a row that no scenario of the catalogue settles", id)
 		}
 	}
@@ -136,7 +154,7 @@ func (v *verifier) planned() {
 		}
 		planned[s.Metadata.Name] = s
 	}
-	for _, base := range Scenarios(v.plan.Rows) {
+	for _, base := range Scenarios(v.plan.Rows, profile) {
 		if left := planned[base.Metadata.Name]; left != nil && left.NotFor(nodes) != "" && left.Victim == 0 {
 			switch {
 			case !same(left, base):
@@ -372,7 +390,11 @@ func (v *Verification) Print(w io.Writer) error {
 	fmt.Fprintf(w, "run %s on provider %s from %s to %s, Kubernetes %s, etcd %s, %d control-plane nodes, made with holdfast %s\n", s.Run, s.Provider,
 		s.Started.Format(time.RFC3339), s.Ended.Format(time.RFC3339), s.Versions.Kubernetes, s.Versions.Etcd, len(s.Nodes), s.Tool.Version)
 	trust := "which is the expected one"
-	if !v.Trusted {
+	switch {
+	case v.Trusted:
+	case v.Identity != "":
+		trust = "and by " + v.Identity + ", whom the expected issuer vouches for"
+	default:
 		trust = "and nothing says whose that is: name the key that you expect with --key"
 	}
 	fmt.Fprintf(w, "signed with key %s, %s\n\n", v.Key, trust)

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/framework/judge"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/reports/bundle"
+	"github.com/holdfast-ha/holdfast/reports/keyless/keylesstest"
 	"github.com/holdfast-ha/holdfast/scenarios"
 	"github.com/holdfast-ha/holdfast/suites/run"
 )
@@ -127,7 +131,7 @@ func TestVerifyForged(t *testing.T) {
 		}, "asks for other checks than the catalogue"},
 		"a record cut short": {func(dir string, _ *Statement) {
 			path := filepath.Join(record.Dir(dir, second.Metadata.Name), record.FileName)
-			if info, err := os.Stat(path); err != nil || os.Truncate(path, info.Size()-20) != nil {
+			if info, err := os.Stat(path); err != nil || os.Truncate(path, info.Size()-6) != nil {
 				t.Fatal(err)
 			}
 		}, "is not whole"},
@@ -155,7 +159,7 @@ func TestVerifyForged(t *testing.T) {
 		}, first.Metadata.Name + " in the plan is not as the catalogue has it"},
 		"a scenario excused": {func(dir string, _ *Statement) {
 			replan(dir, func(p *run.Plan) {
-				base := *Scenarios(p.Rows)[0]
+				base := *Scenarios(p.Rows, Breaking)[0]
 				base.Missing, base.ByDesign = "we do not do that", true
 				p.Scenarios = append([]*scenarios.Scenario{&base}, slices.DeleteFunc(p.Scenarios, func(s *scenarios.Scenario) bool { return s.Of == base.Metadata.Name })...)
 			})
@@ -190,6 +194,71 @@ func TestVerifyForged(t *testing.T) {
 	}
 }
 
+// A bundle that an identity signed is its, as far as the reader's trusted root goes.
+func TestVerifyIdentity(t *testing.T) {
+	services := keylesstest.New(t)
+	file := newCertification(t, "HA-QR-005").bundle(t, testKey(t))
+	if err := Sign(t.Context(), file, services.SigningConfig(t), keylesstest.Token("ci@example.com")); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		identity string
+		want     string
+	}{
+		"its own":   {"ci@example.com", "and by ci@example.com"},
+		"another's": {"someone@example.com", "does not show that someone@example.com"},
+	} {
+		v, err := Verify(file, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.VerifyIdentity(file, services.TrustedRoot(t), test.identity, keylesstest.Issuer)
+		var out bytes.Buffer
+		if err := v.Print(&out); err != nil || v.Holds() != (name == "its own") || !strings.Contains(out.String(), test.want) {
+			t.Errorf("%s: %v\n%s", name, err, &out)
+		}
+	}
+	if err := Sign(t.Context(), services.TrustedRoot(t), services.SigningConfig(t), "x"); err == nil || !strings.Contains(err.Error(), "not a bundle") {
+		t.Errorf("what is not a bundle: %v", err)
+	}
+}
+
+// The bundle of an observation is verified by the rows of its profile, and cannot be submitted.
+func TestVerifyObservation(t *testing.T) {
+	c := newCertificationOf(t, Observing, 0, Observed()...)
+	file := c.bundle(t, testKey(t))
+	v, err := Verify(file, nil, nil)
+	if err != nil || !v.Holds() || v.Outcome.Class != "observed" || v.Experiments != Turns {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	err = Submission(filepath.Join(t.TempDir(), "submission"), file, &Product{}, v)
+	if !errors.Is(err, ErrNotSubmittable) || !strings.Contains(err.Error(), "gets no mark") {
+		t.Errorf("%v, want that an observation gets no mark", err)
+	}
+	for name, test := range map[string]struct {
+		change func(p *run.Plan)
+		want   string
+	}{
+		"a row left out":          {func(p *run.Plan) { p.Rows = p.Rows[1:] }, "an observation is about all"},
+		"a row that takes faults": {func(p *run.Plan) { p.Rows = append(p.Rows, "HA-UP-001") }, "an observation is about all"},
+		"called a certificate":    {func(p *run.Plan) { p.Profile = Breaking }, "the plan has untouched-victim-1, which the rows do not take"},
+	} {
+		again, key := forged(t, file, func(dir string, _ *Statement) {
+			p, err := run.Load(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.change(p)
+			if err := p.Save(dir); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if v, err := Verify(again, key, nil); err != nil || !strings.Contains(strings.Join(v.Problems, "\n"), test.want) {
+			t.Errorf("%s: %+v, %v; want %q", name, v, err, test.want)
+		}
+	}
+}
+
 // The same observations under the name of another experiment are found, whatever else was
 // made to fit.
 func TestVerifyCopied(t *testing.T) {
@@ -203,4 +272,53 @@ func TestVerifyCopied(t *testing.T) {
 	if err != nil || v.Holds() || !strings.Contains(strings.Join(v.Problems, "\n"), "one is a copy of the other") {
 		t.Errorf("%+v, %v", v, err)
 	}
+}
+
+// A bundle of all MUST rows, with records as big as those of real clusters, has at most 50 MB;
+// verifying it takes at most a minute and 1 GB of memory.
+func BenchmarkVerify(b *testing.B) {
+	key := testKey(b)
+	file := newCertificationOf(b, Breaking, 10_000, Must()...).bundle(b, key)
+	info, err := os.Stat(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		debug.FreeOSMemory()
+		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // forget the peak so far
+			b.Fatal(err)
+		}
+		began := time.Now()
+		v, err := Verify(file, key, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if !v.Holds() {
+			b.Fatalf("%q", v.Problems[:min(len(v.Problems), 3)])
+		}
+		if took := time.Since(began); took > time.Minute {
+			b.Errorf("verified in %v, want a minute at most", took)
+		}
+		peak := peakMemory(b)
+		if peak > 1e9 || info.Size() > 50e6 {
+			b.Errorf("%d MB of memory, bundle of %d MB; want 1 GB and 50 MB at most", peak/1e6, info.Size()/1e6)
+		}
+		b.ReportMetric(float64(v.Experiments), "experiments")
+		b.ReportMetric(float64(info.Size())/1e6, "MB/bundle")
+		b.ReportMetric(float64(peak)/1e6, "MB/peak")
+	}
+}
+
+// peakMemory returns the largest resident memory of this process since the peak was reset.
+func peakMemory(t testing.TB) int64 {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	kib, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib * 1024
 }

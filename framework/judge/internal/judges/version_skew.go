@@ -22,8 +22,9 @@ func versionSkew() Definition {
 }
 
 func judgeVersionSkew(m *facts.Matter) Finding {
-	var missing []string
+	var missing, hidden []string
 	var servers, clients []facts.Released
+	noProcesses := slices.Contains(m.Run.Meta.NoAccess, record.Processes)
 	for _, n := range m.Run.Meta.Nodes {
 		for _, c := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 			if !slices.Contains(n.Components, c) {
@@ -32,6 +33,8 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 			r := facts.Released{Node: n.Name, Component: c, Version: versionOf(m, n.Name, c)}
 			var ok bool
 			switch r.Minor, ok = facts.ParseMinor(r.Version); {
+			case r.Version == "" && noProcesses && c != "kube-apiserver":
+				hidden = append(hidden, c+" on "+n.Name)
 			case !ok:
 				missing = append(missing, fmt.Sprintf("the version of %s on %s", c, n.Name))
 			case c == "kube-apiserver":
@@ -87,6 +90,10 @@ func judgeVersionSkew(m *facts.Matter) Finding {
 		return Inconclusive("the record lacks %s", text.And(missing)).counted("%d components", all)
 	}
 	oldest, newest := facts.Extremes(append(servers, clients...))
+	if len(hidden) > 0 {
+		return notApplicable("It cannot be tested here: this takes access to the processes of the cluster, and nothing else shows the versions of %s. %d other components are inside the policy, from %s to %s.",
+			text.And(hidden), all, oldest, newest).counted("%d components", all)
+	}
 	if oldest.Minor == newest.Minor {
 		return Passed("All of %d components are of minor version %s.", all, newest.Minor).counted("%d components", all)
 	}

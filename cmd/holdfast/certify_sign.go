@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/reports/keyless"
+	"github.com/holdfast-ha/holdfast/suites/certify"
+)
+
+// tokenVariable is the environment variable that Sigstore's tools read a token from.
+const tokenVariable = "SIGSTORE_ID_TOKEN"
+
+// signature is what certify sign prints as JSON.
+type signature struct {
+	// Signature is the file that was written.
+	Signature string `json:"signature"`
+}
+
+func newCertifySignCommand() *cobra.Command {
+	var config, token string
+	cmd := &cobra.Command{
+		Use:   "sign BUNDLE",
+		Short: "Sign a bundle in the name of an identity, with Sigstore",
+		Long: `Sign a bundle in the name of an identity, such as a CI workflow, besides the key that it is
+signed with already. A certificate authority of Sigstore certifies for minutes a key that is
+thrown away, and a transparency log or a timestamp authority states when that was. The
+signature is a file beside the bundle, BUNDLE` + keyless.Suffix + `; holdfast verify --identity
+verifies it, offline.
+
+--signing-config names the services, as a file of Sigstore's own format. The identity is that
+of an OpenID Connect token, which is valid for minutes: request it when the bundle is done.`,
+		Example: `  SIGSTORE_ID_TOKEN=... holdfast certify sign results/20261121-080000/bundle.tar --signing-config signing_config.json`,
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&config, "signing-config", "signing_config.json", "`file` that names the services to sign with")
+	cmd.Flags().StringVar(&token, "identity-token", "", "`file` of the token (default the environment variable "+tokenVariable+")")
+	output := addOutputFlag[signature](cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		text := os.Getenv(tokenVariable)
+		if token != "" {
+			data, err := os.ReadFile(token)
+			if err != nil {
+				return exitWith(exitUsage, fmt.Errorf("failed to read the identity token: %w", err))
+			}
+			text = string(data)
+		}
+		if text = strings.TrimSpace(text); text == "" {
+			return usageError("no identity token: name its file with --identity-token, or set %s", tokenVariable)
+		}
+		err := certify.Sign(cmd.Context(), args[0], config, text)
+		if err != nil && !errors.Is(err, keyless.ErrServices) {
+			err = exitWith(exitUsage, err)
+		}
+		if err != nil {
+			return err
+		}
+		return output.print(cmd, signature{args[0] + keyless.Suffix}, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, args[0]+keyless.Suffix)
+			return err
+		})
+	}
+	return cmd
+}

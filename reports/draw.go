@@ -1,0 +1,73 @@
+package reports
+
+import (
+	_ "embed"
+	"encoding/json"
+	"html/template"
+
+	"github.com/holdfast-ha/holdfast/framework/record"
+)
+
+// Timelines are drawn in the page: by report.js, with uPlot (https://github.com/leeoniya/uPlot),
+// which is in uplot/ as npm has it.
+var (
+	//go:embed report.js
+	pageScript string
+	//go:embed uplot/uPlot.iife.min.js
+	uPlotScript string
+	//go:embed uplot/uPlot.min.css
+	uPlotStyle string
+	//go:embed uplot/LICENSE
+	uPlotLicense string
+)
+
+// script is all of the page's script, style what uPlot needs of its style sheet.
+func script() template.JS {
+	return template.JS("/*\n" + uPlotLicense + "*/\n" + uPlotScript + pageScript)
+}
+func style() template.CSS { return template.CSS(uPlotStyle) }
+
+// resolution is the time that half a pixel of a plot stands for.
+func resolution(end record.Nanos) record.Nanos { return end / 1900 }
+
+// The page reads what is drawn as arrays: there can be many of them.
+
+// MarshalJSON writes the timeline as report.js reads it.
+func (t *timeline) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		End    record.Nanos `json:"end"`
+		Ticks  []tick       `json:"ticks,omitempty"`
+		Phases []bar        `json:"phases,omitempty"`
+		Marks  []mark       `json:"marks,omitempty"`
+		Groups []laneGroup  `json:"groups,omitempty"`
+		Charts []chart      `json:"charts,omitempty"`
+	}{t.end, t.ticks, t.phases, t.marks, t.groups, t.charts})
+}
+
+// MarshalJSON writes the group as report.js reads it.
+func (g laneGroup) MarshalJSON() ([]byte, error) { return json.Marshal([]any{g.title, g.lanes}) }
+
+// MarshalJSON writes the lane as report.js reads it.
+func (l lane) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{l.label, l.note, l.thin, l.bars})
+}
+
+// MarshalJSON writes the bar as report.js reads it.
+func (b bar) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{b.from, b.to, b.class, b.text, b.beside, b.tip})
+}
+
+// MarshalJSON writes the mark as report.js reads it.
+func (m mark) MarshalJSON() ([]byte, error) { return json.Marshal([]any{m.at, m.class}) }
+
+// MarshalJSON writes the tick as report.js reads it.
+func (t tick) MarshalJSON() ([]byte, error) { return json.Marshal([]any{t.at, t.label}) }
+
+// MarshalJSON writes the chart as report.js reads it.
+func (c chart) MarshalJSON() ([]byte, error) {
+	times, values := make([]record.Nanos, len(c.samples)), make([]float64, len(c.samples))
+	for i, s := range c.samples {
+		times[i], values[i] = s.from, s.value
+	}
+	return json.Marshal([]any{c.title, c.label, c.top, c.tip, c.full, c.step, times, values, c.timed})
+}
