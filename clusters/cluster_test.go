@@ -201,7 +201,7 @@ func TestRefused(t *testing.T) {
 		{"bad name", header + "metadata:\n  name: A_b", []string{`f.yaml:4: metadata.name is "A_b": want`}},
 		{"version in part", spec + "  kubernetesVersion: 1.37", []string{`f.yaml:4: spec.kubernetesVersion is "v1.37": want a full version`}},
 		{"no version", spec + "  nodes:\n  - etcdVersion: latest", []string{"f.yaml:5: spec.nodes[0].etcdVersion"}},
-		{"unknown balancer", spec + "  loadBalancer:\n    kind: f5", []string{`f.yaml:5: spec.loadBalancer.kind is "f5": want builtin, haproxy, nginx, dns, vip or none`}},
+		{"unknown balancer", spec + "  loadBalancer:\n    kind: f5", []string{`f.yaml:5: spec.loadBalancer.kind is "f5": want builtin, haproxy, nginx, dns, vip, on-demand or none`}},
 		{"unknown balancer of etcd", spec + "  etcdBalancer: sticky", []string{`f.yaml:4: spec.etcdBalancer is "sticky": want affinity, round-robin or nothing`}},
 		{"balancer of etcd without a machine", spec + "  etcdBalancer: affinity\n  loadBalancer: {kind: vip}", []string{"f.yaml:4: spec.etcdBalancer is affinity, and loadBalancer vip has no machine"}},
 		{"slow check", spec + "  loadBalancer: {healthCheck: {interval: 1s, timeout: 2s}}", []string{"f.yaml:4: spec.loadBalancer.healthCheck.timeout is 2s, longer than the interval of 1s"}},

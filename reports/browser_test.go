@@ -76,6 +76,7 @@ addEventListener("load", async () => {
   const box = document.querySelector(".timeline");
   box.scrollIntoView();
   await soon();
+  box.timeline.draw(); await soon(); // if it is not drawn yet: what comes into view follows real time
   const overs = [...box.querySelectorAll(".u-over")], tip = document.querySelector(".tip"), end = box.timeline.end;
   const mouse = (type, share, over = overs[0], y = 1) => {
     const r = over.getBoundingClientRect();
@@ -90,7 +91,8 @@ addEventListener("load", async () => {
   const rgb = draw => { const p = document.createElement("canvas").getContext("2d"); draw(p); return p.getImageData(0, 0, 1, 1).data.slice(0, 3).join(","); };
   const of = name => rgb(p => { p.fillStyle = colour(name); p.fillRect(0, 0, 1, 1); });
   seen.painted = String(pixel(.7, fault) === of("fault") && pixel(.1, fault) === of("rail"));
-  mouse("mousemove", .5, overs[0], fault); await soon();
+  // A frame that comes late draws everything again, without the cursor.
+  for (let i = 0; i < 5 && tip.hidden; i++) { mouse("mousemove", .5, overs[0], fault); await soon(); }
   seen.hover = String(tip.hidden) + " " + tip.textContent.split("\n")[0] + " at " + box.querySelector(".now").textContent;
   mouse("mousemove", .1, overs[0], fault); await soon();
   seen.nowhere = String(tip.hidden);
