@@ -57,7 +57,7 @@ type ChangeRequest struct {
 
 // changeWait is how long a change waits for one before it, such as one whose command was
 // killed: it ends with the step that it was at.
-const changeWait = 30 * time.Second
+const changeWait = time.Minute
 
 // changeEvent is one line of what the server says while it changes nodes.
 type changeEvent struct {

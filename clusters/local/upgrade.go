@@ -256,11 +256,17 @@ func (n *node) changeTo(ctx context.Context, c framework.Component, version stri
 	if err != nil {
 		return "", err
 	}
-	err = n.Stop(ctx, c, restartHold)
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	// Of a stop that is interrupted it is not known when the agent acts on it: it may hold
+	// the component down after the start.
+	pair := context.WithoutCancel(ctx)
+	err = n.Stop(pair, c, restartHold)
 	if errors.Is(err, framework.ErrNothingDone) {
 		err = nil // it is down
 	}
-	err = errors.Join(err, n.Start(context.WithoutCancel(ctx), c))
+	err = errors.Join(err, n.Start(pair, c))
 	if err != nil {
 		return "", err
 	}

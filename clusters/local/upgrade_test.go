@@ -136,7 +136,9 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("they run with %q", args)
 		}
 	})
-	// The only API server is down for most of the test.
+	// The only API server is down for most of the test, and the balancer has to notice that
+	// it is back.
+	time.Sleep(2 * c.Settings().BalancerDetection)
 	if acknowledged := names(); len(acknowledged) < 5 {
 		t.Errorf("only %d writes were acknowledged", len(acknowledged))
 	}

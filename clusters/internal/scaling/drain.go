@@ -42,7 +42,8 @@ func Drain(ctx context.Context, name string, n Node) error {
 }
 
 func drain(ctx context.Context, n Node) {
-	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	// A stop that is interrupted may be acted on after the start that undoes it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()
 	var all sync.WaitGroup
 	for _, c := range drained {
