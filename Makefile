@@ -69,7 +69,7 @@ doctor: build ## Tell what this machine can do
 test: fetch ## All tests: units first, then those that start clusters (TEST_ARGS)
 	$(GO) test -timeout 10m $(TEST_ARGS) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(INTEGRATION)))
 	$(GO) test -timeout 40m -p 1 $(TEST_ARGS) $(INTEGRATION)
-	HOLDFAST_TEST_CLUSTERS=1 $(GO) test -timeout 40m -run '^TestCluster' $(TEST_ARGS) ./cmd/holdfast
+	HOLDFAST_TEST_CLUSTERS=1 $(GO) test -timeout 60m -run '^TestCluster' $(TEST_ARGS) ./cmd/holdfast
 	$(MAKE) test-library
 
 .PHONY: test-unit
