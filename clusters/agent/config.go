@@ -204,8 +204,8 @@ func Files(c Config) (map[string][]byte, error) {
 // LastWords is the shell script that writes what agents on a node said last.
 const LastWords = "tail -n 5 " + keptLog + " 2>/dev/null || journalctl --quiet --no-pager --output cat --lines 5 --unit " + UnitName
 
-// Keep returns the shell script that runs the agent in the place of those that run, and does not
-// return, where there is no systemd.
+// Keep returns the shell script that replaces running agents by this one and keeps it running.
+// It is for nodes without systemd, and never returns.
 func Keep() string {
 	return endAgents + `
 ln -sf ` + BinaryPath + ` ` + ConnectPath + ` && ln -sf ` + BinaryPath + ` ` + KeepPath + ` && mkdir -p ` + runDir + `

@@ -26,8 +26,8 @@ type agentConfig struct {
 	// processes ended whose agent had died.
 	Exits      string          `json:"exits"`
 	Components []componentSpec `json:"components"`
-	// Claimed is an address besides the machine's own that is the machine's now, or its own
-	// one, if that was another machine's before; see claim. It is not valid otherwise.
+	// Claimed is the address that the machine took over from another one, invalid if it did
+	// not; see claim. The load balancer claims its own address back from a node.
 	Claimed netip.Addr `json:"claimed,omitzero"`
 }
 

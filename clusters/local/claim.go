@@ -13,18 +13,18 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 )
 
-// claim is an address that was another machine's: it is taken, and announced until it is
-// given up, as a host that missed an announcement would ask the old machine for it.
+// claim is an address that this machine took over from another one. It is announced again and
+// again until it is released: a host that missed an announcement keeps sending to the old one.
 type claim struct {
 	mu   sync.Mutex
-	addr netip.Addr // not valid where none is claimed
+	addr netip.Addr // invalid if no address is claimed
 	stop func() error
 }
 
 // claimAgain is how often an address is announced.
 const claimAgain = time.Second
 
-// set claims an address instead of the one before; none if it is not valid.
+// set releases the claimed address and claims addr, if addr is valid.
 func (c *claim) set(addr netip.Addr) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +71,8 @@ func (c *claim) set(addr netip.Addr) error {
 	return nil
 }
 
-// claim has the machine claim an address, also after it has been started again; none if it
-// is not valid.
+// claim makes the machine claim an address, now and after each restart. An invalid address
+// releases the claim.
 func (m *machine) claim(ctx context.Context, addr netip.Addr) error {
 	m.configMu.Lock()
 	m.config.Claimed = addr

@@ -88,14 +88,14 @@ func (c *Cluster) balanceStep(ctx context.Context, n *node, step string, nodes [
 	})
 }
 
-// unbalanced reports whether the load balancer does not run in front of some nodes: one
-// that runs on demand, and a single node.
+// unbalanced reports whether the cluster runs without its load balancer: the balancer runs on
+// demand and there is a single node.
 func (c *Cluster) unbalanced(nodes []*node) bool {
 	return c.spec.Spec.LoadBalancer.Kind == clusters.BalancerOnDemand && len(nodes) == 1
 }
 
-// endBalancer ends a load balancer that runs on demand, and gives its address to the only
-// node, so that clients reach that without being configured again.
+// endBalancer stops a load balancer that runs on demand and moves its address to the only
+// node, so that clients keep their configuration.
 func (c *Cluster) endBalancer(ctx context.Context, n *node) error {
 	return framework.DoStep(ctx, framework.BalancerHost, record.StepBalancerEnd, func(ctx context.Context) (string, error) {
 		if c.balancer.powered() {
@@ -107,7 +107,7 @@ func (c *Cluster) endBalancer(ctx context.Context, n *node) error {
 	})
 }
 
-// startBalancer undoes endBalancer.
+// startBalancer moves the address back to the load balancer and starts it.
 func (c *Cluster) startBalancer(ctx context.Context) error {
 	return framework.DoStep(ctx, framework.BalancerHost, record.StepBalancerStart, func(ctx context.Context) (string, error) {
 		for _, n := range c.controlPlane() {

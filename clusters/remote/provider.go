@@ -12,10 +12,8 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"al.essio.dev/pkg/shellescape"
@@ -62,23 +60,6 @@ func (Provider) Lacks(c *clusters.Cluster) string {
 func (Provider) Prepare(context.Context, clusters.Preparation, ...*clusters.Cluster) error {
 	return nil
 }
-
-// Command implements clusters.Provider.
-func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("failed to find this program's own file: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, exe, args...)
-	cmd.Args[0] = os.Args[0]
-	// A group of its own, so that Ctrl-C reaches only this process.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	return cmd, nil
-}
-
-// Explain implements clusters.Provider.
-func (Provider) Explain(err error) error { return err }
 
 // Create implements clusters.Provider.
 func (Provider) Create(context.Context, *clusters.Cluster, clusters.Options) (clusters.Made, error) {

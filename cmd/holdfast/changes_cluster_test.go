@@ -79,7 +79,7 @@ func (c commandLine) killedAfterEachStep(atLeast int, args ...string) {
 	c.killedAfterSteps(atLeast, 1, args...)
 }
 
-// killedAfterSteps is killedAfterEachStep with so many more steps each time.
+// killedAfterSteps is killedAfterEachStep with `more` further steps each time.
 func (c commandLine) killedAfterSteps(atLeast, more int, args ...string) {
 	c.t.Helper()
 	for killed := 0; ; killed++ {
@@ -95,8 +95,8 @@ func (c commandLine) killedAfterSteps(atLeast, more int, args ...string) {
 	}
 }
 
-// killedAfter runs a command and kills it with SIGKILL once it has told of so many steps;
-// done reports that it completed before that.
+// killedAfter runs a command and kills it with SIGKILL once it has printed that many steps;
+// done reports that it completed first.
 func (c commandLine) killedAfter(steps int, args ...string) (output string, seen int, done bool) {
 	c.t.Helper()
 	cmd := c.command(args...)

@@ -13,8 +13,8 @@ import (
 
 // action is what a step of a timeline may name beside faults, waits and conditions.
 type action struct {
-	// do makes it on a node, that of the injection that it is about; nil for a change of
-	// nodes, which is more than an operation (see changeNodes).
+	// do performs the action on the node of the injection that it names. It is nil for changes
+	// of nodes, which changeNodes makes.
 	do func(ctx context.Context, r *run, node string) error
 	// aboutFault reports that it is about an injection.
 	aboutFault bool

@@ -68,7 +68,7 @@ func conditions() map[string]condition {
 		"takeover":   {look: func(ctx context.Context, r *run, fault string) error { return r.held(ctx, fault, true) }, aboutFault: true, typical: "L + P"},
 		"active":     {look: func(ctx context.Context, r *run, fault string) error { return r.held(ctx, fault, false) }, aboutFault: true},
 		"lock-taken": {look: func(ctx context.Context, r *run, fault string) error { return r.locksTaken(ctx, fault) }, aboutFault: true},
-		// Whoever takes over counts the grace period from then on.
+		// The controller manager that takes over counts the grace period from then on.
 		"node-not-ready": {look: func(ctx context.Context, r *run, fault string) error { return r.notReady(ctx, fault) }, aboutFault: true, typical: "L + P + G + N"},
 		// An election, and requests that wait for it.
 		"api-writable": {look: func(ctx context.Context, r *run, _ string) error { return r.everywhere(ctx, r.write) }, typical: "2E"},

@@ -51,8 +51,8 @@ func (a alike) Proof() fault.Proof {
 	return p
 }
 
-// alike returns an active injection that hits the target in the same way, since it is one
-// process with what that was aimed at; nil if there is none.
+// alike returns an active injection that already hits the target in the same way, because both
+// targets are in one process; nil if no injection does.
 func (r *run) alike(in *Inject, t fault.Target) fault.Injection {
 	for _, i := range r.unhealed() {
 		other := i.inj.Target()

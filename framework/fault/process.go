@@ -39,8 +39,8 @@ func (r Request) process() (p process, err error) {
 	return p, err
 }
 
-// before returns the process that the fault is about to hit, or in words why
-// there is none.
+// before returns the process that the fault is about to hit, or the reason why none is
+// running.
 func (p process) before(ctx context.Context) (now framework.Process, absent string, err error) {
 	now, err = p.reporter.Process(ctx, p.target.Component)
 	if err != nil {

@@ -18,8 +18,8 @@ func cameAndWent() *story {
 }
 
 func TestBalancerFollows(t *testing.T) {
-	// with replaces the process that was seen at a time by another one; 0 is none, less than 0
-	// unknown.
+	// with changes the process seen at a time: PID 0 means that it was not running, a negative
+	// one that the node did not answer.
 	with := func(at float64, pid int) func() *story {
 		return func() *story {
 			return cameAndWent().change(func(r *record.Run) {

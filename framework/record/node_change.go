@@ -77,8 +77,8 @@ const (
 	StepDiscard   = "delete node"
 )
 
-// The steps of a load balancer that is there only while there are two or more nodes. They
-// are of its host.
+// The steps that start and stop a load balancer that runs only with two or more nodes. They
+// are recorded under the balancer's host.
 const (
 	StepBalancerStart = "start the load balancer"
 	StepBalancerEnd   = "end the load balancer"

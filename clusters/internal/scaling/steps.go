@@ -30,7 +30,7 @@ func Promote(ctx context.Context, all Members, node, url string) error {
 }
 
 // TakeOut makes the steps that remove a node's member, which hands over its leadership
-// before. Once the member is removed there is no way back.
+// before. Once the member is removed, the removal cannot be undone.
 func TakeOut(ctx context.Context, all Members, node, url string) error {
 	err := framework.DoStep(ctx, node, record.StepLeader, func(ctx context.Context) (string, error) {
 		return "another etcd member leads", all.HandOn(ctx, node)
@@ -46,8 +46,8 @@ func TakeOut(ctx context.Context, all Members, node, url string) error {
 	})
 }
 
-// Remove removes a node. takeOut does all of it but the machine, and adds what takes that back
-// if it fails; afterwards the cluster continues without the node, and there is no way back.
+// Remove removes a node. takeOut does everything except the machine and registers how to undo
+// it, which Remove does if takeOut fails. After that the removal cannot be undone.
 // discard removes what else is left of the node, and returns what shows it.
 func Remove(ctx context.Context, cluster, node string, takeOut func(context.Context, *Undo) error, discard func(context.Context) (string, error)) error {
 	var back Undo

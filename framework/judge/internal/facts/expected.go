@@ -61,8 +61,8 @@ func (e Expected) Met(addresses []string) bool { return SameSet(e.settled(addres
 
 // Settling is how a list of addresses came to be what it must be.
 type Settling struct {
-	// Wrong is the last state that is not as it must be, and Last the last of all; nil if
-	// there is none.
+	// Wrong is the last state that is not as it must be, nil if all are; Last is the last
+	// state, nil if the record has none.
 	Wrong, Last *record.Timed[record.Endpoints]
 	// Since is from when on the list is as it must be, -1 if it is not.
 	Since record.Nanos

@@ -32,8 +32,7 @@ func NewWatermark[T any](marks []Mark[T]) Watermark[T] {
 	return w
 }
 
-// Before returns the mark of the highest version that had been reached before a time, nil if
-// there is none.
+// Before returns the mark of the highest version reached before a time, nil if no version was.
 func (w Watermark[T]) Before(at record.Nanos) *Mark[T] {
 	if i := sort.Search(len(w), func(i int) bool { return w[i].At >= at }); i > 0 {
 		return &w[i-1]

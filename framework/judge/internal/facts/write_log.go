@@ -71,8 +71,8 @@ func (l WriteLog) StaleAgainst(read record.Op) *record.Op {
 	return newestBefore(l.Of(read).Writes, read, func(w record.Op) bool { return l.Older(read, w) })
 }
 
-// newestBefore returns the write that was acknowledged last of those before a read was
-// called, and that holds for; nil if there is none.
+// newestBefore returns the last write that holds accepts and that was acknowledged before the
+// read was called; nil if no write was.
 func newestBefore(writes []record.Op, read record.Op, holds func(record.Op) bool) (newest *record.Op) {
 	for i := range writes {
 		w := &writes[i]

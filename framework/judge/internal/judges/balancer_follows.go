@@ -71,8 +71,8 @@ const (
 	balancerProcess = "load-balancer"
 )
 
-// balancerStates returns what is known of the load balancer's process between two times,
-// that at their begin included.
+// balancerStates returns the known states of the load balancer's process between two times,
+// starting with the state at the first.
 func balancerStates(m *facts.Matter, from, until record.Nanos) []record.Timed[record.ProcessState] {
 	var states []record.Timed[record.ProcessState]
 	for _, p := range m.Run.Processes {

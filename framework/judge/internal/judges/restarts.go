@@ -74,8 +74,8 @@ func judgeRestarts(m *facts.Matter) Finding {
 	return f
 }
 
-// balancerEnded reports whether the process is that of a load balancer that runs only while
-// there are two or more nodes, and was ended for that between two times.
+// balancerEnded reports whether an on-demand load balancer was stopped between two times,
+// because a single node was left.
 func balancerEnded(m *facts.Matter, p record.ProcessState, from, to record.Nanos) bool {
 	return p.PID == 0 && slices.ContainsFunc(m.Run.Steps, func(s record.Timed[record.Step]) bool {
 		return s.V.Name == record.StepBalancerEnd && s.V.Node == p.Node && s.V.Began <= to && from <= s.V.Done
