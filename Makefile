@@ -87,7 +87,7 @@ fuzz: ## Fuzz the readers of what comes from elsewhere, each for FUZZTIME (FUZZ:
 	done
 
 .PHONY: selftest
-selftest: fetch ## Plant a violation of every guarantee and see it caught (an hour or more; ARGS)
+selftest: fetch ## Plant a violation of every guarantee and see it caught (two hours or so; ARGS)
 	$(BIN) selftest $(ARGS)
 
 .PHONY: verify

@@ -31,9 +31,9 @@ finds it, that exactly the planted requirements fail, and that the healthy twin 
 the same scenario with nothing planted. A check that has
 never failed is not a check.
 
-First the healthy twins run, several at a time, then the violations, one at a time:
-a check that fails on a busy machine proves nothing. In full it takes an hour and a half
-or more on two cores; --resume continues an earlier selftest.
+Several clusters run side by side. What is inconclusive there, or a violation that is not
+caught, runs again by itself: a busy machine proves neither. In full it takes about two
+hours on two cores; --resume continues an earlier selftest.
 
 Exit codes: 0 each violation was caught and no healthy twin accused, 1 one was
 missed, a healthy twin was accused or a guarantee has no planted violation, 2 bad
@@ -49,7 +49,7 @@ input, 3 inconclusive (as on an overloaded machine) or holdfast could not do it.
 	flags.StringSliceVar(&judges, "judge", nil, "only these judges; * and ? are wild (default all)")
 	flags.StringSliceVar(&ids, "requirement", nil, "only these requirements; * and ? are wild (default all)")
 	flags.BoolVar(&list, "list", false, "list what would be planted, and do nothing")
-	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "how many healthy clusters at a time; each takes about 1.6 GiB")
+	flags.IntVar(&parallel, "parallel", runtime.NumCPU(), "how many clusters at a time; each takes about 1.6 GiB")
 	flags.StringVar(&out, "out", "", "directory for records and logs; it must be new or empty (default none is kept)")
 	flags.StringVar(&resume, "resume", "", "directory of an earlier selftest, of the same version of holdfast: what it settled is not run again")
 	output := addOutputFlag[[]selftest.Row](cmd, "table", "json", "md")

@@ -21,7 +21,7 @@ import (
 // version of holdfast, and one for each outcome.
 const outcomesFile = "outcomes.jsonl"
 
-// plantAll runs the work in sandboxes: healthy twins that many at a time, then all else one
+// plantAll runs the work in sandboxes: that many at a time, then what that left unclear one
 // at a time. Records and logs go to out, where that is not empty; resume is the directory
 // of an earlier selftest to continue with instead. With an error it returns what came of the
 // runs before.
@@ -60,7 +60,7 @@ func plantAll(cmd *cobra.Command, work []selftest.Batch, parallel int, out, resu
 
 	ctx := cmd.Context()
 	if parallel > 1 {
-		p.carryOut(ctx, selftest.Healthy(work, parallel), parallel)
+		p.carryOut(ctx, selftest.Shared(work, parallel), parallel)
 	}
 	if ctx.Err() == nil {
 		p.carryOut(ctx, selftest.Left(work, p.outcomes), 1)

@@ -49,7 +49,8 @@ func (u Unit) counts(r judge.Result) bool {
 type Batch struct {
 	Cluster string `json:"cluster"`
 	Units   []Unit `json:"units"`
-	// Once gives each unit a single try: what stays unclear is run again later.
+	// Once gives each unit a single try: what stays unclear, and a plant that does not come
+	// out as it should, is run again later.
 	Once bool `json:"once,omitempty"`
 }
 
@@ -99,9 +100,16 @@ func Plan(subjects []string) ([]Batch, error) {
 // Left returns what of the work the outcomes leave open: what was not run, or stayed
 // unclear.
 func Left(work []Batch, outcomes []Outcome) []Batch {
-	return where(work, func(u Unit) bool {
-		return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return !o.Unclear && o.Unit.covers(u) })
-	})
+	var left []Batch
+	for _, b := range work {
+		units := slices.DeleteFunc(slices.Clone(b.Units), func(u Unit) bool {
+			return slices.ContainsFunc(outcomes, func(o Outcome) bool { return !o.Unclear && o.Unit.covers(u) })
+		})
+		if len(units) > 0 {
+			left = append(left, Batch{Cluster: b.Cluster, Units: units})
+		}
+	}
+	return left
 }
 
 // Without returns the outcomes of other units.
@@ -109,13 +117,13 @@ func Without(outcomes []Outcome, u Unit) []Outcome {
 	return slices.DeleteFunc(outcomes, func(o Outcome) bool { return u.covers(o.Unit) })
 }
 
-// Healthy returns the healthy twins of the work, each to be tried once, with what the
-// proxied cluster has to do spread over that many. Nothing on them is to fail, so that they
-// can share the machine: what is too slow is inconclusive on a busy one, and what passes
-// passes.
-func Healthy(work []Batch, parallel int) []Batch {
-	var spread []Batch
-	for _, b := range where(work, func(u Unit) bool { return u.Plant == "" }) {
+// Shared returns the work for clusters that share the machine, each unit to be tried once,
+// with what the proxied cluster has to do spread over that many. On a busy machine a healthy
+// twin that passes passes, and a plant that is caught is caught; whatever else comes of a
+// plant there proves nothing.
+func Shared(work []Batch, parallel int) []Batch {
+	var shared []Batch
+	for _, b := range work {
 		parts := 1
 		if b.Cluster == proxied {
 			parts = min(parallel, len(b.Units))
@@ -125,22 +133,12 @@ func Healthy(work []Batch, parallel int) []Batch {
 			for i := part; i < len(b.Units); i += parts {
 				one.Units = append(one.Units, b.Units[i])
 			}
-			spread = append(spread, one)
+			shared = append(shared, one)
 		}
 	}
-	return spread
-}
-
-// where returns the work with those units only.
-func where(work []Batch, wanted func(Unit) bool) []Batch {
-	var some []Batch
-	for _, b := range work {
-		units := slices.DeleteFunc(slices.Clone(b.Units), func(u Unit) bool { return !wanted(u) })
-		if len(units) > 0 {
-			some = append(some, Batch{Cluster: b.Cluster, Units: units})
-		}
-	}
-	return some
+	// The longest first, so that the last to end is a short one.
+	slices.SortStableFunc(shared, func(a, b Batch) int { return cmp.Compare(len(b.Units), len(a.Units)) })
+	return shared
 }
 
 // subjects returns all that something may be planted for: the judges, then the

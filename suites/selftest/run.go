@@ -56,7 +56,8 @@ type Outcome struct {
 	Tries int           `json:"tries"`
 	// Problem is why the unit has no verdicts; empty if it has.
 	Problem string `json:"problem,omitempty"`
-	// Unclear: there are no verdicts, or one is inconclusive that should not be.
+	// Unclear: there are no verdicts, or one is inconclusive that should not be; or what
+	// was planted did not come out as it should beside other clusters.
 	Unclear bool `json:"unclear,omitempty"`
 }
 
@@ -78,7 +79,7 @@ func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 		return c, nil
 	}}
 	if b.Once {
-		r.tries = 1
+		r.tries, r.shared = 1, true
 	}
 	defer r.close(ctx)
 	for i, u := range b.Units {
@@ -109,6 +110,7 @@ type cluster interface {
 type runner struct {
 	env     Env
 	tries   int
+	shared  bool // other clusters share the machine
 	make    func(context.Context) (cluster, error)
 	run     func(context.Context, framework.Cluster, engine.Experiment, engine.Options) error
 	cluster cluster // nil before the first run, and where the last one left it changed
@@ -155,10 +157,11 @@ func (r *runner) unit(ctx context.Context, u Unit) Outcome {
 			continue
 		}
 		o.Results, o.Surplus = u.results(p, results)
-		if o.Unclear = unclear(p, o.Results); !o.Unclear || ctx.Err() != nil {
+		o.Unclear = unclear(p, o.Results) || r.shared && u.Plant != "" && !o.caught(p)
+		if !o.Unclear || ctx.Err() != nil {
 			return o
 		}
-		r.env.Progress(fmt.Sprintf("%s: inconclusive on try %d of %d", u, o.Tries, r.tries))
+		r.env.Progress(fmt.Sprintf("%s: unclear on try %d of %d", u, o.Tries, r.tries))
 	}
 	return o
 }
@@ -191,6 +194,20 @@ func unclear(p Plant, results []judge.Result) bool {
 			return o.Verdict == judge.Fail && o.Requirement == r.Requirement && o.Judge == r.Judge
 		})
 		return r.Verdict == judge.Inconclusive && !wanted && !failed
+	})
+}
+
+// caught reports whether all that the unit's plant violates was found, and nothing else.
+func (o Outcome) caught(p Plant) bool {
+	if len(o.Surplus) > 0 || len(p.Tamper) > 0 && o.Acted == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(p.Catches, func(c Catch) bool {
+		if !slices.Contains(o.Unit.Subjects, c.subject()) {
+			return false
+		}
+		found, _ := verdictOf([]Outcome{o}, c.subject(), func(Unit) bool { return true })
+		return found == nil || !c.Found(found.Result)
 	})
 }
 

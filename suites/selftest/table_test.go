@@ -117,31 +117,40 @@ func TestLeft(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("left: %+v, want %+v", got, want)
 	}
-	want = []Batch{{Cluster: proxied, Units: []Unit{unit("", proxied)}, Once: true}}
-	if got := Healthy(work, 4); !reflect.DeepEqual(got, want) {
-		t.Errorf("healthy: %+v, want %+v", got, want)
-	}
-	all, err := Plan(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts, units := 0, 0
-	for _, b := range Healthy(all, 2) {
-		units += len(b.Units)
-		if b.Cluster == proxied {
-			parts++
-		}
-	}
-	if twins := where(all, func(u Unit) bool { return u.Plant == "" }); parts != 2 || units == 0 || units != count(twins) {
-		t.Errorf("%d twins on %d proxied clusters, of %d", units, parts, count(twins))
+	want = []Batch{{Cluster: proxied, Units: []Unit{unit("", proxied), unit("c", proxied)}, Once: true},
+		{Cluster: blind, Units: []Unit{unit("a", blind)}, Once: true}, {Cluster: proxied, Units: []Unit{unit("b", proxied)}, Once: true}}
+	if got := Shared(work, 2); !reflect.DeepEqual(got, want) {
+		t.Errorf("shared: %+v, want %+v", got, want)
 	}
 }
 
-func count(work []Batch) (n int) {
-	for _, b := range work {
-		n += len(b.Units)
+// TestShared shows which plants are settled beside other clusters.
+func TestShared(t *testing.T) {
+	p := Plant{Tamper: []Tampering{{}}, Catches: []Catch{{Judge: "j", Says: "lost"}, {Requirement: "HA-QR-001"}, {Judge: "not asked"}}}
+	results := func(j, requirement judge.Verdict) []judge.Result {
+		return []judge.Result{{Judge: "j", Verdict: j, Sentence: "It was lost."}, {Requirement: "HA-QR-001", Verdict: requirement}}
 	}
-	return n
+	subjects := []string{"j", "HA-QR-001"}
+	for what, test := range map[string]struct {
+		o    Outcome
+		want bool
+	}{
+		"both found":        {Outcome{Results: results(judge.Fail, judge.Fail), Acted: 1}, true},
+		"one found":         {Outcome{Results: results(judge.Fail, judge.Pass), Acted: 1}, false},
+		"one inconclusive":  {Outcome{Results: results(judge.Inconclusive, judge.Fail), Acted: 1}, false},
+		"one has no result": {Outcome{Results: results(judge.Fail, judge.Fail)[:1], Acted: 1}, false},
+		"nothing acted":     {Outcome{Results: results(judge.Fail, judge.Fail)}, false},
+		"more failed":       {Outcome{Results: results(judge.Fail, judge.Fail), Acted: 1, Surplus: []judge.Result{{}}}, false},
+		"it ended early":    {Outcome{Problem: "no cluster", Acted: 1}, false},
+		"in other words":    {Outcome{Results: []judge.Result{{Judge: "j", Verdict: judge.Fail, Sentence: "Late."}, {Requirement: "HA-QR-001", Verdict: judge.Fail}}, Acted: 1}, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			test.o.Unit.Subjects = subjects
+			if got := test.o.caught(p); got != test.want {
+				t.Errorf("caught: %t, want %t", got, test.want)
+			}
+		})
+	}
 }
 
 func TestRows(t *testing.T) {
