@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -114,12 +115,12 @@ var (
 )
 
 // Create makes a cluster and returns when all API servers are ready and both
-// elected components have a holder. It needs a sandbox (see Command) and the
+// elected components have a holder. It needs a sandbox (see sandbox.Command) and the
 // binaries of the cluster's versions in the cache (see release.Ensure). When it
 // fails, nothing of the cluster is left.
 func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, error) {
-	if sandbox == nil {
-		return nil, errors.New("a local cluster can be made only inside a sandbox: start the program through local.Command or local.Reexec")
+	if !sandbox.Inside() {
+		return nil, errors.New("a local cluster can be made only inside a sandbox: start the program through sandbox.Command or local.Reexec")
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -178,7 +179,7 @@ func (c *Cluster) create(ctx context.Context) error {
 }
 
 func (c *Cluster) startNetwork() error {
-	dir := filepath.Join(sandbox.dir, c.Name())
+	dir := filepath.Join(sandbox.Dir(), c.Name())
 	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
 		return errors.New("this sandbox has a cluster of that name already")
 	} else if err != nil {
