@@ -26,7 +26,7 @@ import (
 // sandbox, and makes another one only when that has ended.
 type kubelet struct {
 	dir    string
-	suffix string              // of the names of processes
+	suffix string                 // of the names of processes
 	pods   map[string]*podSandbox // by file
 	// backsOff has it start nothing for a while.
 	backsOff atomic.Bool

@@ -143,7 +143,7 @@ func TestProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, 10*time.Second, "a new agent answers", func() bool {
-			all, err := c.nodes[0].machine.agent.processes(t.Context())
+			all, err := c.nodes[0].machine.agent.Processes(t.Context())
 			return err == nil && len(all) == 4 && all[1].PID != 0
 		})
 		if p := process(t, n, framework.APIServer); p.PID != api.PID || p.StartTicks != api.StartTicks {

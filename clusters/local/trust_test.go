@@ -225,7 +225,7 @@ func killAgent(t *testing.T, c *Cluster, n *node) {
 	eventually(t, 15*time.Second, "a new agent answers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		all, err := n.machine.agent.processes(ctx)
+		all, err := n.machine.agent.Processes(ctx)
 		return err == nil && len(all) == len(n.Components()) && all[0].PID != 0
 	})
 }
