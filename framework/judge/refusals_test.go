@@ -59,6 +59,10 @@ func TestRefusalsAreReads(t *testing.T) {
 		{"conflict, by a delete of unknown outcome", one().write(remove, "a", "k", "", 0, 3, 4).outcome(record.Unknown).
 			write(update, "b", "k", "v9", 0, 5, 6).over(1).refused(version).read("b", "k", "", 0, 9, 10), Pass, ""},
 		{"a refusal that says nothing of the key", one().write(patch, "b", "k", "p", 0, 3, 4).refused(""), Pass, ""},
+		{"a create that was refused, and is there", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused("").read("b", "k", "v1", 1, 3, 4).
+			write(update, "b", "k", "v2", 2, 5, 6).over(1), Fail, ""},
+		{"a create that was refused, of what was there before", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).read("b", "k", "v0", 1, 3, 4).
+			write(update, "b", "k", "v2", 2, 5, 6).over(1), Pass, ""},
 		{"an API server that is elsewhere", func() *story {
 			s := one()
 			for i := range 12 {

@@ -169,12 +169,12 @@ func Operations(ops []record.Op) []porcupine.Operation { return Actions(ops, use
 // Actions turns kept, some of the operations of one key, into what the checker
 // takes.
 func Actions(ops, kept []record.Op) []porcupine.Operation {
-	written := map[string]bool{}
+	tried := map[string]bool{} // values of writes; one that was refused has no effect
 	versions := map[string]bool{}
 	read := map[string]string{} // version of a value, as a read returned it
 	for _, op := range ops {
-		if facts.IsWrite(op.Type) && op.Type != record.OpDelete && op.Outcome != record.Refused {
-			written[op.Value] = true
+		if facts.IsWrite(op.Type) && op.Type != record.OpDelete {
+			tried[op.Value] = true
 		}
 		if op.Outcome == record.OK {
 			versions[op.Revision] = true
@@ -198,7 +198,7 @@ func Actions(ops, kept []record.Op) []porcupine.Operation {
 		}
 		out = append(out, porcupine.Operation{Call: int64(op.Call), Return: ret, Input: action{
 			Op:      op,
-			initial: op.Type == record.OpGet && op.Found && !written[op.Value] && !strings.HasPrefix(op.Value, record.OtherObject),
+			initial: op.Type == record.OpGet && op.Found && !tried[op.Value] && !strings.HasPrefix(op.Value, record.OtherObject),
 			strange: op.Expect != "" && !versions[op.Expect],
 		}})
 	}
