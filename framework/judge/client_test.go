@@ -100,7 +100,8 @@ func TestOneWinner(t *testing.T) {
 		{name: "two", want: Fail, says: `over version 1 of k, 2 writes succeeded: c-a's update through a of "v2" over version 1 (3.000s to 4.000s) and c-b's update`, took: "2 winners", story: rival},
 		{name: "long after each other", want: Fail, story: func() *story { return two().write(update, "b", "k", "v3", 3, 30, 31).over(1) }},
 		{name: "an update and a delete", want: Fail, story: func() *story { return two().write(remove, "b", "k", "", 0, 3, 4).over(1) }},
-		{name: "one refused", want: Pass, says: "1 of them contended for", story: func() *story { return rival().outcome(record.Refused) }},
+		{name: "one refused", want: Pass, says: "1 of them contended for", story: func() *story { return rival().refused(record.RefusedVersion) }},
+		{name: "one refused by no API server", want: Pass, says: "0 of them contended for", story: func() *story { return rival().outcome(record.Refused) }},
 		{name: "one unknown and never seen", want: Pass, story: func() *story { return rival().outcome(record.Unknown) }},
 		{name: "one unknown and seen", want: Fail, story: func() *story { return rival().outcome(record.Unknown).read("a", "k", "v3", 3, 6, 7) }},
 		{name: "one unknown, and seen by a read of any state", want: Pass, story: func() *story {
