@@ -82,3 +82,18 @@ func TestRefusalsAreReads(t *testing.T) {
 		})
 	}
 }
+
+// A refusal for what was asked for is not a failure of the cluster; one for a namespace that
+// exists is.
+func TestTurnedAway(t *testing.T) {
+	for problem, want := range map[string]bool{
+		`status 404 (NotFound): configmaps "k" not found`:       true,
+		`status 409 (Conflict): the object has been modified`:   true,
+		`status 404 (NotFound): namespaces "traffic" not found`: false,
+		`status 503 (ServiceUnavailable): shutting down`:        false,
+	} {
+		if got := facts.TurnedAway(record.Op{Outcome: record.Refused, Error: problem}); got != want {
+			t.Errorf("%s: %t, want %t", problem, got, want)
+		}
+	}
+}
