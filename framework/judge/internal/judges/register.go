@@ -15,8 +15,8 @@ import (
 
 // register is the state of one key.
 type register struct {
-	// fresh is true until the first operation that tells the state: a key may
-	// have had a value before the record began.
+	// fresh is true until the first operation that tells the value: a key may
+	// have had one before the record began. If it is present, it had.
 	fresh   bool
 	present bool
 	value   string
@@ -120,7 +120,7 @@ func step(s register, a action) (bool, register) {
 	case record.OpGet:
 		switch {
 		case !a.Found:
-			return s.fresh || !s.present, register{}
+			return !s.present, register{}
 		case s.fresh:
 			return a.initial, next
 		case !s.present || s.value != a.Value:
@@ -130,11 +130,11 @@ func step(s register, a action) (bool, register) {
 		}
 		return a.Revision == "" || a.Revision == s.revision, s
 	case opPresent:
-		return s.fresh || s.present, s
+		return s.fresh || s.present, register{fresh: s.fresh, present: true, value: s.value, revision: s.revision}
 	case opOther:
 		return s.fresh || !s.present || s.revision == "" || s.revision != a.Expect, s
 	case record.OpCreate:
-		if s.fresh || !s.present {
+		if !s.present {
 			return true, next
 		}
 		return !acked, s
