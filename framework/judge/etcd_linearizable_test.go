@@ -214,6 +214,14 @@ func TestRevisionOrderOfHeaders(t *testing.T) {
 		{"a put at what a header had shown", facts.APIEtcd, `
 			get b header=105
 			put a a1 105`, Fail, "has version 105, although version 105"},
+		{"a deletion at what a header had shown", facts.APIEtcd, `
+			put a a1 101
+			get b header=105
+			delete a 105`, Fail, "has version 105, although version 105"},
+		{"a deletion", facts.APIEtcd, `
+			put a a1 101
+			get b header=105
+			delete a 106`, Pass, ""},
 		{"a serializable read may be older", facts.APIEtcd, `
 			put a a1 101
 			get b header=100 serializable`, NotApplicable, ""},

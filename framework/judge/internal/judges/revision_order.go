@@ -27,7 +27,7 @@ type version struct {
 	facts.Mark[shower]        // when the request was called
 	api                string // API and, where it may be another, store
 	// equal reports that a request may be answered with what was shown before: a list, a
-	// read, or a delete, which may have found nothing to delete.
+	// read, or the revocation of a lease, which may have found nothing to delete.
 	equal bool
 }
 
@@ -165,7 +165,7 @@ func versionsAsked(run *record.Run) (all []version) {
 		if deletes && op.API == facts.APIKubernetes || !deletes && (op.Revision == op.Expect || len(books.Of(*op).Sources[op.Value]) > 1) {
 			continue
 		}
-		add(storeOf(op), facts.Number(op.Revision), op.Call, deletes, shower{op: op})
+		add(storeOf(op), facts.Number(op.Revision), op.Call, deletes && op.Collection == "", shower{op: op})
 	}
 	for i := range run.Lists {
 		l := &run.Lists[i].V
