@@ -267,6 +267,46 @@ func TestRevisionOrder(t *testing.T) {
 	})
 }
 
+// A quorum read of a key is not older than what a watch had shown of it, whatever the client
+// that wrote it learnt.
+func TestRevisionOrderOfOneKey(t *testing.T) {
+	const shown = `
+		create k1 v1@a 101
+		create k2 v1@a 102
+		patch k1 v2@a unknown
+		watch w from=102
+		modified w k1 v2@a 103`
+	tell(t, named("revision-order"), []telling{
+		{"as a watch had shown it", "", shown + `
+			get k1 v2 103`, Pass, ""},
+		{"older than a watch had shown it", "", shown + `
+			get k1 v1 101`, Fail, "get of k1 through node-1, called at 6.000s, has version 101, although version 103 had been shown at 5.000s by the modified event of watch w"},
+		{"next to the event", "", shown + `
+			with get k1 v1 101`, Pass, ""},
+		{"another key", "", shown + `
+			get k2 v1 102`, Pass, ""},
+		{"deleted, as a watch had shown", "", shown + `
+			delete k1 unknown
+			deleted w k1 v2@a 104
+			get k1 v2 103`, Fail, "by the deleted event of watch w"},
+		{"not there", "", shown + `
+			delete k1 unknown
+			deleted w k1 v2@a 104
+			get k1`, Pass, ""},
+		{"older than another client's read of any state", "", `
+			create k1 v1@a 101
+			create k1 v2@a unknown
+			list any = 103 k1:v2@a:103
+			get k1 v1 101`, Fail, "by lister's list of things"},
+	})
+	tell(t, named("revision-order"), []telling{
+		{"a serializable read may be older", facts.APIEtcd, shown + `
+			get k1 v1 101 serializable`, Pass, ""},
+		{"a linearizable one may not", facts.APIEtcd, shown + `
+			get k1 v1 101`, Fail, "has version 101"},
+	})
+}
+
 // No judge of every run accuses what a store's own clients saw, and where something
 // is changed each of them finds some of it.
 func TestClientsOfALegalStore(t *testing.T) {
