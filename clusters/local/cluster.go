@@ -84,8 +84,9 @@ type Cluster struct {
 	// scaling is held while a node is added or removed. mu guards what follows
 	// from it, in slices that are replaced and never changed.
 	scaling   sync.Mutex
-	ended     bool // guarded by scaling, as is made: nodes so far, with those that are gone
-	made      int
+	ended     bool             // guarded by scaling, as are made and removed
+	made      int              // nodes so far, with those that are gone
+	removed   map[string]*node // by name
 	mu        sync.Mutex
 	members   []component.Member
 	nodes     []*node
@@ -132,7 +133,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	if o.LogDir == "" {
 		o.LogDir = filepath.Join(o.Dir, "logs")
 	}
-	c := &Cluster{spec: spec, o: o}
+	c := &Cluster{spec: spec, o: o, removed: map[string]*node{}}
 	c.processes = processes{on: c.hostOf, of: "cluster " + c.Name()}
 	if err := c.create(ctx); err != nil {
 		_ = c.Close(context.WithoutCancel(ctx))
