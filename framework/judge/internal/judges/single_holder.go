@@ -105,7 +105,8 @@ func soleHolder(m *facts.Matter, component string) (string, *Finding) {
 
 // unknownActs says why it is not known what the instances of a component did between two
 // moments at which one of them held its lease; empty if it is. The audit logs have it if
-// they have what the holder did, by clocks that agree with the harness's.
+// each API server's was read, and if they have what the holder did, by clocks that agree
+// with the harness's.
 func unknownActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) string {
 	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	for _, a := range d.Doubtful {
@@ -113,12 +114,15 @@ func unknownActs(m *facts.Matter, component string, held record.Lease, from, to 
 			return "the clock of an API server does not agree with the harness's, by which the one on " + a.Node + " acted: " + facts.DescribeAction(a.Action)
 		}
 	}
-	if slices.ContainsFunc(slices.Concat(d.Acts, d.Elections), func(a facts.Act) bool {
+	if !slices.ContainsFunc(slices.Concat(d.Acts, d.Elections), func(a facts.Act) bool {
 		return a.Node == facts.HolderNode(held) && a.Completed >= from && a.Received <= to
 	}) {
-		return ""
+		return fmt.Sprintf("no audit log has what %s itself did while it held the lease for %s", held.Holder, text.Short(text.Span(from, to)))
 	}
-	return fmt.Sprintf("no audit log has what %s itself did while it held the lease for %s", held.Holder, text.Short(text.Span(from, to)))
+	if s := silentLog(m, m.APIServers(), facts.Gap{From: from, To: to}); s != "" {
+		return "the audit log of the API server on " + s + " was not read all the time, and may have what they did"
+	}
+	return ""
 }
 
 // standbyActs returns an action of another instance than the holder, between two
