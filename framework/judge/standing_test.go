@@ -419,6 +419,12 @@ func TestSingleHolder(t *testing.T) {
 		{name: "a standby acts, not long after it may have held the lease", want: Pass, story: func() *story {
 			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 10)
 		}},
+		{name: "a standby acts, and is not watched for longer than it may after it held the lease", want: Inconclusive, says: "the one on node-2 acted at 6.000s, when it may have held the lease not long before", story: func() *story {
+			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 6).fault("kill", "kill", "node-3", "kube-apiserver", 12, 50)
+		}},
+		{name: "no standby acts for that long", want: Pass, story: func() *story {
+			return elected(both...).fault("kill", "kill", "node-3", "kube-apiserver", 12, 50)
+		}},
 		{name: "the holder has it for long, and a standby acts", want: Fail, says: "acted at 12.000s", story: func() *story {
 			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 12).change(func(r *record.Run) {
 				r.Meta.Started = time.Unix(1000, 0)
