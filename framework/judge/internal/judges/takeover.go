@@ -135,7 +135,8 @@ func idle(m *facts.Matter, component string, old record.Lease, first record.Time
 	renewed := false
 	for _, l := range facts.LeaseStates(m.Run, component, first.At, until) {
 		if !l.V.Renew.Equal(first.V.Renew) && facts.Newer(l.V, first.V) && m.WasNode(facts.HolderNode(l.V)) {
-			// Another one may follow soon; once the deadline is over, that shows that it was idle.
+			// Another instance may take over soon. If it does after the deadline only, this one
+			// did not renew in time.
 			renewed = l.V.Holder == first.V.Holder || text.Span(first.At, looked) <= s["R"]+s["M"]
 			break
 		}
