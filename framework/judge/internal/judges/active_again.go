@@ -42,16 +42,20 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 		return failTwoHolders(component, two)
 	}
 	var before uint64
+	var holder, first record.Lease
 	for _, s := range states {
-		if s.At <= from || s.V.Holder != "" && !m.IsNode(facts.HolderNode(s.V)) {
+		known := m.IsNode(facts.HolderNode(s.V))
+		if s.At <= from || s.V.Holder != "" && !known {
 			before = max(before, facts.LeaseVersion(s.V))
+		}
+		if s.At <= from && known {
+			holder = s.V
 		}
 	}
 	// A renewal was made between the last time that it was not seen, still, and the
 	// first time that it was: the times without one are shown and at most so long.
 	renewed, still, looked := from, from, from
 	var shown, worst time.Duration
-	var holder, first record.Lease
 	for _, s := range states {
 		if s.At < from {
 			continue
@@ -62,7 +66,7 @@ func judgeActiveAgain(m *facts.Matter) Finding {
 				m.Fault.What(), old.Holder, facts.HolderNode(old), component, text.When(s.At), s.V.Holder).Rests(from, s.At)
 		}
 		switch v := facts.LeaseVersion(s.V); {
-		case v > before && m.IsNode(facts.HolderNode(s.V)):
+		case v > before && m.IsNode(facts.HolderNode(s.V)) && (s.V.Holder != holder.Holder || !s.V.Renew.Equal(holder.Renew)):
 			if first.Holder == "" {
 				first = s.V
 			}
