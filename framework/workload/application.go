@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -94,6 +95,9 @@ func (p *application) start() error {
 	all := p.t.cfg.Cluster.Entrances()
 	setup, cancel := context.WithTimeout(p.t.ctx, setupLimit)
 	defer cancel()
+	if err := p.awaitPlace(setup, all[0]); err != nil {
+		return err
+	}
 	if err := EnsureNamespace(setup, all, ApplicationNamespace); err != nil {
 		return err
 	}
@@ -125,6 +129,51 @@ func (p *application) start() error {
 		})
 	}
 	return nil
+}
+
+// errNoPlace is the error of a cluster whose nodes take no pods.
+var errNoPlace = errors.New("the cluster has no node that takes pods")
+
+// awaitPlace returns when a node takes pods, ready or not: a control plane without workers is not
+// broken for that. An error that is not errNoPlace leaves it to the deployment to tell.
+func (p *application) awaitPlace(ctx context.Context, e framework.Entrance) error {
+	api, err := client.NewAPI(e.Config, client.Options{})
+	if err != nil {
+		return fmt.Errorf("looking for nodes through %s: %w", e.Name, err)
+	}
+	defer api.Close()
+	ctx, cancel := context.WithTimeout(ctx, p.settings.StartLimit/4)
+	defer cancel()
+	answered := false
+	if tryUntil(ctx, func() bool {
+		var nodes struct {
+			Items []struct {
+				Spec struct {
+					Unschedulable bool
+					Taints        []struct{ Key, Effect string }
+				}
+			}
+		}
+		a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/nodes"})
+		if a.Outcome() != record.OK || json.Unmarshal(a.Body, &nodes) != nil {
+			return false
+		}
+		answered = true
+		for _, n := range nodes.Items {
+			closed := n.Spec.Unschedulable
+			for _, t := range n.Spec.Taints {
+				// Those of this prefix say that a node is not well, which is another matter.
+				closed = closed || t.Effect != "PreferNoSchedule" && !strings.HasPrefix(t.Key, "node.kubernetes.io/")
+			}
+			if !closed {
+				return true
+			}
+		}
+		return false
+	}) || !answered {
+		return nil
+	}
+	return errNoPlace
 }
 
 // watch follows all that there is to see through each API server, or, where there is

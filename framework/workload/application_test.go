@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -138,6 +139,7 @@ func TestPace(t *testing.T) {
 func TestApplicationWaitsForNodes(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 1)
+	c.Set("/api/v1/nodes/worker-1", `{"kind":"Node","metadata":{"name":"worker-1"}}`)
 	api, err := client.NewAPI(c.Server(0).Config(), client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -165,6 +167,43 @@ func TestApplicationWaitsForNodes(t *testing.T) {
 	before := c.Revision()
 	waitFor(t, "going on", func() bool { return c.Revision() > before+300 })
 	traffic.Stop()
+}
+
+// TestApplicationWithoutPlace leaves the application out where no node takes pods. One that is
+// not well is a node all the same.
+func TestApplicationWithoutPlace(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		spec string // of the only node; none where empty
+		out  bool
+	}{
+		"no node":           {"", true},
+		"a control plane":   {`{"taints":[{"key":"node-role.kubernetes.io/control-plane","effect":"NoSchedule"}]}`, true},
+		"a cordoned worker": {`{"unschedulable":true}`, true},
+		"one without power": {`{"taints":[{"key":"node.kubernetes.io/unreachable","effect":"NoExecute"}]}`, false},
+		"a hint":            {`{"taints":[{"key":"busy","effect":"PreferNoSchedule"}]}`, false},
+	} {
+		c := apitest.New(t, 1)
+		if test.spec != "" {
+			c.Set("/api/v1/nodes/one", `{"kind":"Node","metadata":{"name":"one"},"spec":`+test.spec+`}`)
+		}
+		w, read := recording(t)
+		traffic, err := Start(t.Context(), Config{Seed: 1, Cluster: c, Profiles: []string{ProfileApplication},
+			Application: ApplicationSettings{StartLimit: time.Second}}, w)
+		var broken *ApplicationError
+		if test.out != (err == nil) || !test.out && !errors.As(err, &broken) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if traffic != nil {
+			traffic.Stop()
+		}
+		left := slices.ContainsFunc(read().Phases, func(p record.Timed[record.Phase]) bool {
+			return strings.Contains(p.V.Name, "application is left out: the cluster has no node that takes pods")
+		})
+		if left != test.out {
+			t.Errorf("%s: the record says that it is left out: %v", what, left)
+		}
+	}
 }
 
 func TestApplication(t *testing.T) {

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -88,13 +89,19 @@ func (t *Traffic) start() error {
 		if !slices.Contains(t.cfg.Profiles, k.name) {
 			continue
 		}
+		leaveOut := func(why string) {
+			_ = t.w.Append(record.KindPhase, record.Phase{Name: "traffic " + k.name + " is left out: " + why})
+		}
 		if k.name == ProfileEtcd && access == nil {
-			left := fmt.Sprintf("traffic %s is left out: cluster %s gives no access to its etcd members", k.name, t.cfg.Cluster.Name())
-			_ = t.w.Append(record.KindPhase, record.Phase{Name: left})
+			leaveOut(fmt.Sprintf("cluster %s gives no access to its etcd members", t.cfg.Cluster.Name()))
 			continue
 		}
 		p := k.make(t)
-		if err := p.start(); err != nil {
+		switch err := p.start(); {
+		case errors.Is(err, errNoPlace):
+			leaveOut(err.Error())
+			continue
+		case err != nil:
 			return fmt.Errorf("profile %s: %w", k.name, err)
 		}
 		t.profiles = append(t.profiles, p)
