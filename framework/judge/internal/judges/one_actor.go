@@ -91,7 +91,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 }
 
 // ElectedComponents returns those that acted and, where the record has audit logs, those
-// that have a lease.
+// that have a lease. What those of further leases do is not recorded.
 func ElectedComponents(run *record.Run) []string {
 	var names []string
 	for _, a := range run.Actions {
@@ -105,7 +105,8 @@ func ElectedComponents(run *record.Run) []string {
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	further := facts.FurtherLeases(run)
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return slices.Contains(further, n) })
 }
 
 // afterTakeover returns how instances acted beside others that had taken over from them,
