@@ -60,6 +60,10 @@ type Spec struct {
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Election says how each elected component is; lease where it is not named.
 	Election map[framework.Component]Election `json:"election,omitempty"`
+	// Leases are the leases, in kube-system, of further elected components, which run in the
+	// cluster but are not holdfast's, such as cluster-autoscaler, with the times of their
+	// elections.
+	Leases map[framework.Component]framework.Election `json:"leases,omitempty"`
 	// Data says where the nodes keep their data.
 	Data Data `json:"data"`
 	// Disk is what etcd's data pass through on every node.

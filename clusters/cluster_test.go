@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -99,6 +100,40 @@ func TestElections(t *testing.T) {
 	}
 }
 
+// TestLeases shows that a further lease has client-go's times where the file gives none, and that
+// the other bounds do not follow from it.
+func TestLeases(t *testing.T) {
+	spec := `spec:
+  leases:
+    cluster-autoscaler:
+    descheduler: {}
+    slow: {leaseDuration: 1m, renewDeadline: 40s}
+`
+	c, err := Parse("f.yaml", []byte(header+spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := ParseInventory("nodes.yaml", []byte(inventoryHeader+spec+"  nodes:\n  - {name: cp-1, address: 10.0.0.11}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(i.Spec.Leases, c.Spec.Leases) {
+		t.Errorf("an inventory has %v, a cluster file %v", i.Spec.Leases, c.Spec.Leases)
+	}
+	s, err := Settings(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual := framework.Election{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+	slow := framework.Election{LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: 2 * time.Second}
+	if s.Elections["cluster-autoscaler"] != usual || s.Elections["descheduler"] != usual || s.Elections["slow"] != slow {
+		t.Errorf("the elections are %v", s.Elections)
+	}
+	if s.LeaseDuration != 15*time.Second || s.RenewDeadline != 10*time.Second {
+		t.Errorf("for all: %+v", s)
+	}
+}
+
 // TestGoawayChance shows that the least chance counts, and that none is 0.
 func TestGoawayChance(t *testing.T) {
 	chance := func(value string) ExtraArgs { return ExtraArgs{framework.APIServer: {"goaway-chance": value}} }
@@ -185,7 +220,7 @@ func TestRefused(t *testing.T) {
 		{"no kind", "apiVersion: holdfast.dev/v1alpha1", []string{"f.yaml:1: kind is missing"}},
 		{"another kind", "apiVersion: v1\nkind: Pod", []string{`f.yaml:1: apiVersion is "v1": want holdfast.dev/v1alpha1`, `f.yaml:2: kind is "Pod": want Cluster`}},
 		{"two documents", header + "---\n" + header, []string{"f.yaml:3: a second document"}},
-		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, etcdBalancer, workers, registerNodes, extraArgs, sysctls, election, data, disk"}},
+		{"unknown field", spec + "  node: 3", []string{"f.yaml:4: unknown field spec.node: allowed are nodes, kubernetesVersion, etcdVersion, loadBalancer, etcdBalancer, workers, registerNodes, extraArgs, sysctls, election, leases, data, disk"}},
 		{"unknown field, deep", spec + "  loadBalancer:\n    healthCheck:\n      port: 1", []string{"f.yaml:6: unknown field spec.loadBalancer.healthCheck.port: allowed are disabled, interval, timeout, fall, rise"}},
 		{"zone that is no name", spec + "  nodes:\n  - zone: A b", []string{`spec.nodes[0].zone is "A b"`}},
 		{"unknown field of a node", spec + "  nodes:\n  - rack: a", []string{"f.yaml:5: unknown field spec.nodes[0].rack: allowed are name, zone, kubernetesVersion, etcdVersion, extraArgs, disk"}},
@@ -219,6 +254,11 @@ func TestRefused(t *testing.T) {
 		{"list as a value", spec + "  extraArgs:\n    etcd:\n      name: [x]", []string{"f.yaml:6: spec.extraArgs.etcd.name is a list: want a text"}},
 		{"time that bounds need", spec + "  extraArgs:\n    etcd:\n      election-timeout: 1s", []string{"f.yaml:6: spec.extraArgs.etcd.election-timeout cannot be used to compute bounds", "whole number of milliseconds"}},
 		{"… of a node", spec + "  nodes:\n  - extraArgs:\n      kube-scheduler:\n        leader-elect-retry-period: soon", []string{"f.yaml:7: spec.nodes[0].extraArgs.kube-scheduler.leader-elect-retry-period"}},
+		{"lease of a component that is followed anyway", spec + "  leases:\n    kube-scheduler: {}", []string{"f.yaml:5: spec.leases.kube-scheduler is not a further lease"}},
+		{"lease that cannot exist", spec + "  leases:\n    Auto_scaler: {}", []string{"f.yaml:5: spec.leases.Auto_scaler is not the name of a lease"}},
+		{"lease in a list", spec + "  leases: [cluster-autoscaler]", []string{"f.yaml:4: spec.leases is a list: want a mapping"}},
+		{"field of a lease", spec + "  leases:\n    cluster-autoscaler: {duration: 15s}", []string{"f.yaml:5: unknown field spec.leases.cluster-autoscaler.duration: allowed are leaseDuration, renewDeadline, retryPeriod"}},
+		{"lease shorter than its deadline", spec + "  leases:\n    cluster-autoscaler: {leaseDuration: 8s}", []string{"f.yaml:5: spec.leases.cluster-autoscaler has a lease duration of 8s, a renew deadline of 10s"}},
 		{"alias", spec + "  extraArgs:\n    etcd: &a {name: x}\n    kwok: *a", []string{"f.yaml:6: spec.extraArgs.kwok is an alias"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

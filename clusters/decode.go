@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // decoder walks a YAML document and gathers all that is wrong with it, each
@@ -46,6 +48,11 @@ func (d *decoder) decode(node *yaml.Node, path string, v reflect.Value) {
 	case *HealthCheck:
 		if *into == (HealthCheck{}) {
 			*into = Default().Spec.LoadBalancer.HealthCheck
+		}
+	case *framework.Election:
+		*into = framework.Election{LeaseDuration: defaultLeaseDuration, RenewDeadline: defaultRenewDeadline, RetryPeriod: defaultRetryPeriod}
+		if node.ShortTag() == "!!null" {
+			return
 		}
 	case *[]NodeSpec:
 		// A number, or a list of what is special about each.

@@ -16,6 +16,11 @@
 //	  data: memory                # or disk
 //	  election:                   # lease, or supervisor: a podmaster elects it
 //	    kube-scheduler: lease
+//	  leases:                     # in kube-system, of elected components that you run there
+//	    cluster-autoscaler:       # times as below where they are left out
+//	      leaseDuration: 15s
+//	      renewDeadline: 10s
+//	      retryPeriod: 2s
 //	  disk: none                  # or fuse: disks under etcd that can fail
 //	  loadBalancer:
 //	    kind: builtin             # builtin, haproxy, nginx, dns, vip, on-demand, none

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // InventoryKind is the kind of an inventory file.
@@ -33,6 +35,8 @@ type InventorySpec struct {
 	Context string `json:"context,omitempty"`
 	// LoadBalancer is what stands in front of the API servers.
 	LoadBalancer InventoryBalancer `json:"loadBalancer,omitzero"`
+	// Leases are as in the Spec of a Cluster.
+	Leases map[framework.Component]framework.Election `json:"leases,omitempty"`
 	// Distribution is the name of a distribution profile, or the path of one; empty or
 	// "auto" to detect it on each node.
 	Distribution string `json:"distribution,omitempty"`
@@ -148,6 +152,7 @@ func (v *validator) inventory(i *Inventory) {
 	if i.Spec.LoadBalancer.HealthCheck != (HealthCheck{}) {
 		v.healthCheck("spec.loadBalancer.healthCheck", i.Spec.LoadBalancer.HealthCheck)
 	}
+	v.leases(i.Spec.Leases)
 	if n := len(i.Spec.Nodes); n < 1 || n > maxRemoteNodes {
 		v.problem("spec.nodes", "has %d nodes: want 1 to %d control-plane nodes", n, maxRemoteNodes)
 	}

@@ -3,6 +3,7 @@ package clusters
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -90,6 +91,7 @@ func Settings(c *Cluster) (framework.Settings, error) {
 		Margin:            Margin,
 	}
 	s.Elections = map[framework.Component]framework.Election{}
+	maps.Copy(s.Elections, c.Spec.Leases)
 	for i, node := range c.Nodes() {
 		chance, err := goawayChance(node)
 		if err != nil {

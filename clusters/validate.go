@@ -99,6 +99,7 @@ func (c *Cluster) problems(where func(path string) string) []error {
 		}
 	}
 	v.elections(c)
+	v.leases(s.Leases)
 	v.nodes(c)
 	if len(v.found) == 0 {
 		v.settings(c)

@@ -118,7 +118,7 @@ func getInto(ctx context.Context, e framework.Entrance, path string, into any) e
 func (a *access) describe(ctx context.Context) (*clusters.Cluster, error) {
 	spec := clusters.Default()
 	spec.Metadata.Name = a.Metadata.Name
-	spec.Spec.Inventory, spec.Spec.Workers = a.Inventory, 0
+	spec.Spec.Inventory, spec.Spec.Workers, spec.Spec.Leases = a.Inventory, 0, a.Spec.Leases
 	spec.Spec.Nodes = make([]clusters.NodeSpec, len(a.Spec.Nodes))
 	spec.Spec.LoadBalancer.Kind = clusters.BalancerNone
 	if a.balanced() {

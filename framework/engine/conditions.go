@@ -65,9 +65,11 @@ func conditions() map[string]condition {
 			return r.everywhere(ctx, func(ctx context.Context, api *client.API) error { return checkExact(ctx, api, want) })
 		}},
 		// A standby counts L from when it saw the last renewal, and tries every P.
-		"takeover":   {look: func(ctx context.Context, r *run, fault string) error { return r.held(ctx, fault, true) }, aboutFault: true, typical: "L + P"},
-		"active":     {look: func(ctx context.Context, r *run, fault string) error { return r.held(ctx, fault, false) }, aboutFault: true},
-		"lock-taken": {look: func(ctx context.Context, r *run, fault string) error { return r.locksTaken(ctx, fault) }, aboutFault: true},
+		"takeover": {look: func(ctx context.Context, r *run, fault string) error { return r.held(ctx, fault, true) }, aboutFault: true, typical: "L + P"},
+		"active":   {look: func(ctx context.Context, r *run, fault string) error { return r.held(ctx, fault, false) }, aboutFault: true},
+		// The next instance of each further component counts its own L.
+		"leases-renewed": {look: func(_ context.Context, r *run, fault string) error { return r.furtherRenewed(fault) }, aboutFault: true, typical: "0s"},
+		"lock-taken":     {look: func(ctx context.Context, r *run, fault string) error { return r.locksTaken(ctx, fault) }, aboutFault: true},
 		// The controller manager that takes over counts the grace period from then on.
 		"node-not-ready": {look: func(ctx context.Context, r *run, fault string) error { return r.notReady(ctx, fault) }, aboutFault: true, typical: "L + P + G + N"},
 		// An election, and requests that wait for it.
@@ -99,6 +101,8 @@ func conditionsAboutFaults() map[string]bool {
 //	takeover            the lease of the fault's component is held on another node;
 //	                    where it hit no elected component: that of each of them
 //	active              that lease is held on any node
+//	leases-renewed      each further lease that the description of the cluster names was
+//	                    seen to be renewed since the fault
 //	lock-taken          each component that a supervisor elects runs on another
 //	                    node, which holds its lock
 //	node-not-ready      the fault's nodes, as far as they are Nodes of the API, are not

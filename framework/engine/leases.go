@@ -50,6 +50,22 @@ func (r *run) held(ctx context.Context, id string, elsewhere bool) error {
 	})
 }
 
+// furtherRenewed says which lease of a further elected component, of those that were ever held,
+// was not seen to be renewed since an injection.
+func (r *run) furtherRenewed(id string) error {
+	i, err := r.injection(id)
+	if err != nil {
+		return err
+	}
+	since := r.w.Since(i.inj.Proof().Called)
+	for _, c := range sortedKeys(r.cluster.Settings().Elections) {
+		if seen := r.observers.Renewal(string(c)); !slices.Contains(elected, c) && seen.Held && seen.At < since {
+			return fmt.Errorf("the lease of %s was not seen to be renewed", c)
+		}
+	}
+	return nil
+}
+
 // awaitElected returns when the lease of each elected component is being renewed, as far
 // as there is one. What a scenario before has done may have cost an active instance its
 // lease, which the others must let run out. An error says what is missing where nobody

@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
+	"github.com/holdfast-ha/holdfast/framework/observe"
+	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
@@ -53,6 +55,70 @@ func TestHeld(t *testing.T) {
 		}
 	}
 }
+
+// autoscaled names a further lease.
+type autoscaled struct{ *fakeCluster }
+
+func (autoscaled) Settings() framework.Settings {
+	return framework.Settings{Elections: map[framework.Component]framework.Election{framework.Scheduler: {}, "cluster-autoscaler": {}}}
+}
+
+// TestLeasesRenewed: the condition waits for a renewal after the fault of each further lease
+// that was ever held, and for no other.
+func TestLeasesRenewed(t *testing.T) {
+	t.Parallel()
+	c := autoscaled{newFake(t)}
+	w, err := record.Create(t.TempDir(), record.Meta{Run: "r", Scenario: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := observe.Start(t.Context(), observe.Config{Cluster: c, LeaseInterval: 20 * time.Millisecond}, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Stop()
+	r := &run{cluster: c, w: w, observers: o, apis: map[string]*client.API{}}
+	defer r.close()
+	renew := func(version int) {
+		for _, name := range []string{"kube-scheduler", "cluster-autoscaler"} {
+			if name == "kube-scheduler" && version > 1 {
+				continue // no matter
+			}
+			c.Set(leasePath+name, fmt.Sprintf(`{"kind":"Lease","metadata":{"name":%q},"spec":{"holderIdentity":"node-1_a","renewTime":"2026-01-02T03:04:%02d.000000Z"}}`, name, version))
+		}
+	}
+	inject := func() {
+		r.injections = []*activeFault{{step: &Inject{ID: "cut"}, inj: lasting{called: time.Now()}}}
+	}
+	look := func() error { return r.condition(t.Context(), &Until{Condition: "leases-renewed", Fault: "cut"}) }
+	inject()
+	if err := look(); err != nil {
+		t.Errorf("without such a lease: %v", err)
+	}
+	renew(1)
+	for o.Renewal("cluster-autoscaler").Holder == "" {
+		time.Sleep(time.Millisecond)
+	}
+	inject()
+	if err := look(); err == nil || !strings.Contains(err.Error(), "the lease of cluster-autoscaler was not seen to be renewed") {
+		t.Errorf("without a renewal: %v", err)
+	}
+	for version := 2; look() != nil; version++ {
+		if version == 60 {
+			t.Fatal("renewals are not seen")
+		}
+		renew(version)
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// lasting is an injection that was called for at some time.
+type lasting struct {
+	fault.Injection
+	called time.Time
+}
+
+func (l lasting) Proof() fault.Proof { return fault.Proof{Called: l.called} }
 
 // quick has leases that run out soon.
 type quick struct{ *fakeCluster }

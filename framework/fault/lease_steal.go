@@ -76,7 +76,7 @@ func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error
 		},
 		undo:   x.giveUp,
 		healed: l.held(func(now *coordinationv1.Lease) bool { return text(now.Spec.HolderIdentity) == stranger }),
-	}.promised(r, r.undoing(l.name)).injection(ctx)
+	}.promised(r, r.undoing(l.name)).stored(r).injection(ctx)
 }
 
 // take makes the stranger the holder.

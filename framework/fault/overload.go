@@ -106,7 +106,7 @@ func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
 		patience: healLimit / 2, // what it asks is overloaded
 		undo:     o.end,
 		healed:   o.drained,
-	}.promised(r, r.undoing(o.name)).injection(ctx)
+	}.promised(r, r.undoing(o.name)).stored(r).injection(ctx)
 }
 
 // connect makes the client: with the user's name and with connections that no

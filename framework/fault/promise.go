@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -100,6 +102,37 @@ func (a attempt) promised(r Request, u *framework.Undoing) attempt {
 		// A node that does not hear of it finds nothing left to undo.
 		_ = promiser.Withdraw(ctx, handle)
 		return nil
+	}
+	return a
+}
+
+// stored completes an attempt that is undone by deleting an object's key in etcd: it is refused
+// on a cluster whose nodes would not find the key there, and so would not keep the promise.
+func (a attempt) stored(r Request) attempt {
+	_, promises := r.Cluster.(framework.Promiser)
+	_, access := r.Cluster.(framework.EtcdAccess)
+	if !promises || !access {
+		return a
+	}
+	ask := a.ask
+	a.ask = func(ctx context.Context) error {
+		found := int64(0)
+		err := onMembers(r.Cluster, func(all members) error {
+			return all.first(ctx, func(ctx context.Context, m member) error {
+				answer, err := m.client.Get(ctx, registry+"namespaces/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+				if err == nil {
+					found = answer.Count
+				}
+				return err
+			})
+		})
+		switch {
+		case err != nil:
+			return fmt.Errorf("failed to check whether the cluster's nodes can undo it in etcd: %w", err)
+		case found == 0:
+			return r.missing("Promiser", "cluster "+r.Cluster.Name(), "its API servers do not keep their objects under "+registry+" in etcd, where its nodes would undo it (--etcd-prefix)")
+		}
+		return ask(ctx)
 	}
 	return a
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
@@ -227,4 +228,50 @@ func (f promisedFault) refused(t *testing.T, p *nodesPromise, c framework.Cluste
 		t.Errorf("injected without a promise: %v, %v", i, err)
 	}
 	p.fails = nil
+}
+
+// storedAPI keeps the objects of its API servers in etcd.
+type storedAPI struct {
+	promisingAPI
+	etcd *operatedEtcd
+}
+
+func (c storedAPI) EtcdConfig(node string) (clientv3.Config, error) { return c.etcd.EtcdConfig(node) }
+
+func (c storedAPI) Nodes() []framework.Node { return c.etcd.Nodes() }
+
+// TestUndoneWhereItIsStored: nodes undo in etcd what was registered, past the API servers. Where
+// these keep their objects under another prefix it would stay for good, so it is refused.
+func TestUndoneWhereItIsStored(t *testing.T) {
+	p, a := &nodesPromise{}, &admission{hooks: map[string]admissionregistrationv1.ValidatingWebhook{}}
+	c := storedAPI{promisingAPI{newAPI(t), p}, operateEtcd(t)}
+	c.hookAll(a.answer)
+	inject := func() (Injection, error) {
+		return WebhookHang.Inject(t.Context(), c, component("node-2", framework.APIServer), Params{TTL: ttl, Values: map[string]string{"timeout": "1s"}})
+	}
+	put := func(key string) {
+		err := onMember(c, "node-1", func(m member) error {
+			_, err := m.client.Put(t.Context(), key, "x")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("/kubernetes.io/namespaces/default")
+	var missing *MissingAbility
+	if _, err := inject(); !errors.As(err, &missing) || missing.Ability != "Promiser" || !strings.Contains(err.Error(), "--etcd-prefix") {
+		t.Errorf("under another prefix: %v", err)
+	}
+	if len(p.calls) > 0 || len(a.hooks) > 0 {
+		t.Errorf("it was begun: %v, %v", p.calls, a.hooks)
+	}
+	put("/registry/namespaces/default")
+	i, err := inject()
+	if err != nil || !i.Proof().Proven {
+		t.Fatalf("under the usual one: %v, %v", i, err)
+	}
+	if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven {
+		t.Errorf("%+v, %v", healed, err)
+	}
 }

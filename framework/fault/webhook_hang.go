@@ -116,7 +116,7 @@ func (w *hangingWebhook) inject(ctx context.Context, r Request) (Injection, erro
 		patience: w.timeout + healLimit/2,
 		undo:     w.takeAway,
 		healed:   w.gone,
-	}.promised(r, r.undoing(w.name)).injection(ctx)
+	}.promised(r, r.undoing(w.name)).stored(r).injection(ctx)
 }
 
 func (w *hangingWebhook) register(ctx context.Context) error {

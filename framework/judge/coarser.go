@@ -73,8 +73,8 @@ func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter
 	return f
 }
 
-// notInPart has no requirement pass of which a part needs a fault on one component alone, and
-// cannot be tested for that.
+// notInPart has no requirement pass of which a part cannot be tested here: it needs a fault on
+// one component alone, or access to something that the provider gives none to.
 func (c *evaluator) notInPart(results []Result) {
 	for i, r := range results {
 		if c.parts[r.Requirement] && r.Verdict == Pass {

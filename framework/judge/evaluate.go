@@ -79,7 +79,7 @@ type evaluator struct {
 	faults     map[string]*facts.Injection
 	shared     func() *facts.Collections
 	downgraded int             // verdicts that a starved harness has cost
-	parts      map[string]bool // requirements of which a part needs a fault on one component alone
+	parts      map[string]bool // requirements of which a part cannot be tested here
 }
 
 // always lets a judge of every run speak, whatever came of baseline and faults.
@@ -156,6 +156,7 @@ func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 		return judges.Inconclusive("the check cannot be judged: %v", err)
 	}
 	if reason := c.unseen(d); reason != "" {
+		c.parts[check.Requirement] = true
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
 	}
 	if problem := c.baseline(check.Judge); problem != "" {

@@ -37,6 +37,8 @@ func lastAsked(component, node string, from float64, change func(*record.Action)
 	}
 }
 
+func withoutAudit(r *record.Run) { r.Meta.NoAccess = []record.Access{record.AuditLogs} }
+
 func TestNoHiddenDependency(t *testing.T) {
 	const kcm, scheduler = "kube-controller-manager", "kube-scheduler"
 	refused := func(a *record.Action) { a.Code = 504 }
@@ -107,6 +109,10 @@ func TestNoHiddenDependency(t *testing.T) {
 			})
 		}},
 		{name: "no audit logs", want: Inconclusive, says: "show no request", story: func() *story { return served(alone()) }},
+		{name: "no access to audit logs", want: NotApplicable, says: "the API servers on node-2 and node-3 worked", story: func() *story { return served(alone()).change(withoutAudit) }},
+		{name: "no access to audit logs, and an API server on the other node's etcd", want: Fail, says: "the API server on node-3 acknowledged no write for 20s", story: func() *story {
+			return alone().traffic("node-2", 1, 40).traffic("node-3", 1, 10).failing("node-3", 10, 40).change(withoutAudit)
+		}},
 		{name: "supervisors elect", want: Pass, says: "each of 2 instances", story: func() *story {
 			s := served(alone()).renews("node-2", 0, 40).asks(scheduler, "node-3", "node-3", 0, 40)
 			return s.process("node-2", kcm, 0).change(func(r *record.Run) { r.Processes[0].V.Standby = true })

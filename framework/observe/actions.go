@@ -24,9 +24,9 @@ const auditHeard = time.Second
 // their leases.
 func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 	nodes := o.cfg.Cluster.Nodes()
-	components := o.cfg.Leases
+	components := elected()
 	if slices.ContainsFunc(nodes, func(n framework.Node) bool { return slices.Contains(n.Components(), framework.AddonManager) }) {
-		components = append(slices.Clone(components), string(framework.AddonManager))
+		components = append(components, string(framework.AddonManager))
 	}
 	var loops []func(context.Context)
 	for _, n := range nodes {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/record"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -118,16 +120,40 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 	if a.Outcome() != record.OK || json.Unmarshal(a.Body, &l) != nil || l.Kind != "Lease" {
 		return
 	}
+	node := o.holderNode(ctx, api, name, l.Spec.HolderIdentity)
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	seen.at = o.w.Now()
 	seen.saw(l, call)
 	_ = o.w.Append(record.KindLease, record.Lease{
 		Name: name, Via: via,
-		Holder: l.Spec.HolderIdentity, HolderNode: HolderNode(l.Spec.HolderIdentity),
+		Holder: l.Spec.HolderIdentity, HolderNode: node,
 		Acquire: l.Spec.AcquireTime, Renew: l.Spec.RenewTime, Duration: l.Spec.LeaseDurationSeconds,
 		Transitions: l.Spec.LeaseTransitions, Revision: l.Metadata.ResourceVersion,
 	})
+}
+
+// holderNode returns the node of a lease's holder. The host name in the identity is that of a
+// pod where a further elected component runs in one without the host's network.
+func (o *Observers) holderNode(ctx context.Context, api *client.API, lease, identity string) string {
+	host := HolderNode(identity)
+	isHost := slices.ContainsFunc(o.cfg.Cluster.Nodes(), func(n framework.Node) bool { return n.Name() == host })
+	if host == "" || isHost || slices.Contains(elected(), lease) {
+		return host
+	}
+	if node, known := o.pods.Load(host); known {
+		return node.(string)
+	}
+	var pod struct{ Spec struct{ NodeName string } }
+	a := api.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/namespaces/kube-system/pods/" + url.PathEscape(host)})
+	switch {
+	case a.Outcome() == record.OK && json.Unmarshal(a.Body, &pod) == nil && pod.Spec.NodeName != "":
+		o.pods.Store(host, pod.Spec.NodeName)
+		return pod.Spec.NodeName
+	case a.Absent("pods", host):
+		o.pods.Store(host, host)
+	}
+	return host
 }
 
 // HolderNode takes the host name from a holder's identity. Elected components

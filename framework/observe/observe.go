@@ -3,6 +3,8 @@ package observe
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,9 +39,8 @@ type Config struct {
 	// MemberInterval is the time between two readings of an etcd member's list
 	// of members and of how long its disk takes, 5 s where 0.
 	MemberInterval time.Duration
-	// Leases are the names of the elected components' leases in kube-system,
-	// which are those of their binaries too; kube-controller-manager and
-	// kube-scheduler where nil.
+	// Leases are the names of the leases in kube-system to sample; those of all elected
+	// components of the cluster where nil.
 	Leases []string
 }
 
@@ -60,10 +61,23 @@ func (c Config) withDefaults() Config {
 			*d.field = d.value
 		}
 	}
-	if c.Leases == nil {
-		c.Leases = []string{string(framework.ControllerManager), string(framework.Scheduler)}
-	}
 	return c
+}
+
+// leasesOf returns the names of the leases of all elected components of a cluster.
+func leasesOf(c framework.Cluster) []string {
+	names := elected()
+	for _, further := range slices.Sorted(maps.Keys(c.Settings().Elections)) {
+		if !slices.Contains(names, string(further)) {
+			names = append(names, string(further))
+		}
+	}
+	return names
+}
+
+// elected are the elected components of every cluster, and their leases.
+func elected() []string {
+	return []string{string(framework.ControllerManager), string(framework.Scheduler)}
 }
 
 // setupLimit is how long Start tries to create the objects of write probes.
@@ -77,6 +91,7 @@ type Observers struct {
 	w       *record.Writer
 	closers []func()
 	seen    []sighting // of each lease
+	pods    sync.Map   // the node of each pod that held one, by its name
 	members
 }
 
@@ -93,6 +108,9 @@ func (o *Observers) ofNodes() []preparation {
 // the namespace holdfast-probes. An error means that nothing was started.
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error) {
 	cfg = cfg.withDefaults()
+	if cfg.Leases == nil {
+		cfg.Leases = leasesOf(cfg.Cluster)
+	}
 	o := &Observers{cfg: cfg, w: w, seen: make([]sighting, len(cfg.Leases))}
 	if err := o.start(ctx, append(o.ofNodes(), o.clients, o.balancerProcess, o.backends, o.sessions, o.harness)); err != nil {
 		return nil, err

@@ -66,12 +66,22 @@ func setEndpoints(c *apitest.Cluster, addresses ...string) {
 	c.Set(slicesPath+"kubernetes", `{"metadata":{"name":"kubernetes"},"endpoints":[`+list(`{"addresses":["`, `"],"conditions":{"ready":true}}`)+`]}`)
 }
 
+// autoscaled is a cluster whose description names a further lease.
+type autoscaled struct{ *apitest.Cluster }
+
+func (autoscaled) Settings() framework.Settings {
+	return framework.Settings{Elections: map[framework.Component]framework.Election{"cluster-autoscaler": {}}}
+}
+
 func TestObservers(t *testing.T) {
 	before := runtime.NumGoroutine()
 	c := apitest.New(t, 2)
 	servers := runtime.NumGoroutine() - before
 	setEndpoints(c, "10.0.0.2", "10.0.0.1")
 	c.Set(leasesPath+"kube-scheduler", `{"kind":"Lease","metadata":{"name":"kube-scheduler"},"spec":{"holderIdentity":"node-2_0d1f","leaseDurationSeconds":15,"leaseTransitions":3,"renewTime":"2026-01-02T03:04:05.678901Z","acquireTime":null}}`)
+	// A further lease, held in a pod.
+	c.Set(leasesPath+"cluster-autoscaler", `{"kind":"Lease","metadata":{"name":"cluster-autoscaler"},"spec":{"holderIdentity":"autoscaler-7d"}}`)
+	c.Set("/api/v1/namespaces/kube-system/pods/autoscaler-7d", `{"kind":"Pod","spec":{"nodeName":"node-1"}}`)
 	type kind struct {
 		entrance string
 		reused   bool
@@ -83,7 +93,7 @@ func TestObservers(t *testing.T) {
 	for wait := 1500 * time.Millisecond; len(probes) < 16 && wait < 30*time.Second; wait *= 3 {
 		w, read := recording(t)
 		o, err := Start(t.Context(), Config{
-			Cluster: c, ProbeInterval: 60 * time.Millisecond, StatusInterval: 20 * time.Millisecond, LeaseInterval: 20 * time.Millisecond, EndpointInterval: 20 * time.Millisecond,
+			Cluster: autoscaled{c}, ProbeInterval: 60 * time.Millisecond, StatusInterval: 20 * time.Millisecond, LeaseInterval: 20 * time.Millisecond, EndpointInterval: 20 * time.Millisecond,
 			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
 		}, w)
 		if err != nil {
@@ -120,6 +130,9 @@ func TestObservers(t *testing.T) {
 	if l := seen["kube-scheduler"]; l.HolderNode != "node-2" || l.Holder != "node-2_0d1f" || l.Duration != 15 || l.Transitions != 3 || l.Revision == "" ||
 		!l.Renew.Equal(time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)) || !l.Acquire.IsZero() {
 		t.Errorf("lease %+v", l)
+	}
+	if l := seen["cluster-autoscaler"]; l.HolderNode != "node-1" || l.Holder != "autoscaler-7d" {
+		t.Errorf("lease held in a pod %+v", l)
 	}
 	if l, ok := seen["kube-controller-manager"]; !ok || l.Holder != "" {
 		t.Errorf("lease that is not there: %t %+v", ok, l)

@@ -2,10 +2,12 @@ package facts
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -54,6 +56,14 @@ func TwoHolders(states []record.Timed[record.Lease]) []record.Lease {
 		}
 	}
 	return nil
+}
+
+// FurtherLeases returns the leases of elected components that only the description of the
+// cluster names. What else these do is not recorded.
+func FurtherLeases(run *record.Run) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(run.Meta.Elections)), func(name string) bool {
+		return slices.Contains(text.SplitList(DefaultElected), name)
+	})
 }
 
 // Instances returns the nodes on which a component's process ran when it was

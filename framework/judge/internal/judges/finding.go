@@ -80,3 +80,11 @@ func (f Finding) exhibits(e *verdict.Exhibit) Finding {
 	f.Exhibit = e
 	return f
 }
+
+// bounded returns what puts a bound in place of the check's.
+func bounded(b verdict.Bound) func(Finding) Finding {
+	return func(f Finding) Finding {
+		f.Bound = &b
+		return f
+	}
+}

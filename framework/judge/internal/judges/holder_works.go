@@ -17,6 +17,7 @@ func holderWorks() Definition {
 		Guarantee: "An instance that takes over the lease of an elected component does its work: within the bound the controller manager acts on each Deployment that is created or scaled, " +
 			"and the scheduler binds each pod that is created, until another instance takes the lease over or a fault hits.",
 		Source:     "kubernetes/kubernetes#82960",
+		Needs:      []record.Access{record.AuditLogs},
 		NeedsBound: true,
 		Params: map[string]string{
 			"component": "the elected component: kube-controller-manager (default) or kube-scheduler",

@@ -1,7 +1,10 @@
 package judges
 
 import (
+	"time"
+
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
+	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
@@ -30,3 +33,49 @@ func failTwoHolders(component string, two []record.Lease) Finding {
 	return Failed("%s must never have two holders: version %s of its lease was seen with %s (through %s) and with %s (through %s).",
 		component, two[0].Revision, two[0].Holder, two[0].Via, two[1].Holder, two[1].Via)
 }
+
+// renewals is how a lease was renewed from a time on.
+type renewals struct {
+	// The longest times without a renewal: shown to be, and at most; and that since the last.
+	shown, worst, last time.Duration
+	renewed, looked    record.Nanos // when the last renewal, and the last state, were seen
+	first, holder      record.Lease // the first renewal, and the last one
+}
+
+// renewalsOf looks at the states of a lease that were seen from a time on. Only renewals by
+// holders that count are any.
+func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts func(record.Lease) bool) renewals {
+	var before uint64
+	r := renewals{renewed: from, looked: from}
+	for _, s := range states {
+		if s.At <= from || s.V.Holder != "" && !counts(s.V) {
+			before = max(before, facts.LeaseVersion(s.V))
+		}
+		if s.At <= from && counts(s.V) {
+			r.holder = s.V
+		}
+	}
+	// A renewal was made between the last time that it was not seen, still, and the
+	// first time that it was: the times without one are shown and at most so long.
+	still := from
+	for _, s := range states {
+		if s.At < from {
+			continue
+		}
+		r.looked = max(r.looked, s.At)
+		switch v := facts.LeaseVersion(s.V); {
+		case v > before && counts(s.V) && (s.V.Holder != r.holder.Holder || !s.V.Renew.Equal(r.holder.Renew)):
+			if r.first.Holder == "" {
+				r.first = s.V
+			}
+			r.shown, r.worst = max(r.shown, text.Span(r.renewed, min(still, s.At))), max(r.worst, text.Span(r.renewed, s.At))
+			before, r.renewed, still, r.holder = v, s.At, s.At, s.V
+		case v == 0 || v >= before:
+			still = max(still, s.At)
+		}
+	}
+	r.last = text.Span(r.renewed, r.looked)
+	return r
+}
+
+func leaseDuration(l record.Lease) time.Duration { return time.Duration(l.Duration) * time.Second }

@@ -90,7 +90,8 @@ func judgeOneActor(m *facts.Matter) Finding {
 	return f
 }
 
-// ElectedComponents returns those that acted and those that have a lease.
+// ElectedComponents returns those that acted and those that have a lease. What those of further
+// leases do is not recorded.
 func ElectedComponents(run *record.Run) []string {
 	var names []string
 	for _, a := range run.Actions {
@@ -102,7 +103,8 @@ func ElectedComponents(run *record.Run) []string {
 		names = append(names, l.V.Name)
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	further := facts.FurtherLeases(run)
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return slices.Contains(further, n) })
 }
 
 // afterTakeover returns how instances acted beside others that had taken over from them,

@@ -14,6 +14,7 @@ func stopsActing() Definition {
 		Name:       "stops-acting",
 		Guarantee:  "An instance that lost its lease changes nothing more once the bound is over, unless it is elected again.",
 		Source:     "Automated HA master deployment",
+		Needs:      []record.Access{record.AuditLogs},
 		NeedsFault: true, NeedsBound: true,
 		Params: map[string]string{
 			"component": "the elected component (default: the one that the fault hit)",

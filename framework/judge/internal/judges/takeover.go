@@ -91,14 +91,6 @@ func judgeTakeover(m *facts.Matter) Finding {
 		first.V.Holder, facts.HolderNode(first.V), component, old.Holder, text.Short(took), m.Fault.What(), bound, released, old.Holder).Took(took).Shows(firstAction(m, component, facts.HolderNode(first.V), first.At)...))
 }
 
-// bounded returns what puts a bound in place of the check's.
-func bounded(b verdict.Bound) func(Finding) Finding {
-	return func(f Finding) Finding {
-		f.Bound = &b
-		return f
-	}
-}
-
 // releaseBound returns the bound of the takeover and what it counts from: where the lost
 // instance was seen to give its lease up, as client-go does with ReleaseOnCancel, a standby
 // need not wait until it runs out.

@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
-	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 func timeSettings() Definition {
@@ -110,5 +109,3 @@ func leaseDurations(m *facts.Matter) (all []timeSetting) {
 	}
 	return all
 }
-
-func leaseDuration(l record.Lease) time.Duration { return time.Duration(l.Duration) * time.Second }
