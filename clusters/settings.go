@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -65,6 +67,17 @@ func (n Node) AddonManager() (interval time.Duration, release string, ok bool, e
 // Margin covers what measuring itself takes.
 const Margin = 2 * time.Second
 
+// isRemote reports whether etcd-servers is one address that is not the node's own loopback
+// address.
+func isRemote(servers string) bool {
+	u, err := url.Parse(servers)
+	if err != nil || u.Hostname() == "" || strings.Contains(servers, ",") {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback())
+}
+
 // Settings returns the durations from which bounds are computed, as the
 // components are configured. Where nodes differ the longest counts, since a bound
 // has to hold whichever instance is elected; so it does where the elected components
@@ -92,7 +105,13 @@ func Settings(c *Cluster) (framework.Settings, error) {
 			return framework.Settings{}, err
 		}
 		s.AddonInterval = max(s.AddonInterval, interval)
-		s.RemoteEtcd = s.RemoteEtcd || strings.Contains(node.ExtraArgs[framework.APIServer]["etcd-servers"], ",")
+		servers := node.ExtraArgs[framework.APIServer]["etcd-servers"]
+		s.RemoteEtcd = s.RemoteEtcd || strings.Contains(servers, ",")
+		if i == 0 && isRemote(servers) {
+			s.SharedEtcd = servers
+		} else if servers != s.SharedEtcd {
+			s.SharedEtcd = ""
+		}
 		for _, component := range electable {
 			lease, renew, retry, err := node.ElectionTimes(component)
 			if err != nil {
@@ -123,6 +142,10 @@ func Settings(c *Cluster) (framework.Settings, error) {
 			*setting.into = max(*setting.into, value)
 		}
 	}
+	if len(c.Nodes()) == 1 {
+		s.SharedEtcd = ""
+	}
+	s.RemoteEtcd = s.RemoteEtcd || s.SharedEtcd != ""
 	return s, nil
 }
 

@@ -3,7 +3,40 @@ package clusters
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/holdfast-ha/holdfast/framework"
 )
+
+// TestWhereEtcdIs tells API servers that know several etcd members, or one address for all of
+// them, from those that ask their own node's.
+func TestWhereEtcdIs(t *testing.T) {
+	own := func(nodes ...string) []string { return nodes }
+	for what, test := range map[string]struct {
+		servers []string // of each node
+		remote  bool
+		shared  string
+	}{
+		"own":              {own("", "", ""), false, ""},
+		"loopback":         {own("https://127.0.0.1:2379", "https://127.0.0.1:2379"), false, ""},
+		"localhost":        {own("https://localhost:2379", "https://localhost:2379"), false, ""},
+		"own addresses":    {own("https://10.0.0.1:2379", "https://10.0.0.2:2379"), false, ""},
+		"all members":      {own("https://10.0.0.1:2379,https://10.0.0.2:2379", "https://10.0.0.1:2379,https://10.0.0.2:2379"), true, ""},
+		"a balancer":       {own("https://etcd.example:2379", "https://etcd.example:2379"), true, "https://etcd.example:2379"},
+		"the only node":    {own("https://10.0.0.1:2379"), false, ""},
+		"a balancer, once": {own("https://10.0.0.9:2379", ""), false, ""},
+	} {
+		c := Default()
+		c.SetNodes(len(test.servers))
+		for i, servers := range test.servers {
+			if servers != "" {
+				c.Spec.Nodes[i].ExtraArgs = ExtraArgs{framework.APIServer: {"etcd-servers": servers}}
+			}
+		}
+		if s, err := Settings(c); err != nil || s.RemoteEtcd != test.remote || s.SharedEtcd != test.shared {
+			t.Errorf("%s: remote %v, shared %q, %v", what, s.RemoteEtcd, s.SharedEtcd, err)
+		}
+	}
+}
 
 // TestVariants reads the healthy clusters of make e2e-variants, which are set up otherwise
 // than the default one.

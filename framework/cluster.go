@@ -116,6 +116,10 @@ type Settings struct {
 	// RemoteEtcd is set if an API server knows several etcd members, so that it asks those
 	// of other nodes as well.
 	RemoteEtcd bool `json:"remoteEtcd,omitempty"`
+	// SharedEtcd is the one address at which the API servers of all nodes ask for etcd, such as
+	// a load balancer's: cutting off a member cuts off none of them. Empty if each knows members
+	// by their own addresses.
+	SharedEtcd string `json:"sharedEtcd,omitempty"`
 	// GoawayChance is with which probability an API server asks the client of a request to
 	// close its HTTP/2 connection (--goaway-chance); the least one where they differ.
 	GoawayChance float64 `json:"goawayChance,omitempty"`

@@ -100,6 +100,13 @@ type Scaler interface {
 	RemoveNode(ctx context.Context, name string) error
 }
 
+// NodeReplacer is the ability of a cluster to replace a node that was removed.
+type NodeReplacer interface {
+	// ReplaceNode is Scaler.AddNode for a node with the name and the address of one that
+	// was removed. Nothing else of that one is left.
+	ReplaceNode(ctx context.Context, name string) (Node, error)
+}
+
 // Upgrader is the ability of a cluster to have its nodes change to another version of
 // Kubernetes, one at a time, while it runs. Versions follows node by node.
 //

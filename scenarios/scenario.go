@@ -73,8 +73,12 @@ type Spec struct {
 // has it. Scenarios that ask for the same share a cluster.
 type Topology struct {
 	// Name is that of one of Topologies, whose settings the other fields have then. Of
-	// them a file may set only Own beside it.
+	// them a file may set only Own and Needs beside it.
 	Name string `yaml:"topology" json:"topology,omitempty"`
+	// Needs names the settings (by their names in the file) of a topology that is named
+	// without which the scenario does not apply; all where empty. The others only let it share
+	// a cluster with other scenarios: on one that the user described it does without them.
+	Needs []string `yaml:"needs" json:"needs,omitempty"`
 	// LoadBalancer is the way to spread clients over the API servers.
 	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`
 	// EtcdBalancer is how clients of etcd are spread: affinity or round-robin.
@@ -103,8 +107,27 @@ type Topology struct {
 // AsTheRun reports whether a scenario asks for nothing else than the run's own cluster,
 // or one like it.
 func (t Topology) AsTheRun() bool {
-	t.Own, t.Name = false, ""
+	t.Own, t.Name, t.Needs = false, "", nil
 	return reflect.ValueOf(t).IsZero()
+}
+
+// settings are those that Needs may name.
+func (t *Topology) settings() map[string]any {
+	return map[string]any{"loadBalancer": &t.LoadBalancer, "etcdBalancer": &t.EtcdBalancer, "disk": &t.Disk, "election": &t.Election}
+}
+
+// Needed returns the topology without what Needs does not name.
+func (t Topology) Needed() Topology {
+	if len(t.Needs) == 0 {
+		return t
+	}
+	for name, setting := range t.settings() {
+		if !slices.Contains(t.Needs, name) {
+			reflect.ValueOf(setting).Elem().SetZero()
+		}
+	}
+	t.Needs = nil
+	return t
 }
 
 // Probes are the observers' own requests through each entrance.
@@ -303,7 +326,7 @@ func Parse(name string, data []byte, options ...Option) (*Scenario, error) {
 		}
 	}
 	if err := s.Spec.Cluster.expand(); err != nil {
-		problem("spec.cluster.topology", "%v", err)
+		problem("spec.cluster", "%v", err)
 	}
 	if least, most := s.Spec.MinNodes, s.Spec.MaxNodes; most != 0 && least > most {
 		problem("spec.minNodes", "%d is more than maxNodes, %d: the scenario applies to no cluster", least, most)

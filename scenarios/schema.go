@@ -97,7 +97,7 @@ func details(own engine.Options) map[string]object {
 		"spec.minNodes":                    nodes("The least number of control-plane nodes that it can run on."),
 		"spec.maxNodes":                    nodes("The greatest number of control-plane nodes that it can run on."),
 		"spec.cluster":                     about("What the scenario asks of its cluster; the rest is as the run has it."),
-		"spec.cluster.topology":            oneOf("A cluster of the catalogue's by name; no other field but own is set then.", slices.Sorted(maps.Keys(Topologies()))),
+		"spec.cluster.topology":            oneOf("A cluster of the catalogue's by name; no other field but own and needs is set then.", slices.Sorted(maps.Keys(Topologies()))),
 		"spec.traffic":                     about("What clients do all the while."),
 		"spec.traffic.profiles[]":          {"enum": workload.ProfileNames()},
 		"spec.probes":                      about("Requests of the observers through each entrance, by which availability is judged."),

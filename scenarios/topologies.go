@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -54,17 +55,28 @@ func (t Topology) String() string {
 
 // expand gives a topology that is named the settings of that name.
 func (t *Topology) expand() error {
+	if t.Name == "" && len(t.Needs) > 0 {
+		return errors.New("needs: it is for a topology that is named")
+	}
 	if t.Name == "" {
 		return nil
 	}
 	if !t.AsTheRun() {
-		return errors.New("a named topology takes no settings beside it, but own")
+		return errors.New("a named topology takes no settings beside it, but own and needs")
 	}
 	named, ok := Topologies()[t.Name]
 	if !ok {
-		return fmt.Errorf("%q: want one of %s", t.Name, strings.Join(slices.Sorted(maps.Keys(Topologies())), ", "))
+		return fmt.Errorf("topology: %q is not one of %s", t.Name, strings.Join(slices.Sorted(maps.Keys(Topologies())), ", "))
 	}
-	named.Name, named.Own = t.Name, t.Own
+	settings := named.settings()
+	for _, name := range t.Needs {
+		if setting, ok := settings[name]; !ok {
+			return fmt.Errorf("needs: %q: want some of %s", name, strings.Join(slices.Sorted(maps.Keys(settings)), ", "))
+		} else if reflect.ValueOf(setting).Elem().IsZero() {
+			return fmt.Errorf("needs: topology %s does not set %s", t.Name, name)
+		}
+	}
+	named.Name, named.Own, named.Needs = t.Name, t.Own, t.Needs
 	*t = named
 	return nil
 }

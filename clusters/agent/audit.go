@@ -210,6 +210,27 @@ func (c *Client) FollowAudit(ctx context.Context, entry func([]byte)) error {
 	if err != nil {
 		return err
 	}
+	return follow(ctx, at, entry, func(ctx context.Context, from place) ([]byte, place, error) {
+		next, lines, err := c.readAudit(ctx, &from)
+		return lines, next, err
+	})
+}
+
+// FollowLog is FollowAudit for a log in reach: it hands over whole lines that are added to a
+// file until ctx ends, also after the file was rotated by renaming it.
+func FollowLog(ctx context.Context, path string, entry func([]byte)) error {
+	at, err := endOf(path)
+	if err == nil {
+		err = follow(ctx, at, entry, func(_ context.Context, from place) ([]byte, place, error) { return readLog(path, from) })
+	}
+	if err != nil {
+		return fmt.Errorf("failed to follow the log %s: %w", path, err)
+	}
+	return nil
+}
+
+// follow hands over the whole lines after a place until ctx ends.
+func follow(ctx context.Context, at place, entry func([]byte), read func(context.Context, place) ([]byte, place, error)) error {
 	beat := time.NewTicker(auditBeat)
 	defer beat.Stop()
 	for ctx.Err() == nil {
@@ -218,16 +239,16 @@ func (c *Client) FollowAudit(ctx context.Context, entry func([]byte)) error {
 		case <-ctx.Done():
 		}
 		// An error is of a node that is off, or one that the last look meets too.
-		_ = c.drainAudit(ctx, &at, entry)
+		_ = drain(ctx, &at, entry, read)
 	}
 	// What the log has by now belongs to the time before.
-	return c.drainAudit(context.WithoutCancel(ctx), &at, entry)
+	return drain(context.WithoutCancel(ctx), &at, entry, read)
 }
 
-// drainAudit hands over all whole lines up to the present end.
-func (c *Client) drainAudit(ctx context.Context, at *place, entry func([]byte)) error {
+// drain hands over all whole lines up to the present end.
+func drain(ctx context.Context, at *place, entry func([]byte), read func(context.Context, place) ([]byte, place, error)) error {
 	for {
-		next, lines, err := c.readAudit(ctx, at)
+		lines, next, err := read(ctx, *at)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestFollowAudit follows a log while it is rotated and the agent is restarted.
+// TestFollowAudit follows a log while it is rotated and the agent is restarted, through the agent
+// and without it.
 func TestFollowAudit(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -28,6 +29,11 @@ func TestFollowAudit(t *testing.T) {
 			defer mu.Unlock()
 			got = append(got, string(entry))
 		})
+	}()
+	var direct []string
+	alone := make(chan error, 1)
+	go func() {
+		alone <- FollowLog(ctx, log, func(entry []byte) { direct = append(direct, string(entry)) })
 	}()
 	follows := func(last string) {
 		t.Helper()
@@ -61,8 +67,9 @@ func TestFollowAudit(t *testing.T) {
 	add("6\n")
 	cancel()
 	must(t, <-done)
+	must(t, <-alone)
 	// What was half there when it began is an entry that came after.
-	if want := []string{"half a line", "1", "2", "3", "4", "5", "6"}; !slices.Equal(got, want) {
-		t.Errorf("the entries are %q, want %q", got, want)
+	if want := []string{"half a line", "1", "2", "3", "4", "5", "6"}; !slices.Equal(got, want) || !slices.Equal(direct, want) {
+		t.Errorf("the entries are %q, without the agent %q, want %q", got, direct, want)
 	}
 }

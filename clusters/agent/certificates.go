@@ -78,7 +78,7 @@ func (s *certificates) spoil(c framework.Component, d framework.CertificateDefec
 		return agenthttp.NothingDone(fmt.Sprintf("certificates of %s cannot be spoilt here: only those of %s and %s on a control-plane node", c, framework.APIServer, framework.Etcd))
 	}
 	if ttl <= 0 {
-		return errNoTTL
+		return ErrNoTTL
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,6 +42,11 @@ func NewClient(node string, dial func(context.Context) (net.Conn, error)) *Clien
 	return &Client{node: node, http: agenthttp.NewMultiplexed(dial)}
 }
 
+// NewLocalClient returns a client of an agent whose socket is in reach.
+func NewLocalClient(node, socket string) *Client {
+	return &Client{node: node, http: agenthttp.NewUnix("its node agent", socket)}
+}
+
 // Close closes the connections to the agent.
 func (c *Client) Close() { c.http.Close() }
 
@@ -102,6 +107,11 @@ func (c *Client) Stalled(ctx context.Context) (peers []netip.Addr, err error) {
 	return peers, err
 }
 
+// SendProbes has the node send packets; see system.SendProbes.
+func (c *Client) SendProbes(ctx context.Context, to netip.AddrPort, packets int) error {
+	return c.do(ctx, networkLimit, http.MethodPost, "probe", "sending packets", &request{Probe: to, Packets: packets}, nil)
+}
+
 // Kill implements framework.Killer.
 func (c *Client) Kill(ctx context.Context, component framework.Component, hold time.Duration) error {
 	return c.tell(ctx, "kill", request{Component: component, For: hold})
@@ -109,12 +119,39 @@ func (c *Client) Kill(ctx context.Context, component framework.Component, hold t
 
 // Stop implements framework.Stopper.
 func (c *Client) Stop(ctx context.Context, component framework.Component, hold time.Duration) error {
-	return c.do(ctx, answerLimit+stopGrace, http.MethodPost, "stop", fmt.Sprintf("stop of %s", component), &request{Component: component, For: hold}, nil)
+	return c.do(ctx, answerLimit+StopGrace, http.MethodPost, "stop", fmt.Sprintf("stop of %s", component), &request{Component: component, For: hold}, nil)
 }
 
 // Start implements framework.Starter.
 func (c *Client) Start(ctx context.Context, component framework.Component) error {
 	return c.tell(ctx, "start", request{Component: component})
+}
+
+// Admit lets a supervised component run until then, by the monotonic clock of its machine
+// (system.Monotonic); if that has passed, it returns when the component has ended.
+func (c *Client) Admit(ctx context.Context, component framework.Component, until time.Duration) error {
+	return c.tell(ctx, "admit", request{Component: component, Until: until})
+}
+
+// Renew has a component that the agent starts started in another way the next time. The agent's
+// successor goes by its configuration.
+func (c *Client) Renew(ctx context.Context, component framework.Component, e *Exec) error {
+	return c.tell(ctx, "renew", request{Component: component, Exec: e})
+}
+
+// Reload sends SIGHUP to a component.
+func (c *Client) Reload(ctx context.Context, component framework.Component) error {
+	return c.tell(ctx, "reload", request{Component: component})
+}
+
+// Call sends a request of a provider's own; see Run. What says for people what is tried.
+func (c *Client) Call(ctx context.Context, path, what string, in, out any) error {
+	ctx, cancel := agenthttp.Within(ctx, answerLimit)
+	defer cancel()
+	if err := c.http.Call(ctx, http.MethodPost, path, in, out); err != nil {
+		return fmt.Errorf("%s on %s: %w", what, c.node, err)
+	}
+	return nil
 }
 
 // Freeze implements framework.Freezer.

@@ -45,6 +45,13 @@ type Config struct {
 	// Leash is the longest time between two requests of the harness: after it the agent ends
 	// all faults. 0 if faults end only when their own time is over.
 	Leash time.Duration `json:"leash,omitempty"`
+	// Exits is the file in which the machine's first process notes how orphans ended (a line
+	// with the number and the words of procfs.ExitWords), among them what an agent that has
+	// died had started.
+	Exits string `json:"exits,omitempty"`
+	// Groups is a file with the control groups that components join when the agent starts
+	// them: files for their number, by component. It may come and go.
+	Groups string `json:"groups,omitempty"`
 }
 
 // EtcdClient is how clients of the node's own etcd member authenticate: with the files that
@@ -60,7 +67,7 @@ type EtcdClient struct {
 type Component struct {
 	Name framework.Component `json:"name"`
 	// Command is the last element of the path in argv[0].
-	Command string `json:"command"`
+	Command string `json:"command,omitempty"`
 	// Parent is the same of its parent process; empty means any. It tells the
 	// first process of a container from one that was started inside, and is what is
 	// stopped to have a pod left down.
@@ -70,6 +77,9 @@ type Component struct {
 	// starting it, and while it is held down the agent ends whatever starts.
 	Manifest string `json:"manifest,omitempty"`
 	Unit     string `json:"unit,omitempty"`
+	// Exec is how the agent starts it, as a child of its own; nil where something else does.
+	// Then Command and Parent are of no use.
+	Exec *Exec `json:"exec,omitempty"`
 	// With are the components that are the same process.
 	With []framework.Component `json:"with,omitempty"`
 }

@@ -1,7 +1,9 @@
-// Package agent is what runs on each node of a kind cluster, or of one that is reached over
-// SSH, and carries out faults there, and how a provider requests them.
+// Package agent is what runs on each node of a cluster and carries out faults there, and how a
+// provider requests them.
 //
-// It is holdfast's own binary, copied to the node and run as a systemd service
+// On a node of the local provider it is the parent of the components, which it starts as the
+// kubelet does elsewhere (Exec). On a node of a kind cluster, or of one that is reached over
+// SSH, it is holdfast's own binary, copied to the node and run as a systemd service
 // (Unit, SetUp, ControlPlane, Worker) that depends neither on the kubelet nor on the
 // API server, nor on the process that requested a fault. A node without systemd, such as the
 // load balancer's container, runs it under holdfast-node-keep. It answers HTTP on a
@@ -39,8 +41,8 @@
 //
 // Static pods, kubelet (framework.NodeAgent), container runtime and plain processes are found
 // in /proc. A process with neither a manifest nor a unit is held down by killing it at each
-// start. Nothing here starts any of them: the kubelet and systemd do, as in any
-// cluster. A unit is left down by stopping it, a static pod by stopping (SIGSTOP) its
+// start. The kubelet and systemd start them, as in any cluster, or, with Exec, the agent
+// itself. A unit is left down by stopping it, a static pod by stopping (SIGSTOP) its
 // containerd shim, the parent of the component's process, of which there is one for each
 // pod sandbox. The process that is killed closes its connections and stays a zombie;
 // kubelet and containerd do not learn of its end, the API shows the pod as it was, as

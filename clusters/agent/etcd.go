@@ -88,8 +88,12 @@ func (e *etcd) whileDown(ctx context.Context, start bool, do func() error) error
 	return err
 }
 
-// settle returns when no process has run for settleTime.
+// settle returns when no process has run for settleTime; or when none runs, where the agent
+// starts it, which leaves it down.
 func (w *watcher) settle(ctx context.Context) error {
+	if w.spec.Exec != nil {
+		return w.awaitDown(ctx, w.current(), true)
+	}
 	quiet := time.Now()
 	for time.Since(quiet) < settleTime {
 		w.mu.Lock()
@@ -115,19 +119,35 @@ func (e *etcd) rejoin(ctx context.Context, members []framework.EtcdPeer) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.whileDown(ctx, true, func() error {
-		m := manifest(e.watcher.spec.Manifest)
-		if err := e.watcher.endPod(ctx, m); err != nil {
-			return err
-		}
 		// First, so that it is never started without data as one of a new
 		// cluster. One that has data takes no notice of either.
-		err := m.aside().edit(setArguments(map[string]string{
-			"initial-cluster": etcddata.InitialCluster(members), "initial-cluster-state": "existing"}))
-		if err != nil {
+		if err := e.watcher.joins(ctx, etcddata.InitialCluster(members)); err != nil {
 			return err
 		}
 		return etcddata.Replace(e.data, "")
 	})
+}
+
+// joins has the member started as one of a cluster that exists; it is held down.
+func (w *watcher) joins(ctx context.Context, cluster string) error {
+	if w.spec.Exec != nil {
+		return w.update(func(st *componentState) { st.Joins = cluster })
+	}
+	m := manifest(w.spec.Manifest)
+	if err := w.endPod(ctx, m); err != nil {
+		return err
+	}
+	return m.aside().edit(setArguments(map[string]string{"initial-cluster": cluster, "initial-cluster-state": "existing"}))
+}
+
+// identity returns the member's own name, peer URLs and token, as its arguments say.
+func (w *watcher) identity() (name, peerURLs, token string, err error) {
+	const nameArg, urlsArg, tokenArg = "name", "initial-advertise-peer-urls", "initial-cluster-token"
+	if e := w.spec.Exec; e != nil {
+		return e.Argument(nameArg), e.Argument(urlsArg), e.Argument(tokenArg), nil
+	}
+	args, err := manifest(w.spec.Manifest).arguments()
+	return args[nameArg], args[urlsArg], args[tokenArg], err
 }
 
 // endPod takes the manifest of a pod away that is held down, and returns when the
@@ -184,7 +204,7 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	if !down {
 		return errors.New("it is not held down")
 	}
-	args, err := manifest(e.watcher.spec.Manifest).arguments()
+	name, peerURLs, token, err := e.watcher.identity()
 	if err != nil {
 		return err
 	}
@@ -192,8 +212,8 @@ func (e *etcd) restore(ctx context.Context, snapshot string, members []framework
 	if err := os.RemoveAll(restored); err != nil {
 		return fmt.Errorf("clearing the way for the snapshot: %w", err)
 	}
-	err = etcddata.Restore{Snapshot: snapshot, Name: args["name"], PeerURLs: args["initial-advertise-peer-urls"],
-		Token: args["initial-cluster-token"], Members: members, Bump: bump}.Into(restored)
+	err = etcddata.Restore{Snapshot: snapshot, Name: name, PeerURLs: peerURLs,
+		Token: token, Members: members, Bump: bump}.Into(restored)
 	if err != nil {
 		return err
 	}
@@ -221,7 +241,7 @@ func (e *etcd) wiped() (w *wipedState) {
 // does nothing, and there is not a handle.
 func (e *etcd) wipe(ctx context.Context, ttl time.Duration) (string, error) {
 	if ttl <= 0 {
-		return "", errNoTTL
+		return "", ErrNoTTL
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

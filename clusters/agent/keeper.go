@@ -25,8 +25,10 @@ type keeper interface {
 	hurry(ctx context.Context) error
 }
 
-func keeperOf(w *watcher) keeper {
+func keeperOf(w *watcher, clocks *clocks) keeper {
 	switch c := w.spec; {
+	case c.Exec != nil:
+		return &starter{w: w, clocks: clocks, config: w.store.config, wake: make(chan struct{}, 1)}
 	case c.Manifest != "":
 		return podKeeper{manifest(c.Manifest), w}
 	case c.Unit != "":

@@ -26,8 +26,8 @@ import (
 // sandbox, and makes another one only when that has ended.
 type kubelet struct {
 	dir    string
-	suffix string              // of the names of processes
-	pods   map[string]*sandbox // by file
+	suffix string                 // of the names of processes
+	pods   map[string]*podSandbox // by file
 	// backsOff has it start nothing for a while.
 	backsOff atomic.Bool
 	// deaf has it take no notice of manifests for a while.
@@ -36,8 +36,8 @@ type kubelet struct {
 	starts atomic.Int64
 }
 
-// sandbox is one pod's, and lives as long as its shim.
-type sandbox struct {
+// podSandbox is one pod's, and lives as long as its shim.
+type podSandbox struct {
 	shim     *exec.Cmd
 	told     io.WriteCloser // the shim is to start the process, and to end when it is closed
 	manifest string
@@ -48,7 +48,7 @@ type sandbox struct {
 func runKubelet(t *testing.T, dir, suffix string) *kubelet {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	k := &kubelet{dir: dir, suffix: suffix, pods: map[string]*sandbox{}}
+	k := &kubelet{dir: dir, suffix: suffix, pods: map[string]*podSandbox{}}
 	done.Go(func() {
 		for ctx.Err() == nil {
 			k.sync(t)
@@ -64,7 +64,7 @@ func runKubelet(t *testing.T, dir, suffix string) *kubelet {
 }
 
 // start has a process started where none runs.
-func (k *kubelet) start(p *sandbox) {
+func (k *kubelet) start(p *podSandbox) {
 	if p.idle.Load() && !k.backsOff.Load() {
 		p.idle.Store(false)
 		_, _ = p.told.Write([]byte("start\n"))
@@ -117,12 +117,12 @@ const (
 	shimEnded   = "ended"
 )
 
-func (k *kubelet) sandbox(pod, manifest string) (*sandbox, error) {
+func (k *kubelet) sandbox(pod, manifest string) (*podSandbox, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	p := &sandbox{manifest: manifest, gone: make(chan struct{}),
+	p := &podSandbox{manifest: manifest, gone: make(chan struct{}),
 		shim: &exec.Cmd{Path: exe, Args: []string{shimRole + k.suffix, pod + k.suffix}, Env: os.Environ(), Stderr: os.Stderr}}
 	tells, err := p.shim.StdoutPipe()
 	if err == nil {

@@ -306,14 +306,12 @@ func (n *Network) ProbeLink(ctx context.Context, l framework.Link, packets int) 
 	if own < 0 {
 		return fmt.Errorf("%s of cluster %s has no address of its own", l.To, n.cluster)
 	}
-	r := request{Probe: system.ProbeTarget(receiver.Prefixes[own].Addr(), l), Packets: packets}
+	to := system.ProbeTarget(receiver.Prefixes[own].Addr(), l)
 	switch {
 	case len(sender.Agents) > 0:
-		return each(sender.Agents, func(c *Client) error {
-			return c.do(ctx, networkLimit, http.MethodPost, "probe", "sending packets", &r, nil)
-		})
+		return each(sender.Agents, func(c *Client) error { return c.SendProbes(ctx, to, packets) })
 	case l.From == framework.HarnessHost:
-		return system.SendProbes(r.Probe, packets)
+		return system.SendProbes(to, packets)
 	}
 	return fmt.Errorf("%s of cluster %s has no agent that could send packets", l.From, n.cluster)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -118,13 +119,14 @@ func runAgent(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	return Run(ctx, config)
+	return Run(ctx, config, nil)
 }
 
 // Run is the agent: it heals what has expired, keeps the rest active, and does
 // what it is told on its socket until ctx ends. What is active then stays so,
-// for the next agent to heal.
-func Run(ctx context.Context, config Config) error {
+// for the next agent to heal. More adds what a provider's agents answer besides; nil for
+// nothing.
+func Run(ctx context.Context, config Config, more func(*http.ServeMux)) error {
 	a, err := newAgent(config)
 	if err != nil {
 		return err
@@ -152,7 +154,7 @@ func Run(ctx context.Context, config Config) error {
 	all.Go(func() error { a.leash(ctx); return nil })
 	all.Go(func() error { a.beat(ctx); return nil })
 	all.Go(func() error {
-		if err := agenthttp.Serve(ctx, l, a.handler()); err != nil {
+		if err := agenthttp.Serve(ctx, l, a.handler(more)); err != nil {
 			return fmt.Errorf("answering on the agent's socket: %w", err)
 		}
 		return nil

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -23,9 +23,9 @@ import (
 func TestMain(m *testing.M) {
 	shimMain()
 	Main()
-	local.Main()
-	if !local.InSandbox() {
-		os.Exit(local.Reexec())
+	sandbox.Main()
+	if !sandbox.Inside() {
+		os.Exit(sandbox.Reexec())
 	}
 	flag.Parse()
 	// Most of them wait for times to be over.

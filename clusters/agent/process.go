@@ -25,6 +25,8 @@ type process struct {
 	gone  chan struct{} // closed when its end was taken note of
 	// stray says that it was started while its component is held down.
 	stray bool
+	// reap returns how it ended, once it has; nil where the kernel is to be asked.
+	reap func() string
 	// killed says that this agent has sent SIGKILL.
 	killed atomic.Bool
 }
@@ -38,28 +40,41 @@ func findProcess(c Component) (*process, error) {
 	}
 	var oldest *process
 	for _, pid := range pids {
-		// The descriptor comes first: what it stands for cannot change any more.
-		fd, err := unix.PidfdOpen(pid, 0)
+		p, err := openProcess(pid)
 		if err != nil {
 			continue // it has ended
 		}
 		st, err := procfs.ReadStat("/proc", pid)
 		args := procfs.Arguments("/proc", pid)
 		fits := err == nil && !st.Ended() && len(args) > 0 && filepath.Base(args[0]) == c.Command
-		var parent shim
 		if fits && c.Parent != "" {
-			parent, fits = shimOf(st.Parent, c.Parent)
+			p.shim, fits = shimOf(st.Parent, c.Parent)
 		}
-		if !fits || oldest != nil && oldest.ticks <= st.StartTicks {
-			_ = unix.Close(fd)
+		if !fits || oldest != nil && oldest.ticks <= p.ticks {
+			p.close()
 			continue
 		}
 		if oldest != nil {
-			_ = unix.Close(oldest.fd)
+			oldest.close()
 		}
-		oldest = &process{pid: pid, ticks: st.StartTicks, shim: parent, fd: fd, gone: make(chan struct{})}
+		oldest = p
 	}
 	return oldest, nil
+}
+
+// openProcess takes hold of a process.
+func openProcess(pid int) (*process, error) {
+	// The descriptor comes first: what it stands for cannot change any more.
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_open", err)
+	}
+	st, err := procfs.ReadStat("/proc", pid)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return &process{pid: pid, ticks: st.StartTicks, fd: fd, gone: make(chan struct{})}, nil
 }
 
 func (p *process) close() { _ = unix.Close(p.fd) }
@@ -95,6 +110,9 @@ const reapLimit = 250 * time.Millisecond
 // strangers, and none does while the parent is stopped; then it is known only of one
 // that was killed from here.
 func (p *process) exit() string {
+	if p.reap != nil {
+		return p.reap()
+	}
 	for deadline := time.Now().Add(reapLimit); ; time.Sleep(time.Millisecond) {
 		ws, err := exitStatus(p.fd)
 		if err == nil {

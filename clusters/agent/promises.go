@@ -46,7 +46,7 @@ type promises struct {
 func (p *promises) give(r request) error {
 	switch {
 	case r.For <= 0:
-		return errNoTTL
+		return ErrNoTTL
 	case r.Handle == "" || r.Undoing == nil || len(r.Members) == 0:
 		return errors.New("a promise needs a handle, what is to be undone, and the members of etcd")
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -24,6 +23,7 @@ type agent struct {
 	certificates *certificates
 	etcd         *etcd
 	promises     *promises
+	clocks       *clocks
 	asked        atomic.Int64 // when the last request came, in ns since 1970
 	askedAt      atomic.Int64 // the same in seconds since the boot of the node
 }
@@ -43,8 +43,9 @@ func newAgent(config Config) (*agent, error) {
 	s.read(func(st *state) { restarted = st.Boot != now })
 	a := &agent{config: config, store: s, watchers: map[framework.Component]*watcher{}}
 	a.askedAt.Store(sinceBoot())
+	a.clocks = &clocks{a: a}
 	for _, c := range config.Components {
-		w := newWatcher(s, c)
+		w := newWatcher(s, c, a.clocks)
 		for _, name := range append([]framework.Component{c.Name}, c.With...) {
 			a.watchers[name] = w
 		}
@@ -59,6 +60,7 @@ func newAgent(config Config) (*agent, error) {
 	for _, c := range config.Components {
 		a.watchers[c.Name].resume(ctx, restarted)
 	}
+	a.clocks.resume(restarted)
 	a.network = newNetwork(config, s)
 	a.network.resume()
 	a.promises = &promises{a: a}
@@ -117,6 +119,9 @@ func (a *agent) healAll() {
 	a.promises.mu.Lock()
 	a.promises.timers.Hurry()
 	a.promises.mu.Unlock()
+	a.clocks.mu.Lock()
+	a.clocks.timers.Hurry()
+	a.clocks.mu.Unlock()
 	for handle := range a.network.saved() {
 		if err := a.network.restore(handle); err != nil {
 			complain(err)
@@ -156,15 +161,27 @@ type request struct {
 	Cluster []framework.EtcdPeer `json:"cluster,omitempty"`
 	// Bump is by how much a restored revision is raised.
 	Bump uint64 `json:"bump,omitempty"`
+	// Until is for an admission, by the monotonic clock.
+	Until time.Duration `json:"until,omitempty"`
+	// Exec is how a component is to be started from now on.
+	Exec *Exec `json:"exec,omitempty"`
+	// Components are those whose clocks are to be moved, and Shift is how.
+	Components []framework.Component `json:"components,omitempty"`
+	Shift      framework.ClockShift  `json:"shift,omitzero"`
 }
 
-func (a *agent) handler() http.Handler {
+func noComponent(c framework.Component) error { return fmt.Errorf("no component %q here", c) }
+
+func (a *agent) handler(more func(*http.ServeMux)) http.Handler {
 	mux := http.NewServeMux()
+	if more != nil {
+		more(mux)
+	}
 	onComponent := func(verb string, do func(context.Context, *watcher, request) error) {
 		answer(mux, "POST /"+verb, func(ctx context.Context, r request) (any, error) {
 			w := a.watchers[r.Component]
 			if w == nil {
-				return nil, fmt.Errorf("no component %q here", r.Component)
+				return nil, noComponent(r.Component)
 			}
 			return nil, do(ctx, w, r)
 		})
@@ -183,7 +200,7 @@ func (a *agent) handler() http.Handler {
 	answer(mux, "POST /process", func(_ context.Context, r request) (any, error) {
 		w := a.watchers[r.Component]
 		if w == nil {
-			return nil, fmt.Errorf("no component %q here", r.Component)
+			return nil, noComponent(r.Component)
 		}
 		p := w.process()
 		p.Component = r.Component
@@ -207,7 +224,11 @@ func (a *agent) handler() http.Handler {
 	onComponent("thaw", func(_ context.Context, w *watcher, _ request) error { return w.thaw() })
 	onComponent("crash-loop", func(_ context.Context, w *watcher, r request) error { return w.crashLoop(r.After, r.For) })
 	onComponent("end-crash-loop", func(ctx context.Context, w *watcher, _ request) error { return w.endCrashLoop(ctx) })
+	onComponent("admit", func(ctx context.Context, w *watcher, r request) error { return w.admit(ctx, r.Until) })
+	onComponent("renew", func(_ context.Context, w *watcher, r request) error { return w.renew(r.Exec) })
+	onComponent("reload", func(_ context.Context, w *watcher, _ request) error { return w.reload() })
 	answer(mux, "GET /stalled", func(context.Context, request) (any, error) { return system.Stalled() })
+	a.clocks.handle(mux)
 	a.certificates.handle(mux)
 	a.network.handle(mux)
 	a.etcd.handle(mux)
@@ -223,21 +244,6 @@ func (a *agent) handler() http.Handler {
 	})
 }
 
-// answer has a request with a JSON body, or none, answered with JSON.
 func answer(mux *http.ServeMux, pattern string, do func(context.Context, request) (any, error)) {
-	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		var req request
-		if r.ContentLength != 0 {
-			if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-				http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
-				return
-			}
-		}
-		said, err := do(r.Context(), req)
-		if err != nil {
-			agenthttp.Error(w, err)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(said)
-	})
+	agenthttp.Answer(mux, pattern, do)
 }

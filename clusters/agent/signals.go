@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// stopGrace is how long a component may take to end after SIGTERM before it
+	// StopGrace is how long a component may take to end after SIGTERM before it
 	// is killed: what the kubelet grants a pod by default.
-	stopGrace = 30 * time.Second
+	StopGrace = 30 * time.Second
 	// retryPause is how soon healing is tried again that has failed, as on a
 	// disk that is full for the moment.
 	retryPause = expiry.Pause
@@ -22,11 +22,12 @@ const (
 	keepLimit = 10 * time.Second
 )
 
+// Errors of faults on processes; each is framework.ErrNothingDone.
 const (
-	errNotRunning = agenthttp.NothingDone("it is not running")
-	errNoTTL      = agenthttp.NothingDone("it needs a time to live above zero")
-	errCrashLoop  = agenthttp.NothingDone("it is in a crash loop already")
-	errFrozen     = agenthttp.NothingDone("it is frozen already")
+	ErrNotRunning = agenthttp.NothingDone("it is not running")
+	ErrNoTTL      = agenthttp.NothingDone("it needs a time to live above zero")
+	ErrCrashLoop  = agenthttp.NothingDone("it is in a crash loop already")
+	ErrFrozen     = agenthttp.NothingDone("it is frozen already")
 )
 
 // begin finds the process that is to end and begins to hold the component down.
@@ -35,8 +36,8 @@ const (
 // nothing to do. With mu held.
 func (w *watcher) begin(hold time.Duration) (*process, error) {
 	w.look()
-	if w.proc == nil && (hold <= 0 || w.held()) {
-		return nil, errNotRunning
+	if w.proc == nil && (hold <= 0 || w.down()) {
+		return nil, ErrNotRunning
 	}
 	if hold <= 0 {
 		return w.proc, nil
@@ -107,7 +108,7 @@ func (w *watcher) keepDown(ctx context.Context) error {
 func (w *watcher) stop(ctx context.Context, hold time.Duration) error {
 	first := hold
 	if hold > 0 {
-		first += stopGrace + retryPause
+		first += StopGrace + retryPause
 	}
 	w.mu.Lock()
 	p, err := w.begin(first)
@@ -134,7 +135,7 @@ func (w *watcher) stop(ctx context.Context, hold time.Duration) error {
 // to end once more, upon which some drop everything.
 func (w *watcher) stopped(p *process, hold time.Duration) error {
 	if p != nil {
-		grace := time.NewTimer(stopGrace)
+		grace := time.NewTimer(StopGrace)
 		defer grace.Stop()
 		select {
 		case <-p.gone:
@@ -214,16 +215,16 @@ func (w *watcher) hurry(ctx context.Context, held bool) error {
 
 func (w *watcher) freeze(ttl time.Duration) error {
 	if ttl <= 0 {
-		return errNoTTL
+		return ErrNoTTL
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.look()
 	switch {
 	case w.proc == nil:
-		return errNotRunning
+		return ErrNotRunning
 	case !w.saved().ThawAt.IsZero():
-		return errFrozen
+		return ErrFrozen
 	}
 	if err := w.update(func(st *componentState) { st.ThawAt = time.Now().Add(ttl) }); err != nil {
 		w.note(func(st *componentState) { st.ThawAt = time.Time{} })
@@ -263,11 +264,11 @@ func (w *watcher) crashLoop(after, ttl time.Duration) error {
 	w.look()
 	switch {
 	case ttl <= 0:
-		return errNoTTL
+		return ErrNoTTL
 	case w.proc == nil:
-		return errNotRunning
+		return ErrNotRunning
 	case time.Now().Before(w.saved().CrashUntil):
-		return errCrashLoop
+		return ErrCrashLoop
 	}
 	err := w.update(func(st *componentState) { st.CrashAfter, st.CrashUntil = after, time.Now().Add(ttl) })
 	if err != nil {

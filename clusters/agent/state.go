@@ -30,6 +30,10 @@ type state struct {
 	Restored   []restoredState                         `json:"restored,omitempty"`
 	Links      map[string]framework.LinkState          `json:"links"`
 	Promises   map[string]*promiseState                `json:"promises"`
+	// Shifts are those of clocks, by handle; Shifted says that there was one since the node
+	// was started.
+	Shifts  map[string]shiftState `json:"shifts,omitempty"`
+	Shifted bool                  `json:"shifted,omitempty"`
 	// Lapsed is when the leash last had everything healed.
 	Lapsed time.Time `json:"lapsed,omitzero"`
 	// Counted are the counters of the kernel when an agent last ended in order.
@@ -49,6 +53,10 @@ type componentState struct {
 	// start to the kill.
 	CrashUntil time.Time     `json:"crashUntil,omitzero"`
 	CrashAfter time.Duration `json:"crashAfter,omitzero"`
+	// AdmittedUntil is until when a supervised component may run, by the monotonic clock.
+	AdmittedUntil time.Duration `json:"admittedUntil,omitzero"`
+	// Joins is the initial cluster of an etcd member that has no data yet.
+	Joins string `json:"joins,omitempty"`
 	// Shim is that of the process seen last, Stopped are those that are stopped or
 	// about to be.
 	Shim    shim   `json:"shim,omitzero"`
@@ -144,6 +152,28 @@ func (s *store) read(look func(*state)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	look(&s.s)
+}
+
+// KnownProcesses reads from an agent's directory which processes of its components ran when it
+// last wrote that down. It asks no agent, which may be frozen.
+func KnownProcesses(dir string) (all []framework.Process, err error) {
+	var s state
+	b, err := os.ReadFile(stateFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // nothing has been started yet
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the agent's state: %w", err)
+	}
+	for name, c := range s.Components {
+		if c.PID != 0 {
+			all = append(all, framework.Process{Component: name, PID: c.PID, StartTicks: c.StartTicks})
+		}
+	}
+	return all, nil
 }
 
 func complain(err error) { fmt.Fprintf(os.Stderr, "node agent: %v\n", err) }

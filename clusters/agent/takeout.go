@@ -48,6 +48,9 @@ func (s *store) active() []string {
 		for _, one := range st.Promises {
 			add(one.Undoing.Fault+" is to be undone", one.Until)
 		}
+		for _, one := range st.Shifts {
+			add(fmt.Sprintf("the clock of %v is shifted", one.Components), one.Until)
+		}
 		for _, one := range st.Impaired {
 			add("links are impaired", one.Until)
 		}

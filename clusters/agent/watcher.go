@@ -16,7 +16,8 @@ import (
 const lookPause = 50 * time.Millisecond
 
 // watcher sees the processes of one component come and go, and does to them what
-// faults ask for. It starts none: that is for the kubelet or systemd.
+// faults ask for. Its keeper speaks to what starts them: the kubelet, systemd, or the agent
+// itself.
 type watcher struct {
 	store *store
 	spec  Component
@@ -45,9 +46,9 @@ type changes struct{ w *watcher }
 func (c changes) Lock()   { c.w.changing.Lock(); c.w.mu.Lock() }
 func (c changes) Unlock() { c.w.mu.Unlock(); c.w.changing.Unlock() }
 
-func newWatcher(s *store, spec Component) *watcher {
+func newWatcher(s *store, spec Component, clocks *clocks) *watcher {
 	w := &watcher{store: s, spec: spec}
-	w.keep = keeperOf(w)
+	w.keep = keeperOf(w, clocks)
 	s.read(func(st *state) {
 		if st.Components[spec.Name] == nil {
 			st.Components[spec.Name] = &componentState{}
@@ -63,6 +64,9 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 	defer w.mu.Unlock()
 	if restarted {
 		w.note(func(st *componentState) { *st = componentState{HoldUntil: st.HoldUntil, Stopped: st.Stopped} })
+	}
+	if s, ok := w.keep.(*starter); ok {
+		s.adopt()
 	}
 	saved := w.saved()
 	if left := time.Until(saved.HoldUntil); left > 0 && !restarted {
@@ -90,6 +94,10 @@ func (w *watcher) resume(ctx context.Context, restarted bool) {
 
 // run takes note of the component's processes until ctx ends.
 func (w *watcher) run(ctx context.Context) {
+	if s, ok := w.keep.(*starter); ok {
+		s.run(ctx)
+		return
+	}
 	pause := time.NewTicker(lookPause)
 	defer pause.Stop()
 	for {
@@ -113,9 +121,10 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// look finds the component's process where none is known; with mu held.
+// look finds the component's process where none is known, unless the agent starts it; with mu
+// held.
 func (w *watcher) look() {
-	if w.proc != nil {
+	if w.proc != nil || w.spec.Exec != nil {
 		return
 	}
 	p, err := findProcess(w.spec)
@@ -185,6 +194,14 @@ func (w *watcher) ended(p *process, how string) {
 	close(p.gone)
 }
 
+// current returns the component's process, nil if none runs.
+func (w *watcher) current() *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.look()
+	return w.proc
+}
+
 func (w *watcher) saved() (c componentState) {
 	w.store.read(func(st *state) { c = *st.Components[w.spec.Name] })
 	return c
@@ -211,6 +228,7 @@ func (w *watcher) process() framework.Process {
 		now := framework.Process{Component: w.spec.Name, Started: saved.Started, Restarts: saved.Restarts,
 			LastExit: saved.LastExit, Held: !saved.HoldUntil.IsZero(), CrashLooped: time.Now().Before(saved.CrashUntil)}
 		if p == nil {
+			now.Standby = w.standsBy()
 			return now
 		}
 		st, err := procfs.ReadStat("/proc", p.pid)

@@ -72,6 +72,25 @@ func Error(w http.ResponseWriter, err error) {
 	}
 }
 
+// Answer has requests with a JSON body, or none, answered with JSON.
+func Answer[Request any](mux *http.ServeMux, pattern string, do func(context.Context, Request) (any, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		var req Request
+		if r.ContentLength != 0 {
+			if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+				http.Error(w, "reading the request: "+err.Error(), http.StatusBadRequest)
+				return
+			}
+		}
+		said, err := do(r.Context(), req)
+		if err != nil {
+			Error(w, err)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(said)
+	})
+}
+
 // Within limits how long an agent may take for an answer.
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))

@@ -34,8 +34,7 @@ func (c *Cluster) addAddonManager(n *node) error {
 	if err := addons.Write(dir, release); err != nil {
 		return fmt.Errorf("on %s: %w", m.name, err)
 	}
-	m.config.Components = append(m.config.Components, componentSpec{Name: framework.AddonManager, Path: "/proc/self/exe",
-		Args: []string{roleAddons, path, dir, interval.String()}, Dir: m.dir, Log: filepath.Join(m.logs, string(framework.AddonManager)+".log")})
+	m.config.Components = append(m.config.Components, m.runsItself(framework.AddonManager, roleAddons, path, dir, interval.String()))
 	return nil
 }
 

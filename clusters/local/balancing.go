@@ -97,7 +97,6 @@ func (c *Cluster) addVIP(m *machine, members []component.Member) error {
 	if err != nil {
 		return fmt.Errorf("writing the configuration of the address that moves, for %s: %w", m.name, err)
 	}
-	m.config.Components = append(m.config.Components, componentSpec{Name: framework.VirtualIP, Path: "/proc/self/exe",
-		Args: []string{roleVIP, file}, Dir: m.dir, Log: filepath.Join(m.logs, string(framework.VirtualIP)+".log")})
+	m.config.Components = append(m.config.Components, m.runsItself(framework.VirtualIP, roleVIP, file))
 	return nil
 }

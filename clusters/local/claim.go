@@ -3,13 +3,11 @@ package local
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"os"
 	"sync"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/clusters/local/vip"
 )
 
@@ -80,10 +78,5 @@ func (m *machine) claim(ctx context.Context, addr netip.Addr) error {
 	if err := m.writeConfig(); err != nil || !m.powered() {
 		return err
 	}
-	ctx, cancel := agenthttp.Within(ctx, agentLimit)
-	defer cancel()
-	if err := m.agent.Call(ctx, http.MethodPost, "claim", agentRequest{}, nil); err != nil {
-		return fmt.Errorf("failed to give %s another address: %w", m.name, err)
-	}
-	return nil
+	return m.agent.Call(ctx, claimPath, "claiming another address", nil, nil)
 }

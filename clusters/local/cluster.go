@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -83,8 +84,9 @@ type Cluster struct {
 	// scaling is held while a node is added or removed. mu guards what follows
 	// from it, in slices that are replaced and never changed.
 	scaling   sync.Mutex
-	ended     bool // guarded by scaling, as is made: nodes so far, with those that are gone
-	made      int
+	ended     bool             // guarded by scaling, as are made and removed
+	made      int              // nodes so far, with those that are gone
+	removed   map[string]*node // by name
 	mu        sync.Mutex
 	members   []component.Member
 	nodes     []*node
@@ -114,12 +116,12 @@ var (
 )
 
 // Create makes a cluster and returns when all API servers are ready and both
-// elected components have a holder. It needs a sandbox (see Command) and the
+// elected components have a holder. It needs a sandbox (see sandbox.Command) and the
 // binaries of the cluster's versions in the cache (see release.Ensure). When it
 // fails, nothing of the cluster is left.
 func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, error) {
-	if sandbox == nil {
-		return nil, errors.New("a local cluster can be made only inside a sandbox: start the program through local.Command or local.Reexec")
+	if !sandbox.Inside() {
+		return nil, errors.New("a local cluster can be made only inside a sandbox: start the program through sandbox.Command or local.Reexec")
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -131,7 +133,7 @@ func Create(ctx context.Context, spec *clusters.Cluster, o Options) (*Cluster, e
 	if o.LogDir == "" {
 		o.LogDir = filepath.Join(o.Dir, "logs")
 	}
-	c := &Cluster{spec: spec, o: o}
+	c := &Cluster{spec: spec, o: o, removed: map[string]*node{}}
 	c.processes = processes{on: c.hostOf, of: "cluster " + c.Name()}
 	if err := c.create(ctx); err != nil {
 		_ = c.Close(context.WithoutCancel(ctx))
@@ -178,7 +180,7 @@ func (c *Cluster) create(ctx context.Context) error {
 }
 
 func (c *Cluster) startNetwork() error {
-	dir := filepath.Join(sandbox.dir, c.Name())
+	dir := filepath.Join(sandbox.Dir(), c.Name())
 	if err := os.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
 		return errors.New("this sandbox has a cluster of that name already")
 	} else if err != nil {

@@ -18,7 +18,9 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -130,7 +132,7 @@ func TestProcesses(t *testing.T) {
 
 	t.Run("the agent killed: components go on and are adopted", func(t *testing.T) {
 		api, scheduler := process(t, n, framework.APIServer), process(t, n, framework.Scheduler)
-		agent, err := childWhere(c.nodes[0].machine.pid(), func(pids []int) bool {
+		agent, err := procfs.ChildWhere(c.nodes[0].machine.pid(), func(pids []int) bool {
 			b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "cmdline"))
 			return strings.HasPrefix(string(b), roleAgent)
 		})
@@ -141,7 +143,7 @@ func TestProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, 10*time.Second, "a new agent answers", func() bool {
-			all, err := c.nodes[0].machine.agent.processes(t.Context())
+			all, err := c.nodes[0].machine.agent.Processes(t.Context())
 			return err == nil && len(all) == 4 && all[1].PID != 0
 		})
 		if p := process(t, n, framework.APIServer); p.PID != api.PID || p.StartTicks != api.StartTicks {
@@ -276,7 +278,7 @@ func TestCreateLeavesNothingWhenItFails(t *testing.T) {
 	if err == nil {
 		t.Fatal("a cluster of a version that is not in the cache was made")
 	}
-	if _, err := os.Stat(filepath.Join(sandbox.dir, spec.Metadata.Name)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(sandbox.Dir(), spec.Metadata.Name)); !os.IsNotExist(err) {
 		t.Errorf("its directory is left: %v", err)
 	}
 	if _, err := net.InterfaceByName("holdfast0"); err == nil {

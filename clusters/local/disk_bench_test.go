@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
@@ -70,7 +71,7 @@ func BenchmarkEtcdPut(b *testing.B) {
 		b.Run(on, func(b *testing.B) {
 			dir := b.TempDir()
 			if on == "tmpfs" {
-				dir = filepath.Join(sandbox.dir, "bench")
+				dir = filepath.Join(sandbox.Dir(), "bench")
 				defer os.RemoveAll(dir)
 			}
 			mount := filepath.Join(dir, "mount")

@@ -3,7 +3,7 @@
 //
 // A program that uses it calls Main first thing in main or TestMain. The
 // program then re-executes itself: into a sandbox (new user, mount, PID, UTS
-// and network namespaces, see Command and Reexec), and inside it into the
+// and network namespaces, see package sandbox), and inside it into the
 // first process of each machine, its node agent, an etcd member and the
 // load balancer. The sandbox's first process hosts the user-space switch that
 // joins the machines; when it ends, however it ends, the kernel ends

@@ -33,8 +33,7 @@ func (c *Cluster) addEtcdBalancer(m *machine) error {
 	if err != nil {
 		return fmt.Errorf("writing the configuration of the balancer of etcd: %w", err)
 	}
-	m.config.Components = append(m.config.Components, componentSpec{Name: framework.EtcdBalancer, Path: "/proc/self/exe",
-		Args: []string{roleBalancer, "--config", file}, Dir: m.dir, Log: filepath.Join(m.logs, string(framework.EtcdBalancer)+".log")})
+	m.config.Components = append(m.config.Components, m.runsItself(framework.EtcdBalancer, roleBalancer, "--config", file))
 	return nil
 }
 

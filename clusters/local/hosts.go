@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/local/balancer"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
@@ -28,7 +29,7 @@ func (c *Cluster) makeBalancer() error {
 	}
 	addr := m.addr.Addr()
 	config := c.balancerConfig(c.nodes)
-	spec := componentSpec{Name: framework.LoadBalancer, Log: filepath.Join(m.logs, string(framework.LoadBalancer)+".log"), Dir: m.dir}
+	spec := agent.Exec{Log: m.logOf(framework.LoadBalancer), Dir: m.dir}
 	var file string
 	var text []byte
 	switch c.spec.Spec.LoadBalancer.Kind {
@@ -61,7 +62,7 @@ func (c *Cluster) makeBalancer() error {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return fmt.Errorf("writing the configuration of the balancer: %w", err)
 	}
-	m.config.Components = []componentSpec{spec}
+	m.config.Components = []agent.Component{{Name: framework.LoadBalancer, Exec: &spec}}
 	if c.spec.Spec.EtcdBalancer != "" {
 		if err := c.addEtcdBalancer(m); err != nil {
 			return err
@@ -122,8 +123,7 @@ func (c *Cluster) addKwok(m *machine, node string) error {
 	if err != nil {
 		return err
 	}
-	spec.StartAfter = "http://" + local + "/healthz"
-	m.config.Components = append(m.config.Components, componentSpec{Name: retryComponent, Path: "/proc/self/exe", Args: []string{roleRetry, file, local},
-		Dir: m.dir, Log: filepath.Join(m.logs, string(retryComponent)+".log")}, spec)
+	spec.Exec.StartAfter = "http://" + local + "/healthz"
+	m.config.Components = append(m.config.Components, m.runsItself(retryComponent, roleRetry, file, local), spec)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
@@ -140,17 +141,17 @@ func setUpMachine(cfg initConfig) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
-	if err := mountProc(); err != nil {
+	if err := sandbox.MountProc(); err != nil {
 		return err
 	}
-	setCongestionControl()
+	sandbox.SetCongestionControl()
 	if err := system.SetSysctls(cfg.Sysctls); err != nil {
 		return err
 	}
 	if err := unix.Sethostname([]byte(cfg.Hostname)); err != nil {
 		return fmt.Errorf("setting the host name: %w", err)
 	}
-	if err := bindOver(cfg.Hosts, "/etc/hosts"); err != nil {
+	if err := sandbox.BindOver(cfg.Hosts, "/etc/hosts"); err != nil {
 		return err
 	}
 	resolv, text := filepath.Join(filepath.Dir(cfg.Exits), "resolv.conf"), ""
@@ -160,5 +161,5 @@ func setUpMachine(cfg initConfig) error {
 	if err := os.WriteFile(resolv, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("writing resolv.conf: %w", err)
 	}
-	return bindOver(resolv, "/etc/resolv.conf")
+	return sandbox.BindOver(resolv, "/etc/resolv.conf")
 }

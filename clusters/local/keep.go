@@ -56,7 +56,7 @@ func (c *Cluster) Hosts(ctx context.Context) []keeper.HostStatus {
 			st := keeper.HostStatus{Name: m.name, Address: m.addr.Addr().String(), Powered: m.powered(), PID: m.pid(), Dir: m.dir}
 			if st.Powered {
 				var err error
-				if st.Components, err = m.agent.processes(ctx); err != nil {
+				if st.Components, err = m.agent.Processes(ctx); err != nil {
 					st.Error = err.Error()
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/cgroup"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -55,7 +56,7 @@ func controller(l framework.Limit) cgroup.Controller {
 
 func (l *limits) begin(components []framework.Component, want framework.Limit, ttl time.Duration) (string, error) {
 	if ttl <= 0 {
-		return "", errNoTTL
+		return "", agent.ErrNoTTL
 	}
 	for _, c := range components {
 		if !l.m.isMeantToRun(c) {
@@ -151,7 +152,7 @@ func (l *limits) settle() error {
 	}
 	// From here on the agent sees to what it starts, and what it started before
 	// is known by its state.
-	errs = append(errs, writeJoin(l.m.joinFile(), join))
+	errs = append(errs, writeJoin(l.m.config.Groups, join))
 	for _, t := range l.trees {
 		wanted := l.wanted(t)
 		errs = append(errs, l.move(t, wanted))
@@ -168,7 +169,7 @@ func (l *limits) settle() error {
 func (l *limits) prune() error {
 	var errs []error
 	if len(l.active) == 0 && len(l.trees) > 0 {
-		errs = append(errs, writeJoin(l.m.joinFile(), nil))
+		errs = append(errs, writeJoin(l.m.config.Groups, nil))
 	}
 	l.trees = slices.DeleteFunc(l.trees, func(t *cgroup.Tree) bool {
 		if len(l.wanted(t)) > 0 {

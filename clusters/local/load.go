@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -40,11 +41,10 @@ type loadSpec struct {
 const oomFirst = "1000"
 
 // startLoad starts a load process, which is not waited for.
-func startLoad(spec loadSpec, ttl time.Duration) error {
-	if ttl <= 0 {
-		return errNoTTL
+func startLoad(spec loadSpec) error {
+	if spec.For <= 0 {
+		return agent.ErrNoTTL
 	}
-	spec.For = ttl
 	if free, err := availableMemory(); err != nil {
 		return err
 	} else if spec.Memory > free/2 {
@@ -92,7 +92,7 @@ func runLoad(args []string) error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(oomFirst), 0o644); err != nil {
 		return fmt.Errorf("offering itself to the kernel when memory runs out: %w", err)
 	}
-	if err := joinGroups(spec.Groups, 0); err != nil {
+	if err := agent.JoinGroups(spec.Groups, 0); err != nil {
 		return fmt.Errorf("joining a control group: %w", err)
 	}
 	if spec.Loops < 0 {
@@ -135,14 +135,14 @@ func (l loaded) Press(ctx context.Context, p framework.Pressure, ttl time.Durati
 	if !l.m.powered() {
 		return "", fmt.Errorf("pressing %s: it is powered off", l.m.name)
 	}
-	spec := loadSpec{Handle: fmt.Sprintf("%s-%d", l.m.name, l.m.handles.Add(1)), Loops: p.Loops, Memory: p.Memory}
+	spec := loadSpec{Handle: fmt.Sprintf("%s-%d", l.m.name, l.m.handles.Add(1)), Loops: p.Loops, Memory: p.Memory, For: ttl}
 	if p.Within != "" {
 		var err error
 		if spec.Groups, err = l.m.limits.files(p.Within); err != nil {
 			return "", err
 		}
 	}
-	if err := l.m.agent.do(ctx, "press", agentRequest{Load: &spec, For: ttl}); err != nil {
+	if err := l.m.agent.Call(ctx, pressPath, "starting a load", spec, nil); err != nil {
 		// Should it have been started all the same, nobody gets its handle.
 		return "", errors.Join(err, l.Relieve(ctx, spec.Handle))
 	}

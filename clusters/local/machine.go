@@ -14,10 +14,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/local/disk"
 	"github.com/holdfast-ha/holdfast/clusters/vnet"
+	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // machine is a host of the cluster: a child process in network, PID, UTS, IPC
@@ -37,7 +39,7 @@ type machine struct {
 	// configMu guards config.Components once the machine has been made; see renew.
 	configMu sync.Mutex
 	config   agentConfig
-	agent    *agentClient
+	agent    *agent.Client
 	disk     *disk.Process // nil where etcd's data pass through nothing
 
 	// life is nil while the machine is off. Reading it blocks nobody.
@@ -76,20 +78,21 @@ func newMachine(name string, addr netip.Prefix, sw *vnet.Switch, dir, run, logs 
 		}
 	}
 	m := &machine{name: name, addr: addr, sw: sw, dir: dir, run: run, logs: logs, cancel: func() {}}
-	m.config = agentConfig{
+	m.config.Config = agent.Config{
 		Socket: filepath.Join(run, "agent.sock"),
-		State:  filepath.Join(run, "agent.state"),
+		Dir:    filepath.Join(run, "agent"),
 		Exits:  filepath.Join(run, "exits"),
+		Groups: filepath.Join(run, "groups"),
 	}
-	m.agent = newAgentClient(name, m.config.Socket)
+	m.agent = agent.NewLocalClient(name, m.config.Socket)
 	m.watcher.m, m.limits.m = m, m
 	return m, nil
 }
 
 func (m *machine) boot(ctx context.Context) error {
 	// What a machine keeps in memory only is gone after a power cut.
-	for _, f := range []string{m.config.State, m.config.State + clockStateSuffix, m.joinFile(), m.config.Exits, m.config.Socket, m.agentHold()} {
-		if err := os.Remove(f); err != nil && !os.IsNotExist(err) {
+	for _, f := range []string{m.config.Dir, m.config.Groups, m.config.Exits, m.config.Socket, m.agentHold()} {
+		if err := os.RemoveAll(f); err != nil {
 			return fmt.Errorf("clearing the agent's state: %w", err)
 		}
 	}
@@ -151,8 +154,7 @@ func (m *machine) awaitAgent(ctx context.Context, l *life) error {
 			return await.Fatal(fmt.Errorf("its first process ended; see %s", filepath.Join(m.logs, "node-agent.log")))
 		default:
 		}
-		_, err := m.agent.processes(ctx)
-		return err
+		return m.agent.Ping(ctx)
 	})
 }
 
@@ -171,8 +173,15 @@ func (m *machine) writeConfig() error {
 	return nil
 }
 
+// runsItself is a component that is this program under another name, the first of args.
+func (m *machine) runsItself(c framework.Component, args ...string) agent.Component {
+	return agent.Component{Name: c, Exec: &agent.Exec{Path: "/proc/self/exe", Args: args, Dir: m.dir, Log: m.logOf(c)}}
+}
+
+func (m *machine) logOf(c framework.Component) string { return filepath.Join(m.logs, string(c)+".log") }
+
 // components returns what the machine runs.
-func (m *machine) components() []componentSpec {
+func (m *machine) components() []agent.Component {
 	m.configMu.Lock()
 	defer m.configMu.Unlock()
 	return slices.Clone(m.config.Components)
@@ -180,16 +189,18 @@ func (m *machine) components() []componentSpec {
 
 // renew has a component started with another program or other arguments the next time,
 // also after the machine or its agent has been started again.
-func (m *machine) renew(ctx context.Context, spec componentSpec) error {
+func (m *machine) renew(ctx context.Context, spec agent.Component) error {
 	m.configMu.Lock()
 	for i := range m.config.Components {
 		if own := &m.config.Components[i]; own.Name == spec.Name {
-			own.Path, own.Args = spec.Path, spec.Args
+			started := *own.Exec
+			started.Path, started.Args = spec.Exec.Path, spec.Exec.Args
+			own.Exec, spec.Exec = &started, &started
 		}
 	}
 	m.configMu.Unlock()
 	if err := m.writeConfig(); err != nil {
 		return err
 	}
-	return m.agent.do(ctx, "renew", agentRequest{Component: spec.Name})
+	return m.agent.Renew(ctx, spec.Name, spec.Exec)
 }

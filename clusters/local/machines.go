@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
 	"github.com/holdfast-ha/holdfast/clusters/release"
@@ -87,26 +88,26 @@ func (c *Cluster) entranceOf(n *node) (framework.Entrance, error) {
 
 // component turns a command line into what an agent runs. Its files and directories
 // are made at once.
-func (c *Cluster) component(m *machine, cmd component.Command, path string) (componentSpec, error) {
+func (c *Cluster) component(m *machine, cmd component.Command, path string) (agent.Component, error) {
 	for _, d := range cmd.Dirs {
 		if err := os.MkdirAll(d, 0o700); err != nil {
-			return componentSpec{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
+			return agent.Component{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
 		}
 	}
 	for f, b := range cmd.Files {
 		if err := os.MkdirAll(filepath.Dir(f), 0o755); err != nil {
-			return componentSpec{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
+			return agent.Component{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
 		}
 		if err := os.WriteFile(f, b, 0o600); err != nil {
-			return componentSpec{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
+			return agent.Component{}, fmt.Errorf("%s on %s: %w", cmd.Component, m.name, err)
 		}
 	}
 	var env []string
 	for name, value := range clusters.RuntimeEnvironment(runtime.NumCPU(), len(c.spec.Spec.Nodes)) {
 		env = append(env, name+"="+value)
 	}
-	return componentSpec{Name: cmd.Component, Path: path, Args: append([]string{cmd.Binary}, cmd.Args...), Dir: m.dir,
-		Env: env, Log: filepath.Join(m.logs, string(cmd.Component)+".log")}, nil
+	return agent.Component{Name: cmd.Component, Exec: &agent.Exec{Path: path, Args: append([]string{cmd.Binary}, cmd.Args...), Dir: m.dir,
+		Env: env, Log: m.logOf(cmd.Component)}}, nil
 }
 
 // binary returns the path of a binary in the cache.

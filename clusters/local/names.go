@@ -283,7 +283,9 @@ func (c *Cluster) LookUp(ctx context.Context, hostName, name string) (framework.
 	if err != nil {
 		return framework.Lookup{}, err
 	}
-	return m.agent.lookUp(ctx, name)
+	var found framework.Lookup
+	err = m.agent.Call(ctx, lookUpPath, "looking up "+name, name, &found)
+	return found, err
 }
 
 func (c *Cluster) machine(name string) (*machine, error) {

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -115,10 +114,7 @@ func (c *Cluster) ProbeLink(ctx context.Context, l framework.Link, packets int) 
 	case sender == nil:
 		return system.SendProbes(to, packets)
 	}
-	if err := sender.agent.Call(ctx, http.MethodPost, "probe", agentRequest{Probe: to, Packets: packets}, nil); err != nil {
-		return fmt.Errorf("failed to send packets from %s to %s: %w", l.From, l.To, err)
-	}
-	return nil
+	return sender.agent.SendProbes(ctx, to, packets)
 }
 
 // LinkState implements framework.LinkReporter.

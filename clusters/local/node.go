@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
+	"github.com/holdfast-ha/holdfast/clusters/local/clock"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/release"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -59,6 +60,8 @@ var (
 	_ framework.EndpointLister     = (*node)(nil)
 	_ framework.CertificateFaulter = (*node)(nil)
 	_ framework.ClockShifter       = (*node)(nil)
+	_ framework.AuditReader        = (*node)(nil)
+	_ framework.EtcdOperator       = (*node)(nil)
 )
 
 // pkiDir holds a node's certificates, below its machine's directory.
@@ -88,6 +91,7 @@ func (c *Cluster) equip(n *node) (err error) {
 			return err
 		}
 	}
+	m.config.EtcdData = n.data
 	if others := c.controlPlane(); len(others) > 0 {
 		n.trust = others[0].stages()
 	}
@@ -121,7 +125,7 @@ func (c *Cluster) equip(n *node) (err error) {
 
 // commands returns what the node runs of etcd and Kubernetes, in the order of its start, and
 // writes the files that belong to it.
-func (n *node) commands(spec clusters.Node) (all []componentSpec, err error) {
+func (n *node) commands(spec clusters.Node) (all []agent.Component, err error) {
 	c, m := n.cluster, n.machine
 	if c.o.Tamper {
 		spec.ExtraArgs = throughTamper(spec.ExtraArgs)
@@ -149,10 +153,10 @@ func (n *node) commands(spec clusters.Node) (all []componentSpec, err error) {
 		if err != nil {
 			return nil, err
 		}
-		cs.Args[0] = argv0
+		cs.Exec.Args[0] = argv0
 		for _, before := range commands {
 			if before.Component == cmd.StartAfter {
-				cs.StartAfter = before.Health
+				cs.Exec.StartAfter = before.Health
 			}
 		}
 		all = append(all, cs)
@@ -198,9 +202,51 @@ func (n *node) PowerOn(ctx context.Context) error { return n.machine.powerOn(ctx
 func (n *node) Powered(context.Context) (bool, error) { return n.machine.powered(), nil }
 
 // Stalled implements framework.ConnectionReporter.
-func (n *node) Stalled(ctx context.Context) (peers []netip.Addr, err error) {
-	if err := n.machine.agent.Call(ctx, http.MethodGet, "stalled", nil, &peers); err != nil {
-		return nil, fmt.Errorf("asking for the connections of %s: %w", n.Name(), err)
+func (n *node) Stalled(ctx context.Context) ([]netip.Addr, error) {
+	return n.machine.agent.Stalled(ctx)
+}
+
+// FollowAudit implements framework.AuditReader.
+func (n *node) FollowAudit(ctx context.Context, entry func([]byte)) error {
+	path := ""
+	for _, c := range n.machine.components() {
+		if c.Name == framework.APIServer {
+			path = c.Exec.Argument("audit-log-path")
+		}
 	}
-	return peers, nil
+	if path == "" || path == "-" {
+		return fmt.Errorf("the API server on %s writes no audit log into a file", n.Name())
+	}
+	return agent.FollowLog(ctx, path, entry)
+}
+
+// RejoinEtcd implements framework.EtcdOperator.
+func (n *node) RejoinEtcd(ctx context.Context, members []framework.EtcdPeer) error {
+	return n.machine.agent.RejoinEtcd(ctx, members)
+}
+
+// RestoreEtcd implements framework.EtcdOperator.
+func (n *node) RestoreEtcd(ctx context.Context, file string, members []framework.EtcdPeer, bump uint64) error {
+	return n.machine.agent.RestoreEtcd(ctx, file, members, bump)
+}
+
+// ClockSupport implements framework.ClockShifter.
+func (n *node) ClockSupport() error { return clock.Supported() }
+
+// ShiftClock implements framework.ClockShifter.
+func (n *node) ShiftClock(ctx context.Context, components []framework.Component, s framework.ClockShift, ttl time.Duration) (string, error) {
+	return n.machine.agent.ShiftClock(ctx, components, s, ttl)
+}
+
+// UnshiftClock implements framework.ClockShifter.
+func (n *node) UnshiftClock(ctx context.Context, handle string) error {
+	if !n.machine.powered() {
+		return nil // its processes are gone, and what was kept about them
+	}
+	return n.machine.agent.UnshiftClock(ctx, handle)
+}
+
+// ReadClock implements framework.ClockShifter.
+func (n *node) ReadClock(ctx context.Context, c framework.Component) (framework.ClockReading, error) {
+	return n.machine.agent.ReadClock(ctx, c)
 }

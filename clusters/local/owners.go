@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
@@ -49,15 +50,15 @@ func (m *machine) owners() (map[int]framework.Component, error) {
 			inner[innerPID(pid)] = pid
 		}
 	}
-	state, err := m.agentState()
+	processes, err := agent.KnownProcesses(m.config.Dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("looking for the processes of %s: %w", m.name, err)
 	}
 	owners := map[int]framework.Component{}
-	for c, s := range state {
-		if pid, ok := inner[s.PID]; ok && s.PID != 0 {
-			if st, err := procfs.ReadStat("/proc", pid); err == nil && st.StartTicks == s.StartTicks {
-				owners[pid] = c
+	for _, p := range processes {
+		if pid, ok := inner[p.PID]; ok {
+			if st, err := procfs.ReadStat("/proc", pid); err == nil && st.StartTicks == p.StartTicks {
+				owners[pid] = p.Component
 			}
 		}
 	}
@@ -93,30 +94,8 @@ func innerPID(pid int) int {
 	return 0
 }
 
-// agentState reads what the agent has written down. It is replaced as a whole, so
-// that it can be read at any time.
-func (m *machine) agentState() (map[framework.Component]savedState, error) {
-	b, err := os.ReadFile(m.config.State)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // nothing was started yet
-	}
-	var state map[framework.Component]savedState
-	if err == nil {
-		err = json.Unmarshal(b, &state)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the agent's state of %s: %w", m.name, err)
-	}
-	return state, nil
-}
-
-// joinFile names what the agent's processes have to join when they start: by
-// component, the files to which they are written.
-func (m *machine) joinFile() string { return m.config.State + joinSuffix }
-
-const joinSuffix = ".groups"
-
-// writeJoin writes such a file, or removes it where there is nothing to join.
+// writeJoin writes the file of agent.Config.Groups, or removes it where there is nothing to
+// join.
 func writeJoin(file string, join map[framework.Component][]string) error {
 	if len(join) == 0 {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -130,42 +109,6 @@ func writeJoin(file string, join map[framework.Component][]string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("writing down which control groups to join: %w", err)
-	}
-	return nil
-}
-
-// join puts a process that was just started into the groups of its component. It is
-// looked up then, after the process was written down: so either this finds a group
-// that is being made, or whoever makes it finds the process.
-func (a *agent) join(c framework.Component, pid int) {
-	b, err := os.ReadFile(a.cfg.State + joinSuffix)
-	if err != nil {
-		return // nothing to join
-	}
-	var join map[framework.Component][]string
-	if err = json.Unmarshal(b, &join); err == nil {
-		err = joinGroups(join[c], pid)
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "node agent: putting %s into its control group: %v\n", c, err)
-	}
-}
-
-// joinGroups puts a process into groups, 0 standing for this one. A group that is
-// gone was taken away together with its limit.
-func joinGroups(files []string, pid int) error {
-	for _, file := range files {
-		f, err := os.OpenFile(file, os.O_WRONLY, 0)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		_, err = f.WriteString(strconv.Itoa(pid))
-		_ = f.Close()
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

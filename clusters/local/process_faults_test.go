@@ -264,7 +264,7 @@ func scathed(t *testing.T, c *Cluster) string {
 		if loads, err := procfs.Find(proc, func(args []string) bool { return args[0] == roleLoad }); err != nil || len(loads) > 0 {
 			return fmt.Sprintf("load processes %v on %s, %v", loads, m.name, err)
 		}
-		all, err := m.agent.processes(t.Context())
+		all, err := m.agent.Processes(t.Context())
 		if err != nil {
 			return err.Error()
 		}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/agenthttp"
 	"github.com/holdfast-ha/holdfast/framework"
 )
@@ -42,32 +43,32 @@ func (p processes) machine(c framework.Component) (*machine, error) {
 }
 
 // do acts on a component through its agent, or with outside on the agent.
-func (p processes) do(ctx context.Context, verb string, req agentRequest, outside func(*watcher) error) error {
-	m, err := p.machine(req.Component)
+func (p processes) do(verb string, c framework.Component, inside func(*agent.Client) error, outside func(*watcher) error) error {
+	m, err := p.machine(c)
 	if err != nil {
 		return err
 	}
-	if req.Component == framework.NodeAgent {
+	if c == framework.NodeAgent {
 		if err := outside(&m.watcher); err != nil {
 			return fmt.Errorf("%s of the node agent on %s: %w", verb, m.name, err)
 		}
 		return nil
 	}
 	if !m.powered() {
-		return agenthttp.NothingDone(fmt.Sprintf("%s of %s: %s is powered off", verb, req.Component, m.name))
+		return agenthttp.NothingDone(fmt.Sprintf("%s of %s: %s is powered off", verb, c, m.name))
 	}
-	return m.agent.do(ctx, verb, req)
+	return inside(m.agent)
 }
 
 // undo is do for what ends a fault: of those on processes none survives a loss
 // of power.
-func (p processes) undo(ctx context.Context, verb string, c framework.Component, outside func(*watcher) error) error {
+func (p processes) undo(verb string, c framework.Component, inside func(*agent.Client) error, outside func(*watcher) error) error {
 	if m, err := p.machine(c); err != nil {
 		return err
 	} else if !m.powered() {
 		return nil
 	}
-	return p.do(ctx, verb, agentRequest{Component: c}, outside)
+	return p.do(verb, c, inside, outside)
 }
 
 // Process implements framework.ProcessReporter.
@@ -90,57 +91,52 @@ func (m *machine) process(ctx context.Context, c framework.Component) (framework
 	}
 	ctx, cancel := agenthttp.Within(ctx, agentLimit)
 	defer cancel()
-	all, err := m.agent.processes(ctx)
-	if err != nil {
-		if m.life.Load() != l { // power was lost while the agent was asked
-			return framework.Process{Component: c, LastExit: "powered off"}, nil
-		}
-		return framework.Process{}, err
+	p, err := m.agent.Process(ctx, c)
+	if err != nil && m.life.Load() != l { // power was lost while the agent was asked
+		return framework.Process{Component: c, LastExit: "powered off"}, nil
 	}
-	i := slices.IndexFunc(all, func(p framework.Process) bool { return p.Component == c })
-	if i < 0 {
-		return framework.Process{}, fmt.Errorf("the agent of %s does not know %s", m.name, c)
-	}
-	return all[i], nil
+	return p, err
 }
 
 // Kill implements framework.Killer.
 func (p processes) Kill(ctx context.Context, c framework.Component, hold time.Duration) error {
-	return p.do(ctx, "kill", agentRequest{Component: c, For: hold}, func(w *watcher) error { return w.end(ctx, syscall.SIGKILL, hold) })
+	return p.do("kill", c, func(a *agent.Client) error { return a.Kill(ctx, c, hold) },
+		func(w *watcher) error { return w.end(ctx, syscall.SIGKILL, hold) })
 }
 
 // Stop implements framework.Stopper.
 func (p processes) Stop(ctx context.Context, c framework.Component, hold time.Duration) error {
-	return p.do(ctx, "stop", agentRequest{Component: c, For: hold}, func(w *watcher) error { return w.end(ctx, syscall.SIGTERM, hold) })
+	return p.do("stop", c, func(a *agent.Client) error { return a.Stop(ctx, c, hold) },
+		func(w *watcher) error { return w.end(ctx, syscall.SIGTERM, hold) })
 }
 
 // Start implements framework.Starter.
 func (p processes) Start(ctx context.Context, c framework.Component) error {
-	return p.undo(ctx, "start", c, (*watcher).start)
+	return p.undo("start", c, func(a *agent.Client) error { return a.Start(ctx, c) }, (*watcher).start)
 }
 
 // Freeze implements framework.Freezer.
 func (p processes) Freeze(ctx context.Context, c framework.Component, ttl time.Duration) error {
-	return p.do(ctx, "freeze", agentRequest{Component: c, For: ttl}, func(w *watcher) error { return w.freeze(ttl) })
+	return p.do("freeze", c, func(a *agent.Client) error { return a.Freeze(ctx, c, ttl) }, func(w *watcher) error { return w.freeze(ttl) })
 }
 
 // Thaw implements framework.Freezer.
 func (p processes) Thaw(ctx context.Context, c framework.Component) error {
-	return p.undo(ctx, "thaw", c, (*watcher).thaw)
+	return p.undo("thaw", c, func(a *agent.Client) error { return a.Thaw(ctx, c) }, (*watcher).thaw)
 }
 
 // CrashLoop implements framework.CrashLooper.
 func (p processes) CrashLoop(ctx context.Context, c framework.Component, after, ttl time.Duration) error {
-	return p.do(ctx, "crash-loop", agentRequest{Component: c, After: after, For: ttl},
+	return p.do("crash-loop", c, func(a *agent.Client) error { return a.CrashLoop(ctx, c, after, ttl) },
 		func(w *watcher) error { return w.crashLoop(ctx, after, ttl) })
 }
 
 // EndCrashLoop implements framework.CrashLooper.
 func (p processes) EndCrashLoop(ctx context.Context, c framework.Component) error {
-	return p.undo(ctx, "end-crash-loop", c, (*watcher).endCrashLoop)
+	return p.undo("end-crash-loop", c, func(a *agent.Client) error { return a.EndCrashLoop(ctx, c) }, (*watcher).endCrashLoop)
 }
 
 // isMeantToRun reports whether a component is among those of the machine.
 func (m *machine) isMeantToRun(c framework.Component) bool {
-	return slices.ContainsFunc(m.components(), func(s componentSpec) bool { return s.Name == c })
+	return slices.ContainsFunc(m.components(), func(own agent.Component) bool { return own.Name == c })
 }

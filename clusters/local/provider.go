@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/release"
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 )
 
 // Provider makes clusters in sandboxes.
@@ -40,11 +41,11 @@ func (Provider) Prepare(ctx context.Context, p clusters.Preparation, all ...*clu
 
 // Command implements clusters.Launcher.
 func (Provider) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	return Command(ctx, SandboxOptions{}, args...)
+	return sandbox.Command(ctx, args...)
 }
 
 // Explain implements clusters.Launcher.
-func (Provider) Explain(err error) error { return ExplainStart(err) }
+func (Provider) Explain(err error) error { return sandbox.ExplainStart(err) }
 
 // Sweep implements clusters.Sweeper. All else of a cluster ends with its processes.
 func (Provider) Sweep(context.Context) error {

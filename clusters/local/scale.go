@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -17,7 +18,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-var _ framework.Scaler = (*Cluster)(nil)
+var (
+	_ framework.Scaler       = (*Cluster)(nil)
+	_ framework.NodeReplacer = (*Cluster)(nil)
+)
 
 var errEnded = errors.New("it has ended")
 
@@ -26,11 +30,35 @@ func (c *Cluster) AddNode(ctx context.Context) (framework.Node, error) {
 	c.scaling.Lock()
 	defer c.scaling.Unlock()
 	var back scaling.Undo
-	n, err := c.addNode(ctx, &back)
+	n, err := c.addNode(ctx, &back, c.nextNode)
 	if err != nil {
 		return nil, fmt.Errorf("adding a node to cluster %s: %w", c.Name(), errors.Join(err, back.All(ctx)))
 	}
 	return n.offered(), nil
+}
+
+// ReplaceNode implements framework.NodeReplacer.
+func (c *Cluster) ReplaceNode(ctx context.Context, name string) (framework.Node, error) {
+	c.scaling.Lock()
+	defer c.scaling.Unlock()
+	var back scaling.Undo
+	n, err := c.addNode(ctx, &back, func() (clusters.Node, netip.Prefix, error) { return c.removedNode(name) })
+	if err != nil {
+		return nil, fmt.Errorf("replacing node %s of cluster %s: %w", name, c.Name(), errors.Join(err, back.All(ctx)))
+	}
+	delete(c.removed, name)
+	return n.offered(), nil
+}
+
+// removedNode returns what a node was that was removed, in the versions that the others run.
+func (c *Cluster) removedNode(name string) (clusters.Node, netip.Prefix, error) {
+	n := c.removed[name]
+	if n == nil {
+		return clusters.Node{}, netip.Prefix{}, framework.Untouched{Err: fmt.Errorf("no node of that name was removed; these were: %v", slices.Sorted(maps.Keys(c.removed)))}
+	}
+	spec, other := n.spec, c.controlPlane()[0]
+	spec.KubernetesVersion, spec.EtcdVersion = other.version(framework.APIServer), other.version(framework.Etcd)
+	return spec, n.machine.addr, nil
 }
 
 // nextNode returns what the next node is: like one that the cluster's description
@@ -66,12 +94,12 @@ func (c *Cluster) addable(ctx context.Context, members scaling.Members) error {
 }
 
 // addNode adds to back how to undo each step.
-func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo) (*node, error) {
+func (c *Cluster) addNode(ctx context.Context, back *scaling.Undo, which func() (clusters.Node, netip.Prefix, error)) (*node, error) {
 	members := c.etcdMembers()
 	if err := c.addable(ctx, members); err != nil {
 		return nil, framework.Untouched{Err: err}
 	}
-	spec, addr, err := c.nextNode()
+	spec, addr, err := which()
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +172,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 		defer c.mu.Unlock()
 		c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(other *node) bool { return other == n })
 		c.entrances = slices.DeleteFunc(slices.Clone(c.entrances), func(e framework.Entrance) bool { return e.Node == name })
+		c.removed[name] = n
 		return nil
 	}, func(context.Context) (string, error) {
 		return "its first process has exited", errors.Join(c.discard(n), c.forget(name))

@@ -141,5 +141,5 @@ func (c *Cluster) rebalance(ctx context.Context, config balancer.Config) error {
 	if !c.balancer.powered() && c.spec.Spec.LoadBalancer.Kind == clusters.BalancerOnDemand {
 		return c.startBalancer(ctx)
 	}
-	return c.balancer.agent.do(ctx, "reload", agentRequest{Component: framework.LoadBalancer})
+	return c.balancer.agent.Reload(ctx, framework.LoadBalancer)
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -191,6 +192,27 @@ func TestScale(t *testing.T) {
 			if n.Address() == old.Address() || n.Name() == old.Name() {
 				t.Errorf("%s has the name or the address of %s", n.Name(), old.Name())
 			}
+		}
+		followed(t, c)
+	})
+	t.Run("a dead node is replaced under its name and address", func(t *testing.T) {
+		lost := c.Nodes()[0]
+		if n, err := c.ReplaceNode(t.Context(), lost.Name()); !errors.Is(err, framework.ErrNothingDone) || !strings.Contains(err.Error(), "no node of that name was removed") {
+			t.Errorf("replacing one that is there: %v, %v", n, err)
+		}
+		if err := lost.(framework.PowerSwitch).PowerOff(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		removed(t, c, lost.Name())
+		n, err := c.ReplaceNode(t.Context(), lost.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Name() != lost.Name() || n.Address() != lost.Address() || n == lost {
+			t.Errorf("%s (%s) replaces %s (%s)", n.Name(), n.Address(), lost.Name(), lost.Address())
+		}
+		if n := voters(t, c); n != 3 || len(c.Nodes()) != 3 {
+			t.Errorf("%d nodes, %d voting members", len(c.Nodes()), n)
 		}
 		followed(t, c)
 	})

@@ -9,11 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/holdfast-ha/holdfast/clusters/keeper"
 	"github.com/holdfast-ha/holdfast/clusters/local/component"
 	"github.com/holdfast-ha/holdfast/clusters/local/pki"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/clusters/system"
 )
 
@@ -26,7 +26,7 @@ func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostSt
 	if err != nil {
 		return nil, err
 	}
-	server, err := childWhere(keeper, func(inner []int) bool { return len(inner) > 1 && inner[len(inner)-1] == 1 })
+	server, err := procfs.ChildWhere(keeper, func(inner []int) bool { return len(inner) > 1 && inner[len(inner)-1] == 1 })
 	if err != nil {
 		return nil, fmt.Errorf("finding the sandbox of cluster %s: %w", h.Name, err)
 	}
@@ -34,7 +34,7 @@ func (Provider) Shell(ctx context.Context, h *keeper.Handle, host *keeper.HostSt
 	if host != nil {
 		// The sandbox's number of a process is the second but last one of the
 		// machine's first process: it is 1 to the machine itself.
-		pid, err = childWhere(server, func(inner []int) bool {
+		pid, err = procfs.ChildWhere(server, func(inner []int) bool {
 			return len(inner) > 2 && inner[len(inner)-2] == host.PID
 		})
 		if err != nil {
@@ -89,36 +89,4 @@ func nodeEnv(host *keeper.HostStatus) []string {
 		"ETCDCTL_CERT=" + filepath.Join(pkiDir, pki.EtcdServerCert),
 		"ETCDCTL_KEY=" + filepath.Join(pkiDir, pki.EtcdServerKey),
 	}
-}
-
-// childWhere returns the child of parent whose numbers in the PID namespaces
-// that it is in, the outermost first, suit.
-func childWhere(parent int, suit func(pids []int) bool) (int, error) {
-	dirs, err := filepath.Glob("/proc/[0-9]*/status")
-	if err != nil {
-		return 0, err
-	}
-	for _, f := range dirs {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			continue // it has ended
-		}
-		ppid, pids := 0, []int(nil)
-		for line := range strings.Lines(string(b)) {
-			key, value, _ := strings.Cut(line, ":")
-			switch key {
-			case "PPid":
-				ppid, _ = strconv.Atoi(strings.TrimSpace(value))
-			case "NSpid":
-				for _, s := range strings.Fields(value) {
-					n, _ := strconv.Atoi(s)
-					pids = append(pids, n)
-				}
-			}
-		}
-		if ppid == parent && suit(pids) {
-			return pids[0], nil
-		}
-	}
-	return 0, fmt.Errorf("process %d has no such child", parent)
 }

@@ -53,8 +53,7 @@ func (c *Cluster) addTamper(m *machine) error {
 	if err != nil {
 		return fmt.Errorf("writing the configuration of the proxies of %s: %w", m.name, err)
 	}
-	m.config.Components = append(m.config.Components, componentSpec{Name: tamperComponent, Path: "/proc/self/exe",
-		Args: []string{roleTamper, config}, Dir: m.dir, Log: filepath.Join(m.logs, string(tamperComponent)+".log")})
+	m.config.Components = append(m.config.Components, m.runsItself(tamperComponent, roleTamper, config))
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/clusters"
 	"github.com/holdfast-ha/holdfast/clusters/local/clock"
+	"github.com/holdfast-ha/holdfast/clusters/procfs"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
@@ -211,7 +212,7 @@ func sameProcesses(t testing.TB, n *node, before map[framework.Component]framewo
 // killAgent kills a node's agent and returns when its successor answers.
 func killAgent(t *testing.T, c *Cluster, n *node) {
 	t.Helper()
-	agent, err := childWhere(n.machine.pid(), func(pids []int) bool {
+	agent, err := procfs.ChildWhere(n.machine.pid(), func(pids []int) bool {
 		b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "cmdline"))
 		return strings.HasPrefix(string(b), roleAgent)
 	})
@@ -224,7 +225,7 @@ func killAgent(t *testing.T, c *Cluster, n *node) {
 	eventually(t, 15*time.Second, "a new agent answers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		all, err := n.machine.agent.processes(ctx)
+		all, err := n.machine.agent.Processes(ctx)
 		return err == nil && len(all) == len(n.Components()) && all[0].PID != 0
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-ha/holdfast/clusters"
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/upgrading"
 	"github.com/holdfast-ha/holdfast/clusters/release"
@@ -138,7 +139,7 @@ func (c *Cluster) changeable(ctx context.Context, name string) (*node, error) {
 	if !nodes[i].machine.powered() {
 		return nil, errors.New("its machine has no power: bring it back (`holdfast heal`) first")
 	}
-	all, err := nodes[i].machine.agent.processes(ctx)
+	all, err := nodes[i].machine.agent.Processes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +249,7 @@ func (n *node) changeTo(ctx context.Context, c framework.Component, version stri
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(commands, func(cs componentSpec) bool { return cs.Name == c })
+	i := slices.IndexFunc(commands, func(cs agent.Component) bool { return cs.Name == c })
 	if err := n.machine.renew(ctx, commands[i]); err != nil {
 		return "", err
 	}

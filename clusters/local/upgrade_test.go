@@ -130,7 +130,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		args := map[framework.Component][]string{}
 		for _, cs := range n.machine.components() {
-			args[cs.Name] = cs.Args
+			args[cs.Name] = cs.Exec.Args
 		}
 		if !slices.Contains(args[framework.Scheduler], "--v=3") || !slices.Contains(args[framework.Etcd], "--snapshot-count=20000") || slices.Contains(args[framework.APIServer], "--v=3") {
 			t.Errorf("they run with %q", args)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/clusters/internal/await"
 	"github.com/holdfast-ha/holdfast/clusters/internal/expiry"
 	"github.com/holdfast-ha/holdfast/clusters/procfs"
@@ -144,7 +145,7 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 	case err != nil:
 		return err
 	case a.PID == 0 && (hold <= 0 || held(w.m.agentHold())):
-		return errNotRunning
+		return agent.ErrNotRunning
 	}
 	if hold > 0 {
 		until := strconv.FormatInt(time.Now().Add(hold).UnixNano(), 10)
@@ -160,7 +161,7 @@ func (w *watcher) end(ctx context.Context, sig syscall.Signal, hold time.Duratio
 	if err := a.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	graceful, cancel := context.WithTimeout(ctx, stopGrace)
+	graceful, cancel := context.WithTimeout(ctx, agent.StopGrace)
 	defer cancel()
 	if err := a.gone(graceful); err == nil || ctx.Err() != nil {
 		return err
@@ -179,7 +180,7 @@ func (w *watcher) start() error {
 
 func (w *watcher) freeze(ttl time.Duration) error {
 	if ttl <= 0 {
-		return errNoTTL
+		return agent.ErrNoTTL
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,9 +189,9 @@ func (w *watcher) freeze(ttl time.Duration) error {
 	case err != nil:
 		return err
 	case a.PID == 0:
-		return errNotRunning
+		return agent.ErrNotRunning
 	case a.State == "T":
-		return errFrozen
+		return agent.ErrFrozen
 	}
 	w.thawing.Start(&w.mu, w.m.name, ttl, a.goOn)
 	return a.Signal(syscall.SIGSTOP)
@@ -218,12 +219,12 @@ func (a machineProcess) goOn() error {
 // crashLoop kills the agent now and after each start, until ttl has passed.
 func (w *watcher) crashLoop(ctx context.Context, after, ttl time.Duration) error {
 	if ttl <= 0 {
-		return errNoTTL
+		return agent.ErrNoTTL
 	}
 	w.mu.Lock()
 	if w.loop != nil {
 		w.mu.Unlock()
-		return errCrashLoop
+		return agent.ErrCrashLoop
 	}
 	loop, cancel := context.WithTimeout(context.Background(), ttl)
 	w.loop, w.crash = loop, cancel
@@ -248,7 +249,7 @@ func (w *watcher) crashAgain(ctx context.Context, after time.Duration) {
 		case !time.Now().Before(at):
 			_ = a.Signal(syscall.SIGKILL)
 		}
-		return errCrashLoop // it ends with ctx alone
+		return agent.ErrCrashLoop // it ends with ctx alone
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()

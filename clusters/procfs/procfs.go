@@ -106,3 +106,35 @@ func ExitWords(ws syscall.WaitStatus) string {
 	}
 	return fmt.Sprintf("exit status %d", ws.ExitStatus())
 }
+
+// ChildWhere returns the child of parent whose numbers in the PID namespaces
+// that it is in, the outermost first, suit.
+func ChildWhere(parent int, suit func(pids []int) bool) (int, error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*/status")
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range dirs {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // it has ended
+		}
+		ppid, pids := 0, []int(nil)
+		for line := range strings.Lines(string(b)) {
+			key, value, _ := strings.Cut(line, ":")
+			switch key {
+			case "PPid":
+				ppid, _ = strconv.Atoi(strings.TrimSpace(value))
+			case "NSpid":
+				for _, s := range strings.Fields(value) {
+					n, _ := strconv.Atoi(s)
+					pids = append(pids, n)
+				}
+			}
+		}
+		if ppid == parent && suit(pids) {
+			return pids[0], nil
+		}
+	}
+	return 0, fmt.Errorf("process %d has no such child", parent)
+}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-ha/holdfast/clusters/local"
+	"github.com/holdfast-ha/holdfast/clusters/sandbox"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
@@ -23,7 +24,7 @@ func checkSandbox(ctx context.Context, tun bool) []check {
 	c := check{Name: "namespaces", Required: true}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	cmd, err := local.Command(ctx, local.SandboxOptions{}, "doctor", "--inside")
+	cmd, err := sandbox.Command(ctx, "doctor", "--inside")
 	if err != nil {
 		return []check{c.missing(err.Error(), "repair this first; nothing else can be tried")}
 	}

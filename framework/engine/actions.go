@@ -64,6 +64,7 @@ func actions() map[string]action {
 		actionRotate:      {takes: 22 * time.Second},
 		actionRotateCA:    {takes: 22 * time.Second},
 		actionAddNode:     {},
+		actionReplaceNode: {},
 		actionRemoveNode:  {},
 		actionLoseNode:    {},
 	}

@@ -71,12 +71,12 @@ func (p *placement) action(path string, a *Action) {
 		return
 	}
 	for node := range strings.SplitSeq(a.Node, ",") {
-		if node = strings.TrimSpace(node); node != "" {
+		if node = strings.TrimSpace(node); node != "" && a.Name != actionReplaceNode {
 			p.there(path+".node", "node/"+strings.TrimPrefix(node, "node/"))
 		}
 	}
 	p.changed = p.changed || !changesInPlace(a.Name)
-	if a.Name == actionAddNode {
+	if adds(a.Name) {
 		p.most++
 		p.added = append(p.added, a.ID)
 	}

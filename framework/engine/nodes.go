@@ -17,9 +17,10 @@ import (
 
 // The actions that change which nodes there are.
 const (
-	actionAddNode    = "add-node"
-	actionRemoveNode = "remove-node"
-	actionLoseNode   = "lose-node"
+	actionAddNode     = "add-node"
+	actionReplaceNode = "replace-node"
+	actionRemoveNode  = "remove-node"
+	actionLoseNode    = "lose-node"
 )
 
 // The actions that change nodes which stay.
@@ -49,8 +50,10 @@ func changeLimit(action string) time.Duration {
 
 // ChangesNodes reports whether an action changes nodes, or which nodes the cluster has.
 func ChangesNodes(action string) bool {
-	return action == actionAddNode || action == actionRemoveNode || action == actionLoseNode || changesInPlace(action)
+	return adds(action) || action == actionRemoveNode || action == actionLoseNode || changesInPlace(action)
 }
+
+func adds(action string) bool { return action == actionAddNode || action == actionReplaceNode }
 
 func changesInPlace(action string) bool {
 	return action == actionUpgrade || action == actionUpgradeEtcd || action == actionReconfigure || action == actionRotate || action == actionRotateCA
@@ -147,7 +150,7 @@ func (r *run) loseNodes(ctx, limited context.Context, a *Action) error {
 	}
 	for i := range all {
 		r.disturb(limited)
-		err := r.remove(framework.WithSteps(limited, r.stepOf(a.ID, 0)), all[i].name)
+		err := r.remove(framework.WithSteps(limited, r.stepOf(a.ID, 0)), a.ID, all[i].name)
 		if err != nil {
 			err = errors.Join(err, lighten(ctx, all[i:])) // as they were
 		}
@@ -201,8 +204,8 @@ func (r *run) leave(node string) {
 	}
 }
 
-// remove removes a node for good.
-func (r *run) remove(ctx context.Context, node string) error {
+// remove removes a node for good, by a change that the scenario calls id.
+func (r *run) remove(ctx context.Context, id, node string) error {
 	scaler, err := r.scaler(actionRemoveNode)
 	if err != nil {
 		return err
@@ -210,7 +213,8 @@ func (r *run) remove(ctx context.Context, node string) error {
 	if err := scaler.RemoveNode(ctx, node); err != nil {
 		return err
 	}
-	r.added = slices.DeleteFunc(r.added, func(known addedNode) bool { return known.node == node })
+	r.added = slices.DeleteFunc(r.added, func(known namedNode) bool { return known.node == node })
+	r.removed = append(r.removed, namedNode{id, node})
 	return nil
 }
 
@@ -226,18 +230,14 @@ func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) 
 	if changesInPlace(a.Name) {
 		return r.changeInPlace(ctx, a, change)
 	}
-	if a.Name == actionAddNode {
-		scaler, err := r.scaler(a.Name)
-		if err != nil {
-			return err
-		}
+	if adds(a.Name) {
 		change.Phase = record.NodeAdded
-		n, err := scaler.AddNode(ctx)
+		n, err := r.add(ctx, a)
 		if err != nil {
 			return err
 		}
 		change.Node, change.Effect = nodeEntry(n), r.w.Now()
-		r.added = append(r.added, addedNode{a.ID, n.Name()})
+		r.added = append(r.added, namedNode{a.ID, n.Name()})
 		return nil
 	}
 	n, err := r.leaving(ctx, a.Node)
@@ -246,9 +246,33 @@ func (r *run) change(ctx context.Context, a *Action, change *record.NodeChange) 
 	}
 	change.Phase, change.Node = record.NodeRemoved, nodeEntry(n)
 	r.leave(n.Name())
-	err = r.remove(ctx, n.Name())
+	err = r.remove(ctx, a.ID, n.Name())
 	change.Effect = r.w.Now()
 	return err
+}
+
+// add adds a node, or replaces one that was removed.
+func (r *run) add(ctx context.Context, a *Action) (framework.Node, error) {
+	if a.Name == actionAddNode {
+		scaler, err := r.scaler(a.Name)
+		if err != nil {
+			return nil, err
+		}
+		return scaler.AddNode(ctx)
+	}
+	replacer, ok := r.cluster.(framework.NodeReplacer)
+	if !ok {
+		return nil, &fault.MissingAbility{Ability: "NodeReplacer", Of: "cluster " + r.cluster.Name(), For: "action " + a.Name}
+	}
+	i := slices.IndexFunc(r.removed, func(known namedNode) bool { return known.id == a.Node })
+	if i < 0 {
+		return nil, fmt.Errorf("no node that %q removed is left to replace", a.Node)
+	}
+	n, err := replacer.ReplaceNode(ctx, r.removed[i].node)
+	if err == nil {
+		r.removed = slices.Delete(r.removed, i, i+1)
+	}
+	return n, err
 }
 
 // changeInPlace changes a node that stays.
@@ -309,9 +333,9 @@ func (r *run) changeInPlace(ctx context.Context, a *Action, change *record.NodeC
 	return err
 }
 
-// addedNode is a node that this run added and that is still there.
-type addedNode struct {
-	id   string // what the scenario calls it
+// namedNode is a node that this run added or removed.
+type namedNode struct {
+	id   string // what the scenario calls it, or its removal
 	node string
 }
 

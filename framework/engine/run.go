@@ -173,7 +173,8 @@ type run struct {
 	recovery   recovery
 	settling   *settling   // nil where nothing is followed
 	listed     bool        // the API servers' addresses were listed as they should be
-	added      []addedNode // in the order of joining
+	added      []namedNode // in the order of joining, those that are still there
+	removed    []namedNode // in the order of leaving, those that were not replaced
 	background []func()    // ends what goes on beside the timeline
 	trust      workload.Trust
 	undoing    sync.WaitGroup // what actions did

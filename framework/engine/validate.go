@@ -80,6 +80,7 @@ type validator struct {
 	injected map[string]bool // by ID: whether it is active
 	changes  map[string]bool // of nodes, by ID: whether the node that it added is there
 	joined   []string        // IDs of those that add one, in their order
+	left     []string        // IDs of those that remove one, in their order
 }
 
 func (v *validator) add(path, format string, args ...any) {

@@ -23,12 +23,12 @@ func (v *validator) nodes(path string, a *Action) {
 		}
 		return
 	}
-	if a.Interrupt != 0 && (a.Name != actionAddNode || a.Interrupt < 0) {
-		v.add(path+".interrupt", "%d on %s: want the number of a step of add-node, from 1 on", a.Interrupt, a.Name)
+	if a.Interrupt != 0 && (!adds(a.Name) || a.Interrupt < 0) {
+		v.add(path+".interrupt", "%d on %s: want the number of a step of add-node or replace-node, from 1 on", a.Interrupt, a.Name)
 	}
 	_, dup := v.changes[a.ID]
 	switch {
-	case a.ID == "" && a.Name == actionAddNode:
+	case a.ID == "" && adds(a.Name):
 		v.add(path+".as", "is missing: want a name for the node, by which later steps can speak of it")
 	case a.ID == "":
 	case !validName.MatchString(a.ID):
@@ -43,9 +43,15 @@ func (v *validator) nodes(path string, a *Action) {
 	if a.To != "" || a.Args != nil {
 		v.add(path, "action %s takes neither to nor args", a.Name)
 	}
-	if a.Name == actionAddNode {
-		if a.Node != "" {
+	if adds(a.Name) {
+		left := slices.Index(v.left, a.Node)
+		switch {
+		case a.Name == actionAddNode && a.Node != "":
 			v.add(path+".node", "a node that is added has a name of its own: call it by as")
+		case a.Name == actionReplaceNode && left < 0:
+			v.add(path+".node", "%q is not what an earlier step that removes or loses a node is called by as", a.Node)
+		case a.Name == actionReplaceNode && a.Interrupt == 0:
+			v.left = slices.Delete(v.left, left, left+1)
 		}
 		// An interrupted one is taken back.
 		if v.changes[a.ID] = a.Interrupt == 0; a.Interrupt == 0 {
@@ -59,6 +65,9 @@ func (v *validator) nodes(path string, a *Action) {
 	}
 	for _, node := range nodes {
 		v.leaves(path+".node", strings.TrimSpace(node))
+		if a.ID != "" {
+			v.left = append(v.left, a.ID)
+		}
 	}
 	if a.ID != "" {
 		v.changes[a.ID] = false

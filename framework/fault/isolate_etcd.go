@@ -10,7 +10,7 @@ import (
 
 // IsolateEtcd cuts an etcd member off the other control-plane nodes: its peers, and the API
 // servers that know several members. The API server beside it is cut off from etcd by
-// that, however many members it knows.
+// that, however many members it knows; unless it asks for etcd at another address.
 var IsolateEtcd = network(&Fault{
 	Name:    "isolate-etcd",
 	Summary: "cuts the etcd traffic (ports 2379 and 2380) between an etcd member's node and the other control-plane nodes, in both directions: the API server beside it reaches no member that has a quorum; clients on that node and outside the control plane still reach the member",
@@ -30,6 +30,10 @@ var IsolateEtcd = network(&Fault{
 	x, err := r.cut(ends)
 	if err != nil {
 		return nil, err
+	}
+	if at := r.Cluster.Settings().SharedEtcd; at != "" {
+		return nil, &MissingAbility{Ability: "NetworkFaulter", Of: "cluster " + r.Cluster.Name(), For: "fault isolate-etcd",
+			Why: "its API servers ask for etcd at " + at + ", which stays in reach of the one beside the member"}
 	}
 	node := r.Target.Node
 	peers := slices.DeleteFunc(nodeNames(r.Cluster.Nodes()), func(n string) bool { return n == node })

@@ -66,6 +66,24 @@ func (c *etcdCluster) awaitOtherLeader(t *testing.T, before string) string {
 	}
 }
 
+// behindBalancer is a cluster whose API servers reach etcd at an address of its own.
+type behindBalancer struct{ *etcdCluster }
+
+func (behindBalancer) Settings() framework.Settings {
+	return framework.Settings{SharedEtcd: "https://10.0.0.9:2379"}
+}
+
+// TestIsolateEtcdOfOthers: where API servers do not depend on the member of their node, it cuts
+// none of them off, and what rests on that is not applicable.
+func TestIsolateEtcdOfOthers(t *testing.T) {
+	c := startEtcd(t)
+	_, err := IsolateEtcd.Inject(t.Context(), behindBalancer{c}, c.resolve(t, "etcd/leader"), Params{TTL: ttl})
+	var missing *MissingAbility
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "https://10.0.0.9:2379, which stays in reach") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestIsolateEtcdCheck(t *testing.T) {
 	c := &etcdCluster{fakeCluster: newFake(framework.Etcd)}
 	for name, refused := range map[string]struct {

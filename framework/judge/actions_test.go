@@ -77,6 +77,13 @@ func TestOneActor(t *testing.T) {
 		{name: "one after another", story: succession, want: Pass, took: "4 actions",
 			says: "One instance of each elected component acted at a time: kube-scheduler on node-2 (2 actions), then on node-3 (2 actions)."},
 		{name: "nothing seen", want: NotApplicable, story: func() *story { return newStory() }},
+		{name: "no audit log at all, though an instance was active", want: Inconclusive, says: "does not show what kube-scheduler on node-1 did", story: func() *story {
+			return newStory().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
+		}},
+		{name: "no audit log, and no access to any", want: NotApplicable, says: "cannot be tested here", story: func() *story {
+			return newStory().at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16).
+				change(func(r *record.Run) { r.Meta.NoAccess = []record.Access{record.AuditLogs} })
+		}},
 		{name: "renewals alone", want: NotApplicable, story: func() *story { return newStory().renews("node-2", 1, 50) }},
 		{name: "the old one after a thaw", want: Fail, story: func() *story { return succession().action("node-2", 42) },
 			says: "the one on node-3 had taken over by 26.010s, and the one on node-2, which had renewed its lease last at 9.010s, acted at 42.000s"},

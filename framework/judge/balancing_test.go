@@ -23,6 +23,12 @@ func TestNoFailedRequest(t *testing.T) {
 		s.last().Error = problem
 		return s
 	}
+	listed := func(outcome record.Outcome, status int, problem string) *story {
+		s := drained().list("l", "", 15, 15.1)
+		l := &s.run.Lists[0].V
+		l.Entrance, l.Outcome, l.Status, l.Error, l.Pages[0].Revision = "balancer", outcome, status, problem, ""
+		return s
+	}
 	failed := func(start, end float64) record.Probe {
 		return record.Probe{Entrance: "balancer", Kind: record.ProbeWrite, Start: sec(start), End: sec(end), Error: "EOF"}
 	}
@@ -126,6 +132,13 @@ func TestNoFailedRequest(t *testing.T) {
 		{name: "a client's request failed", want: Fail, says: "update of k through balancer", story: func() *story {
 			return drained().write(record.OpUpdate, "balancer", "k", "v", 0, 15, 15.1).outcome(record.Unknown)
 		}},
+		{name: "a list got no answer", want: Fail, took: "1 of 1201", says: "list of c through balancer by l (unknown: unexpected EOF), 15.000s to 15.100s", story: func() *story {
+			return listed(record.Unknown, 0, "unexpected EOF")
+		}},
+		{name: "a list of a version that is gone", want: Pass, took: "0 of 1201", story: func() *story {
+			return listed(record.Refused, 410, "status 410 (Expired): too old resource version")
+		}},
+		{name: "a list was answered", want: Pass, took: "0 of 1201", story: func() *story { return listed(record.OK, 200, "") }},
 		{name: "a conflict", want: Pass, story: func() *story {
 			return refused("status 409 (Conflict): the object has been modified")
 		}},

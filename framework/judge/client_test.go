@@ -100,7 +100,8 @@ func TestOneWinner(t *testing.T) {
 		{name: "two", want: Fail, says: `over version 1 of k, 2 writes succeeded: c-a's update through a of "v2" over version 1 (3.000s to 4.000s) and c-b's update`, took: "2 winners", story: rival},
 		{name: "long after each other", want: Fail, story: func() *story { return two().write(update, "b", "k", "v3", 3, 30, 31).over(1) }},
 		{name: "an update and a delete", want: Fail, story: func() *story { return two().write(remove, "b", "k", "", 0, 3, 4).over(1) }},
-		{name: "one refused", want: Pass, says: "1 of them contended for", story: func() *story { return rival().outcome(record.Refused) }},
+		{name: "one refused", want: Pass, says: "1 of them contended for", story: func() *story { return rival().refused(record.RefusedVersion) }},
+		{name: "one refused by no API server", want: Pass, says: "0 of them contended for", story: func() *story { return rival().outcome(record.Refused) }},
 		{name: "one unknown and never seen", want: Pass, story: func() *story { return rival().outcome(record.Unknown) }},
 		{name: "one unknown and seen", want: Fail, story: func() *story { return rival().outcome(record.Unknown).read("a", "k", "v3", 3, 6, 7) }},
 		{name: "one unknown, and seen by a read of any state", want: Pass, story: func() *story {
@@ -263,6 +264,46 @@ func TestRevisionOrder(t *testing.T) {
 		}},
 		{name: "not answered", want: NotApplicable, story: func() *story { return two().outcome(record.Unknown) }},
 		{name: "no versions", want: NotApplicable, story: func() *story { return newStory().write(create, "a", "k", "v", 0, 1, 2) }},
+	})
+}
+
+// A quorum read of a key is not older than what a watch had shown of it, whatever the client
+// that wrote it learnt.
+func TestRevisionOrderOfOneKey(t *testing.T) {
+	const shown = `
+		create k1 v1@a 101
+		create k2 v1@a 102
+		patch k1 v2@a unknown
+		watch w from=102
+		modified w k1 v2@a 103`
+	tell(t, named("revision-order"), []telling{
+		{"as a watch had shown it", "", shown + `
+			get k1 v2 103`, Pass, ""},
+		{"older than a watch had shown it", "", shown + `
+			get k1 v1 101`, Fail, "get of k1 through node-1, called at 6.000s, has version 101, although version 103 had been shown at 5.000s by the modified event of watch w"},
+		{"next to the event", "", shown + `
+			with get k1 v1 101`, Pass, ""},
+		{"another key", "", shown + `
+			get k2 v1 102`, Pass, ""},
+		{"deleted, as a watch had shown", "", shown + `
+			delete k1 unknown
+			deleted w k1 v2@a 104
+			get k1 v2 103`, Fail, "by the deleted event of watch w"},
+		{"not there", "", shown + `
+			delete k1 unknown
+			deleted w k1 v2@a 104
+			get k1`, Pass, ""},
+		{"older than another client's read of any state", "", `
+			create k1 v1@a 101
+			create k1 v2@a unknown
+			list any = 103 k1:v2@a:103
+			get k1 v1 101`, Fail, "by lister's list of things"},
+	})
+	tell(t, named("revision-order"), []telling{
+		{"a serializable read may be older", facts.APIEtcd, shown + `
+			get k1 v1 101 serializable`, Pass, ""},
+		{"a linearizable one may not", facts.APIEtcd, shown + `
+			get k1 v1 101`, Fail, "has version 101"},
 	})
 }
 

@@ -185,6 +185,21 @@ func taken(then float64) *story {
 	return s
 }
 
+// followed has node-3 take over at 26 s and not renew the lease, which node-1 does from some
+// time on.
+func followed(from float64) *story {
+	s := taken(26)
+	for i := range s.run.Leases {
+		switch l := &s.run.Leases[i]; {
+		case l.At >= sec(from):
+			l.V.Holder, l.V.HolderNode = "node-1_d", "node-1"
+		case l.V.HolderNode == "node-3":
+			l.V.Revision, l.V.Renew = "226", time.Unix(26, 0)
+		}
+	}
+	return s
+}
+
 func TestTakeover(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-LE-002", Judge: "takeover", Fault: "kill", Bound: "L + P + M"}, []ruling{
 		{name: "as it should be", story: func() *story { return taken(26) }, want: Pass, took: "16s",
@@ -224,6 +239,10 @@ func TestTakeover(t *testing.T) {
 				}
 			})
 		}},
+		{name: "and never renewed, until another one takes over from it", want: Fail, says: "node-3_c on node-3 held it from 26.000s on, and did not renew it for 16s", story: func() *story {
+			return followed(44)
+		}},
+		{name: "and followed soon by another one", want: Pass, story: func() *story { return followed(30) }},
 		{name: "and not renewed before the next fault", want: Inconclusive, says: "was not seen to renew the lease in the 2s", story: func() *story {
 			return taken(26).fault("next", "kill", "node-3", "kube-scheduler", 29, 35).change(func(r *record.Run) {
 				for i := range r.Leases {

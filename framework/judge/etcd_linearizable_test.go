@@ -97,10 +97,12 @@ func TestEtcdLinearizable(t *testing.T) {
 			put a a1 101
 			put b b1 101
 			get a a1 101`, Fail, "were both acknowledged at revision 101"},
-		{"revoking a lease that has no keys left", facts.APIEtcd, `
+		{"a put and a deletion with one revision", facts.APIEtcd, `
 			put a a1 101
-			delete b 101
-			get a a1 101`, Pass, ""},
+			put b b1 102
+			delete a 103
+			put b b2 103
+			get b b2 103`, Fail, "were both acknowledged at revision 103"},
 
 		{"an answer that is not the state of its header", facts.APIEtcd, watched + `
 			create a a1 101
@@ -156,6 +158,30 @@ func TestEtcdLinearizable(t *testing.T) {
 	})
 }
 
+// A key of a lease is of no collection: it is judged as the others are, but for the revision
+// with which the revocation is answered, whether there is a key left or not.
+func TestEtcdLeasedKeys(t *testing.T) {
+	for _, tt := range []struct {
+		name, history string
+		want          Verdict
+	}{
+		{"read, and revoked", "put leased x 102\nget leased x 102\ndelete leased 103\nget leased", Pass},
+		{"revoked when there was none left", "put leased x unknown\ndelete leased 101", Pass},
+		{"put, and not there", "put leased x 102\nget leased", Fail},
+		{"revoked, and still there", "put leased x 102\ndelete leased 103\nget leased x 102", Fail},
+	} {
+		run := chronicle(t, facts.APIEtcd, "put k v1 101\nget k v1 101\n"+tt.history)
+		for i := range run.Ops {
+			if op := &run.Ops[i].V; op.Key == "leased" {
+				op.Collection = ""
+			}
+		}
+		if f := named("etcd-linearizable").Judge(&facts.Matter{Run: run}); f.Verdict != tt.want {
+			t.Errorf("%s: %s (want %s): %s", tt.name, f.Verdict, tt.want, f.Sentence)
+		}
+	}
+}
+
 // An etcd that serves what was, through another member, to every client.
 func TestEtcdStaleReads(t *testing.T) {
 	s := newStory()
@@ -188,6 +214,14 @@ func TestRevisionOrderOfHeaders(t *testing.T) {
 		{"a put at what a header had shown", facts.APIEtcd, `
 			get b header=105
 			put a a1 105`, Fail, "has version 105, although version 105"},
+		{"a deletion at what a header had shown", facts.APIEtcd, `
+			put a a1 101
+			get b header=105
+			delete a 105`, Fail, "has version 105, although version 105"},
+		{"a deletion", facts.APIEtcd, `
+			put a a1 101
+			get b header=105
+			delete a 106`, Pass, ""},
 		{"a serializable read may be older", facts.APIEtcd, `
 			put a a1 101
 			get b header=100 serializable`, NotApplicable, ""},

@@ -39,6 +39,13 @@ func TestActiveAgain(t *testing.T) {
 				Bound: "L + P + M", Params: map[string]string{"component": "kube-scheduler"}}}
 			return s
 		}},
+		{name: "changed by others, and not renewed", want: Fail, took: "49s", says: "for 49s none renewed the lease, which node-2_b had held", story: func() *story {
+			s := newStory().fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 40)
+			for i := range 60 {
+				s.at(float64(i)).lease("kube-scheduler", "node-2_b", 100+i, min(float64(i), 9))
+			}
+			return s
+		}},
 		{name: "too late", story: func() *story { return stolen(32) }, want: Fail, took: "20.1s", says: "for 20.1s none renewed the lease, then node-3_c on node-3 did"},
 		{name: "never", story: func() *story { return stolen(0) }, want: Fail, took: "48.1s", says: "none renewed the lease, which node-2_b had held"},
 		{name: "given up, never held again", want: Fail, says: "none renewed", story: func() *story {

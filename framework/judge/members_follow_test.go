@@ -39,6 +39,18 @@ func joinedAndLeft() *story {
 	return s.lists(25.1, "node-2", "m2", "m3", "m4").lists(25.2, "node-4", "m2", "m3", "m4").at(30)
 }
 
+// replacedByName has node-1 join again after it left in joinedAndLeft, with a member m9, and node-4
+// leave; that node then has the member that the last lists lack.
+func replacedByName(gone string) *story {
+	s := joinedAndLeft()
+	s.steps("node-1", 30, joining...).changed("again", record.NodeAdded, "node-1", "10.77.0.11", 30, 35)
+	s.lists(35.1, "node-2", "m2", "m3", "m4", "m9")
+	add(s, &s.run.Etcd, record.EtcdStatus{Node: "node-1", OK: true, Cluster: "c1", Member: "m9", Leader: "m2", Members: []string{"m2", "m3", "m4", "m9"}})
+	s.steps("node-1", 40, leaving...).changed("twice", record.NodeRemoved, "node-1", "10.77.0.11", 40, 45)
+	left := slices.DeleteFunc([]string{"m2", "m3", "m4", "m9"}, func(m string) bool { return m == gone })
+	return s.lists(45.1, "node-2", left...).at(50)
+}
+
 func TestMembersFollow(t *testing.T) {
 	// with changes the list that was made at a time.
 	with := func(at float64, change func(*record.EtcdStatus)) func() *story {
@@ -113,6 +125,8 @@ func TestMembersFollow(t *testing.T) {
 		{name: "no change", want: Inconclusive, says: "no change of nodes", story: func() *story { return newStory() }},
 		{name: "interrupted and undone", want: Pass, story: undone("m1", "m2", "m3")},
 		{name: "interrupted and left", want: Fail, says: "1 have joined", story: undone("m1", "m2", "m3", "m4")},
+		{name: "replaced under its name, and removed again", want: Pass, took: "4 changes", story: func() *story { return replacedByName("m9") }},
+		{name: "the first member under its name is removed again", want: Fail, says: "0 of 4 members have left", story: func() *story { return replacedByName("m1") }},
 		{name: "two lost at once", want: Pass, took: "2 changes", story: func() *story {
 			s := newStory().lists(5, "node-1", "m1", "m2", "m3", "m4", "m5").lists(5, "node-2", "m1", "m2", "m3", "m4", "m5").lists(5, "node-3", "m1", "m2", "m3", "m4", "m5")
 			s.steps("node-2", 12, losing...).changed("two", record.NodeLost, "node-2", "10.77.0.12", 10, 11).at(15)

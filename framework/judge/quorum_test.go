@@ -261,18 +261,20 @@ func TestTimeTravel(t *testing.T) {
 
 // TestEnough is about the parameters that say how much checks of every run must have seen.
 func TestEnough(t *testing.T) {
-	contended := func(other string) *story {
+	contended := func(other string, why record.Refusal) *story {
 		s := newStory().write(record.OpCreate, "node-1", "k", "v0", 100, 1, 1.1)
 		for i := range 3 {
 			at := 2 + float64(i)
 			s.write(record.OpUpdate, "node-1", "k", fmt.Sprint("v", i+1), 101+i, at, at+0.1).last().Expect = fmt.Sprint(100 + i)
-			s.write(record.OpUpdate, other, "k", fmt.Sprint("w", i), 0, at, at+0.2).outcome(record.Refused).last().Expect = fmt.Sprint(100 + i)
+			s.write(record.OpUpdate, other, "k", fmt.Sprint("w", i), 0, at, at+0.2).refused(why).last().Expect = fmt.Sprint(100 + i)
 		}
 		return s
 	}
 	rule(t, record.Check{Requirement: "HA-QR-015", Judge: "one-winner", Params: map[string]string{"contended": "3"}}, []ruling{
-		{name: "enough contention", want: Pass, says: "3 of them contended for", story: func() *story { return contended("node-2") }},
-		{name: "through one entrance", want: Inconclusive, says: "contended at the same time for 0 versions, fewer than the 3", story: func() *story { return contended("node-1") }},
+		{name: "enough contention", want: Pass, says: "3 of them contended for", story: func() *story { return contended("node-2", record.RefusedVersion) }},
+		{name: "through an API server that refuses to look", want: Inconclusive, says: "for 0 versions", story: func() *story { return contended("node-2", "") }},
+		{name: "through the balancer, which may lead to the same API server", want: Inconclusive, says: "for 0 versions", story: func() *story { return contended("balancer", record.RefusedVersion) }},
+		{name: "through one API server", want: Inconclusive, says: "contended at the same time for 0 versions, fewer than the 3", story: func() *story { return contended("node-1", record.RefusedVersion) }},
 	})
 	lists := func(kinds ...record.ListMatch) *story {
 		s := newStory().fault("kill", "kill", "node-2", "etcd", 10, 12)

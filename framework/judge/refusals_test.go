@@ -59,6 +59,20 @@ func TestRefusalsAreReads(t *testing.T) {
 		{"conflict, by a delete of unknown outcome", one().write(remove, "a", "k", "", 0, 3, 4).outcome(record.Unknown).
 			write(update, "b", "k", "v9", 0, 5, 6).over(1).refused(version).read("b", "k", "", 0, 9, 10), Pass, ""},
 		{"a refusal that says nothing of the key", one().write(patch, "b", "k", "p", 0, 3, 4).refused(""), Pass, ""},
+		{"already there, of which nothing else is known, and is not", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).read("b", "k", "", 0, 3, 4).
+			write(create, "a", "k", "v2", 2, 5, 6), Fail, "had been refused at 2.000s, since the key was there"},
+		{"already there, and created without a delete", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).
+			write(create, "a", "k", "v2", 2, 5, 6).read("b", "k", "v2", 2, 7, 8), Fail, ""},
+		{"already there, of which nothing else is known, and deleted", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).
+			write(remove, "a", "k", "", 0, 3, 4).read("b", "k", "", 0, 5, 6), Pass, ""},
+		{"already there, and deleted by a delete of unknown outcome", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).
+			write(remove, "a", "k", "", 0, 1, 2).outcome(record.Unknown).write(create, "a", "k", "v2", 2, 3, 4).read("b", "k", "v2", 2, 5, 6), Pass, ""},
+		{"already there, by a create of unknown outcome", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).
+			write(create, "b", "k", "v2", 0, 1, 2).outcome(record.Unknown).write(remove, "a", "k", "", 0, 3, 4).read("b", "k", "", 0, 5, 6), Pass, ""},
+		{"a create that was refused, and is there", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused("").read("b", "k", "v1", 1, 3, 4).
+			write(update, "b", "k", "v2", 2, 5, 6).over(1), Fail, ""},
+		{"a create that was refused, of what was there before", newStory().write(create, "a", "k", "v1", 0, 1, 2).refused(present).read("b", "k", "v0", 1, 3, 4).
+			write(update, "b", "k", "v2", 2, 5, 6).over(1), Pass, ""},
 		{"an API server that is elsewhere", func() *story {
 			s := one()
 			for i := range 12 {
@@ -76,5 +90,20 @@ func TestRefusalsAreReads(t *testing.T) {
 				t.Errorf("%s (want %s): %s\nwant %s", f.Verdict, tt.want, f.Sentence, tt.says)
 			}
 		})
+	}
+}
+
+// A refusal for what was asked for is not a failure of the cluster; one for a namespace that
+// exists is.
+func TestTurnedAway(t *testing.T) {
+	for problem, want := range map[string]bool{
+		`status 404 (NotFound): configmaps "k" not found`:       true,
+		`status 409 (Conflict): the object has been modified`:   true,
+		`status 404 (NotFound): namespaces "traffic" not found`: false,
+		`status 503 (ServiceUnavailable): shutting down`:        false,
+	} {
+		if got := facts.TurnedAway(record.Op{Outcome: record.Refused, Error: problem}); got != want {
+			t.Errorf("%s: %t, want %t", problem, got, want)
+		}
 	}
 }

@@ -37,6 +37,13 @@ func TestRestarts(t *testing.T) {
 		{name: "while another instance was killed", want: Fail, says: "kube-scheduler on node-2 had ended and been started again when it was looked at at 12.000s, and no active fault reached it", story: func() *story {
 			return newStory().fault("kill", "kill", "node-1", "kube-scheduler", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
 		}},
+		{name: "while its lease was stolen from another instance", want: Pass, story: func() *story {
+			return newStory().fault("steal", "lease-steal", "node-1", "kube-scheduler", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
+		}},
+		{name: "while the lease of another component was stolen", want: Fail, story: func() *story {
+			return newStory().fault("steal", "lease-steal", "node-2", "kube-controller-manager", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
+		}},
+		{name: "etcd while a lease was stolen", want: Fail, says: "etcd on node-2", story: func() *story { return restartedEtcd("lease-steal", "kube-scheduler", "node-1") }},
 		{name: "while another component of the node was killed", want: Fail, story: func() *story {
 			return newStory().fault("kill", "kill", "node-2", "kube-controller-manager", 10, 20).ran(1, 7, 0).ran(12, 9, 1)
 		}},

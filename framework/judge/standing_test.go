@@ -380,6 +380,17 @@ func elected(components ...string) *story {
 	for _, n := range threeNodes {
 		s.at(1).process(n, "kube-controller-manager", 7).process(n, "kube-scheduler", 8)
 	}
+	return s.heard(threeNodes...)
+}
+
+// heard has the audit logs of some nodes be read throughout.
+func (s *story) heard(nodes ...string) *story {
+	for t := range steps(0, 60, 1) {
+		for _, n := range nodes {
+			s.at(t)
+			add(s, &s.run.Asked, record.Action{Via: n, Received: s.now, Completed: s.now})
+		}
+	}
 	return s
 }
 
@@ -408,6 +419,12 @@ func TestSingleHolder(t *testing.T) {
 		{name: "a standby acts, not long after it may have held the lease", want: Pass, story: func() *story {
 			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 10)
 		}},
+		{name: "a standby acts, and is not watched for longer than it may after it held the lease", want: Inconclusive, says: "the one on node-2 acted at 6.000s, when it may have held the lease not long before", story: func() *story {
+			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 6).fault("kill", "kill", "node-3", "kube-apiserver", 12, 50)
+		}},
+		{name: "no standby acts for that long", want: Pass, story: func() *story {
+			return elected(both...).fault("kill", "kill", "node-3", "kube-apiserver", 12, 50)
+		}},
 		{name: "the holder has it for long, and a standby acts", want: Fail, says: "acted at 12.000s", story: func() *story {
 			return elected(both...).probes("node-2", true, 1, 50).action("node-2", 12).change(func(r *record.Run) {
 				r.Meta.Started = time.Unix(1000, 0)
@@ -427,6 +444,17 @@ func TestSingleHolder(t *testing.T) {
 			return elected(both...).action("node-2", 10).change(func(r *record.Run) {
 				r.Actions = slices.DeleteFunc(r.Actions, func(a record.Timed[record.Action]) bool { return a.V.Node == "node-1" })
 			})
+		}},
+		{name: "the log of a standby's API server is not read", want: Inconclusive, says: "the audit log of the API server on node-3 was not read all the time", story: func() *story {
+			return elected(both...).change(func(r *record.Run) { r.Asked = nil }).heard("node-1", "node-2")
+		}},
+		{name: "the log of a standby's API server is read for some of the time", want: Inconclusive, says: "on node-3 was not read", story: func() *story {
+			return elected(both...).change(func(r *record.Run) {
+				r.Asked = slices.DeleteFunc(r.Asked, func(a record.Timed[record.Action]) bool { return a.V.Via == "node-3" && a.At > sec(10) })
+			})
+		}},
+		{name: "a standby acts, and the log of another one's API server is not read", want: Fail, says: "the one on node-2 acted at 25.000s", story: func() *story {
+			return elected(both...).change(func(r *record.Run) { r.Asked = nil }).probes("node-2", true, 1, 50).action("node-2", 25)
 		}},
 		{name: "no logs at all", want: Inconclusive, says: "no audit log has what node-1_a itself did while it held the lease", story: func() *story {
 			return elected(both...).change(func(r *record.Run) { r.Actions = nil })

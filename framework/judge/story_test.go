@@ -80,6 +80,7 @@ var effects = map[string][]record.Effect{
 	"isolate":          {record.EffectNetwork, record.EffectIsolated},
 	"isolate-etcd":     {record.EffectNetwork, record.EffectIsolated},
 	"kill":             {record.EffectDown},
+	"lease-steal":      {record.EffectLease},
 	"pause":            {record.EffectFrozen},
 	"power-off":        {record.EffectDown, record.EffectPower},
 	"reboot":           {record.EffectRestarted, record.EffectPower},

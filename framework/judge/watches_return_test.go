@@ -60,6 +60,14 @@ func TestWatchesReturn(t *testing.T) {
 			}
 			return s
 		}},
+		{name: "accepted, and broken each time", want: Fail, took: "29s", says: "c0 had none for 29s", story: func() *story {
+			s := watchesBreak(1, 3, "10.77.0.12").watching("c0", "v0", record.WatchEnded, 11.1, "node-1", "", "unexpected EOF")
+			return s.watching("c0", "u0", record.WatchOpened, 12, "node-1", "10.77.0.11", "").watching("c0", "u0", record.WatchEnded, 12.1, "node-1", "", "unexpected EOF")
+		}},
+		{name: "accepted, and broken once", want: Pass, took: "2s", story: func() *story {
+			s := watchesBreak(1, 3, "10.77.0.12").watching("c0", "v0", record.WatchEnded, 11.1, "node-1", "", "unexpected EOF")
+			return s.watching("c0", "u0", record.WatchOpened, 12, "node-1", "10.77.0.11", "")
+		}},
 		{name: "accepted, and nothing to show", want: Pass, story: func() *story {
 			return watchesBreak(1, 3, "10.77.0.12").write(create, "node-1", "k", "v", 7, 57, 58)
 		}},

@@ -204,11 +204,12 @@ func TestWatchResumable(t *testing.T) {
 	})
 }
 
-// TestWatchesUnderFault: node-2's API server is killed at 4 s and healed at 9 s, and
+// TestWatchesUnderFault: node-2's API server is killed at 4 s and healed at 30 s, and
 // what is watched must have been under it.
 func TestWatchesUnderFault(t *testing.T) {
 	resumable := record.Check{Requirement: "HA-WCH-002", Judge: "watch-resumable", Fault: "fault"}
 	ordered := record.Check{Requirement: "HA-WCH-001", Judge: "watch-ordered", Fault: "fault"}
+	healed := 30.0
 	// A watch of node-2 ends with an error at 6.1 s, another one continues.
 	broken := func(entrance, problem string, events int) func() *story {
 		return func() *story {
@@ -219,7 +220,10 @@ func TestWatchesUnderFault(t *testing.T) {
 			for i := range max(0, events-2) {
 				history += fmt.Sprintf("bookmark x %d\n", 104+i)
 			}
-			return told(t, "kill", "kube-apiserver", history)().change(func(r *record.Run) { r.Watches[1].V.Error = problem })
+			return told(t, "kill", "kube-apiserver", history)().change(func(r *record.Run) {
+				r.Watches[1].V.Error = problem
+				r.Faults[1].V.Called, r.Faults[1].V.Effect = sec(healed), sec(healed)
+			})
 		}
 	}
 	rule(t, resumable, []ruling{
@@ -242,6 +246,9 @@ func TestWatchesUnderFault(t *testing.T) {
 	rule(t, ordered, []ruling{
 		{name: "enough", want: Pass, story: broken("node-1", "", 9)},
 		{name: "too little", want: Inconclusive, says: "9 messages came after", story: broken("node-1", "", 8)},
+		{name: "enough, but only after the healing", want: Inconclusive, says: "1 message came after the kill of kube-apiserver on node-2 took effect and before it was healed", story: func() *story {
+			return broken("node-1", "", 9)().change(func(r *record.Run) { r.Faults[1].V.Called = sec(8) })
+		}},
 	})
 	rule(t, record.Check{Requirement: "HA-QR-012", Judge: "linearizable", Fault: "loss"}, []ruling{
 		{name: "traffic under the fault", want: Pass, story: func() *story {

@@ -65,6 +65,7 @@ func AsDescribed(c *clusters.Cluster, all []*scenarios.Scenario) []*scenarios.Sc
 	for i, s := range all {
 		copied := *s
 		described[i] = &copied
+		copied.Spec.Cluster = copied.Spec.Cluster.Needed()
 		wants := &copied.Spec.Cluster
 		wants.Name, wants.ExtraArgs, wants.Sysctls, wants.RegisterNodes = "", nil, nil, false
 		like, err := Cluster(c, *wants)

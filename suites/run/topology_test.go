@@ -2,6 +2,7 @@ package run
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,10 +71,23 @@ func TestAsDescribed(t *testing.T) {
 			t.Errorf("%s does not apply: %t, want %t", name, structural[name], want)
 		}
 	}
-	run.Spec.LoadBalancer.Kind, run.Spec.Disk = clusters.BalancerVIP, clusters.DiskFUSE
-	for _, s := range AsDescribed(run, scenarios.All()) {
-		if why := s.NotFor(3); s.Metadata.Name == "power-lost" && why != "" {
-			t.Errorf("the cluster has all that %s needs: %s", s.Metadata.Name, why)
+	// Those that share a cluster apply also where only what they need themselves is there.
+	for _, one := range []struct {
+		kind    clusters.BalancerKind
+		disk    clusters.Disk
+		applies []string
+		not     []string
+	}{
+		{clusters.BalancerBuiltin, clusters.DiskFUSE, []string{"power-lost"}, []string{"balanced-by-vip", "balanced-by-dns"}},
+		{clusters.BalancerVIP, clusters.DiskNone, []string{"balanced-by-vip"}, []string{"power-lost", "supervised-components"}},
+		{clusters.BalancerDNS, clusters.DiskNone, []string{"balanced-by-dns"}, []string{"supervised-components"}},
+	} {
+		run.Spec.LoadBalancer.Kind, run.Spec.Disk = one.kind, one.disk
+		for _, s := range AsDescribed(run, scenarios.All()) {
+			why := s.NotFor(3)
+			if slices.Contains(one.applies, s.Metadata.Name) && why != "" || slices.Contains(one.not, s.Metadata.Name) && why == "" {
+				t.Errorf("balancer %s, disk %s: %s: %q", one.kind, one.disk, s.Metadata.Name, why)
+			}
 		}
 	}
 }

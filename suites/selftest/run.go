@@ -62,7 +62,7 @@ type Outcome struct {
 }
 
 // Run makes the cluster of a batch and runs its units, each of which is settled
-// when it is done. It must be called inside a sandbox (see local.Command).
+// when it is done. It must be called inside a sandbox (see sandbox.Command).
 func Run(ctx context.Context, b Batch, env Env, settled func(Outcome)) error {
 	if env.Progress == nil {
 		env.Progress = func(string) {}

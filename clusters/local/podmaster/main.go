@@ -1,16 +1,12 @@
 package podmaster
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"sync"
@@ -19,6 +15,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/clusters/agent"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
@@ -70,10 +67,11 @@ func Main(args []string) error {
 	defer etcd.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	agent := newSocketAgent(c.Agent)
+	node := agent.NewLocalClient(c.Node, c.Agent)
+	defer node.Close()
 	var all sync.WaitGroup
 	for _, component := range c.Components {
-		m := &master{Times: component.Times, node: c.Node, component: component.Name, careless: component.Careless, etcd: etcd, agent: agent,
+		m := &master{Times: component.Times, node: c.Node, component: component.Name, careless: component.Careless, etcd: etcd, agent: node,
 			log: func(format string, args ...any) {
 				fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 			}}
@@ -99,42 +97,4 @@ func (c Config) EtcdConfig(string) (clientv3.Config, error) {
 	}
 	return clientv3.Config{Endpoints: []string{c.Etcd},
 		TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS12}}, nil
-}
-
-// Admission is what an agent is told.
-type Admission struct {
-	Component framework.Component `json:"component"`
-	// Until is as Now tells the time.
-	Until time.Duration `json:"until"`
-}
-
-// socketAgent is a node agent behind its socket.
-type socketAgent struct{ http http.Client }
-
-func newSocketAgent(socket string) *socketAgent {
-	return &socketAgent{http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	}}}}
-}
-
-func (a *socketAgent) Admit(ctx context.Context, c framework.Component, until time.Duration) error {
-	b, err := json.Marshal(Admission{c, until})
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent/admit", bytes.NewReader(b))
-	if err != nil {
-		return err
-	}
-	resp, err := a.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("telling the node agent: %w", err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
-		return fmt.Errorf("telling the node agent: status %d: %s", resp.StatusCode, text)
-	}
-	return nil
 }

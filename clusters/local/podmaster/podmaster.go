@@ -21,23 +21,13 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
 // Key is the key of a component's lock. Its value is the name of the holder's node.
 func Key(c framework.Component) string { return "/holdfast/podmaster/" + string(c) }
-
-// Now is a point in time that all processes of the machine agree on, whatever was
-// done to their wall clocks.
-func Now() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // Linux always has it
-	}
-	return time.Duration(t.Nano())
-}
 
 // Times are those of an election, with the meaning that they have for the election of
 // Kubernetes' components.
@@ -97,7 +87,7 @@ func (m *master) pause(ctx context.Context) {
 
 // reign takes the lock, if it is free, and holds it until it is lost or ctx ends.
 func (m *master) reign(ctx context.Context) error {
-	asked := Now()
+	asked := system.Monotonic()
 	lease, err := m.take(ctx)
 	if err != nil || lease == 0 {
 		return err
@@ -110,11 +100,11 @@ func (m *master) reign(ctx context.Context) error {
 			err = ctx.Err()
 			break
 		}
-		asked = Now()
+		asked = system.Monotonic()
 		if err = m.renew(ctx, lease, until); err == nil {
 			until = asked + m.Renew
 			m.admit(ctx, until)
-		} else if errors.Is(err, errLost) || Now() >= until {
+		} else if errors.Is(err, errLost) || system.Monotonic() >= until {
 			break
 		}
 	}
@@ -147,7 +137,7 @@ func (m *master) take(ctx context.Context) (clientv3.LeaseID, error) {
 
 // renew keeps the lease alive, and checks whether the lock is still under it.
 func (m *master) renew(ctx context.Context, lease clientv3.LeaseID, until time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, max(until-Now(), time.Millisecond))
+	ctx, cancel := context.WithTimeout(ctx, max(until-system.Monotonic(), time.Millisecond))
 	defer cancel()
 	if _, err := m.etcd.KeepAliveOnce(ctx, lease); errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return errLost

@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-ha/holdfast/clusters/system"
 	"github.com/holdfast-ha/holdfast/framework"
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
@@ -42,7 +43,7 @@ func (a *fakeAgent) Admit(_ context.Context, _ framework.Component, until time.D
 func (a *fakeAgent) runs() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Now() < a.until
+	return system.Monotonic() < a.until
 }
 
 func (a *fakeAgent) refuse(err error) {

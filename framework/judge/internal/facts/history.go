@@ -38,12 +38,13 @@ func IsRegister(op record.Op) bool {
 func aside(op record.Op) bool { return isLook(op) || op.Purpose == PurposeFailover }
 
 // OwnOps returns the operations on keys that no client changes but the clients in the
-// record. In a record that has collections, traffic on keys of none is on others'.
+// record. In a record that has collections, traffic on keys of none is on others', except
+// in etcd, where every key of the traffic is its own.
 func OwnOps(run *record.Run) []record.Op {
 	collections := slices.ContainsFunc(run.Ops, func(o record.Timed[record.Op]) bool { return o.V.Collection != "" })
 	var ops []record.Op
 	for _, o := range run.Ops {
-		if op := o.V; !aside(op) && (op.Collection != "" || op.Purpose != "" || !collections) {
+		if op := o.V; !aside(op) && (op.Collection != "" || op.Purpose != "" || op.API == APIEtcd || !collections) {
 			ops = append(ops, op)
 		}
 	}

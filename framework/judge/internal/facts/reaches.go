@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// confined reports whether the fault acts on one process or on whole nodes and on nothing
-// else. Any other fault may have consequences everywhere.
+// confined reports whether the fault acts on one process, on the lease of one component or on
+// whole nodes, and on nothing else. Any other fault may have consequences everywhere.
 func confined(f *record.Fault) bool {
 	if f.Has(record.EffectIsolated) {
 		return true
 	}
 	return len(f.Effects) > 0 && !slices.ContainsFunc(f.Effects, func(e record.Effect) bool {
-		return !slices.Contains([]record.Effect{record.EffectDown, record.EffectRestarted, record.EffectFrozen, record.EffectPower}, e)
+		return !slices.Contains([]record.Effect{record.EffectDown, record.EffectRestarted, record.EffectFrozen, record.EffectPower, record.EffectLease}, e)
 	})
 }
 
@@ -37,11 +37,11 @@ func (m *Matter) Touching(from, to, after record.Nanos) (all []*Injection) {
 }
 
 // Reached reports whether any of some injections, active at the same time, can make a
-// component of a node exit. One of an elected component reaches that process alone. One of
-// an API server or of the load balancer can cost an instance of an elected component its
-// lease on any node, so that it exits. One of etcd, or of a node, can do that too, and
-// makes other components of other nodes fail, and their supervisor restart them, only where
-// it may cost etcd its quorum.
+// component of a node exit. One of an elected component reaches that process alone, and one
+// of its lease each of its instances. One of an API server or of the load balancer can cost
+// an instance of an elected component its lease on any node, so that it exits. One of etcd,
+// or of a node, can do that too, and makes other components of other nodes fail, and their
+// supervisor restart them, only where it may cost etcd its quorum.
 func (m *Matter) Reached(by []*Injection, node, component string) bool {
 	return slices.ContainsFunc(by, func(inj *Injection) bool {
 		f := inj.Injected
@@ -51,7 +51,7 @@ func (m *Matter) Reached(by []*Injection, node, component string) bool {
 		here := f.Host == node || slices.Contains(inj.Nodes(), node)
 		switch {
 		case m.isElected(f.Component) && len(f.Group) == 0:
-			return here && component == f.Component
+			return (here || f.Has(record.EffectLease)) && component == f.Component
 		case here || m.isElected(component):
 			return true
 		case f.Hits("etcd"):

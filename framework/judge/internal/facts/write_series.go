@@ -19,9 +19,10 @@ type Try struct {
 
 // TurnedAway reports whether an API server refused a request for what it asked for: a
 // version that is not the newest or is no longer to be had, a key that is there already
-// or is not there, an object that is none.
+// or is not there, an object that is none. That the namespace of the traffic does not exist
+// is not an answer to a client, since it does.
 func TurnedAway(op record.Op) bool {
-	return op.Outcome == record.Refused && slices.ContainsFunc(turnedAwayWith, func(status string) bool { return strings.HasPrefix(op.Error, status) })
+	return op.Outcome == record.Refused && !strings.HasPrefix(op.Error, "status 404 (NotFound): namespaces ") && slices.ContainsFunc(turnedAwayWith, func(status string) bool { return strings.HasPrefix(op.Error, status) })
 }
 
 var turnedAwayWith = []string{"status 404 (NotFound)", "status 409 (", "status 410 (", "status 422 ("}

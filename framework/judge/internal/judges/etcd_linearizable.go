@@ -96,8 +96,12 @@ func sharedRevision(run *record.Run) *facts.Breach {
 	made := map[string]*record.Op{}
 	for i := range run.Ops {
 		op := &run.Ops[i].V
-		// Revoking a lease is answered with a revision also if there was nothing to delete.
-		if op.API != facts.APIEtcd || !facts.IsWrite(op.Type) || op.Type == record.OpDelete || op.Outcome != record.OK || op.Revision == "" {
+		if op.API != facts.APIEtcd || !facts.IsWrite(op.Type) || op.Outcome != record.OK || op.Revision == "" {
+			continue
+		}
+		// Revoking a lease, whose keys are of no collection, is answered with a revision also
+		// if there was nothing to delete.
+		if op.Type == record.OpDelete && op.Collection == "" {
 			continue
 		}
 		other := made[op.Revision]

@@ -45,15 +45,19 @@ type renewals struct {
 // renewalsOf looks at the states of a lease that were seen from a time on. Only renewals by
 // holders that count are any.
 func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts func(record.Lease) bool) renewals {
+	r := renewals{renewed: from, looked: from}
 	var before uint64
 	for _, s := range states {
-		if s.At <= from || s.V.Holder != "" && !counts(s.V) {
+		known := counts(s.V)
+		if s.At <= from || s.V.Holder != "" && !known {
 			before = max(before, facts.LeaseVersion(s.V))
+		}
+		if s.At <= from && known {
+			r.holder = s.V
 		}
 	}
 	// A renewal was made between the last time that it was not seen, still, and the
 	// first time that it was: the times without one are shown and at most so long.
-	r := renewals{renewed: from, looked: from}
 	still := from
 	for _, s := range states {
 		if s.At < from {
@@ -61,7 +65,7 @@ func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts f
 		}
 		r.looked = max(r.looked, s.At)
 		switch v := facts.LeaseVersion(s.V); {
-		case v > before && counts(s.V):
+		case v > before && counts(s.V) && (s.V.Holder != r.holder.Holder || !s.V.Renew.Equal(r.holder.Renew)):
 			if r.first.Holder == "" {
 				r.first = s.V
 			}

@@ -165,7 +165,7 @@ func oneMemberMore(m *facts.Matter, c record.NodeChange, before, after *votes) *
 		return must("%d of %d members have left and %d have joined (%s), instead of %d and %d",
 			len(left), len(before.members), len(joined), text.And(after.members), wantLeft, wantJoined)
 	}
-	if own := memberOf(m, c.Node.Name); wantLeft == 1 && own != "" && left[0] != own {
+	if own := memberOf(m, c.Node.Name, c.Called); wantLeft == 1 && own != "" && left[0] != own {
 		return must("the member that has left is %s, and the node's was %s", left[0], own)
 	}
 	return nil
@@ -252,10 +252,11 @@ func ledBefore(m *facts.Matter, changes []record.NodeChange) *Finding {
 	return Inconclusive("no node has left").problem()
 }
 
-// memberOf returns the ID of the etcd member that was last seen on a node.
-func memberOf(m *facts.Matter, node string) (id string) {
+// memberOf returns the ID of the etcd member that was last seen on a node before a time: one
+// that replaces it has another.
+func memberOf(m *facts.Matter, node string, before record.Nanos) (id string) {
 	for _, e := range m.Run.Etcd {
-		if e.V.Node == node && e.V.OK {
+		if e.V.Node == node && e.V.OK && e.At <= before {
 			id = e.V.Member
 		}
 	}

@@ -117,6 +117,17 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 				fails(op.Call, op.Return, text.Describe(op), facts.IsWrite(op.Type) && brokeOff(op.Error))
 			}
 		}
+		for i := range m.Run.Lists {
+			l := &m.Run.Lists[i].V
+			if l.Entrance != e || l.API != facts.APIKubernetes || l.Return < called || l.Call >= healed {
+				continue
+			}
+			asked++
+			// One that was answered may be of a version that the API server does not have.
+			if l.Outcome != record.OK && l.Status == 0 {
+				fails(l.Call, l.Return, fmt.Sprintf("list of %s through %s by %s (%s: %s), %s to %s", l.Collection, e, l.Client, l.Outcome, l.Error, text.When(l.Call), text.When(l.Return)), false)
+			}
+		}
 	}
 	if len(failures) == 1 && crossed == 1 {
 		return Inconclusive("one write crossed with the end of the connection that it was sent on, which a server that closes an idle one cannot avoid: %s", failures[0])

@@ -90,8 +90,8 @@ func judgeOneActor(m *facts.Matter) Finding {
 	return f
 }
 
-// ElectedComponents returns those that acted and, where the record has audit logs, those
-// that have a lease. What those of further leases do is not recorded.
+// ElectedComponents returns those that acted and those that have a lease, apart from those of
+// further leases: what these do is not recorded.
 func ElectedComponents(run *record.Run) []string {
 	var names []string
 	for _, a := range run.Actions {
@@ -99,10 +99,8 @@ func ElectedComponents(run *record.Run) []string {
 			names = append(names, a.V.Component)
 		}
 	}
-	if len(names) > 0 {
-		for _, l := range run.Leases {
-			names = append(names, l.V.Name)
-		}
+	for _, l := range run.Leases {
+		names = append(names, l.V.Name)
 	}
 	slices.Sort(names)
 	further := facts.FurtherLeases(run)

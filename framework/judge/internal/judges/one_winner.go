@@ -20,7 +20,7 @@ func oneWinner() Definition {
 		Guarantee: "Of the updates and deletes that compare with one version of a key, exactly one succeeds: at most one in any case, and one if all were answered and nothing else changed the key.",
 		Source:    "Kubernetes API concepts (resource versions, optimistic concurrency); etcd transactions",
 		Params: map[string]string{
-			"contended": "how many versions writes through different entrances must have contended for, under way at the same time (default 0)",
+			"contended": "how many versions writes through different API servers must have contended for, under way at the same time and answered (default 0)",
 		},
 	}, judgeOneWinner}
 }
@@ -58,7 +58,7 @@ func judgeOneWinner(m *facts.Matter) Finding {
 	made := versionsMade(m.Run, contests)
 	var before *record.Op // what showed the version that none replaced
 	for c, r := range contests {
-		met, through := r.met()
+		met, through := r.met(m)
 		contended += int(b2i(met))
 		apart += int(b2i(through))
 		won += min(1, len(r.won))
@@ -90,7 +90,7 @@ func judgeOneWinner(m *facts.Matter) Finding {
 			exhibits(facts.Exhibit("None replaced version "+lost[0].Expect+" of "+lost[0].Key, facts.OpSpans(append([]record.Op{*before}, lost...), func(op record.Op) bool { return op == lost[0] })...))
 	}
 	if apart < least {
-		return Inconclusive("writes through different entrances contended at the same time for %s, fewer than the %d required for a verdict", text.Plural(apart, "version"), least)
+		return Inconclusive("writes through different API servers contended at the same time for %s, fewer than the %d required for a verdict", text.Plural(apart, "version"), least)
 	}
 	return Passed("Of the writes over each of %s, %d of them contended for at the same time, exactly one succeeded, or none where something else came first.", text.Plural(len(contests), "version"), contended).
 		counted("%d versions, %d replaced", len(contests), won)
@@ -99,19 +99,22 @@ func judgeOneWinner(m *facts.Matter) Finding {
 // contenders are the attempts to replace one version of a key.
 type contenders struct{ tried, won []record.Op }
 
-// met reports whether two attempts were under way at the same time, and whether two through
-// different entrances were.
-func (r *contenders) met() (met, apart bool) {
+// met reports whether two attempts that were answered were under way at the same time, and
+// whether two through different API servers were: a balancer may lead to either.
+func (r *contenders) met(m *facts.Matter) (met, apart bool) {
 	for i, a := range r.tried {
 		for _, b := range r.tried[:i] {
-			if a.Call < b.Return && b.Call < a.Return {
+			if compared(a) && compared(b) && a.Call < b.Return && b.Call < a.Return {
 				met = true
-				apart = apart || a.Entrance != b.Entrance
+				apart = apart || a.API == facts.APIKubernetes && a.Entrance != b.Entrance && m.IsNode(a.Entrance) && m.IsNode(b.Entrance)
 			}
 		}
 	}
 	return met, apart
 }
+
+// compared reports whether a write came as far as the comparison.
+func compared(op record.Op) bool { return op.Outcome == record.OK || Evidence(op) }
 
 // noneMayLose reports whether one of the attempts must have won: the version was there
 // before them (made shows it), each was refused since it was another version, and nothing

@@ -182,6 +182,7 @@ func (h *hidden) step(s part, o porcupine.Operation) (bool, part) {
 	ok, next := step(s.register, acked)
 	if a.Type == opPresent || a.Type == opOther {
 		// It does not say which of the writes before it made the state.
+		s.present = s.present || ok && s.fresh && next.present
 		return ok || h.allow(s, o), s
 	}
 	if !ok && h.allow(s, o) {

@@ -15,8 +15,8 @@ import (
 
 // register is the state of one key.
 type register struct {
-	// fresh is true until the first operation that tells the state: a key may
-	// have had a value before the record began.
+	// fresh is true until the first operation that tells the value: a key may
+	// have had one before the record began. If it is present, it had.
 	fresh   bool
 	present bool
 	value   string
@@ -120,7 +120,7 @@ func step(s register, a action) (bool, register) {
 	case record.OpGet:
 		switch {
 		case !a.Found:
-			return s.fresh || !s.present, register{}
+			return !s.present, register{}
 		case s.fresh:
 			return a.initial, next
 		case !s.present || s.value != a.Value:
@@ -130,11 +130,11 @@ func step(s register, a action) (bool, register) {
 		}
 		return a.Revision == "" || a.Revision == s.revision, s
 	case opPresent:
-		return s.fresh || s.present, s
+		return s.fresh || s.present, register{fresh: s.fresh, present: true, value: s.value, revision: s.revision}
 	case opOther:
 		return s.fresh || !s.present || s.revision == "" || s.revision != a.Expect, s
 	case record.OpCreate:
-		if s.fresh || !s.present {
+		if !s.present {
 			return true, next
 		}
 		return !acked, s
@@ -169,12 +169,12 @@ func Operations(ops []record.Op) []porcupine.Operation { return Actions(ops, use
 // Actions turns kept, some of the operations of one key, into what the checker
 // takes.
 func Actions(ops, kept []record.Op) []porcupine.Operation {
-	written := map[string]bool{}
+	tried := map[string]bool{} // values of writes; one that was refused has no effect
 	versions := map[string]bool{}
 	read := map[string]string{} // version of a value, as a read returned it
 	for _, op := range ops {
-		if facts.IsWrite(op.Type) && op.Type != record.OpDelete && op.Outcome != record.Refused {
-			written[op.Value] = true
+		if facts.IsWrite(op.Type) && op.Type != record.OpDelete {
+			tried[op.Value] = true
 		}
 		if op.Outcome == record.OK {
 			versions[op.Revision] = true
@@ -198,7 +198,7 @@ func Actions(ops, kept []record.Op) []porcupine.Operation {
 		}
 		out = append(out, porcupine.Operation{Call: int64(op.Call), Return: ret, Input: action{
 			Op:      op,
-			initial: op.Type == record.OpGet && op.Found && !written[op.Value] && !strings.HasPrefix(op.Value, record.OtherObject),
+			initial: op.Type == record.OpGet && op.Found && !tried[op.Value] && !strings.HasPrefix(op.Value, record.OtherObject),
 			strange: op.Expect != "" && !versions[op.Expect],
 		}})
 	}

@@ -128,8 +128,8 @@ func (r *replay) run(deleteFirst bool) bool {
 	return true
 }
 
-// check takes the refusals that fit the state. They change nothing, so none can come too
-// early.
+// check takes the refusals that fit the state. They change nothing, but that they may be
+// the first that shows a key, so none can come too early.
 func (r *replay) check() bool {
 	horizon, left := r.horizon().ret, r.left
 	for i := 0; i < len(r.checks) && r.checks[i].call <= horizon && r.left > 0; {

@@ -17,7 +17,7 @@ func revisionOrder() Definition {
 		Name:      "revision-order",
 		Invariant: "HA-INV-003",
 		Lasting:   true,
-		Guarantee: "The order of resourceVersions agrees with real time over all keys of a store: a write gets a greater version than any that was shown before it was called, and a quorum list, or a linearizable read of etcd (its header), returns none that is smaller.",
+		Guarantee: "The order of resourceVersions agrees with real time over all keys of a store: a write gets a greater version than any that was shown before it was called, and a quorum list, or a linearizable read of etcd (its header), returns none that is smaller; nor does a quorum read of a key return a smaller one than was shown of that key.",
 		Source:    "etcd API guarantees (revisions; strict serializability); Kubernetes API concepts (resource versions)",
 	}, judgeRevisionOrder}
 }
@@ -25,9 +25,9 @@ func revisionOrder() Definition {
 // version is a revision that a request was answered with.
 type version struct {
 	facts.Mark[shower]        // when the request was called
-	api                string // API and, where it may be another, store
+	api                string // API and, where it may be another, store; see also keyOf
 	// equal reports that a request may be answered with what was shown before: a list, a
-	// read, or a delete, which may have found nothing to delete.
+	// read, or the revocation of a lease, which may have found nothing to delete.
 	equal bool
 }
 
@@ -101,6 +101,10 @@ func storeOf(op *record.Op) string {
 	return op.API
 }
 
+// keyOf names a key of a store. A read of one key has the version of its last change, which
+// can be held against what was shown of that key alone.
+func keyOf(api, key string) string { return api + "\x00" + key }
+
 // versionsShown returns those that had been given when they were shown, by API: what any
 // read, list or watch shows, however old, is of a write that was made before.
 func versionsShown(run *record.Run) map[string]facts.Watermark[shower] {
@@ -119,10 +123,19 @@ func versionsShown(run *record.Run) map[string]facts.Watermark[shower] {
 			add(op.API, op.Header, op.Return, shower{op: op})
 		}
 	}
+	own := facts.OwnOps(run)
+	for i := range own {
+		if op := &own[i]; op.Outcome == record.OK {
+			add(keyOf(op.API, op.Key), op.Revision, op.Return, shower{op: op})
+		}
+	}
 	for i := range run.Lists {
 		l := &run.Lists[i].V
 		for _, page := range l.Pages {
 			add(l.API, page.Revision, page.Return, shower{list: l})
+		}
+		for _, item := range l.Items {
+			add(keyOf(l.API, item.Key), item.Revision, l.Return, shower{list: l})
 		}
 	}
 	apis := map[string]string{}
@@ -132,6 +145,7 @@ func versionsShown(run *record.Run) map[string]facts.Watermark[shower] {
 	for i := range run.Events {
 		if e := &run.Events[i].V; apis[e.Watch] != "" {
 			add(apis[e.Watch], e.Revision, e.Seen, shower{event: e})
+			add(keyOf(apis[e.Watch], e.Key), e.Revision, e.Seen, shower{event: e})
 		}
 	}
 	all := map[string]facts.Watermark[shower]{}
@@ -141,8 +155,8 @@ func versionsShown(run *record.Run) map[string]facts.Watermark[shower] {
 	return all
 }
 
-// versionsAsked are those of acknowledged writes, of quorum lists, and of what etcd
-// answered with a header after a quorum had been asked. A write that
+// versionsAsked are those of acknowledged writes, of quorum reads and lists, and of what
+// etcd answered with a header after a quorum had been asked. A write that
 // changes nothing gets the version that was there; where several wrote one value,
 // nobody can tell which of them changed anything. The answer to a delete through the
 // Kubernetes API has no version of its own.
@@ -165,7 +179,13 @@ func versionsAsked(run *record.Run) (all []version) {
 		if deletes && op.API == facts.APIKubernetes || !deletes && (op.Revision == op.Expect || len(books.Of(*op).Sources[op.Value]) > 1) {
 			continue
 		}
-		add(storeOf(op), facts.Number(op.Revision), op.Call, deletes, shower{op: op})
+		add(storeOf(op), facts.Number(op.Revision), op.Call, deletes && op.Collection == "", shower{op: op})
+	}
+	own := facts.OwnOps(run)
+	for i := range own {
+		if op := &own[i]; op.Outcome == record.OK && facts.IsQuorumRead(*op) && op.Found {
+			add(keyOf(op.API, op.Key), facts.Number(op.Revision), op.Call, true, shower{op: op})
+		}
 	}
 	for i := range run.Lists {
 		l := &run.Lists[i].V

@@ -105,7 +105,8 @@ func soleHolder(m *facts.Matter, component string) (string, *Finding) {
 
 // unknownActs says why it is not known what the instances of a component did between two
 // moments at which one of them held its lease; empty if it is. The audit logs have it if
-// they have what the holder did, by clocks that agree with the harness's.
+// each API server's was read, and if they have what the holder did, by clocks that agree
+// with the harness's.
 func unknownActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) string {
 	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	for _, a := range d.Doubtful {
@@ -113,30 +114,44 @@ func unknownActs(m *facts.Matter, component string, held record.Lease, from, to 
 			return "the clock of an API server does not agree with the harness's, by which the one on " + a.Node + " acted: " + facts.DescribeAction(a.Action)
 		}
 	}
-	if slices.ContainsFunc(slices.Concat(d.Acts, d.Elections), func(a facts.Act) bool {
+	if !slices.ContainsFunc(slices.Concat(d.Acts, d.Elections), func(a facts.Act) bool {
 		return a.Node == facts.HolderNode(held) && a.Completed >= from && a.Received <= to
 	}) {
-		return ""
+		return fmt.Sprintf("no audit log has what %s itself did while it held the lease for %s", held.Holder, text.Short(text.Span(from, to)))
 	}
-	return fmt.Sprintf("no audit log has what %s itself did while it held the lease for %s", held.Holder, text.Short(text.Span(from, to)))
+	if formerActsUntil(m, component, held, from) >= to {
+		for _, a := range d.Acts {
+			if a.Node != facts.HolderNode(held) && a.Received > from && a.Received < to {
+				return fmt.Sprintf("the one on %s acted %s, when it may have held the lease not long before, and was not watched for longer", a.Node, text.At(a.Received))
+			}
+		}
+	}
+	if s := silentLog(m, m.APIServers(), facts.Gap{From: from, To: to}); s != "" {
+		return "the audit log of the API server on " + s + " was not read all the time, and may have what they did"
+	}
+	return ""
 }
 
 // standbyActs returns an action of another instance than the holder, between two
-// moments at which it held the lease, or nil. One that had the lease before may
-// have gone on until its renewal deadline.
+// moments at which it held the lease, or nil.
 func standbyActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) *facts.Act {
-	s := m.Settings(component)
-	if acquired := held.Acquire.Sub(m.Run.Meta.Started); !held.Acquire.IsZero() && !m.Run.Meta.Started.IsZero() {
-		from = max(from, record.Nanos(acquired+s["P"]+s["R"]+s["M"]))
-	} else {
-		from += record.Nanos(s["R"] + s["M"])
-	}
-	for _, act := range facts.ActionsOf(m.Run, component, s["M"]).Acts {
+	from = formerActsUntil(m, component, held, from)
+	for _, act := range facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"]).Acts {
 		if act.Node != facts.HolderNode(held) && act.Received > from && act.Received < to && facts.Reachable(m.Run, act.Via, from, act.Received) {
 			return &act
 		}
 	}
 	return nil
+}
+
+// formerActsUntil returns until when an instance that had the lease before its holder, which
+// had it at from, may act: until its renewal deadline.
+func formerActsUntil(m *facts.Matter, component string, held record.Lease, from record.Nanos) record.Nanos {
+	s := m.Settings(component)
+	if held.Acquire.IsZero() || m.Run.Meta.Started.IsZero() {
+		return from + record.Nanos(s["R"]+s["M"])
+	}
+	return max(from, record.Nanos(held.Acquire.Sub(m.Run.Meta.Started)+s["P"]+s["R"]+s["M"]))
 }
 
 // noHolder is the finding for a component whose lease nobody held.

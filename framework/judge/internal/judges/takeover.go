@@ -126,8 +126,13 @@ func idle(m *facts.Matter, component string, old record.Lease, first record.Time
 	until, looked := m.NextHit(component), first.At
 	renewed := false
 	for _, l := range facts.LeaseStates(m.Run, component, first.At, until) {
+		if !l.V.Renew.Equal(first.V.Renew) && facts.Newer(l.V, first.V) && m.WasNode(facts.HolderNode(l.V)) {
+			// Another instance may take over soon. If it does after the deadline only, this one
+			// did not renew in time.
+			renewed = l.V.Holder == first.V.Holder || text.Span(first.At, looked) <= s["R"]+s["M"]
+			break
+		}
 		looked = max(looked, l.At)
-		renewed = renewed || !l.V.Renew.Equal(first.V.Renew) && facts.Newer(l.V, first.V) && m.WasNode(facts.HolderNode(l.V))
 	}
 	switch watched := text.Span(first.At, looked); {
 	case renewed:

@@ -25,7 +25,7 @@ func watches(m *facts.Matter, must, what string, applies func(*facts.Stream) boo
 		watches++
 		messages += len(s.Messages)
 		for _, e := range s.Messages {
-			if m.Fault != nil && e.Seen >= m.Fault.Effect() {
+			if m.Meets(e.Seen) {
 				after++
 			}
 		}
@@ -38,8 +38,8 @@ func watches(m *facts.Matter, must, what string, applies func(*facts.Stream) boo
 	return exposed(m, conclude(must, fmt.Sprintf("%s: it holds for %s.", must, of), of, breaches), after, "message")
 }
 
-// enoughExposed is how many messages must have come after the effect of the fault that a
-// check is about, or how many operations must have met it.
+// enoughExposed is how many messages, or operations, must have met the fault that a check is
+// about.
 const enoughExposed = 10
 
 // exposed takes the pass from a check about a fault that too little came after.
@@ -47,7 +47,11 @@ func exposed(m *facts.Matter, f Finding, n int, what string) Finding {
 	if f.Verdict != verdict.Pass || m.Fault == nil || n >= enoughExposed {
 		return f
 	}
-	return Inconclusive("%s came after the %s took effect, and it takes %d to say anything", text.Plural(n, what), m.Fault.What(), enoughExposed)
+	until := ""
+	if m.Lasts() {
+		until = " and before it was healed"
+	}
+	return Inconclusive("%s came after the %s took effect%s, and it takes %d to say anything", text.Plural(n, what), m.Fault.What(), until, enoughExposed)
 }
 
 // met takes the pass from a check about a fault that too few answered operations met: while

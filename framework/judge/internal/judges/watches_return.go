@@ -126,9 +126,10 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 	return b, nil
 }
 
-// muteWatches returns the watches, by ID, that were accepted and showed nothing at all,
-// although a write of what they watch had been acknowledged, called while they were open,
-// and they stayed open for 5 s after that: such a watch is not one to its client.
+// muteWatches returns the watches, by ID, that were accepted and showed nothing at all until
+// they broke, or although a write of what they watch had been acknowledged, called while
+// they were open, and they stayed open for 5 s after that: such a watch is not one to its
+// client.
 func muteWatches(m *facts.Matter) map[string]bool {
 	mute := map[string]bool{}
 	for _, s := range m.Collections().Streams {
@@ -139,7 +140,7 @@ func muteWatches(m *facts.Matter) map[string]bool {
 		if s.Ended != nil {
 			until = s.Ended.Seen
 		}
-		mute[s.Watch.ID] = slices.ContainsFunc(s.Timeline.Writes, func(w *facts.Write) bool {
+		mute[s.Watch.ID] = s.Ended != nil && facts.BrokeDown(s.Ended) || slices.ContainsFunc(s.Timeline.Writes, func(w *facts.Write) bool {
 			in := (s.Watch.Key == "" || s.Watch.Key == w.Op.Key) && (s.Watch.Group == "" || s.Watch.Group == w.Op.Group)
 			return in && !w.Deletes() && w.Op.Outcome == record.OK && w.Op.Call > s.Watch.Seen && w.Op.Return+record.Nanos(facts.SilenceLimit) < until
 		})

@@ -1,4 +1,4 @@
-package local
+package sandbox
 
 import (
 	"bufio"
@@ -30,7 +30,7 @@ func TestSandboxEndsWithItsParent(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "sandboxed\n" {
 		t.Fatalf("the sandbox said %q, %v", line, err)
 	}
-	inside, err := childWhere(parent.Process.Pid, func(pids []int) bool { return pids[len(pids)-1] == 1 })
+	inside, err := procfs.ChildWhere(parent.Process.Pid, func(pids []int) bool { return pids[len(pids)-1] == 1 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,17 @@
+package system
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Monotonic is a point in time that all processes of a machine agree on, whatever was done to
+// their wall clocks.
+func Monotonic() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // Linux always has it
+	}
+	return time.Duration(t.Nano())
+}
