@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -72,6 +73,14 @@ func TestFurtherLeases(t *testing.T) {
 		}},
 		{name: "another duration than described", want: Inconclusive, says: "the lease of cluster-autoscaler lasts 1m0s, and the description of the cluster says 15s", story: func() *story {
 			return held(autoscaled(26), func(l *record.Lease) { l.Duration = 60 })
+		}},
+		{name: "written by others, and not renewed", want: Fail, says: "must not be without a renewal", story: func() *story {
+			n := 0
+			return held(autoscaled(0), func(l *record.Lease) {
+				if n++; n > 5 {
+					l.Revision = fmt.Sprint(200 + n)
+				}
+			})
 		}},
 		{name: "two holders", want: Fail, says: "must never have two holders", story: func() *story {
 			return autoscaled(26).at(30).lease("cluster-autoscaler", "node-3_c", 230, 30)

@@ -45,13 +45,14 @@ type renewals struct {
 // renewalsOf looks at the states of a lease that were seen from a time on. Only renewals by
 // holders that count are any.
 func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts func(record.Lease) bool) renewals {
-	var before uint64
 	r := renewals{renewed: from, looked: from}
+	var before uint64
 	for _, s := range states {
-		if s.At <= from || s.V.Holder != "" && !counts(s.V) {
+		known := counts(s.V)
+		if s.At <= from || s.V.Holder != "" && !known {
 			before = max(before, facts.LeaseVersion(s.V))
 		}
-		if s.At <= from && counts(s.V) {
+		if s.At <= from && known {
 			r.holder = s.V
 		}
 	}

@@ -90,8 +90,8 @@ func judgeOneActor(m *facts.Matter) Finding {
 	return f
 }
 
-// ElectedComponents returns those that acted and those that have a lease. What those of further
-// leases do is not recorded.
+// ElectedComponents returns those that acted and those that have a lease, apart from those of
+// further leases: what these do is not recorded.
 func ElectedComponents(run *record.Run) []string {
 	var names []string
 	for _, a := range run.Actions {
