@@ -97,6 +97,13 @@ type Zoner interface {
 	Zone() string
 }
 
+// HostNamer is the ability of a node to say what its machine calls itself, which may be another
+// name than the node's. Elected components name themselves after it.
+type HostNamer interface {
+	// HostName returns that name; empty if it is not known.
+	HostName() string
+}
+
 // Grouper is a Node that may run several components in one process.
 type Grouper interface {
 	// Group returns the components that are one process with c, c among them; nil if c is a

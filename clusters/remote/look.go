@@ -17,6 +17,7 @@ import (
 // lookScript prints what runs on a node, in lines of fields that a byte separates which no
 // argument has: it changes nothing. Its $1 is sshd's SSH_CONNECTION.
 const lookScript = `echo "connection $1"
+echo "host $(cat /proc/sys/kernel/hostname)"
 if [ -d /run/systemd/system ]; then echo systemd; fi
 ip -o address show 2>/dev/null | while read -r _ device _ address _; do echo "address $device $address"; done
 for p in /proc/[0-9]*; do
@@ -39,6 +40,7 @@ const argumentEnd = "\x1f"
 // sight is what was seen on a node.
 type sight struct {
 	systemd bool
+	host    string // what the machine calls itself
 	// client and port are the harness's address and sshd's port, as the node sees them.
 	client netip.Addr
 	port   uint16
@@ -99,6 +101,8 @@ func parseSight(out string) (*sight, error) {
 		switch {
 		case kind == "systemd" && rest == "":
 			s.systemd = true
+		case kind == "host" && len(fields) == 1:
+			s.host = fields[0]
 		case kind == "connection" && len(fields) == 4:
 			client, err := netip.ParseAddr(fields[0])
 			port, problem := strconv.ParseUint(fields[3], 10, 16)

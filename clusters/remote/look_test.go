@@ -34,7 +34,7 @@ spec:
 
 // kubeadmNode is what is seen on a node of kubeadm.
 func kubeadmNode() string {
-	text := "Welcome to node-1\nconnection 10.0.0.9 51234 10.0.0.11 22\nsystemd\naddress lo 127.0.0.1/8\naddress eth1 10.0.0.11/24\n"
+	text := "Welcome to node-1\nhost node-1.example\nconnection 10.0.0.9 51234 10.0.0.11 22\nsystemd\naddress lo 127.0.0.1/8\naddress eth1 10.0.0.11/24\n"
 	text += shown("1", "0", "/sbin/init") + shown("50", "1", "/usr/bin/containerd") + shown("60", "1", "/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml")
 	for i, c := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		pid := string(rune('1'+i)) + "00"
@@ -76,7 +76,7 @@ func TestKubeadm(t *testing.T) {
 	if c.EtcdClient != want || c.EtcdData != "/var/lib/etcd" || c.Audit != "/var/log/kubernetes/audit.log" {
 		t.Errorf("etcd %+v, data %s, audit log %s", c.EtcdClient, c.EtcdData, c.Audit)
 	}
-	if c.Device != "eth1" || c.ControlPort != 22 || s.client != netip.MustParseAddr("10.0.0.9") || c.Leash != Leash || !s.systemd {
+	if c.Device != "eth1" || c.ControlPort != 22 || s.client != netip.MustParseAddr("10.0.0.9") || c.Leash != Leash || !s.systemd || s.host != "node-1.example" {
 		t.Errorf("device %q, port %d, client %s, leash %s", c.Device, c.ControlPort, s.client, c.Leash)
 	}
 	args := argsOf(f.processes)

@@ -47,7 +47,11 @@ var (
 	_ framework.DiskWiper          = (*node)(nil)
 	_ framework.ConnectionReporter = (*node)(nil)
 	_ framework.Grouper            = (*node)(nil)
+	_ framework.HostNamer          = (*node)(nil)
 )
+
+// HostName implements framework.HostNamer.
+func (n *node) HostName() string { return n.found.sight.host }
 
 // ServingEndpoints implements framework.EndpointLister. The harness has the CA of etcd, and no
 // certificate that etcd accepts.

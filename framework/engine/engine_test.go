@@ -268,7 +268,7 @@ func TestForesee(t *testing.T) {
 	if c.nodes[0].killed > 0 || !contains(phases(run), "action ready") || contains(phases(run), "heal a") {
 		t.Errorf("%d kills; %q", c.nodes[0].killed, phases(run))
 	}
-	run.Meta.Checks = []record.Check{{Requirement: "HA-LE-002", Judge: "takeover", Fault: "a", Bound: "L"}, {Requirement: "HA-LE-004", Judge: "stops-acting", Fault: "b", Bound: "R"}}
+	run.Meta.Checks = []record.Check{{Requirement: "HA-LE-002", Judge: "takeover", Fault: "a", Bound: "L"}, {Requirement: "HA-LE-010", Judge: "active-again", Fault: "b", Bound: "R"}}
 	for _, result := range judge.Evaluate(run)[:2] {
 		if result.Verdict != judge.NotApplicable || !strings.Contains(result.Sentence, "Freezer") {
 			t.Errorf("%s: %s: %s", result.Requirement, result.Verdict, result.Sentence)

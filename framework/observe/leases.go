@@ -62,9 +62,9 @@ func (o *Observers) Renewal(lease string) Renewal {
 	return o.seen[i].renewal
 }
 
-// saw takes a state of the lease into account. The holder's clock may be any, so a renewal
+// saw takes a state of the lease into account, whose holder is on a node. The holder's clock may be any, so a renewal
 // is another time in a newer state.
-func (s *sighting) saw(l lease, call record.Nanos) {
+func (s *sighting) saw(l lease, node string, call record.Nanos) {
 	version, _ := strconv.ParseUint(l.Metadata.ResourceVersion, 10, 64)
 	if version < s.version {
 		return
@@ -72,7 +72,7 @@ func (s *sighting) saw(l lease, call record.Nanos) {
 	r, holder := &s.renewal, l.Spec.HolderIdentity
 	switch {
 	case r.Holder != holder:
-		*r = Renewal{Holder: holder, Node: HolderNode(holder), Held: r.Held || holder != ""}
+		*r = Renewal{Holder: holder, Node: node, Held: r.Held || holder != ""}
 	case version > s.version && holder != "" && !l.Spec.RenewTime.Equal(s.renew):
 		r.At = s.asked
 	}
@@ -124,7 +124,7 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	seen.at = o.w.Now()
-	seen.saw(l, call)
+	seen.saw(l, node, call)
 	_ = o.w.Append(record.KindLease, record.Lease{
 		Name: name, Via: via,
 		Holder: l.Spec.HolderIdentity, HolderNode: node,
@@ -136,7 +136,7 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 // holderNode returns the node of a lease's holder. The host name in the identity is that of a
 // pod where a further elected component runs in one without the host's network.
 func (o *Observers) holderNode(ctx context.Context, api *client.API, lease, identity string) string {
-	host := HolderNode(identity)
+	host := HolderNode(identity, o.cfg.Cluster.Nodes())
 	isHost := slices.ContainsFunc(o.cfg.Cluster.Nodes(), func(n framework.Node) bool { return n.Name() == host })
 	if host == "" || isHost || slices.Contains(elected(), lease) {
 		return host
@@ -156,11 +156,32 @@ func (o *Observers) holderNode(ctx context.Context, api *client.API, lease, iden
 	return host
 }
 
-// HolderNode takes the host name from a holder's identity. Elected components
-// use "<host name>_<UUID>".
-func HolderNode(identity string) string {
+// HolderNode returns the node of a lease's holder, by its identity: elected components use
+// "<host name>_<UUID>". A machine may call itself otherwise than the node is called, by its whole
+// domain name or the first part of that; where no node has the host name that is returned.
+func HolderNode(identity string, nodes []framework.Node) string {
+	host := identity
 	if i := strings.LastIndexByte(identity, '_'); i >= 0 {
-		return identity[:i]
+		host = identity[:i]
 	}
-	return identity
+	first := func(name string) string { label, _, _ := strings.Cut(name, "."); return label }
+	for _, is := range []func(framework.Node) bool{
+		func(n framework.Node) bool { return n.Name() == host },
+		func(n framework.Node) bool {
+			named, ok := n.(framework.HostNamer)
+			return ok && named.HostName() == host
+		},
+		func(n framework.Node) bool { return first(n.Name()) == first(host) },
+	} {
+		var found []string
+		for _, n := range nodes {
+			if is(n) {
+				found = append(found, n.Name())
+			}
+		}
+		if len(found) == 1 && host != "" {
+			return found[0]
+		}
+	}
+	return host
 }

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,11 +152,35 @@ func TestHolderNode(t *testing.T) {
 		"bare":          "bare",
 		"":              "",
 	} {
-		if got := HolderNode(identity); got != want {
+		if got := HolderNode(identity, nil); got != want {
+			t.Errorf("%q: %q, want %q", identity, got, want)
+		}
+	}
+	// Machines that call themselves otherwise than the nodes are called.
+	nodes := []framework.Node{host{name: "cp-1"}, host{"cp-2", "ip-10-0-0-2"}, host{name: "cp-3.eu.example"}, host{name: "a.b"}, host{name: "a.c"}}
+	for identity, want := range map[string]string{
+		"cp-1_x":         "cp-1",
+		"cp-1.internal_": "cp-1",
+		"ip-10-0-0-2_x":  "cp-2",
+		"cp-3_x":         "cp-3.eu.example",
+		"a_x":            "a", // which of the two is not known
+		"a.c_x":          "a.c",
+		"stranger_x":     "stranger",
+		"":               "",
+	} {
+		if got := HolderNode(identity, nodes); got != want {
 			t.Errorf("%q: %q, want %q", identity, got, want)
 		}
 	}
 }
+
+// host is a node whose machine has a name of its own.
+type host struct{ name, host string }
+
+func (h host) Name() string                      { return h.name }
+func (h host) HostName() string                  { return h.host }
+func (h host) Address() netip.Addr               { return netip.Addr{} }
+func (h host) Components() []framework.Component { return nil }
 
 func TestRenewal(t *testing.T) {
 	at := time.Now()
@@ -180,7 +205,7 @@ func TestRenewal(t *testing.T) {
 		{state("node-2_b", 0, 7), 8, Renewal{"node-2_b", "node-2", 7, true}}, // by a clock that was set back
 		{state("", 0, 8), 9, Renewal{Held: true}},
 	} {
-		s.saw(step.lease, step.call)
+		s.saw(step.lease, HolderNode(step.lease.Spec.HolderIdentity, nil), step.call)
 		if s.renewal != step.want {
 			t.Errorf("%d: %+v, want %+v", i, s.renewal, step.want)
 		}

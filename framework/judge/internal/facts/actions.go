@@ -181,3 +181,21 @@ func Reachable(run *record.Run, node string, from, to record.Nanos) bool {
 	}
 	return false
 }
+
+// SilentLog returns an API server whose audit log was read too rarely in a time to conclude
+// that a request did not arrive; empty if all were read. The observer notes once a second
+// that a log has entries; an API server that does not work may have none.
+func SilentLog(run *record.Run, servers []string, g Gap) string {
+	for _, s := range servers {
+		n := 0
+		for _, a := range run.Asked {
+			if a.V.Via == s && a.V.Verb == "" && a.At >= g.From && a.At <= g.To {
+				n++
+			}
+		}
+		if time.Duration(n)*2*time.Second < g.Length() {
+			return s
+		}
+	}
+	return ""
+}

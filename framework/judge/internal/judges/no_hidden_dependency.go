@@ -92,7 +92,7 @@ func instancesWork(m *facts.Matter, hit, servers []string, from, to record.Nanos
 	for _, i := range standingBy(m, hit) {
 		n++
 		gap, problem := unheard(m, i, from, to)
-		silent := silentLog(m, servers, gap)
+		silent := facts.SilentLog(m.Run, servers, gap)
 		switch {
 		case problem != "":
 			unknown = append(unknown, problem)
@@ -155,22 +155,4 @@ func unheard(m *facts.Matter, i instance, from, to record.Nanos) (longest facts.
 		begin = end
 	}
 	return longest, ""
-}
-
-// silentLog returns an API server whose audit log was read too rarely in a time to conclude
-// that a request did not arrive; empty if all were read. The observer notes once a second
-// that a log has entries; an API server that does not work may have none.
-func silentLog(m *facts.Matter, servers []string, g facts.Gap) string {
-	for _, s := range servers {
-		n := 0
-		for _, a := range m.Run.Asked {
-			if a.V.Via == s && a.V.Verb == "" && a.At >= g.From && a.At <= g.To {
-				n++
-			}
-		}
-		if time.Duration(n)*2*time.Second < g.Length() {
-			return s
-		}
-	}
-	return ""
 }

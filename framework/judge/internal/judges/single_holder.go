@@ -126,7 +126,7 @@ func unknownActs(m *facts.Matter, component string, held record.Lease, from, to 
 			}
 		}
 	}
-	if s := silentLog(m, m.APIServers(), facts.Gap{From: from, To: to}); s != "" {
+	if s := facts.SilentLog(m.Run, m.APIServers(), facts.Gap{From: from, To: to}); s != "" {
 		return "the audit log of the API server on " + s + " was not read all the time, and may have what they did"
 	}
 	return ""
