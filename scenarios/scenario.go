@@ -75,9 +75,9 @@ type Topology struct {
 	// Name is that of one of Topologies, whose settings the other fields have then. Of
 	// them a file may set only Own and Needs beside it.
 	Name string `yaml:"topology" json:"topology,omitempty"`
-	// Needs names the settings (by their names in the file) of a topology that is named
-	// without which the scenario does not apply; all where empty. The others only let it share
-	// a cluster with other scenarios: on one that the user described it does without them.
+	// Needs names the settings of the named topology that the scenario requires; all if empty.
+	// The others only let it share a cluster with other scenarios, and are ignored on a cluster
+	// that the user described.
 	Needs []string `yaml:"needs" json:"needs,omitempty"`
 	// LoadBalancer is the way to spread clients over the API servers.
 	LoadBalancer string `yaml:"loadBalancer" json:"loadBalancer,omitempty"`

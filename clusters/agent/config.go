@@ -45,12 +45,11 @@ type Config struct {
 	// Leash is the longest time between two requests of the harness: after it the agent ends
 	// all faults. 0 if faults end only when their own time is over.
 	Leash time.Duration `json:"leash,omitempty"`
-	// Exits is the file in which the machine's first process notes how orphans ended (a line
-	// with the number and the words of procfs.ExitWords), among them what an agent that has
-	// died had started.
+	// Exits is the file in which the machine's first process records how orphans exited, one
+	// line each: the PID and procfs.ExitWords. The children of an agent that died are orphans.
 	Exits string `json:"exits,omitempty"`
-	// Groups is a file with the control groups that components join when the agent starts
-	// them: files for their number, by component. It may come and go.
+	// Groups is a file that lists the control groups that components join when the agent starts
+	// them: cgroup.procs files by component. It exists only while there are any.
 	Groups string `json:"groups,omitempty"`
 }
 
@@ -77,8 +76,7 @@ type Component struct {
 	// starting it, and while it is held down the agent ends whatever starts.
 	Manifest string `json:"manifest,omitempty"`
 	Unit     string `json:"unit,omitempty"`
-	// Exec is how the agent starts it, as a child of its own; nil where something else does.
-	// Then Command and Parent are of no use.
+	// Exec is set if the agent runs the component itself. Command and Parent are not used then.
 	Exec *Exec `json:"exec,omitempty"`
 	// With are the components that are the same process.
 	With []framework.Component `json:"with,omitempty"`

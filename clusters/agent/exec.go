@@ -27,7 +27,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Exec is a process that the agent starts itself, as a child, and starts again when it ends.
+// Exec describes a process that the agent runs as its child and restarts when it exits.
 type Exec struct {
 	Path string   `json:"path"`
 	Args []string `json:"args"` // with argv[0]
@@ -37,7 +37,7 @@ type Exec struct {
 	// StartAfter is a URL whose 200 is worth waiting for before the first
 	// start; empty for none.
 	StartAfter string `json:"startAfter,omitempty"`
-	// Supervised lets it run only while it is admitted (Client.Admit).
+	// Supervised processes run only while they are admitted (Client.Admit).
 	Supervised bool `json:"supervised,omitempty"`
 }
 
@@ -67,12 +67,12 @@ const (
 	backOffReset = time.Minute
 )
 
-// starter starts a component whenever it is down and may run.
+// starter is the keeper of a component that the agent runs itself.
 type starter struct {
 	w      *watcher
 	clocks *clocks
 	config Config
-	wake   chan struct{} // the component may run now, or its back-off is to end
+	wake   chan struct{} // the component may run now, or without its back-off
 
 	expiring *time.Timer // of the admission; guarded by the watcher's mu
 }
@@ -91,7 +91,7 @@ func (s *starter) hurry(context.Context) error {
 	return nil
 }
 
-// run starts the component until ctx ends.
+// run keeps the component running until ctx is done.
 func (s *starter) run(ctx context.Context) {
 	w := s.w
 	w.mu.Lock()
@@ -138,8 +138,8 @@ func (s *starter) run(ctx context.Context) {
 	}
 }
 
-// backOff returns the delay of the next start, after one that had this delay and whose
-// process ran for so long.
+// backOff returns the delay before the next start, given the delay before the last one and how
+// long that process ran.
 func backOff(delay, ran time.Duration) time.Duration {
 	switch {
 	case ran > backOffReset:
@@ -154,8 +154,8 @@ func backOff(delay, ran time.Duration) time.Duration {
 // the one before it does not answer.
 const startAfterLimit = 20 * time.Second
 
-// awaitOther returns when the component that this one should start after
-// answers. It only saves time, so nothing depends on the answer being genuine.
+// awaitOther waits for the component that should start before this one. It only saves time, so
+// the answer is not verified.
 func (s *starter) awaitOther(ctx context.Context) {
 	url := s.w.spec.Exec.StartAfter
 	if url == "" {
@@ -171,7 +171,7 @@ func (s *starter) awaitOther(ctx context.Context) {
 	})
 }
 
-// start starts the component, unless it is to stay down.
+// start starts the component unless it is held down or not admitted.
 func (s *starter) start() error {
 	w := s.w
 	w.mu.Lock()
@@ -192,7 +192,7 @@ func (s *starter) start() error {
 	return nil
 }
 
-// begin starts a command as the component's process, unless the component is to stay down.
+// begin starts a command as the component's process, unless the component must stay down.
 func (s *starter) begin(cmd *exec.Cmd) (*process, error) {
 	// The lock of the clocks comes before the watcher's: clocks ask for processes.
 	s.clocks.mu.Lock()
@@ -224,7 +224,7 @@ func (s *starter) begin(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// started does what a new process takes besides, or one that an earlier agent started.
+// started sets the clock and the control groups of a new process, or of an adopted one.
 func (s *starter) started(p *process) {
 	s.clocks.settle(s.w.spec.Name, p.pid)
 	if err := s.joinGroups(p.pid); err != nil {
@@ -232,9 +232,9 @@ func (s *starter) started(p *process) {
 	}
 }
 
-// joinGroups puts a process into the groups of its component. They are looked up after the
-// process was written down: so either this finds a group that is being made, or whoever
-// makes it finds the process.
+// joinGroups puts a process into the control groups of its component. It reads them after the
+// process is in the agent's state: either it finds a new group here, or the provider that creates
+// the group finds the process.
 func (s *starter) joinGroups(pid int) error {
 	b, err := os.ReadFile(s.config.Groups)
 	if err != nil {
@@ -247,8 +247,8 @@ func (s *starter) joinGroups(pid int) error {
 	return JoinGroups(groups[s.w.spec.Name], pid)
 }
 
-// JoinGroups writes the number of a process, 0 for this one, to files of control groups. A
-// group that is gone was taken away together with its limit.
+// JoinGroups writes a PID, 0 for this process, to files of control groups. A group that no longer
+// exists was removed together with its limit.
 func JoinGroups(files []string, pid int) error {
 	for _, file := range files {
 		f, err := os.OpenFile(file, os.O_WRONLY, 0)
@@ -305,8 +305,8 @@ func (s *starter) unknown() *process {
 	return p
 }
 
-// exitOfOrphan says how a process that has ended did whose agent had died: it was a child of
-// the machine's first process, which notes its end just after that can be seen.
+// exitOfOrphan returns how an adopted process exited. It is a child of the machine's first
+// process, which records the exit shortly after it is visible.
 func (s *starter) exitOfOrphan(pid int) string {
 	how := s.exitOf(pid)
 	for deadline := time.Now().Add(time.Second); how == unknownExit && time.Now().Before(deadline); how = s.exitOf(pid) {
@@ -315,7 +315,7 @@ func (s *starter) exitOfOrphan(pid int) string {
 	return how
 }
 
-// exitOf returns how a process that the machine's first process reaped ended.
+// exitOf returns how a process exited that the machine's first process reaped.
 func (s *starter) exitOf(pid int) string {
 	f, err := os.Open(s.config.Exits)
 	if err != nil {
@@ -331,18 +331,18 @@ func (s *starter) exitOf(pid int) string {
 	return how
 }
 
-// standsBy reports whether the component may not run for lack of an admission.
+// standsBy reports whether the component is supervised and not admitted now.
 func (w *watcher) standsBy() bool {
 	return w.spec.Exec != nil && w.spec.Exec.Supervised && system.Monotonic() >= w.saved().AdmittedUntil
 }
 
-// down reports whether the component is not to be started.
+// down reports whether the component must not be started.
 func (w *watcher) down() bool { return w.held() || w.standsBy() }
 
-// admit lets a supervised component run until then, by the monotonic clock of the machine;
-// if that has passed, it returns when the component has ended. The agent ends the component
-// at that moment on its own: the one who admits it may have ended, or be frozen. A graceful
-// end could take longer than there is time, so it is killed.
+// admit lets a supervised component run until a time of the machine's monotonic clock. If that
+// has passed, it returns after the component has exited. The agent kills the component at that
+// time without a further request, since the supervisor may have died or be frozen, and a graceful
+// stop could take too long.
 func (w *watcher) admit(ctx context.Context, until time.Duration) error {
 	s, ok := w.keep.(*starter)
 	if !ok || !w.spec.Exec.Supervised {
@@ -364,7 +364,7 @@ func (w *watcher) admit(ctx context.Context, until time.Duration) error {
 	return w.awaitDown(ctx, p, false)
 }
 
-// expireLater ends the component when its admission runs out, or now if it has; with the
+// expireLater kills the component when its admission expires, or now if it has; with the
 // watcher's mu held.
 func (s *starter) expireLater() {
 	w := s.w
@@ -385,15 +385,14 @@ func (s *starter) expireLater() {
 	}
 }
 
-// expire ends the component unless it was admitted again; with the watcher's mu held.
+// expire kills the component unless it was admitted again; with the watcher's mu held.
 func (s *starter) expire() {
 	if w := s.w; w.standsBy() && w.proc != nil {
 		_ = w.proc.signal(syscall.SIGKILL)
 	}
 }
 
-// renew has the component started in another way the next time. The process that runs is not
-// touched.
+// renew changes how the component is started the next time. The running process is left alone.
 func (w *watcher) renew(spec *Exec) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -414,8 +413,8 @@ func (w *watcher) reload() error {
 	return w.proc.signal(syscall.SIGHUP)
 }
 
-// arguments returns how the component is started the next time: an etcd member that joins a
-// cluster is told which one until it has data of its own. With mu held.
+// arguments returns how the component is started the next time. An etcd member that joins a
+// cluster gets the arguments for that until it has data of its own. With mu held.
 func (w *watcher) arguments() Exec {
 	spec, joins := *w.spec.Exec, w.saved().Joins
 	if joins == "" {

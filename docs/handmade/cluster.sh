@@ -1,8 +1,8 @@
 #!/bin/sh
 # cluster.sh DIR COMMAND...
 #
-# Makes a control plane of three nodes by hand, runs a command beside it, and ends all of it
-# when the command ends. It takes root, iproute2, openssl, sshd, haproxy and curl, and etcd,
+# Makes a control plane of three nodes by hand, runs a command beside it, and stops all of it
+# when the command exits. It needs root, iproute2, openssl, sshd, haproxy and curl, and etcd,
 # kube-apiserver, kube-controller-manager and kube-scheduler in PATH. The nodes are namespaces of
 # this machine, from which nothing leads out. DIR gets certificates, logs, admin.conf, and
 # nodes.yaml, an inventory for holdfast. See README.md.
@@ -47,7 +47,7 @@ kubeconfig() {
 	END
 }
 
-# keep COMMAND...: starts it again whenever it ends.
+# keep COMMAND...: restarts it whenever it exits.
 keep() {
 	while :; do
 		"$@" >>"$DIR/logs/node-$N.$(basename "$1").log" 2>&1 || true

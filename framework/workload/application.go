@@ -134,8 +134,9 @@ func (p *application) start() error {
 // errNoPlace is the error of a cluster whose nodes take no pods.
 var errNoPlace = errors.New("the cluster has no node that takes pods")
 
-// awaitPlace returns when a node takes pods, ready or not: a control plane without workers is not
-// broken for that. An error that is not errNoPlace leaves it to the deployment to tell.
+// awaitPlace waits for a node that takes pods, ready or not, and returns errNoPlace if none exists:
+// a control plane without workers is not broken. If nodes cannot be listed it returns nil, and the
+// deployment shows what is wrong.
 func (p *application) awaitPlace(ctx context.Context, e framework.Entrance) error {
 	api, err := client.NewAPI(e.Config, client.Options{})
 	if err != nil {
