@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// TestWhereEtcdIs tells API servers that know several etcd members, or one address for all of
-// them, from those that ask their own node's.
+// TestWhereEtcdIs distinguishes API servers that know several etcd members, or share one address,
+// from those that ask the member of their own node.
 func TestWhereEtcdIs(t *testing.T) {
 	own := func(nodes ...string) []string { return nodes }
 	for what, test := range map[string]struct {

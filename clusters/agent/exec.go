@@ -118,7 +118,7 @@ func (s *starter) run(ctx context.Context) {
 		}
 		var over <-chan time.Time
 		if down {
-			delay = 0 // a hold is no failure to back off from
+			delay = 0 // a hold is not a failure
 		} else {
 			over = time.After(delay)
 		}
@@ -204,12 +204,13 @@ func (s *starter) begin(cmd *exec.Cmd) (*process, error) {
 		return nil, errHeld
 	}
 	err := s.clocks.start(w.spec.Name, cmd)
-	var p *process
-	if err == nil {
-		p, err = openProcess(cmd.Process.Pid)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("starting it: %w", err)
+	}
+	p, err := openProcess(cmd.Process.Pid)
+	if err != nil {
+		// Nothing would watch it.
+		return nil, errors.Join(fmt.Errorf("starting it: %w", err), cmd.Process.Kill(), cmd.Wait())
 	}
 	p.reap = func() string {
 		_ = cmd.Wait() // how it ended is in ProcessState

@@ -169,7 +169,7 @@ func TestAdmission(t *testing.T) {
 	first := n.runs(scheduler)
 	must(t, n.Admit(t.Context(), scheduler, system.Monotonic()+300*time.Millisecond))
 	if p := n.process(scheduler); p.Standby || p.PID != first.PID {
-		t.Errorf("admitted anew: %+v", p)
+		t.Errorf("admitted again: %+v", p)
 	}
 	eventually(t, "it ends by itself", func() bool { return n.process(scheduler).PID == 0 })
 	if p := n.process(scheduler); !p.Standby || p.LastExit != "signal: killed" {

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// agentConfig is what a machine's node agent is told.
+// agentConfig is the configuration of a machine's node agent.
 type agentConfig struct {
 	agent.Config
 	// Claimed is the address that the machine took over from another one, invalid if it did

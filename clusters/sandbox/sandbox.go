@@ -151,8 +151,8 @@ func enter(lifeline string) (string, error) {
 				continue
 			}
 			if n <= 0 {
-				// Whoever made the sandbox is gone. The kernel ends the
-				// rest of the sandbox with this process.
+				// The process that created the sandbox has exited. The kernel
+				// kills the rest of the sandbox with this process.
 				unix.Exit(137)
 			}
 		}
@@ -195,8 +195,7 @@ func MountProc() error {
 
 // SetCongestionControl makes TCP of this network namespace the same on every
 // host: cubic, Linux's default, or its forerunner reno where the kernel lets
-// only root choose cubic. A host's own choice may be one that is no use here:
-// after a cut of some seconds, BBR takes the time until a retransmission for
+// only root choose cubic. The host's own choice may not work here: after a cut of some seconds, BBR takes the time until a retransmission for
 // the round trip, paces by it, and stays slow for a minute.
 func SetCongestionControl() {
 	for _, algorithm := range []string{"cubic", "reno"} {

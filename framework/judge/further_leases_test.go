@@ -88,8 +88,8 @@ func TestFurtherLeases(t *testing.T) {
 	})
 }
 
-// TestFurtherLeaseAndOneActor: what the components of further leases do is not recorded, which
-// is no reason to doubt those whose actions are.
+// TestFurtherLeaseAndOneActor: the actions of components with further leases are not recorded,
+// and do not matter to the verdict on the others.
 func TestFurtherLeaseAndOneActor(t *testing.T) {
 	rule(t, record.Check{Requirement: "HA-INV-008", Judge: "one-actor"}, []ruling{
 		{name: "named", want: Pass, story: func() *story {

@@ -157,21 +157,22 @@ func (o *Observers) holderNode(ctx context.Context, api *client.API, lease, iden
 }
 
 // HolderNode returns the node of a lease's holder, by its identity: elected components use
-// "<host name>_<UUID>". A machine may call itself otherwise than the node is called, by its whole
-// domain name or the first part of that; where no node has the host name that is returned.
+// "<host name>_<UUID>". The host name may differ from the node's name, for example if one of them
+// is fully qualified. If no node fits, or several do, the host name is returned.
 func HolderNode(identity string, nodes []framework.Node) string {
 	host := identity
 	if i := strings.LastIndexByte(identity, '_'); i >= 0 {
 		host = identity[:i]
 	}
-	first := func(name string) string { label, _, _ := strings.Cut(name, "."); return label }
 	for _, is := range []func(framework.Node) bool{
 		func(n framework.Node) bool { return n.Name() == host },
 		func(n framework.Node) bool {
 			named, ok := n.(framework.HostNamer)
 			return ok && named.HostName() == host
 		},
-		func(n framework.Node) bool { return first(n.Name()) == first(host) },
+		func(n framework.Node) bool {
+			return strings.HasPrefix(n.Name(), host+".") || strings.HasPrefix(host, n.Name()+".")
+		},
 	} {
 		var found []string
 		for _, n := range nodes {

@@ -166,6 +166,7 @@ func TestHolderNode(t *testing.T) {
 		"a_x":            "a", // which of the two is not known
 		"a.c_x":          "a.c",
 		"stranger_x":     "stranger",
+		"cp-3.elsewhere": "cp-3.elsewhere", // another domain
 		"":               "",
 	} {
 		if got := HolderNode(identity, nodes); got != want {

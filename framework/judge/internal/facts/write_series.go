@@ -17,10 +17,9 @@ type Try struct {
 	Answered bool
 }
 
-// TurnedAway reports whether an API server refused a request for what it asked for: a
-// version that is not the newest or is no longer to be had, a key that is there already
-// or is not there, an object that is none. That the namespace of the traffic does not exist
-// is not an answer to a client, since it does.
+// TurnedAway reports whether an API server refused a request because of its content: a stale or
+// compacted version, a key that exists already or does not exist, an invalid object. A 404 for the
+// namespace of the traffic does not count, since that exists.
 func TurnedAway(op record.Op) bool {
 	return op.Outcome == record.Refused && !strings.HasPrefix(op.Error, "status 404 (NotFound): namespaces ") && slices.ContainsFunc(turnedAwayWith, func(status string) bool { return strings.HasPrefix(op.Error, status) })
 }
