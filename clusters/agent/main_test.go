@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +30,8 @@ func TestMain(m *testing.M) {
 		os.Exit(sandbox.Reexec())
 	}
 	flag.Parse()
+	// Under nohup, children would ignore it; one that is caught is back to its default in them.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	// Most of them wait for times to be over.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)

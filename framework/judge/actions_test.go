@@ -72,6 +72,19 @@ func unelected() *story {
 	return s.action("node-1", 10).action("node-2", 20).action("node-1", 30)
 }
 
+// stealing has node-1 and node-2 take the scheduler's lease from each other, and act, by
+// turns; the time between is in seconds.
+func stealing(every float64) *story {
+	s := newStory()
+	for i, n := range []string{"node-1", "node-2"} {
+		s.probes(n, true, 1, 58).at(1).process(n, "kube-scheduler", 30+i)
+	}
+	for t := range steps(5, 50, 2*every) {
+		s.renews("node-1", t, t+1).action("node-1", t+0.1).renews("node-2", t+every, t+every+1).action("node-2", t+every+0.1)
+	}
+	return s
+}
+
 func TestOneActor(t *testing.T) {
 	wide(t, "one-actor", []ruling{
 		{name: "one after another", story: succession, want: Pass, took: "4 actions",
@@ -180,6 +193,15 @@ func TestOneActor(t *testing.T) {
 		}},
 		{name: "a holder's log is missing, another one acts", want: Fail, says: "acted at 42.000s", story: func() *story {
 			return succession().action("node-2", 42).at(11).lease("kube-scheduler", "node-1_x", 7, 11).at(16).lease("kube-scheduler", "node-1_x", 9, 16)
+		}},
+		{name: "by turns, each taking the lease from the other", want: Fail, says: "the ones on node-1 and node-2 took its lease from each other by turns", story: func() *story { return stealing(2) }},
+		{name: "by turns, each when the lease had run out", want: Pass, story: func() *story { return stealing(15) }},
+		{name: "by turns, each restarted in between", want: Pass, story: func() *story {
+			s := stealing(2)
+			for t := range steps(6, 52, 2) {
+				s.at(t).process("node-1", "kube-scheduler", int(100+t)).process("node-2", "kube-scheduler", int(200+t))
+			}
+			return s
 		}},
 		{name: "no election, by turns", story: unelected, want: Fail, says: "no instance was elected, and the ones on node-1 and node-2 acted by turns (10.000s, 20.000s and 30.000s)"},
 		{name: "no election, one after another", want: Pass, story: func() *story { return newStory().action("node-1", 10).action("node-1", 15).action("node-2", 20) }},

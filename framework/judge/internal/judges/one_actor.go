@@ -1,6 +1,7 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,7 +55,7 @@ func judgeOneActor(m *facts.Matter) Finding {
 				longest = &overlaps[i]
 			}
 		}
-		if f := withoutElection(d, m); f != nil {
+		if f := cmp.Or(withoutElection(d, m), takenByTurns(d, m)); f != nil {
 			return *f
 		}
 		if unknown == nil {
@@ -168,37 +169,64 @@ func thawed(m *facts.Matter, component, node string, to record.Nanos) (last reco
 }
 
 // withoutElection finds two instances that act by turns though no instance was elected.
-// One may have followed the other where the one that acts again was started again.
 func withoutElection(d facts.Actions, m *facts.Matter) *Finding {
-	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	if len(d.Elections) > 0 || len(leaseHolders(m.Run, d.Component)) > 0 {
 		return nil
 	}
-	for k, again := range d.Acts {
+	first, other, again := byTurns(m, d.Acts, m.Run.EndAt)
+	if again == nil {
+		return nil
+	}
+	return Failed("Never two instances of %s may act at the same time: no instance was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
+		d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received)).
+		Rests(first.Received, again.Received).
+		Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action)).problem()
+}
+
+// takenByTurns finds an instance that takes the lease back within the time for which the
+// lease lasts, M apart: another one had taken it in between, though it was valid, and then
+// lost it, though it was valid. That takes two instances which do not wait for each other;
+// the acts of both may all be within what afterTakeover allows.
+func takenByTurns(d facts.Actions, m *facts.Matter) *Finding {
+	s := m.Settings(d.Component)
+	first, other, again := byTurns(m, d.Elections, record.Nanos(s["L"]-s["M"]))
+	if again == nil {
+		return nil
+	}
+	return Failed("Never two instances of %s may act at the same time: the ones on %s and %s took its lease from each other by turns (%s, %s and %s), though it lasts for %s.",
+		d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received), text.Short(s["L"])).
+		Rests(first.Received, again.Received).
+		Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action)).problem()
+}
+
+// byTurns finds three acts within a time: of an instance, of another, and of the first again,
+// which was not restarted in between. One that an API server may have received late, since it
+// stood still, does not count.
+func byTurns(m *facts.Matter, acts []facts.Act, within record.Nanos) (first, other, again *facts.Act) {
+	margin := record.Nanos(m.Run.Meta.Settings["M"])
+	for k := range acts {
+		again := &acts[k]
 		// The last one before of the same instance, and one of another in between.
-		for j := k - 1; j >= 0; j-- {
-			other := d.Acts[j]
+		for j := k - 1; j >= 0 && again.Received-acts[j].Received < within; j-- {
+			other := &acts[j]
 			if other.Node == again.Node || other.Completed+margin >= again.Received {
 				continue
 			}
 			i := j - 1
-			for ; i >= 0 && (d.Acts[i].Node != again.Node || d.Acts[i].Completed+margin >= other.Received); i-- {
+			for ; i >= 0 && (acts[i].Node != again.Node || acts[i].Completed+margin >= other.Received); i-- {
 			}
 			if i < 0 {
 				continue
 			}
-			first := d.Acts[i]
-			if !facts.Reachable(m.Run, other.Via, first.Completed, other.Received) || !facts.Reachable(m.Run, again.Via, other.Completed, again.Received) ||
-				!facts.SameProcess(m.Run, again.Node, d.Component, first.Received, again.Received+record.Nanos(facts.LookedAt)) {
-				continue
+			first := &acts[i]
+			if again.Received-first.Received < within &&
+				facts.Reachable(m.Run, other.Via, first.Completed, other.Received) && facts.Reachable(m.Run, again.Via, other.Completed, again.Received) &&
+				facts.SameProcess(m.Run, again.Node, again.Component, first.Received, again.Received+record.Nanos(facts.LookedAt)) {
+				return first, other, again
 			}
-			return Failed("Never two instances of %s may act at the same time: no instance was elected, and the ones on %s and %s acted by turns (%s, %s and %s).",
-				d.Component, again.Node, other.Node, text.When(first.Received), text.When(other.Received), text.When(again.Received)).
-				Rests(first.Received, again.Received).
-				Shows(facts.DescribeAction(first.Action), facts.DescribeAction(other.Action), facts.DescribeAction(again.Action)).problem()
 		}
 	}
-	return nil
+	return nil, nil, nil
 }
 
 func leaseHolders(run *record.Run, component string) (holders []string) {
