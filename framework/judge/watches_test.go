@@ -260,6 +260,13 @@ func TestWatchesUnderFault(t *testing.T) {
 		{name: "through one of the others alone", want: Inconclusive, says: "0 answered operations came through node-3 while", story: func() *story {
 			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-2", 1, 12)
 		}},
+		{name: "reads alone through one of the others", want: Inconclusive, says: "2 attempted writes came through node-3 while", story: func() *story {
+			s := newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-2", 1, 12).traffic("node-3", 12, 12.4)
+			for t := range steps(12.5, 14.5, 0.1) {
+				s.read("node-3", "k-node-3-12", "v2", 222, t, t+0.01)
+			}
+			return s
+		}},
 		{name: "traffic only before it", want: Inconclusive, says: "0 answered operations came while the loss of node-1 lasted (10.000s to 20.000s)", story: func() *story {
 			return newStory().fault("loss", "loss", "node-1", "", 10, 20).traffic("node-1", 1, 9)
 		}},

@@ -21,15 +21,15 @@ type keyHistories struct {
 	keys []string // sorted
 	ops  map[string][]record.Op
 	seen facts.Sightings
-	// writes, reads and lists were answered; met of them met the check's fault, by entrance.
+	// writes, reads and lists were answered.
 	writes, reads, lists int
-	met                  map[string]int
+	met                  map[string]*encounters // with the check's fault, by entrance
 }
 
 // newKeyHistories gathers the writes and quorum reads of one API. The finding says why
 // they cannot be judged, if so.
 func newKeyHistories(m *facts.Matter, api string) (*keyHistories, *Finding) {
-	h := &keyHistories{ops: map[string][]record.Op{}, met: map[string]int{}, seen: facts.Sighted(m.Run, api)}
+	h := &keyHistories{ops: map[string][]record.Op{}, met: map[string]*encounters{}, seen: facts.Sighted(m.Run, api)}
 	for _, op := range facts.OwnOps(m.Run) {
 		if op.API != api || !(facts.IsWrite(op.Type) || facts.IsQuorumRead(op)) {
 			continue
@@ -43,8 +43,11 @@ func newKeyHistories(m *facts.Matter, api string) (*keyHistories, *Finding) {
 		} else if op.Outcome == record.OK {
 			h.reads++
 		}
-		if op.Outcome == record.OK && m.Meets(op.Call) {
-			h.met[op.Entrance]++
+		if m.Meets(op.Call) {
+			if h.met[op.Entrance] == nil {
+				h.met[op.Entrance] = &encounters{}
+			}
+			h.met[op.Entrance].add(op)
 		}
 	}
 	h.addLists(m, api)

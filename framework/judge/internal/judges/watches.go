@@ -1,11 +1,13 @@
 package judges
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 	"github.com/holdfast-ha/holdfast/framework/judge/verdict"
+	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
 const (
@@ -54,29 +56,55 @@ func exposed(m *facts.Matter, f Finding, n int, what string) Finding {
 	return Inconclusive("%s came after the %s took effect%s, and it takes %d to say anything", text.Plural(n, what), m.Fault.What(), until, enoughExposed)
 }
 
-// met takes the pass from a check about a fault that too few answered operations met: while
-// it lasted, and through each API server that it left alone.
-func met(m *facts.Matter, f Finding, by map[string]int) Finding {
-	total := 0
-	for _, n := range by {
-		total += n
+// encounters are operations that met a fault: how many were answered, and how many quorum reads
+// and writes were attempted.
+type encounters struct{ answered, reads, writes int }
+
+func (e *encounters) add(op record.Op) {
+	if op.Outcome == record.OK {
+		e.answered++
 	}
-	if f.Verdict != verdict.Pass || m.Fault == nil || !m.Lasts() {
-		return exposed(m, f, total, "answered operation")
+	if facts.IsWrite(op.Type) {
+		e.writes++
+	} else {
+		e.reads++
 	}
-	few := func(n int, through string) Finding {
-		return Inconclusive("%s came%s while the %s lasted (%s to %s), and it takes %d to say anything",
-			text.Plural(n, "answered operation"), through, m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), enoughExposed)
-	}
-	if total < enoughExposed {
-		return few(total, "")
-	}
-	for _, server := range m.APIServers(m.HitBetween(m.Fault.Effect(), m.Fault.Healed.Called)...) {
-		if by[server] < enoughExposed {
-			return few(by[server], " through "+server)
+}
+
+// few says of what there were too few to say anything; empty if there were enough.
+func (e encounters) few() string {
+	for _, of := range []struct {
+		n    int
+		what string
+	}{{e.answered, "answered operation"}, {e.reads, "attempted quorum read"}, {e.writes, "attempted write"}} {
+		if of.n < enoughExposed {
+			return text.Plural(of.n, of.what)
 		}
 	}
-	return f
+	return ""
+}
+
+// met takes the pass from a check about a fault that too few operations met: while it lasted,
+// and through each API server that it left alone.
+func met(m *facts.Matter, f Finding, by map[string]*encounters) Finding {
+	total := encounters{}
+	for _, e := range by {
+		total.answered, total.reads, total.writes = total.answered+e.answered, total.reads+e.reads, total.writes+e.writes
+	}
+	if f.Verdict != verdict.Pass || m.Fault == nil || !m.Lasts() {
+		return exposed(m, f, total.answered, "answered operation")
+	}
+	short, through := total.few(), ""
+	for _, server := range m.APIServers(m.HitBetween(m.Fault.Effect(), m.Fault.Healed.Called)...) {
+		if short == "" {
+			short, through = cmp.Or(by[server], &encounters{}).few(), " through "+server
+		}
+	}
+	if short == "" {
+		return f
+	}
+	return Inconclusive("%s came%s while the %s lasted (%s to %s), and it takes %d to say anything",
+		short, through, m.Fault.What(), text.When(m.Fault.Effect()), text.When(m.Fault.Healed.Called), enoughExposed)
 }
 
 func every(*facts.Stream) bool { return true }
