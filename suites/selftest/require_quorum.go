@@ -91,7 +91,7 @@ func quorumPlants() []Plant {
 				{Judge: "one-winner"}}},
 		{Name: "lying-disks", Violation: "disks that acknowledge syncs and sync nothing, and then lose power",
 			Cluster: onDisks, Twin: onDisks, Scenario: "catalogue/power-lost", Do: lyingDisks,
-			May: append([]string{"no-lost-write", "one-winner", "list-semantics", "list-snapshot", "watch-ordered", "watch-unique", "watch-reliable",
+			May: append([]string{"etcd-linearizable", "no-lost-write", "one-winner", "list-semantics", "list-snapshot", "watch-ordered", "watch-unique", "watch-reliable",
 				"watch-resumable", "watch-bookmark", "watch-filter", "watch-compacted", "watch-flags", "watch-content"}, sessions...),
 			Catches: []Catch{{Requirement: "HA-QR-016", Says: "must be linearizable"}, {Judge: "linearizable"}}},
 		{Name: "no-writes-with-slow-disk", Violation: "no write gets through while the leader's disk is slow",
