@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-ha/holdfast/reports/bundle"
 	"github.com/holdfast-ha/holdfast/suites/certify"
 )
 
@@ -18,13 +17,15 @@ type submitted struct {
 }
 
 func newCertifyPRCommand() *cobra.Command {
-	var product, out, key string
+	var signers signers
+	var product, out string
 	cmd := &cobra.Command{
 		Use:   "pr BUNDLE",
 		Short: "Make the folder that a product submits for the conformance profile",
 		Long: fmt.Sprintf(`Make a folder to submit for %s: PRODUCT.yaml, README.md, the bundle, and
-results.json, junit.xml, report.html and the other reports on it. The bundle is verified first. One in which
-a required row did not pass is refused, and so is a product file that lacks something.
+results.json, junit.xml, report.html and the other reports on it. The bundle is verified first,
+with --key or --identity as by holdfast verify. One in which a required row did not pass is
+refused, and so is a product file that lacks something.
 
 The product file has the metadata of a checklist; conformance/%s.yaml is one that
 is empty.`, certify.Profile, certify.Profile),
@@ -33,7 +34,7 @@ is empty.`, certify.Profile, certify.Profile),
 	}
 	cmd.Flags().StringVar(&product, "product", "product.yaml", "`file` that describes the product")
 	cmd.Flags().StringVar(&out, "out", "submission", "`directory` to make")
-	cmd.Flags().StringVar(&key, "key", "", "`file` of the public key that the bundle must be signed with")
+	signers.addFlags(cmd)
 	output := addOutputFlag[submitted](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		text, err := os.ReadFile(product)
@@ -44,15 +45,9 @@ is empty.`, certify.Profile, certify.Profile),
 		if err != nil {
 			return exitWith(exitUsage, fmt.Errorf("%s: %w", product, err))
 		}
-		var expected *bundle.Key
-		if key != "" {
-			if expected, err = bundle.LoadKey(key); err != nil {
-				return exitWith(exitUsage, err)
-			}
-		}
-		v, err := certify.Verify(args[0], expected, nil)
+		v, err := signers.verify(cmd, args[0])
 		if err != nil {
-			return exitWith(exitUsage, fmt.Errorf("%s does not hold: %w", args[0], err))
+			return err
 		}
 		if err := certify.Submission(out, args[0], p, v); err != nil {
 			return exitWith(exitUsage, err)

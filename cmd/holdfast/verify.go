@@ -15,7 +15,8 @@ import (
 )
 
 func newVerifyCommand() *cobra.Command {
-	var key, sign, trustedRoot, identity, issuer string
+	var signers signers
+	var sign string
 	cmd := &cobra.Command{
 		Use:   "verify BUNDLE",
 		Short: "Verify the bundle of a certification, offline",
@@ -38,37 +39,20 @@ bundle holds does not mean that the cluster is certified: it may state that a ro
   holdfast verify bundle.tar --key vendor.key.pub --sign reviewer.key -o json`,
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&key, "key", "", "`file` of the public key that the bundle must be signed with")
-	cmd.Flags().StringVar(&identity, "identity", "", "e-mail address or URI of the `identity` that must have signed the bundle")
-	cmd.Flags().StringVar(&issuer, "issuer", "", "`URL` of the OpenID Connect issuer that vouches for it")
-	cmd.Flags().StringVar(&trustedRoot, "trusted-root", "", "`file` with the keys of Sigstore's services, in Sigstore's own format")
-	cmd.MarkFlagsRequiredTogether("identity", "issuer", "trusted-root")
+	signers.addFlags(cmd)
 	cmd.Flags().StringVar(&sign, "sign", "", "`file` of your own private key, to sign the outcome with")
 	output := addOutputFlag[*certify.Verification](cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var expected, own *bundle.Key
+		var own *bundle.Key
 		var err error
-		if key != "" {
-			if expected, err = bundle.LoadKey(key); err != nil {
-				return exitWith(exitUsage, err)
-			}
-		}
 		if sign != "" {
 			if own, err = bundle.LoadKey(sign); err != nil {
 				return exitWith(exitUsage, err)
 			}
 		}
-		shown := newProgress(cmd.ErrOrStderr())
-		v, err := certify.Verify(args[0], expected, func(scenario string) { shown.Status("verifying %s", scenario) })
-		shown.Done()
-		switch {
-		case errors.Is(err, certify.ErrOtherRules), errors.Is(err, fs.ErrNotExist):
-			return exitWith(exitUsage, err)
-		case err != nil:
-			return exitWith(exitFail, fmt.Errorf("%s does not hold: %w", args[0], err))
-		}
-		if identity != "" {
-			v.VerifyIdentity(args[0], trustedRoot, identity, issuer)
+		v, err := signers.verify(cmd, args[0])
+		if err != nil {
+			return err
 		}
 		if err := output.print(cmd, v, v.Print); err != nil {
 			return err
@@ -82,6 +66,41 @@ bundle holds does not mean that the cluster is certified: it may state that a ro
 		return nil
 	}
 	return cmd
+}
+
+// signers are the flags that say who must have signed a bundle.
+type signers struct{ key, identity, issuer, trustedRoot string }
+
+func (s *signers) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.key, "key", "", "`file` of the public key that the bundle must be signed with")
+	cmd.Flags().StringVar(&s.identity, "identity", "", "e-mail address or URI of the `identity` that must have signed the bundle")
+	cmd.Flags().StringVar(&s.issuer, "issuer", "", "`URL` of the OpenID Connect issuer that vouches for it")
+	cmd.Flags().StringVar(&s.trustedRoot, "trusted-root", "", "`file` with the keys of Sigstore's services, in Sigstore's own format")
+	cmd.MarkFlagsRequiredTogether("identity", "issuer", "trusted-root")
+}
+
+// verify verifies the bundle in a file and who signed it; the command shows the progress.
+func (s *signers) verify(cmd *cobra.Command, file string) (*certify.Verification, error) {
+	var expected *bundle.Key
+	if s.key != "" {
+		var err error
+		if expected, err = bundle.LoadKey(s.key); err != nil {
+			return nil, exitWith(exitUsage, err)
+		}
+	}
+	shown := newProgress(cmd.ErrOrStderr())
+	v, err := certify.Verify(file, expected, func(scenario string) { shown.Status("verifying %s", scenario) })
+	shown.Done()
+	switch {
+	case errors.Is(err, certify.ErrOtherRules), errors.Is(err, fs.ErrNotExist):
+		return nil, exitWith(exitUsage, err)
+	case err != nil:
+		return nil, exitWith(exitFail, fmt.Errorf("%s does not hold: %w", file, err))
+	}
+	if s.identity != "" {
+		v.VerifyIdentity(file, s.trustedRoot, s.identity, s.issuer)
+	}
+	return v, nil
 }
 
 // signOutcome signs that a bundle was verified.
