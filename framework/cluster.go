@@ -1,10 +1,9 @@
-// Package framework is what a scenario sees of the world: a Cluster with its
-// Nodes and Entrances, and the abilities that a provider may offer on them.
+// Package framework is the view that a scenario has: a Cluster with its Nodes and Entrances, and
+// the abilities that a provider may implement on them.
 //
-// The packages below it are the parts of a run: fault breaks the cluster,
-// workload puts traffic on it, observe watches it, record keeps what was seen,
-// judge says what it means, and engine ties them to one experiment. None of
-// them knows a provider.
+// The packages below it are the parts of a run: fault breaks the cluster, workload puts traffic
+// on it, observe watches it, record stores the observations, judge evaluates them, and engine
+// combines them into one experiment. None of them depends on a provider.
 package framework
 
 import (
@@ -25,21 +24,20 @@ const (
 	Scheduler         Component = "kube-scheduler"
 	Etcd              Component = "etcd"
 	LoadBalancer      Component = "load-balancer"
-	// VirtualIP keeps the address that moves, on every control-plane node of a
+	// VirtualIP is the process that holds the virtual IP, on every control-plane node of a
 	// cluster that is balanced by one.
 	VirtualIP Component = "virtual-ip"
-	// EtcdBalancer stands in front of the etcd members.
+	// EtcdBalancer balances the etcd members.
 	EtcdBalancer Component = "etcd-balancer"
 	Kwok         Component = "kwok"
-	// NodeAgent is the process watcher of a node: what starts its components
-	// and starts them again, such as a kubelet. It is not a member of
-	// Node.Components.
+	// NodeAgent is the process watcher of a node: it starts and restarts the node's components,
+	// like a kubelet. It is not a member of Node.Components.
 	NodeAgent Component = "node-agent"
-	// ContainerRuntime is what a kubelet starts containers with.
+	// ContainerRuntime is the runtime with which a kubelet starts containers.
 	ContainerRuntime Component = "containerd"
-	// Podmaster is what elects components of its node from outside; see LockReporter.
+	// Podmaster elects components of its node from outside; see LockReporter.
 	Podmaster Component = "podmaster"
-	// AddonManager applies the add-ons on its node's disk, whatever those of other nodes do.
+	// AddonManager applies the add-ons on its node's disk, regardless of those on other nodes.
 	AddonManager Component = "addon-manager"
 )
 
@@ -50,16 +48,15 @@ const (
 	HarnessHost  = "harness"
 )
 
-// Cluster is a control plane under test. Providers implement it; what else a
-// provider can do it offers as abilities (see abilities.go), found by
-// assertion on the Cluster or on a Node.
+// Cluster is a control plane under test. Providers implement it; further features are abilities
+// (see abilities.go), found by type assertion on the Cluster or on a Node.
 type Cluster interface {
 	// Name is unique among the clusters of a machine.
 	Name() string
 	// Nodes returns the control-plane nodes in the order in which they joined.
 	Nodes() []Node
-	// Entrances returns every way in for an API client: the load balancer
-	// first, if there is one, then each API server.
+	// Entrances returns every entrance for an API client: the load balancer first, if there is
+	// one, then each API server.
 	Entrances() []Entrance
 	// Settings returns the time settings from which bounds are computed,
 	// read from the configuration of the components.
@@ -72,11 +69,11 @@ type Cluster interface {
 type Node interface {
 	Name() string
 	Address() netip.Addr
-	// Components returns what this node is meant to run.
+	// Components returns what this node should run.
 	Components() []Component
 }
 
-// EntranceKind reports what stands behind an entrance.
+// EntranceKind reports what is behind an entrance.
 type EntranceKind string
 
 const (
@@ -84,20 +81,20 @@ const (
 	EntranceAPIServer EntranceKind = "apiserver"
 )
 
-// Entrance is one way in for an API client.
+// Entrance is an address at which an API client reaches the control plane.
 type Entrance struct {
 	// Name is "balancer" or the name of the API server's node.
 	Name string
 	Kind EntranceKind
 	// Node is the API server's node, empty for a balancer.
 	Node string
-	// Config is an administrator's client configuration for this way in.
-	// Callers copy it (rest.CopyConfig) before they change it.
+	// Config is an administrator's client configuration for this entrance. Callers copy it
+	// (rest.CopyConfig) before they change it.
 	Config *rest.Config
 }
 
-// Settings are the durations from which bounds are computed. The one-letter
-// names of the catalogue stand beside each.
+// Settings are the durations from which bounds are computed. The one-letter names of the
+// catalogue are beside each.
 type Settings struct {
 	LeaseDuration     time.Duration `json:"leaseDuration"`     // L
 	RenewDeadline     time.Duration `json:"renewDeadline"`     // R
@@ -109,30 +106,29 @@ type Settings struct {
 	Margin            time.Duration `json:"margin"`            // M
 	// NodePeriod is how often the controller manager checks whether nodes are silent.
 	NodePeriod time.Duration `json:"nodePeriod"` // N
-	// NodeGrace is how long a node may be silent before it counts as lost.
+	// NodeGrace is how long a node may be silent before it is considered lost.
 	NodeGrace time.Duration `json:"nodeGrace"` // G
-	// AddonInterval is the time between two passes of an add-on manager, where there are any.
+	// AddonInterval is the time between two passes of an add-on manager, if there are any.
 	AddonInterval time.Duration `json:"addonInterval"` // A
-	// RemoteEtcd is set if an API server knows several etcd members, so that it asks those
-	// of other nodes as well.
+	// RemoteEtcd is set if an API server has several etcd members configured, so that it uses
+	// those of other nodes as well.
 	RemoteEtcd bool `json:"remoteEtcd,omitempty"`
-	// SharedEtcd is the one address at which the API servers of all nodes ask for etcd, such as
-	// a load balancer's: cutting off a member cuts off none of them. Empty if each knows members
-	// by their own addresses.
+	// SharedEtcd is the one address at which the API servers of all nodes reach etcd, such as a
+	// load balancer's: cutting off a member cuts off none of them. Empty if each uses the
+	// members' own addresses.
 	SharedEtcd string `json:"sharedEtcd,omitempty"`
-	// GoawayChance is with which probability an API server asks the client of a request to
-	// close its HTTP/2 connection (--goaway-chance); the least one where they differ.
+	// GoawayChance is the probability with which an API server asks the client of a request to
+	// close its HTTP/2 connection (--goaway-chance); the lowest one if they differ.
 	GoawayChance float64 `json:"goawayChance,omitempty"`
-	// Assumed are the symbols of those that nothing of the cluster shows: they have the
-	// defaults of the components.
+	// Assumed are the symbols of those that could not be read from the cluster: they have the
+	// components' defaults.
 	Assumed []string `json:"assumed,omitempty"`
-	// Elections are the times of each elected component's own election, where they are
-	// known: L, R and P of a bound that is about one of them. The fields above have the
-	// longest of each.
+	// Elections are the times of each elected component's own election, if known: L, R and P of a
+	// bound about that component. The fields above have the longest of each.
 	Elections map[Component]Election `json:"elections,omitempty"`
 }
 
-// Election are the durations of how a component elects its active instance.
+// Election are the durations with which a component elects its active instance.
 type Election struct {
 	LeaseDuration time.Duration `json:"leaseDuration"` // L
 	RenewDeadline time.Duration `json:"renewDeadline"` // R
@@ -153,16 +149,16 @@ func (s Settings) Symbols() map[string]time.Duration {
 	}
 }
 
-// EtcdAccess is the ability of a cluster to give direct access to its etcd
-// members, one client configuration a node.
+// EtcdAccess is the ability of a cluster to give direct access to its etcd members, one client
+// configuration per node.
 type EtcdAccess interface {
 	// EtcdConfig returns a client configuration whose only endpoint is the
 	// member on the named node.
 	EtcdConfig(node string) (clientv3.Config, error)
 }
 
-// LockReporter is the ability of a cluster to have components that run only where a
-// lock in etcd is held (podmaster), rather than elect their active instance themselves.
+// LockReporter is the ability of a cluster whose components run only where a lock in etcd is held
+// (podmaster) instead of electing their active instance themselves.
 type LockReporter interface {
 	// Locks returns the key of the lock of each such component. Its value is the
 	// name of the holder's node.
@@ -177,7 +173,7 @@ type EtcdBalanced interface {
 	EtcdBalancerConfig() (clientv3.Config, bool)
 }
 
-// ProcessReporter is the ability of a node to tell what it runs.
+// ProcessReporter is the ability of a node to report what it runs.
 type ProcessReporter interface {
 	// Process returns the state of one component now.
 	Process(ctx context.Context, c Component) (Process, error)
@@ -186,10 +182,10 @@ type ProcessReporter interface {
 // Process is the state of one component's process.
 type Process struct {
 	Component Component `json:"component"`
-	// PID is that of the node's own PID namespace, 0 without a process.
+	// PID is the one in the node's own PID namespace, 0 without a process.
 	PID int `json:"pid"`
-	// StartTicks is the start time from /proc/PID/stat; with PID it names a
-	// process for good.
+	// StartTicks is the start time from /proc/PID/stat; with PID it identifies a process
+	// uniquely.
 	StartTicks uint64 `json:"startTicks,omitempty"`
 	// State is the letter of /proc/PID/stat (R, S, D, T, Z), empty without
 	// a process.
@@ -198,13 +194,13 @@ type Process struct {
 	Started time.Time `json:"started,omitzero"`
 	// Restarts counts the starts after the first one.
 	Restarts int `json:"restarts"`
-	// LastExit says how the last process ended, for example "signal: killed".
+	// LastExit says how the last process exited, for example "signal: killed".
 	LastExit string `json:"lastExit,omitempty"`
-	// Held says that the watcher was told to leave it down.
+	// Held reports that the watcher leaves it down on request.
 	Held bool `json:"held,omitempty"`
-	// Standby says that it is down because it may run only where a lock is held,
-	// which it is elsewhere.
+	// Standby reports that it is down because it may run only where a lock is held, and another
+	// node holds the lock.
 	Standby bool `json:"standby,omitempty"`
-	// CrashLooped says that the watcher was told to end it after each start.
+	// CrashLooped reports that the watcher kills it after each start on request.
 	CrashLooped bool `json:"crashLooped,omitempty"`
 }

@@ -8,55 +8,52 @@ import (
 // DiskFaulter is the ability of a node to have a bad disk under its etcd
 // member's data.
 type DiskFaulter interface {
-	// FaultDisk makes the disk misbehave until RestoreDisk or until ttl has
-	// passed, and returns a handle for it. Faults add up.
+	// FaultDisk makes the disk misbehave until RestoreDisk or until ttl has passed, and returns a
+	// handle. Faults add up.
 	FaultDisk(ctx context.Context, f DiskFault, ttl time.Duration) (handle string, err error)
-	// RestoreDisk takes back a fault, a flip or a wipe; it does nothing where
-	// it is gone.
+	// RestoreDisk undoes a fault, a flip or a wipe; it does nothing if that is gone.
 	RestoreDisk(ctx context.Context, handle string) error
-	// DiskCounters reports what a fault has done so far. They can still be read
-	// after RestoreDisk.
+	// DiskCounters reports what a fault has done so far. The counters can still be read after
+	// RestoreDisk.
 	DiskCounters(ctx context.Context, handle string) (DiskCounters, error)
-	// ProbeDisk uses the disk as etcd does: it writes a small file, syncs it,
-	// reads it back past the page cache and removes it. What went wrong with
-	// the disk is in the answer; an error means that it was not tried.
+	// ProbeDisk uses the disk as etcd does: it writes a small file, syncs it, reads it back past
+	// the page cache and removes it. Disk errors are in the result; an error means that it was
+	// not tried.
 	ProbeDisk(ctx context.Context) (DiskProbe, error)
 }
 
-// DiskDamager is the ability of a node to have the data on the disk under its
-// etcd member damaged. RestoreDisk of DiskFaulter takes damage back.
+// DiskDamager is the ability of a node to have the data on the disk under its etcd member
+// damaged. RestoreDisk of DiskFaulter undoes the damage.
 type DiskDamager interface {
-	// FlipDisk inverts bytes of a file behind etcd's back, until RestoreDisk
-	// or until ttl has passed. Bytes that were written again meanwhile stay.
-	// Where some of them are flipped already it does nothing, and there is no
-	// handle.
+	// FlipDisk inverts bytes of a file behind etcd's back, until RestoreDisk or until ttl has
+	// passed. Bytes that etcd has rewritten since stay. If some of the bytes are already flipped,
+	// it does nothing and returns no handle.
 	FlipDisk(ctx context.Context, f DiskFlip, ttl time.Duration) (DiskFlipped, error)
 	// ReadDisk reads a file of the member's data as the member would, past
 	// the page cache. The name is relative to the data directory.
 	ReadDisk(ctx context.Context, file string, offset int64, n int) ([]byte, error)
-	// ListDisk is that of DiskWiper.
+	// ListDisk is the same as in DiskWiper.
 	ListDisk(ctx context.Context) ([]string, error)
 }
 
-// DiskWiper is the ability of a node to have the data of its etcd member taken away.
-// It needs no disk that can fail.
+// DiskWiper is the ability of a node to lose the data of its etcd member. It does not need a disk
+// that can fail.
 type DiskWiper interface {
-	// WipeDisk puts an empty disk into the place of the one that is there,
-	// until RestoreDisk or until ttl has passed, when the old one comes back
-	// as it was. A member that runs across either change loses its files (they
-	// fail with EIO) or is killed.
-	// Where it is wiped already it does nothing, and there is not a handle.
+	// WipeDisk replaces the disk by an empty one until RestoreDisk or until ttl has passed, when
+	// the old one comes back unchanged. A member that runs across either change loses its files
+	// (they fail with EIO) or is killed. If the disk is already wiped, it does nothing and
+	// returns no handle.
 	WipeDisk(ctx context.Context, ttl time.Duration) (handle string, err error)
-	// RestoreDisk takes back a wipe; it does nothing where it is gone.
+	// RestoreDisk undoes a wipe; it does nothing if the wipe is gone.
 	RestoreDisk(ctx context.Context, handle string) error
 	// ListDisk names the files in the member's data directory, relative to it.
 	ListDisk(ctx context.Context) ([]string, error)
 }
 
-// PowerLoser is the ability of a node to lose power together with everything
-// that its disk had not yet been told to sync.
+// PowerLoser is the ability of a node to lose power together with everything that its disk has
+// not synced.
 type PowerLoser interface {
-	// PowerLoss is PowerOff, after which unsynced changes are undone.
+	// PowerLoss is PowerOff, followed by the loss of unsynced changes.
 	PowerLoss(ctx context.Context, ttl time.Duration) (DiskLoss, error)
 }
 
@@ -66,7 +63,7 @@ type DiskOp string
 const (
 	DiskAll   DiskOp = "all"
 	DiskFsync DiskOp = "fsync" // fsync and fdatasync, of files and directories
-	DiskRead  DiskOp = "read"  // of data that is not in the page cache
+	DiskRead  DiskOp = "read"  // of data outside the page cache
 	DiskWrite DiskOp = "write" // of data, sizes and names
 )
 
@@ -85,12 +82,12 @@ type DiskFault struct {
 	// more bytes have been written.
 	Full bool  `json:"full,omitempty"`
 	Free int64 `json:"free,omitempty"`
-	// Lie acknowledges each sync and syncs nothing. What was not synced is
-	// when the fault ends.
+	// Lie acknowledges each sync without syncing. The unsynced data is synced when the fault
+	// ends.
 	Lie bool `json:"lie,omitempty"`
 }
 
-// DiskCounters counts operations that a fault has acted on.
+// DiskCounters counts the operations that a fault affected.
 type DiskCounters struct {
 	Matched uint64 `json:"matched"` // those that it could have acted on
 	Delayed uint64 `json:"delayed"`
@@ -98,32 +95,31 @@ type DiskCounters struct {
 	Lied    uint64 `json:"lied"` // syncs acknowledged and not done
 }
 
-// DiskProbe is what one use of a disk saw.
+// DiskProbe is the result of one use of a disk.
 type DiskProbe struct {
 	Write, Sync, Read DiskStep
-	// Free is the space that the disk says is left, in bytes.
+	// Free is the space that the disk reports as left, in bytes.
 	Free int64
-	// Unsynced says that after an acknowledged sync the file was still only
-	// in a cache that a loss of power empties.
+	// Unsynced reports that after an acknowledged sync the file was still only in a cache that a
+	// loss of power empties.
 	Unsynced bool
 }
 
 // DiskStep is one operation of a probe.
 type DiskStep struct {
-	// Took is how long the operation took, or has taken so far where it is
-	// not Done.
+	// Took is how long the operation took, or has taken so far if it is not Done.
 	Took time.Duration
 	Done bool
-	// Error is the name of the error it ended with, such as EIO.
+	// Error is the name of the error that it failed with, such as EIO.
 	Error string
 }
 
 // DiskFlip names bytes to be inverted.
 type DiskFlip struct {
-	// File is a pattern, as of path.Match, relative to the member's data
-	// directory. The first file that fits is taken.
+	// File is a pattern, as of path.Match, relative to the member's data directory. The first
+	// match is used.
 	File string `json:"file"`
-	// Offset of the first byte; negative means half of the file.
+	// Offset is that of the first byte; negative means half of the file.
 	Offset int64 `json:"offset"`
 	Bytes  int   `json:"bytes"`
 	// Keep leaves the damage in place.
@@ -135,7 +131,7 @@ type DiskFlipped struct {
 	Handle string `json:"handle"`
 	File   string `json:"file"`
 	Offset int64  `json:"offset"`
-	// Was is what stood there before.
+	// Was is the previous content.
 	Was []byte `json:"was"`
 }
 

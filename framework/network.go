@@ -11,14 +11,14 @@ type NetworkFaulter interface {
 	// Parties returns the names of all hosts on the network: the
 	// control-plane nodes, "balancer", "workers" and "harness".
 	Parties() []string
-	// Impair puts imp on every given link until Restore or until ttl has
-	// passed, and returns a handle for it.
+	// Impair puts imp on every given link until Restore or until ttl has passed, and returns a
+	// handle.
 	Impair(ctx context.Context, links []Link, imp Impairment, ttl time.Duration) (handle string, err error)
-	// Restore removes an impairment; it does nothing where it is gone.
+	// Restore removes an impairment; it does nothing if the impairment is gone.
 	Restore(ctx context.Context, handle string) error
-	// ImpairmentCounters returns what the impairment has done so far to each of its
-	// links, in the order in which Impair was given them. They can still be read
-	// after Restore, at least until 64 others were restored.
+	// ImpairmentCounters returns what the impairment has done so far to each of its links, in the
+	// order in which Impair received them. They can still be read after Restore, at least until
+	// 64 others were restored.
 	ImpairmentCounters(ctx context.Context, handle string) ([]LinkCounters, error)
 }
 
@@ -33,12 +33,11 @@ type Link struct {
 
 // Impairment is what happens to the packets of a link.
 type Impairment struct {
-	// Cut drops every packet, without a word to the sender.
+	// Cut drops every packet silently.
 	Cut bool `json:"cut,omitempty"`
 	// Reset drops TCP segments and answers both ends with RST.
 	Reset bool `json:"reset,omitempty"`
-	// Established narrows the impairment to the TCP connections that were
-	// there when it began.
+	// Established narrows the impairment to the TCP connections that existed when it started.
 	Established bool `json:"established,omitempty"`
 	// Delay is added to each packet, varied by Jitter: Distribution is
 	// "uniform" (± Jitter; the same as empty), "normal" or "pareto" (standard
@@ -62,10 +61,10 @@ type Impairment struct {
 
 // LinkCounters counts the packets of a link for one impairment.
 type LinkCounters struct {
-	// Matched packets came, and the impairment is about them.
+	// Matched counts the packets that arrived and that the impairment applies to.
 	Matched uint64 `json:"matched"`
-	// Passed are those that left the link again, counted behind the impairment and
-	// not by what it made of them. Of one that flaps they are not counted.
+	// Passed counts those that left the link again, measured behind the impairment rather than
+	// from what it claims. They are not counted for an impairment that flaps.
 	Passed     uint64 `json:"passed,omitempty"`
 	Dropped    uint64 `json:"dropped"`
 	Delayed    uint64 `json:"delayed,omitempty"`
@@ -74,8 +73,8 @@ type LinkCounters struct {
 	Corrupted  uint64 `json:"corrupted,omitempty"`
 	// Resets are the segments with RST that were sent.
 	Resets uint64 `json:"resets,omitempty"`
-	// Held of the delayed packets have gone on, and HeldFor is how long all of
-	// them together were held, as measured. HeldBytes is their size on the wire.
+	// Held is how many delayed packets were forwarded, HeldFor is how long all of them together
+	// were held, as measured, and HeldBytes is their size on the wire.
 	Held      uint64        `json:"held,omitempty"`
 	HeldFor   time.Duration `json:"heldFor,omitempty"`
 	HeldBytes uint64        `json:"heldBytes,omitempty"`
@@ -91,8 +90,7 @@ func (c LinkCounters) Add(o LinkCounters) LinkCounters {
 	}
 }
 
-// LinkReporter is the ability of a cluster to tell what passes on a link, and
-// what is in its way.
+// LinkReporter is the ability of a cluster to report the traffic on a link and its impairments.
 type LinkReporter interface {
 	// LinkState returns the state of the link between two parties now.
 	LinkState(ctx context.Context, from, to string) (LinkState, error)
@@ -100,72 +98,68 @@ type LinkReporter interface {
 
 // LinkState is the state of one direction between two parties.
 type LinkState struct {
-	// Delivered packets were handed to the receiver, Dropped ones went lost for
-	// whatever reason, since the cluster was made.
+	// Delivered packets reached the receiver, Dropped ones were lost for whatever reason, since
+	// the cluster was created.
 	Delivered uint64 `json:"delivered"`
 	Dropped   uint64 `json:"dropped"`
-	// Impairments are the handles of those that are on the link, on however
-	// few of its ports.
+	// Impairments are the handles of those on the link, even if on only some of its ports.
 	Impairments []string `json:"impairments,omitempty"`
 }
 
-// ImpairmentChecker is the ability of a cluster to tell beforehand what Impair would
-// refuse, where that depends on more than the provider: on the kernel, or the host.
+// ImpairmentChecker is the ability of a cluster to report in advance what Impair would refuse, if
+// that depends on more than the provider: on the kernel, or the host.
 type ImpairmentChecker interface {
-	// CheckImpairment returns nil where imp can be put on the links. The error is
-	// errors.ErrUnsupported where it never can.
+	// CheckImpairment returns nil if imp can be put on the links. The error is
+	// errors.ErrUnsupported if it never can.
 	CheckImpairment(ctx context.Context, links []Link, imp Impairment) error
 }
 
-// LinkProber is the ability of a cluster to send packets along a link. What is proven of
-// a link by its counters is proven then of one that carries nothing on its own, too.
+// LinkProber is the ability of a cluster to send packets along a link, so that a link without
+// traffic of its own can be proven by its counters too.
 type LinkProber interface {
-	// ProbeLink has the sender's own network stack send this many packets (UDP, to one
-	// of the link's ports) to the receiver. It waits for no answer. An error means that
-	// it is not known whether they were sent.
+	// ProbeLink has the sender's own network stack send this many packets (UDP, to one of the
+	// link's ports) to the receiver. It does not wait for an answer. An error means that it is
+	// not known whether they were sent.
 	ProbeLink(ctx context.Context, l Link, packets int) error
 }
 
-// ConnectionReporter is the ability of a node to tell of its TCP connections.
+// ConnectionReporter is the ability of a node to report its TCP connections.
 type ConnectionReporter interface {
-	// Stalled returns the peers of connections on which the node's kernel sent
-	// something again, in vain so far, and waits for the next time. After a network cut
-	// of some duration that lasts about as long again, since each wait is twice the one
-	// before (RFC 6298, 5.5).
+	// Stalled returns the peers of connections on which the node's kernel has retransmitted
+	// without success and waits for the next retry. After a network cut this state lasts about as
+	// long again as the cut, since each wait is twice the previous one (RFC 6298, 5.5).
 	Stalled(ctx context.Context) ([]netip.Addr, error)
 }
 
-// NameServiceFaulter is the ability of a cluster to have its name service lead
-// hosts astray.
+// NameServiceFaulter is the ability of a cluster to have its DNS mislead hosts.
 type NameServiceFaulter interface {
-	// Names returns the names that the service answers for.
+	// Names returns the names that the DNS serves.
 	Names() []string
-	// DisturbNames changes what these hosts are answered until RestoreNames
-	// or until ttl has passed, and returns a handle for it. Hosts are named as
-	// by NetworkFaulter.Parties.
+	// DisturbNames changes the DNS answers to these hosts until RestoreNames or until ttl has
+	// passed, and returns a handle. Hosts are named as by NetworkFaulter.Parties.
 	DisturbNames(ctx context.Context, hosts []string, d NameDisturbance, ttl time.Duration) (handle string, err error)
-	// RestoreNames ends a disturbance; it does nothing where it has ended.
+	// RestoreNames ends a disturbance; it does nothing if it has ended.
 	RestoreNames(ctx context.Context, handle string) error
-	// LookUp looks a name up on a host, as a program there would. A name that
-	// cannot be looked up is not an error but part of the outcome.
+	// LookUp looks a name up on a host, as a program there would. A failed lookup is not an error
+	// but part of the result.
 	LookUp(ctx context.Context, host, name string) (Lookup, error)
 }
 
-// NameDisturbance is what happens to a host's questions.
+// NameDisturbance is what happens to a host's DNS queries.
 type NameDisturbance struct {
-	// Names narrows it to questions for these names. Empty means any.
+	// Names narrows it to queries for these names. Empty means any.
 	Names []string `json:"names,omitempty"`
-	// Silent leaves questions without an answer.
+	// Silent leaves queries unanswered.
 	Silent bool `json:"silent,omitempty"`
-	// Delay holds answers back.
+	// Delay delays answers.
 	Delay time.Duration `json:"delay,omitempty"`
-	// NotFound denies that there is such a name.
+	// NotFound answers that the name does not exist.
 	NotFound bool `json:"notFound,omitempty"`
-	// Address is given instead of the right one, where it is valid.
+	// Address is returned instead of the right one, if it is valid.
 	Address netip.Addr `json:"address,omitzero"`
 }
 
-// Lookup is how looking up a name went.
+// Lookup is the result of looking up a name.
 type Lookup struct {
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Problem says why there are no addresses.

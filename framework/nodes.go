@@ -15,11 +15,11 @@ type Step struct {
 	Node string `json:"node,omitempty"`
 	// Name says what the step did, such as "promote etcd member".
 	Name string `json:"name"`
-	// Component is the one that the step restarted in Version; empty for another step.
+	// Component is the component that the step restarted in Version; empty for other steps.
 	Component Component `json:"component,omitempty"`
 	Version   string    `json:"version,omitempty"`
-	// Proof is what shows that it took effect, such as the version that the API server
-	// answered.
+	// Proof is the evidence that it took effect, such as the version that the API server
+	// returned.
 	Proof string `json:"proof"`
 	// Began is when the step started, Done when its proof was seen.
 	Began time.Time `json:"began"`
@@ -28,16 +28,16 @@ type Step struct {
 
 type stepsKey struct{}
 
-// WithSteps returns a context in which every change of a Scaler or an Upgrader reports its
-// steps to report, each as soon as it took effect. An error that report returns interrupts
-// the change after that step, as the end of the context would: the change undoes what it
-// can and returns an error that wraps it.
+// WithSteps returns a context in which every change of a Scaler or an Upgrader reports its steps
+// to report, each as soon as it took effect. If report returns an error, the change stops after
+// that step, as when the context is cancelled: the change undoes what it can and returns an error
+// that wraps it.
 func WithSteps(ctx context.Context, report func(Step) error) context.Context {
 	return context.WithValue(ctx, stepsKey{}, report)
 }
 
-// Uninterrupted returns a context for steps that cannot be undone and must be completed:
-// they are reported, but neither the end of ctx nor the report interrupts them.
+// Uninterrupted returns a context for steps that cannot be undone and must be completed: they are
+// reported, but neither cancelling ctx nor an error of report interrupts them.
 func Uninterrupted(ctx context.Context) context.Context {
 	report, ok := ctx.Value(stepsKey{}).(func(Step) error)
 	ctx = context.WithoutCancel(ctx)
@@ -71,8 +71,8 @@ func doStep(ctx context.Context, s Step, do func(context.Context) (proof string,
 	return nil
 }
 
-// ReportStep reports a step that took effect, for a provider that learns of it only then.
-// Its error is that of the report.
+// ReportStep reports a step that took effect, for a provider that learns of it only afterwards.
+// It returns the error of the report.
 func ReportStep(ctx context.Context, s Step) error {
 	if report, ok := ctx.Value(stepsKey{}).(func(Step) error); ok {
 		return report(s)
@@ -80,70 +80,68 @@ func ReportStep(ctx context.Context, s Step) error {
 	return nil
 }
 
-// Scaler is the ability of a cluster to gain and to lose control-plane nodes while
-// it runs. Nodes, Entrances and all that is found by a node's name follow; what
-// others hold of a node that is gone answers with errors. No name and no address is
-// given twice.
+// Scaler is the ability of a cluster to add and remove control-plane nodes while it runs. Nodes,
+// Entrances and everything found by a node's name follow; objects that callers hold of a removed
+// node return errors. No name and no address is used twice.
 //
-// Neither method leaves a thing half done that it can take back: an error says what
-// is left where it could not.
+// Neither method leaves anything half done that it can take back: if it could not, the error says
+// what is left.
 type Scaler interface {
-	// AddNode makes a node like the others and returns when its API server is ready,
-	// its etcd member votes, and the load balancer sends clients to it. It is refused
-	// where etcd refuses another member, as it does while one of them is down.
+	// AddNode creates a node like the others and returns when its API server is ready, its etcd
+	// member votes, and the load balancer sends clients to it. It fails if etcd refuses another
+	// member, as it does while a member is down.
 	AddNode(ctx context.Context) (Node, error)
-	// RemoveNode takes a node out for good: first from the load balancer, then its
-	// API server, controller manager and scheduler are ended gracefully, then its
-	// etcd member is removed, having handed on its leadership, and last its machine.
-	// One that is dead or without power can be removed too. It is refused where
-	// too few etcd members would be left for a quorum.
+	// RemoveNode removes a node permanently. It takes the node out of the load balancer, stops
+	// its API server, controller manager and scheduler gracefully, removes its etcd member after
+	// that handed over its leadership, and then removes its machine. A node that is dead or
+	// without power can be removed too. RemoveNode fails if too few etcd members would be left
+	// for a quorum.
 	RemoveNode(ctx context.Context, name string) error
 }
 
 // NodeReplacer is the ability of a cluster to replace a node that was removed.
 type NodeReplacer interface {
-	// ReplaceNode is Scaler.AddNode for a node with the name and the address of one that
-	// was removed. Nothing else of that one is left.
+	// ReplaceNode is Scaler.AddNode for a node with the name and the address of one that was
+	// removed. Nothing else of the old node is left.
 	ReplaceNode(ctx context.Context, name string) (Node, error)
 }
 
-// Upgrader is the ability of a cluster to have its nodes change to another version of
-// Kubernetes, one at a time, while it runs. Versions follows node by node.
+// Upgrader is the ability of a cluster to move its nodes to another Kubernetes version, one at a
+// time, while it runs. Versions changes node by node.
 //
-// The order is the caller's: control-plane nodes first, in any order, then workers. What
-// the version skew policy forbids is refused before anything is touched: API servers are
-// at most one minor version apart, and a kubelet is never newer than an API server nor
-// more than three minor versions older
-// (https://kubernetes.io/releases/version-skew-policy).
+// The order is the caller's: control-plane nodes first, in any order, then workers. A change that
+// the version skew policy forbids is refused before anything is touched: API servers are at most
+// one minor version apart, and a kubelet is never newer than an API server nor more than three
+// minor versions older (https://kubernetes.io/releases/version-skew-policy).
 type Upgrader interface {
-	// UpgradeNode has a control-plane node or a worker change to a version ("v1.37.1")
-	// and returns when it serves in that: its components and, where it has one, its
-	// kubelet run it and are ready. It does nothing on a node that runs it already.
-	// Its components restart, one after the other; pods of others stay.
+	// UpgradeNode moves a control-plane node or a worker to a version ("v1.37.1") and returns
+	// when the node serves in that version: its components and, if it has one, its kubelet run it
+	// and are ready. It does nothing on a node that already runs the version. The node's
+	// components restart, one after the other; users' pods stay.
 	//
-	// A version that is lower than the node's takes it back. A provider that cannot do
-	// that says so with errors.ErrUnsupported.
+	// A lower version is a downgrade. A provider that cannot downgrade returns
+	// errors.ErrUnsupported.
 	//
-	// An error that is ErrNothingDone has left everything as it was. Any other leaves
-	// the node between the two versions, some of its components in the one and some in
-	// the other; it may be tried again. Nothing but that node has changed, except for
-	// what the cluster's nodes share, such as its add-ons.
+	// An error that is ErrNothingDone left everything as it was. Any other error leaves the node
+	// between the two versions, with some components in the old one and some in the new one; the
+	// call may be retried. Only that node has changed, and what the cluster's nodes share, such
+	// as its add-ons.
 	UpgradeNode(ctx context.Context, name, version string) error
 	// CheckUpgrade returns the error with which UpgradeNode would refuse, which is
-	// ErrNothingDone, or nil. It changes nothing and gets nothing.
+	// ErrNothingDone, or nil. It changes nothing and downloads nothing.
 	CheckUpgrade(ctx context.Context, name, version string) error
-	// UpgradeOrder returns the names of all nodes that can be upgraded, workers included,
-	// in an order in which they may be.
+	// UpgradeOrder returns the names of all nodes that can be upgraded, including workers, in a
+	// valid order.
 	UpgradeOrder() []string
 }
 
-// EtcdUpgrader is the ability of a cluster to have its etcd members change to another
-// version, one at a time, while it runs; on other providers etcd follows UpgradeNode.
+// EtcdUpgrader is the ability of a cluster to move its etcd members to another version, one at a
+// time, while it runs; on other providers etcd follows UpgradeNode.
 type EtcdUpgrader interface {
-	// UpgradeEtcd has the member of a control-plane node change to a version ("v3.7.3") and
-	// returns when it serves in that and has caught up with the others. It does nothing if
-	// the member runs it already. What etcd does not support, such as a lower version or
-	// two minor versions at once, is refused before anything is touched
+	// UpgradeEtcd moves the member of a control-plane node to a version ("v3.7.3") and returns
+	// when it serves in that version and has caught up with the others. It does nothing if the
+	// member already runs it. A change that etcd does not support, such as a lower version or two
+	// minor versions in one step, is refused before anything is touched
 	// (https://etcd.io/docs/v3.7/upgrades); such an error is ErrNothingDone.
 	UpgradeEtcd(ctx context.Context, name, version string) error
 	// CheckEtcdUpgrade returns the error with which UpgradeEtcd would refuse, or nil. It
@@ -151,27 +149,26 @@ type EtcdUpgrader interface {
 	CheckEtcdUpgrade(ctx context.Context, name, version string) error
 }
 
-// Reconfigurer is the ability of a cluster to restart the components of a node, one after
-// the other, with other arguments, while the versions stay.
+// Reconfigurer is the ability of a cluster to restart the components of a node, one after the
+// other, with other arguments but in the same versions.
 type Reconfigurer interface {
-	// Reconfigure restarts the components that args names with these arguments besides, or
-	// in the place of, those that they have, and returns when they are ready. An error may
-	// leave some of them restarted; it may be tried again.
+	// Reconfigure restarts the components that args names with these arguments added to theirs,
+	// or replacing them, and returns when they are ready. An error may leave some of them
+	// restarted; the call may be retried.
 	Reconfigure(ctx context.Context, name string, args map[Component]map[string]string) error
 }
 
-// EtcdOperator is the ability of a node to give its etcd member other data, as
-// people do who repair a cluster.
+// EtcdOperator is the ability of a node to give its etcd member other data, as an operator who
+// repairs a cluster does.
 type EtcdOperator interface {
-	// RejoinEtcd ends the member, wipes its data and starts it as a new member
-	// of the cluster of these members, to which it has been added before. It
-	// returns once the member was told to start.
+	// RejoinEtcd stops the member, wipes its data and starts it as a new member of the cluster of
+	// these members, to which the caller has already added it. It returns once the start was
+	// requested.
 	RejoinEtcd(ctx context.Context, members []EtcdPeer) error
-	// RestoreEtcd replaces the data of a member that does not run, because it
-	// is held down, by a snapshot: the path of a file as etcd's Snapshot call
-	// writes it. From its next start on it is one of these members of a new
-	// cluster, which all have to be restored from the same snapshot. Its revision is
-	// higher by bump, and all before that counts as compacted, so that no client sees the
+	// RestoreEtcd replaces the data of a member that is held down by a snapshot: the path of a
+	// file as etcd's Snapshot call writes it. From its next start on, the member is one of these
+	// members of a new cluster. All of them must be restored from the same snapshot. The revision
+	// is raised by bump, and everything before counts as compacted, so that no client sees the
 	// revision go back; 0 leaves it as it was.
 	RestoreEtcd(ctx context.Context, snapshot string, members []EtcdPeer, bump uint64) error
 }
@@ -183,41 +180,40 @@ type EtcdPeer struct {
 	URLs []string `json:"urls"`
 }
 
-// CertificateRotator is the ability of a cluster to have the certificates of its nodes
-// replaced, one node at a time, while it runs, and the CAs that they come from.
+// CertificateRotator is the ability of a cluster to replace the certificates of its nodes, and
+// the CAs that issued them, one node at a time while it runs.
 //
-// Each change restarts the components of the node, one after the other, and returns when
-// they serve with their new certificates. An error that is ErrNothingDone has left
-// everything as it was; after any other the change may be made again, or taken back by one
-// to the stage before.
+// Each change restarts the components of the node, one after the other, and returns when they
+// serve with their new certificates. An error that is ErrNothingDone left everything as it was;
+// after any other error the change may be retried, or reverted by a change to the previous stage.
 type CertificateRotator interface {
-	// RotateCertificates gives all components of a control-plane node new certificates and
-	// keys, from the CA that theirs are from.
+	// RotateCertificates gives all components of a control-plane node new certificates and keys,
+	// from the CA that issued the current ones.
 	RotateCertificates(ctx context.Context, name string) error
-	// RotateCA takes a control-plane node to a stage of the replacement of all CAs. What
-	// would have another node refuse this one, or be refused by it, because they would be
-	// more than one stage apart, is refused.
+	// RotateCA moves a control-plane node to a stage of the rotation of all CAs. It refuses a
+	// change that would put two nodes more than one stage apart, because one would reject the
+	// other.
 	RotateCA(ctx context.Context, name string, to TrustStage) error
-	// TrustStages returns at which stage each node is: the lowest and the highest of which
-	// it may have something.
+	// TrustStages returns the stage of each node: the lowest and the highest that any part of it
+	// may be at.
 	TrustStages() map[string][2]TrustStage
-	// CAClients returns the TLS of clients that may do anything, each of which knows only
-	// one CA of Kubernetes: it trusts no other and has a certificate from it. They are by
-	// the name of the CA; the old and the new one are there at every stage.
+	// CAClients returns the TLS configuration of admin clients, each of which knows only one
+	// Kubernetes CA: it trusts no other and has a certificate from it. The key is the name of the
+	// CA; the old and the new one exist at every stage.
 	CAClients() (map[string]rest.TLSClientConfig, error)
 }
 
-// TrustStage is how far a node is with the replacement of the CAs.
+// TrustStage is how far a node is in the rotation of the CAs.
 type TrustStage int
 
 const (
-	// TrustOld is the stage before the replacement.
+	// TrustOld is the stage before the rotation.
 	TrustOld TrustStage = iota
-	// TrustBoth has certificates from the old CA, and accepts those from either.
+	// TrustBoth has certificates from the old CA, and accepts certificates from either.
 	TrustBoth
-	// TrustBothUseNew has certificates from the new CA, and accepts those from either.
+	// TrustBothUseNew has certificates from the new CA, and accepts certificates from either.
 	TrustBothUseNew
-	// TrustNew has and accepts those from the new CA alone.
+	// TrustNew has and accepts only certificates from the new CA.
 	TrustNew
 )
 

@@ -7,27 +7,25 @@ import (
 	"time"
 )
 
-// AuditReader is the ability of a node to hand out the audit log of its API
-// server: who asked it for what, and what came of it.
+// AuditReader is the ability of a node to provide the audit log of its API server: who requested
+// what, and the response.
 type AuditReader interface {
-	// FollowAudit hands over every entry that comes after the call, in the log's
-	// order, until ctx ends; then it returns nil. An entry is an Event of
-	// audit.k8s.io/v1 as JSON, valid until the function returns. One of a log that
-	// is rotated meanwhile is not lost.
+	// FollowAudit passes every entry after the call to entry, in the log's order, until ctx ends;
+	// then it returns nil. An entry is an Event of audit.k8s.io/v1 as JSON, valid until the
+	// function returns. No entry is lost when the log is rotated.
 	FollowAudit(ctx context.Context, entry func([]byte)) error
 }
 
-// AuditSupporter is the ability of an AuditReader to say that its API server has no audit log.
+// AuditSupporter is the ability of an AuditReader to report that its API server has no audit log.
 type AuditSupporter interface {
 	// AuditSupport returns nil if the API server writes an audit log, and otherwise why not.
 	AuditSupport() error
 }
 
-// BackendReporter is the ability of a cluster to tell how its load balancer sees
-// its backends.
+// BackendReporter is the ability of a cluster to report how its load balancer sees its backends.
 type BackendReporter interface {
-	// Backends asks the balancer for the state of all of its backends; none where
-	// the cluster has no balancer. One that has no way to tell is errors.ErrUnsupported.
+	// Backends queries the balancer for the state of all of its backends; none if the cluster has
+	// no balancer. A balancer that cannot report it is errors.ErrUnsupported.
 	Backends(ctx context.Context) ([]Backend, error)
 }
 
@@ -36,8 +34,8 @@ type Backend struct {
 	Name    string `json:"name"`
 	Address string `json:"address,omitempty"`
 	Up      bool   `json:"up"`
-	// Standby says that it is not up by design: another one has the address that moves,
-	// and this one is there to take it over.
+	// Standby reports that it is not up by design: another node has the virtual IP, and this one
+	// is there to take it over.
 	Standby bool `json:"standby,omitempty"`
 	// Since is when Up last changed, to the second at worst.
 	Since time.Time `json:"since"`
@@ -45,22 +43,21 @@ type Backend struct {
 	Check string `json:"check,omitempty"`
 }
 
-// EndpointLister is the ability of a node to tell where its components serve,
-// so that a component can be looked at without going through any other.
+// EndpointLister is the ability of a node to report where its components serve, so that a
+// component can be checked without going through another.
 type EndpointLister interface {
-	// ServingEndpoints returns every place where a component serves TLS.
+	// ServingEndpoints returns every address at which a component serves TLS.
 	ServingEndpoints(c Component) ([]ServingEndpoint, error)
 }
 
-// ServingEndpoint is a place where a component serves TLS.
+// ServingEndpoint is an address at which a component serves TLS.
 type ServingEndpoint struct {
-	// Name tells the endpoints of a component apart, such as "peer".
+	// Name distinguishes the endpoints of a component, such as "peer".
 	Name string
 	// Address is host:port as the harness reaches it.
 	Address string
-	// TLS verifies the component's certificate against the cluster's
-	// authority, and carries a client certificate where one is asked for.
-	// Callers copy it before they change it.
+	// TLS verifies the component's certificate against the cluster's CA, and has a client
+	// certificate if one is required. Callers copy it before they change it.
 	TLS *tls.Config
 	// Names are names and addresses that its certificate must carry.
 	Names []string

@@ -33,17 +33,17 @@ const (
 	pause      = 100 * time.Millisecond
 )
 
-// Bump is by how much a restore raises the revision above the highest one known, so that no
-// client sees it go back: what etcd's guide to recovery suggests for a snapshot's
-// (https://etcd.io/docs/v3.7/op-guide/recovery). Members that do not answer may have seen
-// that many more.
+// Bump is by how much a restore raises the revision above the highest known one, so that no
+// client sees it go back: etcd's recovery guide suggests this for a snapshot's revision
+// (https://etcd.io/docs/v3.7/op-guide/recovery). Members that do not answer may be ahead by as
+// many revisions.
 const Bump = 1_000_000_000
 
-// Status is what is in a snapshot.
+// Status is the content of a snapshot.
 type Status struct {
 	Revision int64 `json:"revision"`
 	Keys     int   `json:"keys"`
-	// Size is that of the database, in bytes.
+	// Size is the size of the database, in bytes.
 	Size int64 `json:"size"`
 }
 
@@ -52,8 +52,8 @@ func (s Status) String() string {
 	return fmt.Sprintf("revision %d, %d keys, %d bytes", s.Revision, s.Keys, s.Size)
 }
 
-// Save writes a snapshot of the etcd member on a node to a file that does not exist, and
-// returns the revision that a quorum had before: every write acknowledged by then is in it.
+// Save writes a snapshot of the etcd member on a node to a file that does not exist, and returns
+// the revision that a quorum had before: the snapshot has every write acknowledged before that.
 func Save(ctx context.Context, access framework.EtcdAccess, node, file string) (revision string, err error) {
 	etcd, err := client.NewEtcd(access, node)
 	if err != nil {
@@ -110,9 +110,9 @@ type Member struct {
 	framework.Starter
 }
 
-// RestoreMembers stops every member, gives each the data of a snapshot, and starts all. None
-// is restored before all have stopped, since members with and without the snapshot must not
-// meet; whatever fails, all are started. hold is after what time a member is started if this
+// RestoreMembers stops every member, gives each the data of a snapshot, and starts all. It
+// restores none before all have stopped, since members with and without the snapshot must not
+// meet; whatever fails, it starts all. hold is after what time a member is started if this
 // process does not get that far.
 func RestoreMembers(ctx context.Context, all []Member, file string, peers []framework.EtcdPeer, bump uint64, hold time.Duration) error {
 	each := func(step string, do func(context.Context, Member) (proof string, err error)) error {
@@ -131,7 +131,7 @@ func RestoreMembers(ctx context.Context, all []Member, file string, peers []fram
 	err := each("stop etcd", func(ctx context.Context, m Member) (string, error) {
 		err := m.Kill(ctx, framework.Etcd, hold)
 		if errors.Is(err, framework.ErrNothingDone) {
-			// It is held down already, by something that may let go of it too early.
+			// Something else already holds it down, and may release it too early.
 			if err = m.Start(ctx, framework.Etcd); err == nil {
 				err = m.Kill(ctx, framework.Etcd, hold)
 			}
@@ -148,12 +148,12 @@ func RestoreMembers(ctx context.Context, all []Member, file string, peers []fram
 	}))
 }
 
-// Restore takes a whole cluster back to a snapshot: every etcd member, and then every process
-// that may know of what is lost by it. The revision rises by Bump above that of the snapshot
-// and of every member that answers, and all before that counts as compacted. A bad snapshot, or a cluster that cannot be restored, is an
-// error of type framework.Untouched.
-// From the first member on a restore is not interrupted; one that failed leaves a cluster that
-// can be restored again.
+// Restore resets a whole cluster to a snapshot: every etcd member, and then every process that
+// may know of data lost by it. The revision rises by Bump above that of the snapshot and of every
+// member that answers, and everything before counts as compacted. A bad snapshot, or a cluster
+// that cannot be restored, is an error of type framework.Untouched. Once the first member is
+// restored, a restore is not interrupted; one that failed leaves a cluster that can be restored
+// again.
 func Restore(ctx context.Context, c framework.Cluster, file string) error {
 	access, all, err := restorable(c)
 	var status Status
@@ -220,8 +220,8 @@ func restorable(c framework.Cluster) (framework.EtcdAccess, []Member, error) {
 	return access, all, nil
 }
 
-// peersOf returns how the members reach each other, and the highest revision that one of them
-// has, as those know it that answer; without a quorum, too.
+// peersOf returns how the members reach each other, and the highest revision that any of them
+// has, as reported by the members that answer; it works without a quorum, too.
 func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (peers []framework.EtcdPeer, highest int64, err error) {
 	var errs []error
 	for _, m := range all {
@@ -241,8 +241,8 @@ func peersOf(ctx context.Context, access framework.EtcdAccess, all []Member) (pe
 	return nil, 0, fmt.Errorf("no etcd member says who the members are; start one (`holdfast heal`): %w", errors.Join(errs...))
 }
 
-// restart has a component started again that knows of a state that is no more, and returns
-// when it runs as another process and, if it is an API server, is ready.
+// restart restarts a component that knows of a state that no longer exists, and returns when it
+// runs as another process and, if it is an API server, is ready.
 func restart(ctx context.Context, c framework.Cluster, n framework.Node, component framework.Component) (proof string, err error) {
 	killer, ok := n.(framework.Killer)
 	if !ok {
@@ -269,7 +269,7 @@ func restart(ctx context.Context, c framework.Cluster, n framework.Node, compone
 	return "it answers /readyz", err
 }
 
-// until repeats an attempt until it succeeds, for serveLimit at most.
+// until repeats an attempt until it succeeds, for at most serveLimit.
 func until(ctx context.Context, attempt func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, serveLimit)
 	defer cancel()

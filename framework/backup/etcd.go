@@ -14,8 +14,7 @@ import (
 // askLimit is how long a member may take to answer one request.
 const askLimit = 5 * time.Second
 
-// ask asks the member on a node, without a quorum, who the members are and at which revision
-// it is.
+// ask asks the member on a node, without a quorum, for its member list and its revision.
 func ask(ctx context.Context, access framework.EtcdAccess, node string) (peers []framework.EtcdPeer, revision int64, err error) {
 	etcd, err := client.NewEtcd(access, node)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// systemKey is where API servers keep the namespace kube-system by default. Its UID
-// identifies a cluster: no other has it, and it never changes.
+// systemKey is the key of the namespace kube-system by default. Its UID identifies a cluster: it
+// is unique and never changes.
 const systemKey = "/registry/namespaces/kube-system"
 
-// identifyLimit is how long a member may take to say what a cluster is.
+// identifyLimit is how long a member may take to identify its cluster.
 const identifyLimit = 3 * time.Second
 
 var uid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
@@ -57,7 +57,7 @@ func identify(ctx context.Context, access framework.EtcdAccess, c framework.Clus
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, identifyLimit)
-		// Without a quorum, too.
+		// This works without a quorum, too.
 		answer, err := etcd.Get(limited, systemKey, clientv3.WithSerializable())
 		cancel()
 		_ = etcd.Close()

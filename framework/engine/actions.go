@@ -11,15 +11,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
-// action is what a step of a timeline may name beside faults, waits and conditions.
+// action is what a step of a timeline may name apart from faults, waits and conditions.
 type action struct {
-	// do performs the action on the node of the injection that it names. It is nil for changes
-	// of nodes, which changeNodes makes.
+	// do performs the action on the node of the injection that it names. It is nil for node
+	// changes, which changeNodes makes.
 	do func(ctx context.Context, r *run, node string) error
-	// aboutFault reports that it is about an injection.
+	// aboutFault reports whether it is about an injection.
 	aboutFault bool
-	// takes is how long it typically takes, expectedAction where it is zero: some actions let
-	// requests time out, or components stop gracefully.
+	// takes is how long it typically takes, expectedAction if zero: some actions let requests
+	// time out, or components stop gracefully.
 	takes time.Duration
 }
 
@@ -73,7 +73,7 @@ func actions() map[string]action {
 // Actions returns the names of the actions that a step may name.
 func Actions() []string { return sortedKeys(actions()) }
 
-// actionsAboutFaults reports of each action whether it is about an injection.
+// actionsAboutFaults reports for each action whether it is about an injection.
 func actionsAboutFaults() map[string]bool {
 	about := map[string]bool{}
 	for name, a := range actions() {
@@ -90,7 +90,7 @@ func onNode(do func(context.Context, framework.Cluster, string, *record.Writer) 
 	return func(ctx context.Context, r *run, node string) error { return do(ctx, r.cluster, node, r.w) }
 }
 
-// onTraffic does something with the traffic's keys.
+// onTraffic runs an action on the traffic's keys.
 func onTraffic(do func(context.Context, *workload.Traffic, string) error) func(context.Context, *run, string) error {
 	return func(ctx context.Context, r *run, node string) error {
 		if r.traffic == nil {
@@ -102,8 +102,8 @@ func onTraffic(do func(context.Context, *workload.Traffic, string) error) func(c
 
 var errNoTraffic = errors.New("it takes the traffic, which is off")
 
-// act makes an action. That it could not be made is not an error of the run: the
-// record then lacks its operations, and the judges say so.
+// act performs an action. A failure is not an error of the run: the record then has no such
+// operations, and the judges say so.
 func (r *run) act(ctx context.Context, a *Action) {
 	ctx, cancel := context.WithTimeout(ctx, actionLimit)
 	defer cancel()
@@ -122,8 +122,8 @@ func (r *run) act(ctx context.Context, a *Action) {
 	}
 }
 
-// addMember asks etcd for a further member. One that it takes is removed as soon as there
-// is a quorum again.
+// addMember asks etcd to add a member. If etcd adds it, it is removed as soon as there is a
+// quorum again.
 func (r *run) addMember(ctx context.Context, node string) error {
 	undo, err := workload.AddMember(ctx, r.cluster, node, r.w)
 	if undo != nil {
@@ -138,6 +138,5 @@ func (r *run) addMember(ctx context.Context, node string) error {
 	return err
 }
 
-// undoLimit is how long it may take to undo what an action did: a fault may have to be
-// healed before.
+// undoLimit is how long undoing an action may take: a fault may have to be healed first.
 const undoLimit = 3 * time.Minute

@@ -21,21 +21,21 @@ import (
 
 // condition is what a step of a timeline may wait for.
 type condition struct {
-	// look looks once and returns what is missing; nil for those that await has another way
-	// of waiting for. fault is the injection that it is about.
+	// look checks once and returns what is missing; nil for conditions that await waits for in
+	// another way. fault is the injection that the condition is about.
 	look func(ctx context.Context, r *run, fault string) error
-	// aboutFault reports that it is about an injection.
+	// aboutFault reports whether it is about an injection.
 	aboutFault bool
-	// typical is a formula for what it typically waits, counted from the injection or the
-	// healing that it is about, or else from its step. Without one it is taken to hold after
-	// half of what it may take.
+	// typical is a formula for the typical wait, counted from the injection or healing that the
+	// condition is about, or else from its step. Without one it is assumed to hold after half of
+	// the time limit.
 	typical string
 }
 
 const (
 	steady         = "steady"
 	endpointsExact = "endpoints-exact"
-	// applicationConverged needs what earlier looks saw: see convergence.
+	// applicationConverged needs the results of earlier checks: see convergence.
 	applicationConverged = "application-converged"
 )
 
@@ -51,8 +51,8 @@ func conditions() map[string]condition {
 		}
 	}
 	return map[string]condition{
-		// A lease that is not renewed ends up to T later, and the next of the others'
-		// reconciliations drops the address.
+		// A lease that is not renewed expires up to T later, and the next reconciliation of
+		// another API server drops the address.
 		"endpoint-gone": {look: isListed(false), aboutFault: true, typical: "T"},
 		// An API server lists itself when it starts.
 		"endpoint-back": {look: isListed(true), aboutFault: true, typical: "0s"},
@@ -70,17 +70,17 @@ func conditions() map[string]condition {
 		// The next instance of each further component counts its own L.
 		"leases-renewed": {look: func(_ context.Context, r *run, fault string) error { return r.furtherRenewed(fault) }, aboutFault: true, typical: "0s"},
 		"lock-taken":     {look: func(ctx context.Context, r *run, fault string) error { return r.locksTaken(ctx, fault) }, aboutFault: true},
-		// The controller manager that takes over counts the grace period from then on.
+		// The controller manager that takes over starts counting the grace period then.
 		"node-not-ready": {look: func(ctx context.Context, r *run, fault string) error { return r.notReady(ctx, fault) }, aboutFault: true, typical: "L + P + G + N"},
-		// An election, and requests that wait for it.
+		// An election, and the requests that wait for it.
 		"api-writable": {look: func(ctx context.Context, r *run, _ string) error { return r.everywhere(ctx, r.write) }, typical: "2E"},
 		steady:         {typical: "E"},
-		// Controllers carry a change out in a second or two.
+		// Controllers apply a change in a second or two.
 		applicationConverged: {typical: "2E"},
 	}
 }
 
-// conditionsAboutFaults reports of each condition whether it is about an injection.
+// conditionsAboutFaults reports for each condition whether it is about an injection.
 func conditionsAboutFaults() map[string]bool {
 	about := map[string]bool{}
 	for name, c := range conditions() {
@@ -113,7 +113,7 @@ func conditionsAboutFaults() map[string]bool {
 //	                    each Deployment of the traffic's application was seen as it is
 //	                    wanted since the wait began, with its pods and its Service
 //
-// An API server is hit where a fault is active on its node.
+// An API server is hit if a fault is active on its node.
 func Conditions() []string { return sortedKeys(conditions()) }
 
 const (
@@ -171,7 +171,7 @@ func (r *run) await(ctx context.Context, u *Until, limit time.Duration) (held bo
 	}
 }
 
-// condition looks once and returns what is missing.
+// condition checks once and returns what is missing.
 func (r *run) condition(ctx context.Context, u *Until) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -216,8 +216,8 @@ func (r *run) hit() (nodes []string) {
 	return nodes
 }
 
-// unhitAddresses returns the addresses of the nodes with an API server that no
-// fault is active on.
+// unhitAddresses returns the addresses of the nodes with an API server and without an active
+// fault.
 func (r *run) unhitAddresses() (addresses []string) {
 	hit := r.hit()
 	for _, n := range r.cluster.Nodes() {
@@ -228,7 +228,7 @@ func (r *run) unhitAddresses() (addresses []string) {
 	return addresses
 }
 
-// everywhere looks through every API server on whose node no fault is active.
+// everywhere checks through every API server on whose node no fault is active.
 func (r *run) everywhere(ctx context.Context, look func(context.Context, *client.API) error) error {
 	hit := r.hit()
 	g, ctx := errgroup.WithContext(ctx)
@@ -268,7 +268,7 @@ func (r *run) api(e framework.Entrance) (*client.API, error) {
 	return api, err
 }
 
-// listedAddresses returns those in the two objects of the default kubernetes service.
+// listedAddresses returns the addresses in the two objects of the default kubernetes service.
 func listedAddresses(ctx context.Context, api *client.API) (inEndpoints, inSlices []string, err error) {
 	var endpoints struct {
 		Subsets []struct{ Addresses []struct{ IP string } }
@@ -328,7 +328,7 @@ func checkExact(ctx context.Context, api *client.API, addresses []string) error 
 	return nil
 }
 
-// checkNoOther says which of the two objects lists an address besides these.
+// checkNoOther says which of the two objects lists an address other than these.
 func checkNoOther(ctx context.Context, api *client.API, addresses []string) error {
 	inEndpoints, inSlices, err := listedAddresses(ctx, api)
 	if err != nil {
@@ -340,7 +340,7 @@ func checkNoOther(ctx context.Context, api *client.API, addresses []string) erro
 	return nil
 }
 
-// write changes an object of its own, whether it is there or not.
+// write writes an object of its own, whether it exists or not.
 func (r *run) write(ctx context.Context, api *client.API) error {
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"holdfast-writable"},"data":{"at":"%d"}}`, r.w.Now())
 	a := api.Do(ctx, client.Request{

@@ -21,14 +21,14 @@ func TestApplicationConverged(t *testing.T) {
 	missing("there is no application")
 	lacks = map[string]string{"backend": "its controller has not looked at generation 2", "frontend": ""}
 	missing("backend has not been as it is wanted yet: its controller has not looked at generation 2")
-	// What was right once may be scaled again meanwhile.
+	// A part that was right once may have been scaled again since.
 	lacks = map[string]string{"backend": "its Service lists 2 ready pods", "frontend": "it has 1 pods"}
 	missing("backend has not been as it is wanted yet: its Service lists 2 ready pods")
 	lacks["backend"] = ""
 	if err := look(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// Another wait begins again.
+	// Another wait starts again.
 	look = convergence(application)
 	missing("frontend has not been")
 }

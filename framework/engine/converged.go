@@ -8,10 +8,9 @@ import (
 	"slices"
 )
 
-// convergence returns what looks at the application of the traffic (profile
-// "application"), as it returns it. That is scaled all the time, so that its Deployments
-// are hardly ever all as they are wanted at once: each must have been so once, at any of
-// the looks.
+// convergence returns a check of the application of the traffic (profile "application"), whose
+// state application returns. It is scaled all the time, so its Deployments are hardly ever all in
+// their wanted state at the same time: each must have been so once, at any of the checks.
 func convergence(application func() map[string]string) func(context.Context) error {
 	seen := map[string]bool{}
 	return func(context.Context) error {

@@ -84,9 +84,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("meta: %+v", m)
 	}
 
-	// The steps are there, in order; recovery is measured at once after the
-	// last healing, not between the two, and again at the end since a step
-	// came after it.
+	// The steps are there, in order; recovery is measured immediately after the last healing, not
+	// between the two, and again at the end since a step followed it.
 	want := []string{"baseline", "action ready", "inject kill on scheduler/node-1 as a", "wait 20ms",
 		"inject kill on scheduler/node-2 as b", "heal a", "heal b", "recovery, limit 14s", "until steady, at most 2E + M",
 		"recovery, limit 14s", "final reads"}
@@ -166,7 +165,7 @@ func TestHealAll(t *testing.T) {
 	}
 }
 
-// An interrupt heals all the same, and the record says that it is not whole.
+// An interrupt still heals, and the record says that it is incomplete.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	c := newFake(t)
@@ -215,8 +214,8 @@ func TestPanicHeals(t *testing.T) {
 	}
 }
 
-// A fault without proof, or one that could not be injected, is recorded; the
-// rest of the timeline is left out, and the record is whole.
+// A fault without proof, or one that could not be injected, is recorded; the rest of the timeline
+// is left out, and the record is complete.
 func TestUnproven(t *testing.T) {
 	t.Parallel()
 	c := newFake(t)
@@ -247,8 +246,8 @@ func TestUnproven(t *testing.T) {
 	}
 }
 
-// Where the cluster lacks what a later injection takes, nothing is injected at all, and
-// every check about an injection is not applicable.
+// If the cluster lacks what a later injection needs, nothing is injected at all, and every check
+// about an injection is not applicable.
 func TestForesee(t *testing.T) {
 	t.Parallel()
 	c := newFake(t)
@@ -373,7 +372,7 @@ func TestNoAccess(t *testing.T) {
 	}
 }
 
-// noWay is a cluster without a way in, which is unhealthy at once.
+// noWay is a cluster without an entrance, which is unhealthy immediately.
 type noWay struct{ *fakeCluster }
 
 func (noWay) Entrances() []framework.Entrance { return nil }
@@ -414,8 +413,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// A cluster that runs no application is broken before any fault: nothing is done to it, and
-// the record says so.
+// A cluster that cannot run the application is broken before any fault: nothing is done to it,
+// and the record says so.
 func TestApplicationDoesNotRun(t *testing.T) {
 	t.Parallel()
 	c, dir := newFake(t), t.TempDir() // without controllers

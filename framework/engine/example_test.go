@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// quake stands for a fault of a program's own.
+// quake is an example of a program's own fault.
 var quake = &fault.Fault{Name: "quake", Params: []fault.Param{{Name: "magnitude", Doc: "from 1 to 9"}}}
 
 // An experiment names faults and judges; those of one's own are in the options.

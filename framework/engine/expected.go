@@ -7,18 +7,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// What the parts of an experiment typically take besides the times that it names,
-// as seen on an idle machine of two cores.
+// The typical times of the parts of an experiment, apart from the times that it names, as
+// measured on an idle machine with two cores.
 const (
 	expectedAround   = 2 * time.Second // baseline, final steady state and final reads
 	expectedAction   = 100 * time.Millisecond
 	expectedHealing  = time.Second     // of one injection, with its proof
-	expectedRecovery = 3 * time.Second // until the steady state, once all is healed
+	expectedRecovery = 3 * time.Second // until the steady state, once everything is healed
 )
 
-// Expected is about how long an experiment takes on a cluster with these settings: its
-// waits, what its conditions typically wait, and some seconds for all else. It is for
-// planning and for showing progress; nothing is judged by it.
+// Expected is about how long an experiment takes on a cluster with these settings: its waits, the
+// typical waits of its conditions, and some seconds for the rest. It is for planning and for
+// progress output; no verdict depends on it.
 func (e Experiment) Expected(s framework.Settings) time.Duration {
 	now := expectedAround
 	began := map[string]time.Duration{}   // of each injection
@@ -75,8 +75,8 @@ func (u *Until) expected(s framework.Settings) time.Duration {
 	return expectedTime(u.AtMost, s) / 2
 }
 
-// expectedTime computes a formula. One that cannot be computed is no time: an
-// experiment with it is refused before it is run.
+// expectedTime computes a formula; 0 if that fails: an experiment with such a formula is refused
+// before it runs.
 func expectedTime(formula string, s framework.Settings) time.Duration {
 	d, err := duration(formula, s)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// What is said of conditions and actions is said of some that there are.
+// Every condition and action with a typical time exists.
 func TestTypical(t *testing.T) {
 	for name, c := range conditions() {
 		if _, err := duration(cmp.Or(c.typical, "0s"), framework.Settings{}); err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
-// Experiment is what Run carries out. Durations that are strings are formulas
-// over the cluster's settings, such as "2E + M" or "8s" (see judge.ParseBound),
-// so that an experiment fits clusters with other settings.
+// Experiment is what Run carries out. Durations that are strings are formulas over the cluster's
+// settings, such as "2E + M" or "8s" (see judge.ParseBound), so that an experiment works on
+// clusters with other settings.
 type Experiment struct {
-	// Name is that of the scenario.
+	// Name is the name of the scenario.
 	Name string
 	// Traffic is the general traffic.
 	Traffic Traffic
-	// ProbeInterval is the observers' own; see observe.Config.
+	// ProbeInterval is that of the observers; see observe.Config.
 	ProbeInterval time.Duration
-	// Victim is the number of the node, from 1 in the order of joining, that targets find
-	// where their role leaves a choice, and that is given the role of an etcd leader or an
-	// active instance before a fault hits it. With 0, whichever node has the role is hit.
+	// Victim is the number of the node, from 1 in the order of joining, that a target resolves to
+	// if its role leaves a choice. Before a fault hits an etcd leader or an active instance, that
+	// role is moved to it. With 0, the fault hits whichever node has the role.
 	Victim int
 	// Timeline are the steps, one after another.
 	Timeline []Step
@@ -34,7 +34,7 @@ type Experiment struct {
 type Traffic struct {
 	// Off leaves the traffic out. Observers and their probes stay.
 	Off bool `yaml:"off" json:"off,omitempty"`
-	// Profiles are what the traffic is made of; see workload.Config.
+	// Profiles are the profiles of the traffic; see workload.Config.
 	Profiles    []string                     `yaml:"profiles" json:"profiles,omitempty"`
 	Timeout     time.Duration                `yaml:"timeout" json:"timeout,omitempty"`     // of one operation
 	Intensity   int                          `yaml:"intensity" json:"intensity,omitempty"` // see workload.Config
@@ -60,7 +60,7 @@ func (t Traffic) config() workload.Config {
 // Step is one step of a timeline. Exactly one field is set.
 type Step struct {
 	Inject *Inject `yaml:"inject" json:"inject,omitempty"`
-	// Heal names the injections to heal, all at once; a comma separates them.
+	// Heal names the injections to heal, all in parallel; a comma separates them.
 	Heal string `yaml:"heal" json:"heal,omitempty"`
 	// Wait is how long to do nothing, a formula.
 	Wait   string  `yaml:"wait" json:"wait,omitempty"`
@@ -77,20 +77,20 @@ func (s Step) heals() []string {
 	return ids
 }
 
-// Inject is a step that breaks something.
+// Inject is a step that injects a fault.
 type Inject struct {
 	Fault  string `yaml:"fault" json:"fault"`   // name of the fault, such as kill
 	Target string `yaml:"target" json:"target"` // such as etcd/leader, resolved when the step is reached
-	// ID is what later steps and checks call this injection.
+	// ID is the name of this injection in later steps and checks.
 	ID string `yaml:"as" json:"as"`
-	// TTL is after what time the provider heals the fault automatically, a
-	// formula; empty is more than the rest of the timeline can take.
+	// TTL is the time after which the provider heals the fault automatically, a formula; if
+	// empty, more than the rest of the timeline can take.
 	TTL    string            `yaml:"ttl" json:"ttl,omitempty"`
 	Params map[string]string `yaml:"params" json:"params,omitempty"`
 }
 
-// Until is a step that waits for a condition. It keeps a run short: reaching
-// AtMost is not an error, since it is the judge who holds times against bounds.
+// Until is a step that waits for a condition. It keeps a run short: reaching AtMost is not an
+// error, since the judge checks times against bounds.
 type Until struct {
 	Condition string `yaml:"condition" json:"condition"` // one of Conditions
 	// AtMost is how long to wait, a formula.
@@ -99,22 +99,21 @@ type Until struct {
 	Fault string `yaml:"fault" json:"fault,omitempty"`
 }
 
-// Action is a step that makes requests of its own for a check.
+// Action is a step that makes its own requests for a check.
 type Action struct {
 	Name string `yaml:"name" json:"name"` // one of Actions
 	// Fault names the injection whose node the action is about.
 	Fault string `yaml:"fault" json:"fault,omitempty"`
-	// ID is what later steps and checks call a change of nodes, and the node that
-	// it added.
+	// ID is the name of a node change, and of the node that it added, in later steps and checks.
 	ID string `yaml:"as" json:"as,omitempty"`
 	// Node is the node to remove: the name of an added one, or a target such as node/2 or
-	// node/leader, also without its first part. The one added last where empty. Those that
-	// are lost at the same time are separated by commas.
+	// node/leader, also without its first part. If empty, the last one added. Nodes that are lost
+	// at the same time are separated by commas.
 	Node string `yaml:"node" json:"node,omitempty"`
 	// To is the version to upgrade the node, or its etcd member, to.
 	To string `yaml:"to" json:"to,omitempty"`
-	// Interrupt is the number of the step after which adding a node is interrupted, from 1
-	// on; 0 for none.
+	// Interrupt is the number of the step after which adding a node is interrupted, counted from
+	// 1; 0 for never.
 	Interrupt int `yaml:"interrupt" json:"interrupt,omitempty"`
 	// Args are the arguments to restart components with, by component and by flag.
 	Args map[string]map[string]string `yaml:"args" json:"args,omitempty"`

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
-// fakeCluster is API servers' stand-ins and real etcd members, with a scheduler
-// on each node that exists in name only and can be killed and started.
+// fakeCluster is stand-ins for API servers and real etcd members, with a scheduler on each node
+// that exists in name only and can be killed and started.
 type fakeCluster struct {
 	*apitest.Cluster
 	etcd  *etcdtest.Cluster
@@ -63,8 +63,8 @@ type fakeNode struct {
 	pid    int
 	killed int
 	hold   time.Duration // of the last kill
-	// inert says that kills are accepted and do nothing, stubborn says so of
-	// starts, refuse is what kills answer.
+	// inert means that kills are accepted and do nothing, stubborn means the same for starts,
+	// refuse is the error of kills.
 	inert, stubborn bool
 	refuse          error
 	starts          func() // called by Start

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// missingAbility returns the ability that an error says to be missing; nil where it says
-// something else.
+// missingAbility returns the missing ability that an error reports; nil if it reports something
+// else.
 func missingAbility(err error) *fault.MissingAbility {
 	var missing *fault.MissingAbility
 	if errors.As(err, &missing) {
@@ -18,11 +18,10 @@ func missingAbility(err error) *fault.MissingAbility {
 	return nil
 }
 
-// foresee looks, before anything is injected, whether the cluster lacks an ability for one
-// of the injections from step first on: a cluster is not broken for an experiment that
-// cannot come to its end. It records each that cannot be, and reports whether there is one.
-// Targets that are not there yet, and whatever else may be well when its time comes, are
-// left to that time.
+// foresee checks, before anything is injected, whether the cluster lacks an ability for one of
+// the injections from step first on: a cluster is not broken for an experiment that cannot
+// finish. It records each impossible injection, and reports whether there is one. Targets that do
+// not exist yet, and anything else that may work later, are checked when their time comes.
 func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 	r.foreseen = true
 	for i, s := range r.experiment.Timeline[first:] {
@@ -38,7 +37,7 @@ func (r *run) foresee(ctx context.Context, first int) (lacks bool, err error) {
 		if err == nil {
 			var f *fault.Fault
 			if f, err = fault.Find(in.Fault, r.options.Faults...); err != nil {
-				return false, err // Validate would have said it
+				return false, err // Validate would have reported it
 			}
 			err = f.Possible(ctx, r.cluster, target, fault.Params{TTL: ttl, Values: in.Params})
 		}

@@ -30,11 +30,11 @@ func groupOf(c framework.Cluster, t fault.Target) []framework.Component {
 	return nil
 }
 
-// errGrouped is why a lease is not moved: its holder is one process with others.
+// errGrouped is why a lease is not moved: its holder shares its process with others.
 var errGrouped = errors.New("it is one process with other components, which are left alone")
 
-// alike is an injection that hit another component of the same process in the same way. To
-// heal one heals both.
+// alike is an injection that hit another component of the same process in the same way. Healing
+// one heals both.
 type alike struct {
 	fault.Injection
 	target fault.Target

@@ -16,13 +16,12 @@ import (
 // elected are the components that elect one active instance.
 var elected = []framework.Component{framework.ControllerManager, framework.Scheduler}
 
-// leasePath is where their leases are.
+// leasePath is the path of their leases.
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
 
-// held looks for holders of leases: that of the component that was hit, or of every
-// elected one where a node or another component was. A holder must be on a node of the
-// cluster, so that one who stole the lease is none, and on another one than was hit
-// where elsewhere is set.
+// held checks the holders of leases: of the component that was hit, or of every elected one if a
+// node or another component was. A holder must be on a node of the cluster, so a stranger that
+// stole the lease does not count, and on a node other than the one hit if elsewhere is set.
 func (r *run) held(ctx context.Context, id string, elsewhere bool) error {
 	i, err := r.injection(id)
 	if err != nil {
@@ -50,8 +49,8 @@ func (r *run) held(ctx context.Context, id string, elsewhere bool) error {
 	})
 }
 
-// furtherRenewed says which lease of a further elected component, of those that were ever held,
-// was not seen to be renewed since an injection.
+// furtherRenewed returns which lease of a further elected component, of those that were ever
+// held, was not seen to be renewed since an injection.
 func (r *run) furtherRenewed(id string) error {
 	i, err := r.injection(id)
 	if err != nil {
@@ -66,23 +65,22 @@ func (r *run) furtherRenewed(id string) error {
 	return nil
 }
 
-// awaitElected returns when the lease of each elected component is being renewed, as far
-// as there is one. What a scenario before has done may have cost an active instance its
-// lease, which the others must let run out. An error says what is missing where nobody
-// takes it in time.
+// awaitElected returns when the existing leases of all elected components are being renewed. An
+// earlier scenario may have cost an active instance its lease, which must expire before another
+// takes it. An error says what is missing if no instance takes it in time.
 func (r *run) awaitElected(ctx context.Context) error {
 	s := r.cluster.Settings()
 	ctx, cancel := context.WithTimeout(ctx, 2*s.LeaseDuration+5*s.RetryPeriod+s.Margin)
 	defer cancel()
 	var mu sync.Mutex
-	first := map[framework.Component]time.Time{} // when it had been renewed as this began
+	first := map[framework.Component]time.Time{} // its last renewal at the start
 	renewed := func(c framework.Component, at time.Time) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if _, ok := first[c]; !ok {
 			first[c] = at
 		}
-		// The cluster's clock may be another.
+		// The cluster's clock may differ.
 		return at.After(first[c]) || time.Since(at).Abs() <= 2*s.RetryPeriod
 	}
 	for last := error(nil); ; {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// locksTaken returns what is missing until every component that a supervisor elects runs on
-// another node than the fault's, which holds its lock.
+// locksTaken returns what is missing until every component that a supervisor elects runs on a
+// node other than the fault's, which holds its lock.
 func (r *run) locksTaken(ctx context.Context, id string) error {
 	i, err := r.injection(id)
 	if err != nil {

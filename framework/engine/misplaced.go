@@ -8,12 +8,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/fault"
 )
 
-// mostNodes is how many control-plane nodes a cluster has at most.
+// mostNodes is the largest number of control-plane nodes in a cluster.
 const mostNodes = 7
 
-// Misplaced returns what the timeline cannot do to a cluster of these nodes: injections
-// into nodes that are not there, or with parameters that do not fit. Without nodes it is
-// what no cluster can have.
+// Misplaced returns the steps of the timeline that a cluster of these nodes cannot have:
+// injections into missing nodes, or with parameters that do not fit. Without nodes it returns
+// those that no cluster can have.
 func (e Experiment) Misplaced(nodes []fault.Place) []Problem {
 	p := &placement{nodes: nodes, most: len(nodes)}
 	if nodes == nil {
@@ -33,7 +33,7 @@ func (e Experiment) Misplaced(nodes []fault.Place) []Problem {
 
 type placement struct {
 	nodes    []fault.Place // of the cluster at the start; nil for any
-	most     int           // how many nodes there can be by now
+	most     int           // how many nodes there can be at this step
 	added    []string      // what the timeline calls nodes that it added
 	changed  bool          // nodes were added or removed
 	problems []Problem
@@ -46,19 +46,19 @@ func (p *placement) add(path string, err error) {
 func (p *placement) inject(path string, in *Inject) {
 	f, err := fault.Find(in.Fault)
 	if err != nil {
-		return // another one's problem, or a fault of a user's own
+		return // reported elsewhere, or a user's own fault
 	}
 	if !p.there(path+".target", in.Target) {
 		return
 	}
 	nodes := p.nodes
 	if p.changed {
-		nodes = nil // which ones there are is known only when the step is reached
+		nodes = nil // the nodes are known only when the step is reached
 	}
 	known := f.ParamNames()
 	for name := range in.Params {
 		if !slices.Contains(known, name) {
-			return // which has been said
+			return // already reported
 		}
 	}
 	if err := fault.CheckWritten(f, in.Target, in.Params, nodes); err != nil {
@@ -82,12 +82,12 @@ func (p *placement) action(path string, a *Action) {
 	}
 }
 
-// there reports whether the node that a target names may be there. Names that nothing is
-// known of are taken for good without a cluster.
+// there reports whether the node that a target names may exist. Without a cluster, unknown names
+// are accepted.
 func (p *placement) there(path, target string) bool {
 	named, err := fault.Names(target)
 	if err != nil {
-		return false // which has been said
+		return false // already reported
 	}
 	var names, zones []string
 	for _, n := range p.nodes {

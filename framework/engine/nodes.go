@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload"
 )
 
-// The actions that change which nodes there are.
+// The actions that change the set of nodes.
 const (
 	actionAddNode     = "add-node"
 	actionReplaceNode = "replace-node"
@@ -23,7 +23,7 @@ const (
 	actionLoseNode    = "lose-node"
 )
 
-// The actions that change nodes which stay.
+// The actions that change nodes in place.
 const (
 	actionUpgrade     = "upgrade"
 	actionUpgradeEtcd = "upgrade-etcd"
@@ -35,8 +35,8 @@ const (
 const (
 	// nodeLimit is how long adding or removing a node may take.
 	nodeLimit = 3 * time.Minute
-	// inPlaceLimit is how long changing a node that stays may take: kubeadm takes three
-	// minutes for an upgrade, and waits for each component for up to five.
+	// inPlaceLimit is how long changing a node in place may take: kubeadm takes three minutes for
+	// an upgrade, and waits up to five for each component.
 	inPlaceLimit = 10 * time.Minute
 )
 
@@ -48,7 +48,7 @@ func changeLimit(action string) time.Duration {
 	return nodeLimit
 }
 
-// ChangesNodes reports whether an action changes nodes, or which nodes the cluster has.
+// ChangesNodes reports whether an action changes nodes or the set of nodes.
 func ChangesNodes(action string) bool {
 	return adds(action) || action == actionRemoveNode || action == actionLoseNode || changesInPlace(action)
 }
@@ -59,11 +59,11 @@ func changesInPlace(action string) bool {
 	return action == actionUpgrade || action == actionUpgradeEtcd || action == actionReconfigure || action == actionRotate || action == actionRotateCA
 }
 
-// errCutShort interrupts a change of nodes after one of its steps.
+// errCutShort interrupts a node change after one of its steps.
 var errCutShort = errors.New("interrupted on purpose")
 
-// changeNodes makes a change of nodes and records how that went. One that could not be
-// ends the timeline: what follows is about a cluster that is not there.
+// changeNodes makes a node change and records the result. If it fails, the timeline ends: the
+// remaining steps are about a cluster that does not exist.
 func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	limited, cancel := context.WithTimeout(ctx, changeLimit(a.Name))
 	defer cancel()
@@ -81,7 +81,7 @@ func (r *run) changeNodes(ctx context.Context, a *Action) error {
 	if err := r.changed(ctx, a, &change, err); err != nil || a.Interrupt == 0 || change.Phase != record.NodeAdded {
 		return err
 	}
-	// It has fewer steps here. What follows is about the nodes that there were.
+	// The change has fewer steps here. The remaining steps are about the original nodes.
 	r.say("%s had no step %d; its node is removed again", a.Name, a.Interrupt)
 	return r.changeNodes(ctx, &Action{ID: a.ID, Name: actionRemoveNode})
 }
@@ -118,8 +118,8 @@ func (r *run) changed(ctx context.Context, a *Action, change *record.NodeChange,
 	return nil
 }
 
-// stepOf records each step of a change of nodes, and interrupts it after the one of a
-// number, from 1 on; 0 for none.
+// stepOf records each step of a node change, and interrupts it after step number interrupt,
+// counted from 1; 0 for never.
 func (r *run) stepOf(change string, interrupt int) func(framework.Step) error {
 	n := 0
 	return func(s framework.Step) error {
@@ -134,15 +134,15 @@ func (r *run) stepOf(change string, interrupt int) func(framework.Step) error {
 	}
 }
 
-// lost is a node that has lost its power for good.
+// lost is a node that lost its power permanently.
 type lost struct {
 	name   string
 	power  framework.PowerSwitch
 	change record.NodeChange
 }
 
-// loseNodes takes the power of nodes for good, of all at once, and then removes one after
-// the other.
+// loseNodes cuts the power of nodes permanently, of all at the same time, and then removes one
+// after the other.
 func (r *run) loseNodes(ctx, limited context.Context, a *Action) error {
 	all, err := r.darken(limited, a)
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *run) loseNodes(ctx, limited context.Context, a *Action) error {
 	return nil
 }
 
-// darken takes the power of all nodes that an action names.
+// darken cuts the power of all nodes that an action names.
 func (r *run) darken(ctx context.Context, a *Action) (all []lost, err error) {
 	for target := range strings.SplitSeq(a.Node, ",") {
 		n, err := r.leaving(ctx, strings.TrimSpace(target))
@@ -196,7 +196,7 @@ func lighten(ctx context.Context, all []lost) (err error) {
 	return err
 }
 
-// leave has nobody ask a node any more.
+// leave stops all requests to a node.
 func (r *run) leave(node string) {
 	r.observers.Leave(node)
 	if r.traffic != nil {
@@ -204,7 +204,7 @@ func (r *run) leave(node string) {
 	}
 }
 
-// remove removes a node for good, by a change that the scenario calls id.
+// remove removes a node permanently, by a change that the scenario calls id.
 func (r *run) remove(ctx context.Context, id, node string) error {
 	scaler, err := r.scaler(actionRemoveNode)
 	if err != nil {
@@ -339,8 +339,7 @@ type namedNode struct {
 	node string
 }
 
-// leaving returns the node that an action is about: the one that was added last where
-// it names none.
+// leaving returns the node that an action is about: the last one added if it names none.
 func (r *run) leaving(ctx context.Context, target string) (framework.Node, error) {
 	if target == "" {
 		if len(r.added) == 0 {
@@ -355,7 +354,7 @@ func (r *run) leaving(ctx context.Context, target string) (framework.Node, error
 	return r.node(t.Node), nil
 }
 
-// actual puts a node's own name in the place of the one that the scenario gave it.
+// actual replaces the name that the scenario gave a node by the node's own.
 func (r *run) actual(target string) string {
 	kind, name, ok := strings.Cut(target, "/")
 	for _, a := range r.added {
@@ -366,7 +365,7 @@ func (r *run) actual(target string) string {
 	return target
 }
 
-// node returns a node that there is.
+// node returns an existing node.
 func (r *run) node(name string) framework.Node {
 	nodes := r.cluster.Nodes()
 	return nodes[slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == name })]
@@ -383,7 +382,7 @@ func nodeEntry(n framework.Node) record.Node {
 	return entry
 }
 
-// startFailover starts a client that continues until the timeline has ended.
+// startFailover starts a client that runs until the end of the timeline.
 func (r *run) startFailover() error {
 	stop, err := workload.StartFailover(r.outer, r.cluster, r.w, seedOf(r.options.Seed, r.experiment.Name))
 	if err != nil {
@@ -393,7 +392,7 @@ func (r *run) startFailover() error {
 	return nil
 }
 
-// startInformers starts informers that continue until the timeline has ended.
+// startInformers starts informers that run until the end of the timeline.
 func (r *run) startInformers() error {
 	stop, err := workload.StartInformers(r.outer, r.cluster, r.w)
 	if err != nil {
@@ -403,8 +402,8 @@ func (r *run) startInformers() error {
 	return nil
 }
 
-// startProbes starts probes that only some judges need, and that continue until the timeline
-// has ended.
+// startProbes starts probes that only some judges need, and that run until the end of the
+// timeline.
 func (r *run) startProbes(start func(context.Context, observe.Config, *record.Writer) (stop func(), err error)) error {
 	stop, err := start(r.outer, observe.Config{Cluster: r.cluster}, r.w)
 	if err != nil {
@@ -414,7 +413,7 @@ func (r *run) startProbes(start func(context.Context, observe.Config, *record.Wr
 	return nil
 }
 
-// stopBackground ends what continues beside the timeline.
+// stopBackground stops everything that runs beside the timeline.
 func (r *run) stopBackground() {
 	for _, stop := range r.background {
 		stop()

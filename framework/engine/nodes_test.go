@@ -162,8 +162,8 @@ func TestChangeNodes(t *testing.T) {
 	}
 }
 
-// An addition that ends before the step that it was to be interrupted after is taken back, so
-// that what follows is about the same nodes on every provider.
+// An addition that completes before the step at which it was to be interrupted is undone, so that
+// the rest is about the same nodes on every provider.
 func TestInterruptedTooLate(t *testing.T) {
 	t.Parallel()
 	c := &scaledCluster{fakeCluster: newFake(t)}

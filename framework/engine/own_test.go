@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// eclipse returns a fault of a program's own, whose Prepare may fail and which may have no
-// effect.
+// eclipse returns a program's own fault, whose Prepare may fail and which may have no effect.
 func eclipse(refusal error, dim bool) *fault.Fault {
 	return &fault.Fault{Name: "eclipse", Summary: "darkens a node", Targets: []string{"node"},
 		Effects: func(map[string]string) []record.Effect { return []record.Effect{record.EffectDown} },

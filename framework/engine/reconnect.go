@@ -12,16 +12,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// reconnect follows the connections between control-plane nodes from a healing on, beside
-// the check of the steady state. The function that it returns waits until that is over and
-// none of them waits for TCP to send again, for longestRecovery after the given time at
-// most, and records how long that took.
+// reconnect follows the connections between control-plane nodes from a healing on, in parallel
+// with the steady-state check. The function that it returns waits until the check is over and no
+// connection waits for a TCP retransmission, until at most longestRecovery after the given time,
+// and records how long that took.
 //
-// What comes next would meet what a network cut has left behind: etcd members give their
-// connections no time-out of their own (their dialer's is lost on
-// http.Transport.DialContext), so that two followers may not hear from each other for about
-// as long again as they were cut off, though both are well; where the next fault takes
-// their leader, they elect no other until then.
+// Otherwise the next step would meet the aftermath of a network cut: etcd's peer connections have
+// no TCP timeout of their own (the dialer's is lost on http.Transport.DialContext), so two
+// healthy followers may stay disconnected for about as long again as the cut lasted; if the next
+// fault hits their leader, they cannot elect another until then.
 func (r *run) reconnect(ctx context.Context, from time.Time) (settled func() error) {
 	steady := make(chan struct{})
 	outcome := make(chan record.Steady, 1)
@@ -42,9 +41,9 @@ func (r *run) reconnect(ctx context.Context, from time.Time) (settled func() err
 	}
 }
 
-// followConnections reports how long after a healing the last connection sent again; the
-// zero value if no node tells. It looks at least once after the rest is steady: what is
-// being healed may lose another one meanwhile.
+// followConnections reports how long after a healing the last connection retransmitted; the zero
+// value if no node reports it. It checks at least once after the rest is steady: a healing in
+// progress may lose another connection.
 func (r *run) followConnections(ctx context.Context, from time.Time, steady <-chan struct{}) record.Steady {
 	s := record.Steady{Phase: record.SteadyPart, Part: record.PartConnections, Limit: longestRecovery}
 	for last := false; ; {
@@ -67,8 +66,8 @@ func (r *run) followConnections(ctx context.Context, from time.Time, steady <-ch
 	}
 }
 
-// disconnected returns the connections between control-plane nodes that wait, and whether
-// any node tells. One that does not has none.
+// disconnected returns the connections between control-plane nodes that wait for a
+// retransmission, and whether any node reports them. A node that does not report has none.
 func (r *run) disconnected(ctx context.Context) (all []string, told bool) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()

@@ -72,7 +72,7 @@ func TestReconnect(t *testing.T) {
 
 	looks := 0
 	connect(func() []netip.Addr {
-		if looks++; looks > 3 { // one of them only for what is said
+		if looks++; looks > 3 { // one of them only for the message
 			return nil
 		}
 		return []netip.Addr{address(2)}
@@ -88,7 +88,7 @@ func TestReconnect(t *testing.T) {
 		t.Errorf("said %q", lines)
 	}
 
-	// Nothing is recorded of nodes that tell nothing.
+	// Nothing is recorded of nodes that report nothing.
 	r.cluster = inner
 	reconnect(0)
 

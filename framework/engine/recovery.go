@@ -13,30 +13,26 @@ const (
 	// longestRecovery is the catalogue's limit for any recovery from network
 	// faults.
 	longestRecovery = 60 * time.Second
-	// etcdRequest is the fixed part of the time after which an etcd member gives
-	// up a request, and with it the round of linearizable reads that it was
-	// waiting for: 5 s and two election timeouts (ServerConfig.ReqTimeout in
-	// go.etcd.io/etcd/server/v3/config). A round that began during a cut holds
-	// up the reads behind it for that long after the network is whole.
+	// etcdRequest is the fixed part of the time after which an etcd member gives up a request,
+	// and with it the round of linearizable reads that it was waiting for: 5 s and two election
+	// timeouts (ServerConfig.ReqTimeout in go.etcd.io/etcd/server/v3/config). A round that
+	// started during a cut delays the reads behind it for that long after the network is healed.
 	etcdRequest = 5 * time.Second
-	// componentStart is how long a component may take from its start until it
-	// serves.
+	// componentStart is how long a component may take from its start until it is ready.
 	componentStart = 10 * time.Second
 )
 
 // recovery is how long the cluster may take to be steady again.
 type recovery struct {
-	from    time.Time // when the last healing began to count, see add
+	from    time.Time // when the last healing started to count, see add
 	limit   time.Duration
 	checked bool // the steady state was checked after the last healing
-	stale   bool // and something has been done since
+	stale   bool // and the cluster was changed since
 }
 
-// add takes a healing into account that was called at called and proven at
-// effect (zero if it was not). The limit is the longest of those that were healed
-// together. A network is whole again with the call; a component has to start
-// first, which takes what it takes on a busy machine, so its time counts from
-// the proof.
+// add adds a healing that was called at called and proven at effect (zero if it was not). The
+// limit is the longest of those healed together. A network is healed with the call; a component
+// has to start first, which takes long on a busy machine, so its time counts from the proof.
 func (r *recovery) add(s framework.Settings, i *activeFault, called, effect time.Time) {
 	from := called
 	if !effect.IsZero() && !isNetwork(i.fault) {
@@ -51,17 +47,16 @@ func (r *recovery) add(s framework.Settings, i *activeFault, called, effect time
 
 func baseRecovery(s framework.Settings) time.Duration { return 2*s.ElectionTimeout + s.Margin }
 
-// recoveryLimit is the recovery limit of the catalogue: 2E + M, and in addition
-// for a network fault the time that it lasted, since TCP's retransmission backs
-// off for about that long, and what etcd takes to give up a request, 60 s at most
-// in all; for any other fault the start time of a component, unless its healing is proven
-// by a component that serves: then the time counts from there.
+// recoveryLimit is the recovery limit of the catalogue: 2E + M, plus, for a network fault, its
+// duration, since TCP's retransmission backs off for about that long, and the time after which
+// etcd gives up a request, at most 60 s in total; for any other fault the start time of a
+// component, unless its healing is proven by a component that serves: then the time counts from
+// that proof.
 //
-// An API server comes back to a member of etcd that was away with the back-off of
-// gRPC, whose waits grow from 1 s by 1.6 each, give or take a fifth
-// (https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md): the one that
-// has started is nine tenths of the time away and 1.2 s at most. It comes on top, within the
-// same 60 s.
+// An API server reconnects to an etcd member that was down with gRPC's back-off, whose waits grow
+// from 1 s by 1.6 each, give or take a fifth
+// (https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md): the current wait is at
+// most nine tenths of the downtime plus 1.2 s. It is added, within the same 60 s.
 func recoveryLimit(s framework.Settings, i *activeFault, healed time.Time, proven bool) time.Duration {
 	var lasted time.Duration
 	if began := i.inj.Proof().Called; !began.IsZero() {

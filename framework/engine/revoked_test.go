@@ -16,7 +16,7 @@ type plainCluster struct{ framework.Cluster }
 
 func (plainCluster) Settings() framework.Settings { return framework.Settings{} }
 
-// revoking is an injection whose healing shows that it was none, where it is to.
+// revoking is an injection whose healing can show that it had no effect.
 type revoking struct {
 	fault.Injection
 	revokes, healed bool

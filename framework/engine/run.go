@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// baselineLimit is how long a cluster may take to be healthy at first.
+	// baselineLimit is how long a cluster may take to become healthy at the start.
 	baselineLimit = 60 * time.Second
 	// healLimit is how long one healing, with its proof, may take. It also
 	// counts after an interrupt.
@@ -40,22 +40,22 @@ const (
 type Options struct {
 	// Dir is where the record is made; it must not hold one.
 	Dir string
-	// Run identifies the run, the time of its start where empty.
+	// Run identifies the run, the time of its start if empty.
 	Run string
 	// Seed is the run's; the experiment's own is derived from it and its name.
 	Seed uint64
 	// Harness is the version of holdfast, Provider the provider's name.
 	Harness, Provider string
-	// Faults and Judges are what the experiment may name beside the built-in ones. Run
-	// injects the faults; it leaves judging to judge.Evaluate, which takes the judges again.
+	// Faults and Judges are what the experiment may name in addition to the built-in ones. Run
+	// injects the faults; it leaves judging to judge.Evaluate, which receives the judges as well.
 	Faults []*fault.Fault
 	Judges []judge.Judge
-	// Progress is told what happens, one line a step; nil for silence.
+	// Progress receives what happens, one line per step; nil for silence.
 	Progress func(string)
-	// Before is called before each step of the timeline with its number, and
-	// once more, with the number of steps, when all is healed and the steady
-	// state is to be checked; may be nil. What it does it may record. An error
-	// ends the run. It is for those who plant violations into a cluster.
+	// Before is called before each step of the timeline with its number, and once more, with the
+	// number of steps, when everything is healed and before the steady state is checked. It may
+	// be nil and may write to the record. An error ends the run. It is for tests that plant
+	// violations into a cluster.
 	Before func(ctx context.Context, step int, w *record.Writer) error
 }
 
@@ -67,19 +67,17 @@ func (r *run) before(ctx context.Context, step int) error {
 	return r.options.Before(ctx, step, r.w)
 }
 
-// seedOf derives the seed of one experiment from that of the run, so that an
-// experiment repeats its choices whichever others are run.
+// seedOf derives the seed of one experiment from that of the run, so that an experiment repeats
+// its choices regardless of which others run.
 func seedOf(run uint64, experiment string) uint64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s", run, experiment))
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// Run carries out an experiment and writes its record. What the cluster does
-// and what the experiment shows is not an error, nor is an unhealthy baseline, a
-// fault without proof or a time-out: all of these are in the record for the
-// judges. An error means that the record is not that of the whole experiment,
-// and is named in it too as far as possible. Whatever Run injected is healed,
-// also after ctx has ended.
+// Run carries out an experiment and writes its record. Cluster behavior and findings are not
+// errors, nor is an unhealthy baseline, a fault without proof or a timeout: all of these are in
+// the record for the judges. An error means that the record is incomplete, and is noted in it too
+// if possible. Whatever Run injected is healed, even after ctx has ended.
 func Run(ctx context.Context, c framework.Cluster, e Experiment, o Options) error {
 	for _, p := range e.Validate(o) {
 		return fmt.Errorf("experiment %s: %w", e.Name, p)
@@ -145,7 +143,7 @@ func noAccess(c framework.Cluster) (all []record.Access) {
 	}) {
 		all = append(all, record.AuditLogs)
 	}
-	// An external etcd has its members elsewhere.
+	// The members of an external etcd are elsewhere.
 	if _, ok := c.(framework.EtcdAccess); !ok || !slices.ContainsFunc(c.Nodes(), func(n framework.Node) bool { return slices.Contains(n.Components(), framework.Etcd) }) {
 		all = append(all, record.EtcdMembers)
 	}
@@ -155,7 +153,7 @@ func noAccess(c framework.Cluster) (all []record.Access) {
 	return all
 }
 
-// run is an experiment under way.
+// run is a running experiment.
 type run struct {
 	cluster    framework.Cluster
 	experiment Experiment
@@ -163,19 +161,19 @@ type run struct {
 	w          *record.Writer
 	start      time.Time
 
-	// outer ends after the experiment, also where that is interrupted.
+	// outer ends after the experiment, even if that is interrupted.
 	outer     context.Context
 	observers *observe.Observers
 
 	injections []*activeFault    // in the order of injection
 	foreseen   bool              // it is known that they can all be injected
-	traffic    *workload.Traffic // nil where it is off
+	traffic    *workload.Traffic // nil if it is off
 	recovery   recovery
-	settling   *settling   // nil where nothing is followed
-	listed     bool        // the API servers' addresses were listed as they should be
-	added      []namedNode // in the order of joining, those that are still there
+	settling   *settling   // nil if nothing is followed
+	listed     bool        // the API servers' addresses were listed correctly
+	added      []namedNode // in the order of joining, those that still exist
 	removed    []namedNode // in the order of leaving, those that were not replaced
-	background []func()    // ends what goes on beside the timeline
+	background []func()    // stops what runs beside the timeline
 	trust      workload.Trust
 	undoing    sync.WaitGroup // what actions did
 
@@ -192,7 +190,7 @@ func (r *run) whole(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	// Observers and traffic outlive an interrupt: what is healed then is seen.
+	// Observers and traffic outlive an interrupt, so that they see the healing.
 	outer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	observers, err := observe.Start(outer, observe.Config{Cluster: r.cluster, ProbeInterval: r.experiment.ProbeInterval}, r.w)
@@ -243,7 +241,7 @@ func (r *run) whole(ctx context.Context) error {
 	return err
 }
 
-// baseline waits for the cluster to be healthy and records how that went.
+// baseline waits for the cluster to be healthy and records the result.
 func (r *run) baseline(ctx context.Context) error {
 	if err := r.phase("baseline"); err != nil {
 		return err
@@ -267,7 +265,7 @@ func (r *run) baseline(ctx context.Context) error {
 	return interrupted(ctx)
 }
 
-// startTraffic returns what stops it: with final reads, or at once.
+// startTraffic returns the function that stops the traffic: after final reads, or immediately.
 func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err error) {
 	if r.experiment.Traffic.Off {
 		return func(bool) {}, nil
@@ -297,8 +295,8 @@ func (r *run) startTraffic(ctx context.Context) (stop func(finish bool), err err
 	}, nil
 }
 
-// hash lets the members compare their data. That they cannot is not a reason to
-// end the experiment: the record then lacks the comparison.
+// hash has the members compare their data. A failure is not a reason to end the experiment: the
+// record then has no comparison.
 func (r *run) hash(ctx context.Context) {
 	if _, ok := r.cluster.(framework.EtcdAccess); !ok {
 		return
@@ -310,8 +308,8 @@ func (r *run) hash(ctx context.Context) {
 	}
 }
 
-// phase marks the begin of a step in the record and in the progress. Its error
-// is that of the record.
+// phase marks the start of a step in the record and in the progress. Its error is that of the
+// record.
 func (r *run) phase(format string, args ...any) error {
 	name := fmt.Sprintf(format, args...)
 	r.say("%s", name)

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// settleEach is the pause between two looks at a part that is not steady yet.
+// settleEach is the pause between two checks of a part that is not yet steady.
 const settleEach = 500 * time.Millisecond
 
-// part is a part of the steady state besides etcd's members and the API servers. It has a
+// part is a part of the steady state apart from etcd's members and the API servers. It has a
 // longer limit, so the timeline does not wait for it; see settle.
 type part struct {
 	name  string
@@ -31,9 +31,8 @@ type settling struct {
 	all    sync.WaitGroup
 }
 
-// settle follows every part beside the timeline, from the given time on, until it is
-// steady or its limit is over, and records how that went: unless it does so already, or
-// something is still broken.
+// settle follows every part in the background, from the given time, until it is steady or its
+// limit is over, and records the result, unless it already does so or something is still broken.
 func (r *run) settle(ctx context.Context, from time.Time, limit time.Duration) {
 	if r.settling != nil || len(r.unhealed()) > 0 || r.observers == nil {
 		return
@@ -61,8 +60,8 @@ func (r *run) follow(ctx context.Context, p part, from time.Time) {
 	}
 }
 
-// disturb ends what settle began: something is about to change, and what is not steady yet
-// can no longer be held against the healing before.
+// disturb ends what settle started: something is about to change, and a part that is not steady
+// yet can no longer be attributed to the previous healing.
 func (r *run) disturb(ctx context.Context) {
 	r.unsettle()
 	r.lookListed(ctx)
@@ -84,15 +83,15 @@ func (r *run) settled() {
 	}
 }
 
-// lookListed checks whether the addresses of the API servers are listed as they should be
-// while nothing is broken: only where they ever were, they can be so again.
+// lookListed checks whether the addresses of the API servers are listed correctly while nothing
+// is broken: only if they ever were, can they be so again.
 func (r *run) lookListed(ctx context.Context) {
 	if !r.listed && len(r.unhealed()) == 0 {
 		r.listed = r.condition(ctx, &Until{Condition: endpointsExact}) == nil
 	}
 }
 
-// parts are those that were steady at some time before.
+// parts are those that were steady at some earlier time.
 func (r *run) parts(limit time.Duration) (all []part) {
 	s := r.cluster.Settings()
 	since := record.Nanos(0) // of a renewal
@@ -122,7 +121,7 @@ func (r *run) parts(limit time.Duration) (all []part) {
 		})})
 }
 
-// addresses looks through every API server.
+// addresses checks through every API server.
 func (r *run) addresses(look func(context.Context, *client.API) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, requestLimit)
@@ -131,8 +130,8 @@ func (r *run) addresses(look func(context.Context, *client.API) error) func(cont
 	}
 }
 
-// renewed says why no instance is known to renew a component's lease: of a holder on a node of
-// the cluster a renewal must have been seen, since the given time, and not long ago.
+// renewed says why no instance is known to renew a component's lease: a renewal by a holder on a
+// node of the cluster must have been seen, since the given time and recently.
 func (r *run) renewed(c framework.Component, since record.Nanos, retry time.Duration) error {
 	seen, now := r.observers.Renewal(string(c)), r.w.Now()
 	known := slices.ContainsFunc(r.cluster.Nodes(), func(n framework.Node) bool { return n.Name() == seen.Node })

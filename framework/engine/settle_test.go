@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// brisk has short times, and nothing but API servers' stand-ins.
+// brisk has short times, and only stand-ins for API servers.
 type brisk struct {
 	framework.Cluster
 	api *apitest.Cluster
@@ -61,10 +61,10 @@ func TestSettle(t *testing.T) {
 	)
 	for _, tc := range []struct {
 		name          string
-		holder        string // of the lease after the healing; empty for nobody
+		holder        string // of the lease after the healing; empty for none
 		missing, dead bool   // an address, after the healing
 		again         bool   // all is well after a second
-		cut           bool   // the next fault comes at once
+		cut           bool   // the next fault comes immediately
 		unlisted      bool   // the addresses never were as they should be
 		want          []string
 	}{

@@ -27,15 +27,14 @@ type activeFault struct {
 	group  []framework.Component // that are one process with its target
 }
 
-// nodes are those that it hit; none where it hit another host.
+// nodes are the nodes that it hit; empty if it hit another host.
 func (i *activeFault) nodes() []string { return i.inj.Target().AllNodes() }
 
-// errUnproven ends a timeline whose fault did not come about: going on would
-// only take time. The record reports why.
+// errUnproven ends a timeline whose fault did not take effect: continuing would only take time.
+// The record reports why.
 var errUnproven = errors.New("the fault has no proof of effect")
 
-// timeline goes through the steps. Its error means that the record is not
-// whole.
+// timeline runs the steps. Its error means that the record is incomplete.
 func (r *run) timeline(ctx context.Context) error {
 	for i, s := range r.experiment.Timeline {
 		if err := interrupted(ctx); err != nil {
@@ -85,7 +84,7 @@ func (r *run) step(ctx context.Context, i int, s Step) error {
 	return nil
 }
 
-// inject breaks something and records how that went.
+// inject injects a fault and records the result.
 func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	limited, cancel := context.WithTimeout(ctx, injectLimit)
 	defer cancel()
@@ -102,7 +101,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	}
 	f, err := fault.Find(in.Fault, r.options.Faults...)
 	if err != nil {
-		return err // Validate would have said it
+		return err // Validate would have reported it
 	}
 	var injection fault.Injection
 	target, err := r.resolve(limited, in.Target)
@@ -147,7 +146,7 @@ func (r *run) inject(ctx context.Context, i int, in *Inject) error {
 	return nil
 }
 
-// enter puts a proof into an entry.
+// enter copies a proof into an entry.
 func (r *run) enter(entry *record.Fault, p fault.Proof) {
 	entry.Proven, entry.Proof = p.Proven, p.What
 	if !p.Called.IsZero() {
@@ -158,7 +157,7 @@ func (r *run) enter(entry *record.Fault, p fault.Proof) {
 	}
 }
 
-// aim puts a target into an entry.
+// aim copies a target into an entry.
 func aim(entry *record.Fault, t fault.Target) {
 	entry.Node, entry.Nodes, entry.Host, entry.Component = t.Node, t.Nodes, t.Host, string(t.Component)
 }
@@ -198,14 +197,14 @@ func (r *run) ttl(i int, in *Inject) (time.Duration, error) {
 	return total, nil
 }
 
-// healStep heals injections and, where none is left, measures the recovery.
+// healStep heals injections and, if none is left, measures the recovery.
 func (r *run) healStep(ctx context.Context, ids []string) error {
 	errs := make([]error, len(ids))
 	var all sync.WaitGroup
 	for n, id := range ids {
 		i := slices.IndexFunc(r.injections, func(i *activeFault) bool { return i.step.ID == id })
 		if i < 0 {
-			continue // it was never injected, which the record tells
+			continue // it was never injected, which the record shows
 		}
 		all.Go(func() { errs[n] = r.heal(ctx, r.injections[i]) })
 	}
@@ -219,8 +218,8 @@ func (r *run) healStep(ctx context.Context, ids []string) error {
 	return r.recover(ctx)
 }
 
-// heal heals one injection and records how that went. It continues where ctx has
-// ended: nothing must stay broken.
+// heal heals one injection and records the result. It continues after ctx has ended: nothing must
+// stay broken.
 func (r *run) heal(ctx context.Context, i *activeFault) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healLimit)
 	defer cancel()
@@ -275,8 +274,8 @@ func (r *run) unhealed() []*activeFault {
 	return all
 }
 
-// healAll heals what the timeline left, the last first. A record that cannot be
-// written to is not a reason to leave anything broken.
+// healAll heals what the timeline left, the last first. If the record cannot be written, it heals
+// all the same.
 func (r *run) healAll(ctx context.Context) {
 	left := r.unhealed()
 	for _, i := range slices.Backward(left) {
@@ -285,8 +284,7 @@ func (r *run) healAll(ctx context.Context) {
 	}
 }
 
-// final makes sure that the record ends with a steady-state check that says how
-// the cluster is now.
+// final makes sure that the record ends with a steady-state check of the final state.
 func (r *run) final(ctx context.Context) error {
 	if !r.recovery.checked || r.recovery.stale {
 		if err := r.recover(ctx); err != nil {

@@ -18,8 +18,7 @@ import (
 
 // Problem is what is wrong with one field of an experiment.
 type Problem struct {
-	// Path leads to the field, in the words of a scenario file:
-	// "timeline[2].inject.fault".
+	// Path is the path to the field, as in a scenario file: "timeline[2].inject.fault".
 	Path string
 	Err  error
 }
@@ -28,17 +27,17 @@ func (p Problem) Error() string { return p.Path + ": " + p.Err.Error() }
 
 var (
 	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	// usual gives every symbol that a formula may use the value that it has by default.
+	// usual gives every symbol of a formula its default value.
 	usual = framework.Settings{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		EndpointTTL: 15 * time.Second, EndpointInterval: 10 * time.Second, ElectionTimeout: time.Second,
 		BalancerDetection: 3 * time.Second, Margin: 2 * time.Second, NodeGrace: 50 * time.Second, NodePeriod: 5 * time.Second, AddonInterval: time.Minute}.Symbols()
 )
 
-// longest is the longest time that a formula of a file may stand for by default.
+// longest is the longest time that a formula in a file may evaluate to with the defaults.
 const longest = 24 * time.Hour
 
-// Validate returns all that can be known to be wrong without a cluster. Of the options it
-// takes the faults and judges that the experiment may name.
+// Validate returns everything that is wrong and can be detected without a cluster. Of the options
+// it uses the faults and judges that the experiment may name.
 func (e Experiment) Validate(o Options) []Problem {
 	v := &validator{faults: o.Faults, judges: o.Judges, injected: map[string]bool{}, changes: map[string]bool{}}
 	if !validName.MatchString(e.Name) {
@@ -74,13 +73,13 @@ func (e Experiment) Validate(o Options) []Problem {
 }
 
 type validator struct {
-	faults   []*fault.Fault // beside the built-in ones
+	faults   []*fault.Fault // in addition to the built-in ones
 	judges   []judge.Judge  // likewise
 	problems []Problem
 	injected map[string]bool // by ID: whether it is active
-	changes  map[string]bool // of nodes, by ID: whether the node that it added is there
-	joined   []string        // IDs of those that add one, in their order
-	left     []string        // IDs of those that remove one, in their order
+	changes  map[string]bool // of nodes, by ID: whether the node that it added exists
+	joined   []string        // IDs of those that add one, in order
+	left     []string        // IDs of those that remove one, in order
 }
 
 func (v *validator) add(path, format string, args ...any) {
@@ -236,9 +235,8 @@ func (v *validator) check(path string, c record.Check) {
 	}
 }
 
-// checkTarget reports whether a target is well-formed. The words are fault's to
-// know; it is asked about a cluster without nodes, in which every well-formed
-// target is missing.
+// checkTarget reports whether a target is well-formed. Package fault parses it; it resolves the
+// target in a cluster without nodes, where every well-formed target is missing.
 func checkTarget(target string) error {
 	_, err := fault.Resolve(context.Background(), nowhere{}, target)
 	if err == nil || strings.Contains(err.Error(), nowhere{}.Name()) {
@@ -247,7 +245,7 @@ func checkTarget(target string) error {
 	return err
 }
 
-// nowhere is a cluster without anything in it.
+// nowhere is an empty cluster.
 type nowhere struct{}
 
 func (nowhere) Name() string                                        { return "<nowhere>" }
@@ -256,7 +254,7 @@ func (nowhere) Entrances() []framework.Entrance                     { return nil
 func (nowhere) Settings() framework.Settings                        { return framework.Settings{} }
 func (nowhere) Versions() map[string]map[framework.Component]string { return nil }
 
-// duration computes a formula for a cluster.
+// duration evaluates a formula for a cluster.
 func duration(formula string, s framework.Settings) (time.Duration, error) {
 	b, err := judge.ParseBound(formula, s.Symbols())
 	return b.Limit, err

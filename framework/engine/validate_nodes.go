@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// nodes checks what an action says of a change of nodes.
+// nodes checks an action's fields about a node change.
 func (v *validator) nodes(path string, a *Action) {
 	if !ChangesNodes(a.Name) {
 		if a.ID != "" {
@@ -106,7 +106,7 @@ func (v *validator) changesOf(path, list string) {
 	}
 }
 
-// inPlace checks what an action says of the node that it changes, and how.
+// inPlace checks an action's fields about the node that it changes, and how.
 func (v *validator) inPlace(path string, a *Action) {
 	if there, known := v.changes[a.Node]; known && !there {
 		v.add(path+".node", "no node that %q added is there before this step", a.Node)

@@ -94,7 +94,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// All problems are told at once.
+// All problems are reported at the same time.
 func TestValidateAll(t *testing.T) {
 	e := Experiment{Name: "x", Timeline: []Step{{Heal: "a"}, {Wait: "soon"}}, Checks: []record.Check{{Requirement: "X", Judge: "oracle"}}}
 	if got := e.Validate(Options{}); len(got) != 3 {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// rolesLimit is how long the victim is given to take over the roles that it is hit in.
+// rolesLimit is how long the victim may take to get the roles in which it is hit.
 const rolesLimit = 60 * time.Second
 
 // victim returns the name of the experiment's victim; empty if it has none.
@@ -21,14 +21,14 @@ func (r *run) victim() string {
 	return ""
 }
 
-// resolve finds what a target of the scenario means now.
+// resolve resolves a target of the scenario.
 func (r *run) resolve(ctx context.Context, target string) (fault.Target, error) {
 	return fault.ResolveFrom(ctx, r.cluster, r.actual(target), r.victim())
 }
 
-// assignRoles gives the victim the roles that the timeline's faults look for, and takes those
-// away from it that would spare it. That a role cannot be moved is reported and no error: the
-// record says which node was hit.
+// assignRoles moves the roles that the timeline's faults target to the victim, and moves roles
+// away from it that would spare it. A role that cannot be moved is reported but is not an error:
+// the record shows which node was hit.
 func (r *run) assignRoles(ctx context.Context) {
 	victim := r.victim()
 	if victim == "" {
@@ -43,7 +43,7 @@ func (r *run) assignRoles(ctx context.Context) {
 	}
 }
 
-// roles returns the targets, such as etcd/leader, whose node is to be the victim (true) or
+// roles returns the targets, such as etcd/leader, whose node should be the victim (true) or
 // another one (false).
 func (r *run) roles() map[string]bool {
 	roles := map[string]bool{}
@@ -58,9 +58,9 @@ func (r *run) roles() map[string]bool {
 		}
 		named, err := fault.Names(s.Inject.Target)
 		if err != nil {
-			continue // Validate would have said it
+			continue // Validate would have reported it
 		}
-		// A victim that is hit in both ways is hit as the leader, or the active instance.
+		// A victim that is hit in both roles is hit as the leader, or the active instance.
 		switch target := named.Of + "/active"; named.Role {
 		case "leader":
 			roles["etcd/leader"] = true
@@ -75,7 +75,7 @@ func (r *run) roles() map[string]bool {
 	return roles
 }
 
-// assign moves a role until the victim has it or, if it is to be spared, has not.
+// assign moves a role until the victim has it or, to be spared, does not have it.
 func (r *run) assign(ctx context.Context, role, victim string, has bool) error {
 	for {
 		t, err := fault.Resolve(ctx, r.cluster, role)
@@ -93,7 +93,7 @@ func (r *run) assign(ctx context.Context, role, victim string, has bool) error {
 	}
 }
 
-// moveLeader lets the victim lead etcd, or another member.
+// moveLeader makes the victim, or another member, the etcd leader.
 func (r *run) moveLeader(ctx context.Context, leader fault.Target, victim string, has bool) error {
 	var to map[string]string
 	if has {
@@ -102,9 +102,9 @@ func (r *run) moveLeader(ctx context.Context, leader fault.Target, victim string
 	return r.doAndUndo(ctx, fault.MoveLeader, leader, to)
 }
 
-// moveLease lets the victim hold the lease of a component, or another instance: it deletes the
-// lease while those that are not to have it are down. The instance that held it is restarted by
-// that; left alone it would exit when its renew deadline is over, in the middle of the
+// moveLease makes the victim, or another instance, the holder of a component's lease: it deletes
+// the lease while the instances that should not have it are down. This restarts the previous
+// holder, which would otherwise exit when its renew deadline passes, in the middle of the
 // experiment.
 func (r *run) moveLease(ctx context.Context, active fault.Target, component, victim string, has bool) (err error) {
 	var down []fault.Injection

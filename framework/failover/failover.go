@@ -13,21 +13,20 @@ import (
 	"time"
 )
 
-// DefaultPatience is how long an address may take to answer, where Config says
-// nothing else.
+// DefaultPatience is how long an address may take to answer, if Config does not set it.
 const DefaultPatience = 5 * time.Second
 
-// Config says which API servers there are.
+// Config lists the API servers and how to use them.
 type Config struct {
-	// Addresses are those that the client knows from the start, such as
-	// "10.0.0.1:6443". They stay in use as a last resort when others are learnt.
+	// Addresses are those that the client knows from the start, such as "10.0.0.1:6443". They
+	// stay in use as a last resort after it has learnt others.
 	Addresses []string
-	// Patience is how long an address may take to begin its answer to a request
-	// that another one can be asked as well; DefaultPatience where 0.
+	// Patience is how long an address may take to start its response to a request that may be
+	// sent to another one as well; DefaultPatience if 0.
 	Patience time.Duration
-	// Seed makes the choice of addresses repeatable; random where 0.
+	// Seed makes the choice of addresses repeatable; random if 0.
 	Seed uint64
-	// Moved is told when the client leaves an address, and why; it may be nil.
+	// Moved is called when the client leaves an address, with the reason; it may be nil.
 	Moved func(from, to string, why error)
 }
 
@@ -40,7 +39,7 @@ type Servers struct {
 
 	mu        sync.Mutex
 	random    *rand.Rand
-	addresses []string // those learnt last, or the seeds
+	addresses []string // the last ones learnt, or the seeds
 	pinned    string
 }
 
@@ -77,16 +76,15 @@ func (s *Servers) Pinned() string {
 	return s.pinned
 }
 
-// Addresses returns those known now: the ones learnt last, or the ones from the
-// start.
+// Addresses returns the current addresses: the last ones learnt, or the initial ones.
 func (s *Servers) Addresses() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.addresses)
 }
 
-// Set replaces the addresses. The client stays where it is if that address is
-// still among them. An empty list changes nothing.
+// Set replaces the addresses. The client stays pinned if that address is still among them. An
+// empty list changes nothing.
 func (s *Servers) Set(addresses []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +125,8 @@ func (s *Servers) leave(failed string, why error) {
 	}
 }
 
-// candidates returns every address to try, in order: the pinned one, the others as
-// they follow it, then those from the start that are not among them. The lock is held.
+// candidates returns every address to try, in order: the pinned one, the others in order, then
+// the initial ones that are not among them. The lock is held.
 func (s *Servers) candidates() []string {
 	all := []string{s.pinned}
 	at := max(slices.Index(s.addresses, s.pinned), 0)
@@ -155,13 +153,13 @@ type transport struct {
 	base    http.RoundTripper
 }
 
-// WrappedRoundTripper is how client-go finds the transport below, such as to close its idle
+// WrappedRoundTripper lets client-go find the transport below, for example to close its idle
 // connections.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.base }
 
-// RoundTrip asks one address after another until one answers. Only a request that
-// cannot have had an effect is made again: one that reads, or one that never left
-// this machine. Any other failure is returned, and the next request goes elsewhere.
+// RoundTrip tries one address after another until one answers. It retries only a request that
+// cannot have had an effect: a read, or one that never left this machine. Any other failure is
+// returned, and the next request goes to another address.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := t.servers
 	s.mu.Lock()
@@ -177,13 +175,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return res, nil
 		}
 		if errors.Is(req.Context().Err(), context.Canceled) {
-			return res, err // the caller's doing says nothing of the address
+			return res, err // the caller cancelled it, which says nothing about the address
 		}
 		s.leave(address, why)
 		failures = append(failures, why)
 		again := (reads || neverSent(err)) && (req.Body == nil || req.Body == http.NoBody || req.GetBody != nil)
 		if err == nil && (last || !again) {
-			return res, nil // what the server says of its failure
+			return res, nil // the server's own error
 		}
 		if res != nil {
 			res.Body.Close()
@@ -195,8 +193,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	panic("failover: no address") // New and Set refuse that
 }
 
-// ask makes the request to one address, with a limit on how long the answer may
-// take to begin where others can be asked.
+// ask sends the request to one address, with a limit on how long the response may take to start
+// if others can be tried.
 func (t *transport) ask(req *http.Request, address string, limited bool) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	out := req.Clone(ctx)
@@ -231,7 +229,7 @@ func (t *transport) ask(req *http.Request, address string, limited bool) (*http.
 	return nil, err
 }
 
-// body ends the request's context with the answer.
+// body cancels the request's context at the end of the response.
 type body struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
@@ -243,8 +241,8 @@ func (b *body) Close() error {
 	return err
 }
 
-// failure says why another address should be tried: there was no answer, or the
-// server says that it cannot serve.
+// failure says why another address should be tried: there was no response, or the server reports
+// that it cannot serve.
 func failure(address string, res *http.Response, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", address, err)

@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// lab is API servers' stand-ins and one client of all of them.
+// lab is stand-ins for API servers and one client for all of them.
 type lab struct {
 	servers []*httptest.Server
 	mu      sync.Mutex
-	asked   []string // by address and method, as the requests came in
+	asked   []string // by address and method, in the order of the requests
 	do      []func(http.ResponseWriter, *http.Request) bool
 	*Servers
 	client *http.Client
@@ -194,8 +194,8 @@ func TestMovesOnFromErrors(t *testing.T) {
 	}
 }
 
-// A write that may have had an effect is not made twice, but the next request goes
-// elsewhere. One that never left is made again.
+// A write that may have had an effect is not repeated, but the next request goes to another
+// address. One that was never sent is repeated.
 func TestWrites(t *testing.T) {
 	l := newLab(t, 2, Config{})
 	i := l.index()
@@ -235,14 +235,14 @@ func TestPatience(t *testing.T) {
 	if got := l.get(t); got != fmt.Sprintf("200 %d ", 1-i) || l.index() != 1-i {
 		t.Errorf("%q, pinned to %d", got, l.index())
 	}
-	// A caller that gives up on its own says nothing of the address.
+	// A caller that cancels says nothing about the address.
 	l.hook(1-i, silent)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	if _, err := l.request(ctx, "GET", ""); !errors.Is(err, context.Canceled) || l.index() != 1-i {
 		t.Errorf("%v, pinned to %d", err, l.index())
 	}
-	// One whose time is over while the server was silent does.
+	// A timeout while the server was silent does.
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := l.request(ctx, "POST", "x"); !errors.Is(err, context.DeadlineExceeded) || l.index() != i {

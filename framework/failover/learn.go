@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// slicesPath lists the EndpointSlices of the kubernetes service, which the API
-// servers keep themselves.
+// slicesPath lists the EndpointSlices of the kubernetes service, which the API servers themselves
+// maintain.
 const slicesPath = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes"
 
-// Learn asks for the addresses of the kubernetes service now and then at every
-// interval, until ctx ends. c is a client that uses the servers and may list
-// EndpointSlices in the namespace default, such as that of rest.HTTPClientFor. A
-// question that fails changes nothing; the next one follows at a fifth of the
-// interval.
+// Learn queries the addresses of the kubernetes service now and then at every interval, until ctx
+// ends. c is a client that uses the servers and may list EndpointSlices in the namespace default,
+// such as that of rest.HTTPClientFor. A failed query changes nothing; the next one follows after
+// a fifth of the interval.
 func (s *Servers) Learn(ctx context.Context, c *http.Client, every time.Duration) {
 	for {
 		pause := every
@@ -35,8 +34,8 @@ func (s *Servers) Learn(ctx context.Context, c *http.Client, every time.Duration
 	}
 }
 
-// LearnOnce asks once. It fails where no address answers, where the answer is
-// refused, or where the service lists no address.
+// LearnOnce queries once. It fails if no address answers, if the query is refused, or if the
+// service lists no address.
 func (s *Servers) LearnOnce(ctx context.Context, c *http.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(s.Addresses())+1)*s.patience)
 	defer cancel()

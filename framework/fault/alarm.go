@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Alarm raises an alarm of etcd without a reason.
+// Alarm raises an etcd alarm without a reason.
 var Alarm = onEtcd(&Fault{
 	Name:    "alarm",
 	Summary: "raises an alarm for an etcd member: with NOSPACE no member takes writes, with CORRUPT none takes reads either",
@@ -66,8 +66,8 @@ func raiseAlarm(ctx context.Context, r Request, kind pb.AlarmType) (Injection, e
 				&pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: kind})
 			return err
 		},
-		// The list is that of the others where there are any, and what the
-		// alarm is for must happen.
+		// The list is from the other members if there are any, and the effect of the alarm must
+		// show.
 		effect: func(ctx context.Context) (bool, string) {
 			held, list, err := raised(ctx, slices.Concat(all.without(t.Node), members{m}))
 			if err != nil {
@@ -86,7 +86,7 @@ func raiseAlarm(ctx context.Context, r Request, kind pb.AlarmType) (Injection, e
 					return err
 				}
 				if still || len(list) > 0 {
-					// Others may have alarms of their own active.
+					// Other members may have their own active alarms.
 					held, seen = !still, fmt.Sprintf("etcd lists the alarms [%s]", alarmWords(list))
 					return nil
 				}
@@ -102,14 +102,14 @@ func raiseAlarm(ctx context.Context, r Request, kind pb.AlarmType) (Injection, e
 	}.promised(r, r.undoing(raisedAlarm{id, kind})).injection(ctx)
 }
 
-// raisedAlarm is what there is to undo.
+// raisedAlarm is the alarm to undo.
 type raisedAlarm struct {
 	Member uint64       `json:"member"`
 	Type   pb.AlarmType `json:"type"`
 }
 
-// refuse checks whether a member refuses a write with this error, besides what
-// was seen before.
+// refuse checks whether a member refuses a write with this error, in addition to what was seen
+// before.
 func (all members) refuse(ctx context.Context, refusal error, held bool, seen string) (bool, string) {
 	var got error
 	err := all.first(ctx, func(ctx context.Context, m member) error {
@@ -133,8 +133,7 @@ func (all members) refuse(ctx context.Context, refusal error, held bool, seen st
 	return held && refusedWith(got, refusal), fmt.Sprintf("%s, and to a write: %v", seen, got)
 }
 
-// disarm takes back an alarm of a member; 0 stands for every member. It does
-// nothing if none exists.
+// disarm removes an alarm of a member; 0 means every member. It does nothing if there is none.
 func (all members) disarm(ctx context.Context, id uint64, kind pb.AlarmType) error {
 	list, err := all.alarms(ctx)
 	if err != nil {

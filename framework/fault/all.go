@@ -60,8 +60,8 @@ func All() []*Fault {
 	}
 }
 
-// Find returns the fault of a name among the built-in ones and the caller's own. It is an
-// error if none exists, or more than one.
+// Find returns the fault with a name among the built-in ones and the caller's own. It returns an
+// error if none or more than one has that name.
 func Find(name string, own ...*Fault) (*Fault, error) {
 	var names []string
 	var found []*Fault

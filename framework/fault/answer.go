@@ -17,13 +17,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// answers asks a component whether it serves.
+// answers checks whether a component serves.
 type answers = look
 
-// componentAnswers returns how to ask a component whether it serves: an API
-// server and a load balancer by /readyz through their entrance, etcd by its
-// Status, a node agent for a process that it keeps running. It returns nil for a
-// component that is asked by no one.
+// componentAnswers returns a check of whether a component serves: an API server and a load
+// balancer by /readyz through their entrance, etcd by its Status, a node agent by a process that
+// it keeps running. It returns nil for a component without a check.
 func componentAnswers(c framework.Cluster, node string, component framework.Component) (answers, error) {
 	switch component {
 	case framework.APIServer, framework.LoadBalancer:
@@ -72,14 +71,13 @@ func get(ctx context.Context, e framework.Entrance, path string) (body []byte, s
 	return send(ctx, e, http.MethodGet, path, nil)
 }
 
-// send makes a request through an entrance on a connection of its own: one that
-// other clients keep may have died with the fault, and says nothing about the
-// server.
+// send makes a request through an entrance on its own connection: a kept connection may have died
+// with the fault, and says nothing about the server.
 func send(ctx context.Context, e framework.Entrance, method, path string, object []byte) (body []byte, status int, err error) {
 	return sendFor(ctx, tryLimit, e, method, path, object)
 }
 
-// sendFor is send with another limit for the answer.
+// sendFor is send with another time limit.
 func sendFor(ctx context.Context, limit time.Duration, e framework.Entrance, method, path string, object []byte) (body []byte, status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -112,8 +110,8 @@ func sendFor(ctx context.Context, limit time.Duration, e framework.Entrance, met
 	return body, resp.StatusCode, err
 }
 
-// dialLimit is short because a packet lost to a cut that has just healed is
-// only sent again after a second; a new attempt gets through sooner.
+// dialLimit is short because a packet lost to a cut that has just healed is only retransmitted
+// after a second; a new attempt gets through sooner.
 const dialLimit = 500 * time.Millisecond
 
 // freshTransport returns a transport that uses a connection once.
@@ -122,8 +120,8 @@ func freshTransport(config *rest.Config) (http.RoundTripper, error) {
 	return transport, err
 }
 
-// ownTransport returns a transport that shares no connection, which those of
-// client-go do, and how to close those that it keeps.
+// ownTransport returns a transport that shares no connections, unlike those of client-go, and a
+// function that closes its kept ones.
 func ownTransport(config *rest.Config, keep bool) (transport http.RoundTripper, closeIdle func(), err error) {
 	base, closeIdle := config.Transport, func() {}
 	if base == nil {

@@ -13,13 +13,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Board holds the active injections on one cluster, so that each can be
-// healed by its name, in any order, by somebody who comes later. An injection
-// that nobody heals is healed when its time to live is over.
+// Board holds the active injections on one cluster, so that a later caller can heal each by its
+// name, in any order. An injection that no caller heals is healed when its time to live is over.
 type Board struct {
 	cluster framework.Cluster
 	told    func(Entry)
-	telling sync.Mutex // held while told is called, so that changes come in order; before mu
+	telling sync.Mutex // held while told is called, so that changes arrive in order; before mu
 
 	mu      sync.Mutex
 	entries []*posted // active, in the order of injection; guarded by mu
@@ -30,11 +29,11 @@ type Board struct {
 type Phase string
 
 const (
-	// Active injections have been asked for and not been healed.
+	// Active injections were requested and are not yet healed.
 	Active Phase = "active"
-	// Healed injections have a proof of it.
+	// Healed injections have a proof of healing.
 	Healed Phase = "healed"
-	// Unproven injections had no proof of effect and were undone at once.
+	// Unproven injections had no proof of effect and were undone immediately.
 	Unproven Phase = "unproven"
 )
 
@@ -46,10 +45,10 @@ type Entry struct {
 	Target Target            `json:"target"`
 	Params map[string]string `json:"params,omitempty"`
 	Phase  Phase             `json:"phase"`
-	// Expires is when the fault is healed if nobody did it before.
+	// Expires is when the fault is healed automatically.
 	Expires time.Time `json:"expires"`
-	// Effect is the proof of effect, Healing that of healing or, while the
-	// fault is active, what the last attempt to heal it came to.
+	// Effect is the proof of effect, Healing that of healing or, while the fault is active, the
+	// result of the last attempt to heal it.
 	Effect  Proof  `json:"effect"`
 	Healing *Proof `json:"healing,omitempty"`
 	Error   string `json:"error,omitempty"`
@@ -61,8 +60,8 @@ type posted struct {
 	timer     *time.Timer
 }
 
-// Refused says that an injection was refused before anything was touched: its
-// words are wrong, or the cluster lacks what it needs.
+// Refused is the error of an injection that was refused before anything was touched: the request
+// is invalid, or the cluster lacks an ability that it needs.
 type Refused struct{ Err error }
 
 func (r *Refused) Error() string { return r.Err.Error() }
@@ -77,10 +76,9 @@ func NewBoard(c framework.Cluster, told func(Entry)) *Board {
 	return &Board{cluster: c, told: told, counts: map[string]int{}}
 }
 
-// Inject finds the target and injects a fault. What is wrong with the request
-// is an error of type Refused. An injection without proof of effect is undone
-// and returned as Unproven. When ctx ends before the effect is seen, the fault
-// is healed: nobody would know of it.
+// Inject finds the target and injects a fault. An invalid request is an error of type Refused. An
+// injection without proof of effect is undone and returned as Unproven. If ctx ends before the
+// effect is seen, the fault is healed, because the caller would not know its ID.
 func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, error) {
 	f, err := Find(name)
 	if err != nil {
@@ -100,8 +98,8 @@ func (b *Board) Inject(ctx context.Context, name, on string, p Params) (Entry, e
 	if err != nil {
 		return Entry{}, err
 	}
-	// A fault that takes long to come about, as a graceful stop may, lasts for
-	// its time all the same.
+	// A fault that takes long to take effect, such as a graceful stop, still lasts for its full
+	// time.
 	e := &posted{injection: injection, Entry: Entry{Fault: name, Target: injection.Target(), Params: Used(injection, p.Values),
 		Phase: Active, Expires: time.Now().Add(p.TTL), Effect: injection.Proof()}}
 	entry := b.post(e)
@@ -130,8 +128,8 @@ func (b *Board) post(e *posted) Entry {
 	return entry
 }
 
-// expire heals what nobody has healed in time. The provider has undone it by
-// now; this proves it, and does not give up.
+// expire heals an injection that no caller has healed in time. The provider has already undone
+// it; this proves it, and does not give up.
 func (b *Board) expire(e *posted) {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		if healed, err := b.heal(context.Background(), e); err == nil && healed.Phase != Active {
@@ -148,14 +146,13 @@ func (b *Board) heal(ctx context.Context, e *posted) (Entry, error) {
 	defer b.telling.Unlock()
 	entry, changed := b.note(e, proof, err)
 	if !changed {
-		return entry, nil // somebody else was faster
+		return entry, nil // another caller was faster
 	}
 	b.told(entry)
 	return entry, err
 }
 
-// note takes down what an attempt to heal came to, unless there is proof of
-// healing already.
+// note records the result of an attempt to heal, unless there already is proof of healing.
 func (b *Board) note(e *posted, proof Proof, err error) (entry Entry, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,9 +184,9 @@ func (b *Board) Active() []Entry {
 	return all
 }
 
-// Heal heals the injections of the given names at once, or all there are where
-// none is given, and returns how each came out. Names that are not active are
-// an error of type Refused, and nothing is touched then.
+// Heal heals the injections of the given names in parallel, or all of them if none is given, and
+// returns how each came out. If a name is not active, it returns an error of type Refused and
+// touches nothing.
 func (b *Board) Heal(ctx context.Context, ids ...string) ([]Entry, error) {
 	b.mu.Lock()
 	active := map[string]*posted{}

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// badCertificate is a defect of certificates that makes clients refuse them.
+// badCertificate is a certificate defect that makes clients reject it.
 type badCertificate struct {
 	defect framework.CertificateDefect
-	// is reports whether that defect is what made verifying it fail.
+	// is reports whether that defect made the verification fail.
 	is func(err error) bool
-	// forgive makes the defect not matter: all else must verify.
+	// forgive ignores the defect: everything else must verify.
 	forgive func(leaf *x509.Certificate, o *x509.VerifyOptions)
 }
 
@@ -49,7 +49,7 @@ type certificates struct {
 	endpoints []framework.ServingEndpoint
 }
 
-// of returns what the request is about.
+// of returns the certificates of the request.
 func (b badCertificate) of(r Request) (x *certificates, err error) {
 	x = &certificates{badCertificate: b, fault: r.Fault.Name, ttl: r.TTL, cluster: r.Cluster, target: r.Target}
 	if x.faulter, err = onTarget[framework.CertificateFaulter](r); err != nil {
@@ -82,13 +82,13 @@ func (x *certificates) inject(ctx context.Context) (Injection, error) {
 		effect: x.bad,
 		undo:   func(ctx context.Context) error { return x.faulter.RestoreCertificates(ctx, t.Component) },
 		healed: x.proc.orHeld(all(x.good, x.answers)),
-		// In vain after the time to live.
+		// After the time to live, waiting is pointless.
 		patience: max(effectLimit, min(reloadLimit, x.ttl)),
 	}.oneRequest().injection(ctx)
 }
 
-// reloadLimit is how long a component may serve with the old certificate: an API
-// server that misses the change of the file looks again after a minute.
+// reloadLimit is how long a component may serve with the old certificate: an API server that
+// misses the change of the file checks again after a minute.
 const reloadLimit = 70 * time.Second
 
 // good checks whether every endpoint serves with a certificate that verifies.
@@ -125,7 +125,7 @@ func (x *certificates) bad(ctx context.Context) (bool, string) {
 	})
 }
 
-// each looks at what every endpoint serves with.
+// each checks what every endpoint serves with.
 func (x *certificates) each(ctx context.Context, l func(framework.ServingEndpoint, []*x509.Certificate) (bool, string)) (bool, string) {
 	var words []string
 	for _, e := range x.endpoints {
@@ -142,7 +142,7 @@ func (x *certificates) each(ctx context.Context, l func(framework.ServingEndpoin
 	return true, strings.Join(words, "; ")
 }
 
-// answers checks whether the component serves clients that verify it.
+// answers checks whether clients that verify the component are served.
 func (x *certificates) answers(ctx context.Context) (bool, string) {
 	answer, err := componentAnswers(x.cluster, x.target.Node, x.target.Component)
 	if err != nil {
@@ -161,7 +161,7 @@ func handshake(ctx context.Context, e framework.ServingEndpoint) ([]*x509.Certif
 	}
 	defer conn.Close()
 	config := e.TLS.Clone()
-	config.InsecureSkipVerify = true // what is to be seen is what does not verify
+	config.InsecureSkipVerify = true // the certificate to see does not verify
 	client := tls.Client(conn, config)
 	if err := client.HandshakeContext(ctx); err != nil {
 		return nil, err
@@ -177,8 +177,8 @@ func dialEndpoint(ctx context.Context, e framework.ServingEndpoint) (net.Conn, e
 	return dial(ctx, "tcp", e.Address)
 }
 
-// verifyChain verifies what an endpoint serves with as a client does that calls
-// it by a name, but for what forgive lifts.
+// verifyChain verifies what an endpoint serves with as a client that uses a name does, except for
+// what forgive ignores.
 func verifyChain(e framework.ServingEndpoint, chain []*x509.Certificate, name string, forgive func(*x509.Certificate, *x509.VerifyOptions)) error {
 	o := x509.VerifyOptions{Roots: e.TLS.RootCAs, DNSName: name, Intermediates: x509.NewCertPool()}
 	for _, c := range chain[1:] {

@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// clockShift moves the clocks of one component of a node, or of all of them. It
-// is shown by the dates of the components' own answers, which know nothing of how
-// the clock was moved.
+// clockShift moves the clocks of one component of a node, or of all of them. The dates of the
+// components' own responses prove it, independently of how the clock was moved.
 type clockShift struct {
 	fault    string
 	target   Target
@@ -23,7 +22,7 @@ type clockShift struct {
 	ttl      time.Duration
 	shifter  framework.ClockShifter
 	reporter framework.ProcessReporter
-	power    framework.PowerSwitch // nil where the node has none
+	power    framework.PowerSwitch // nil if the node has none
 	clocks   []*movedClock
 
 	handle string
@@ -35,11 +34,11 @@ type movedClock struct {
 	*clockShift
 	component framework.Component
 	endpoint  framework.ServingEndpoint
-	// other is how it is moved apart from this fault, as of then.
+	// other is how it is shifted apart from this fault, at that time.
 	other framework.ClockReading
 	then  time.Time
-	// with and without are how far its answers are from what they should be
-	// if this fault is active, and if it is not.
+	// with and without are how far its answers are from the expected ones with this fault and
+	// without it.
 	with, without residue
 }
 
@@ -59,7 +58,7 @@ func onClock(f *Fault, shift func(Request) (framework.ClockShift, error)) *Fault
 	return f
 }
 
-// clocks are those of the target. Their shift is still to be set.
+// clocks are those of the target. The caller sets their shift.
 func (r Request) clocks() (*clockShift, error) {
 	holder, of, err := r.holder()
 	if err != nil {
@@ -98,8 +97,8 @@ func (r Request) clocks() (*clockShift, error) {
 	return x, nil
 }
 
-// inject moves the clocks of the components that answer; one that does not run
-// gets the moved clock when it starts, and shows nothing.
+// inject moves the clocks of the components that answer; one that does not run starts with the
+// moved clock later, and shows nothing now.
 func (x *clockShift) inject(ctx context.Context) (Injection, error) {
 	components := make([]framework.Component, len(x.clocks))
 	var asked []*movedClock
@@ -142,8 +141,7 @@ func (x *clockShift) inject(ctx context.Context) (Injection, error) {
 	}.injection(ctx)
 }
 
-// each looks at all clocks, at each one in every round: what their answers tell
-// adds up.
+// each checks all clocks in every round: the results of their answers add up.
 func (x *clockShift) each(l func(*movedClock, context.Context) (bool, string)) look {
 	return func(ctx context.Context) (bool, string) {
 		all := true
@@ -163,8 +161,8 @@ func (x *clockShift) each(l func(*movedClock, context.Context) (bool, string)) l
 	}
 }
 
-// before notes how the clock is moved already. It says why the component cannot
-// show any more, where that is so.
+// before records how the clock is already shifted. It says why the component cannot show a
+// further shift, if so.
 func (m *movedClock) before(ctx context.Context) (why string, err error) {
 	p, err := m.reporter.Process(ctx, m.component)
 	switch {
@@ -183,21 +181,21 @@ func (m *movedClock) before(ctx context.Context) (why string, err error) {
 	return "", err
 }
 
-// apart is how far this fault alone moves the clock by a time.
+// apart is how far this fault alone has moved the clock at t.
 func (m *movedClock) apart(t time.Time) time.Duration {
 	return m.shift.Offset + time.Duration(m.shift.Drift*float64(t.Sub(m.began)))
 }
 
-// otherwise is how far the clock is moved by a time without this fault.
+// otherwise is how far the clock has moved at t without this fault.
 func (m *movedClock) otherwise(t time.Time) time.Duration {
 	return m.other.Offset + time.Duration(m.other.Drift*float64(t.Sub(m.then)))
 }
 
-// visibleShift is what dates show for sure: they come to the second, and the
-// moment of its change is known to within two answers.
+// visibleShift is the smallest shift that dates show for sure: they have a resolution of one
+// second, and two answers enclose the moment when the second changes.
 const visibleShift = 250 * time.Millisecond
 
-// ask gets one more answer into the residues.
+// ask adds one more answer to the residues.
 func (m *movedClock) ask(ctx context.Context) error {
 	low, high, err := dateOf(ctx, m.endpoint)
 	if err != nil {
@@ -210,7 +208,7 @@ func (m *movedClock) ask(ctx context.Context) error {
 	return nil
 }
 
-// forget starts again with the answers.
+// forget discards the answers.
 func (m *movedClock) forget() { m.with, m.without = residue{}, residue{} }
 
 // moved checks whether the clock is moved as it should be.
@@ -230,7 +228,7 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	if !m.without.none() {
 		return true, fmt.Sprintf("the dates of %s are %s", m.component, m.without)
 	}
-	// A drift shows in dates only later. Until then its memory must do.
+	// A drift shows in dates only later. Until then the process's memory must do.
 	if m.shift.Offset != 0 || math.Abs(m.shift.Drift)*float64(effectLimit/2) >= float64(visibleShift) {
 		return false, fmt.Sprintf("the dates of %s do not show yet that its clock is moved", m.component)
 	}
@@ -245,16 +243,15 @@ func (m *movedClock) moved(ctx context.Context) (bool, string) {
 	return true, fmt.Sprintf("the memory of %s says that its clock gains %s, which its dates cannot show so soon; they agree with it", m.component, ppm(gains))
 }
 
-// back checks whether the clock is as it would be without this fault. A component
-// that another fault keeps down has the right one when it starts.
+// back checks whether the clock is as it would be without this fault. A component that another
+// fault keeps down will start with the right one.
 func (m *movedClock) back(ctx context.Context) (bool, string) {
 	t := m.target
 	t.Component = m.component
 	return process{target: t, reporter: m.reporter, power: m.power}.orHeld(m.right)(ctx)
 }
 
-// right checks whether a component that runs has the clock that it would have
-// without this fault.
+// right checks whether a running component has the clock that it would have without this fault.
 func (m *movedClock) right(ctx context.Context) (bool, string) {
 	p, err := m.reporter.Process(ctx, m.component)
 	if err != nil || ended(p) {
@@ -272,7 +269,7 @@ func (m *movedClock) right(ctx context.Context) (bool, string) {
 	case stopped(p):
 		return true, fmt.Sprintf("the memory of %s says that this shift is gone; its dates cannot be asked for while another fault freezes it", m.component)
 	}
-	// Other faults may have come or gone.
+	// Other faults may have started or ended.
 	if was := m.otherwise(now); (was-r.Offset).Abs() > dateSlack || m.without.any && !m.without.none() {
 		m.forget()
 	}

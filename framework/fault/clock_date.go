@@ -12,14 +12,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// dateOf asks a component for the time: every answer over HTTP carries one, to
-// the second. It returns by how much the component's clock is ahead of ours, at
-// least and at most.
+// dateOf asks a component for the time: every HTTP response carries it, to the second. It returns
+// how far the component's clock is ahead of ours, at least and at most.
 func dateOf(ctx context.Context, e framework.ServingEndpoint) (low, high time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
 	config := e.TLS.Clone()
-	config.InsecureSkipVerify = true // its certificate may be a fault's
+	config.InsecureSkipVerify = true // a fault may have replaced its certificate
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialEndpoint(ctx, e) }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+e.Address+e.Path, nil)
@@ -41,15 +40,14 @@ func dateOf(ctx context.Context, e framework.ServingEndpoint) (low, high time.Du
 	return date.Sub(after), date.Add(time.Second).Sub(before), nil
 }
 
-// refusedAsExpired reports whether a component refused our client certificate,
-// which is valid, because of its time: what a clock far off does to it.
+// refusedAsExpired reports whether a component rejected our valid client certificate because of
+// its time, as a component with a wrong clock does.
 func refusedAsExpired(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "remote error: tls: expired certificate")
 }
 
-// residue is what is known about the difference between a clock and what it is
-// supposed to be. Each answer narrows it; those on both sides of a full second
-// do so down to the time between them.
+// residue is what is known about the difference between a clock and its expected value. Each
+// answer narrows it; two on both sides of a full second narrow it to the time between them.
 type residue struct {
 	low, high time.Duration
 	any       bool
@@ -63,7 +61,7 @@ func (r *residue) add(low, high time.Duration) {
 	r.low, r.high = max(r.low, low), min(r.high, high)
 }
 
-// dateSlack is for what is not measured at the same instant.
+// dateSlack allows for measurements at different instants.
 const dateSlack = 20 * time.Millisecond
 
 // none reports whether there may be no difference.

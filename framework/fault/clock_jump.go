@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Limits of a jump. Less than the first is not seen for sure in the dates of
-// answers, which come to the second.
+// Limits of a jump. A jump below the first does not show for sure in the dates of responses,
+// which have a resolution of one second.
 const (
 	shortestJump = time.Second
 	longestJump  = 10 * 365 * 24 * time.Hour

@@ -46,7 +46,7 @@ var CPUPressure = onMachines(&Fault{
 	}, err
 })
 
-// busy checks whether a load process takes processor time.
+// busy checks whether a load process uses processor time.
 func (w way) busy(b *burden) look {
 	began := time.Now()
 	return func(ctx context.Context) (bool, string) {

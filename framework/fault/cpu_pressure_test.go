@@ -46,7 +46,7 @@ func TestCPUPressure(t *testing.T) {
 	}
 }
 
-// TestLimitProof gives limits that are there and do nothing, or not to all.
+// TestLimitProof has limits that exist but have no effect, or not on all.
 func TestLimitProof(t *testing.T) {
 	for name, broken := range map[string]struct {
 		how  func(*fakeCluster)

@@ -12,12 +12,12 @@ import (
 const (
 	afterUnset = time.Second
 	afterHigh  = time.Minute
-	// backOffLimit is how long a process watcher may wait before the start
-	// that the second kill needs; the longest back-off of the local
-	// provider is 30 s, and the kubelet's first one 10 s.
+	// backOffLimit is how long a process watcher may wait before the restart that the second kill
+	// needs; the longest back-off of the local provider is 30 s, and the kubelet's first one 10
+	// s.
 	backOffLimit = 45 * time.Second
-	// outliveMargin is how much longer than after a process must have lived
-	// to show that nothing kills it any more.
+	// outliveMargin is how much longer than after a process must have lived to show that the
+	// crash loop is over.
 	outliveMargin = 500 * time.Millisecond
 )
 
@@ -66,8 +66,7 @@ func (p process) crashLoop(ctx context.Context, looper framework.CrashLooper, af
 	}.oneRequest().injection(ctx)
 }
 
-// killedTwice checks whether the process and at least one that took its place
-// were killed.
+// killedTwice checks whether the process and at least one successor were killed.
 func (p process) killedTwice(old framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		now, err := p.reporter.Process(ctx, p.target.Component)
@@ -85,5 +84,5 @@ func (p process) killedTwice(old framework.Process) look {
 	}
 }
 
-// killedExit is how a process ends on SIGKILL, in the words of os.ProcessState.
+// killedExit is the exit of a process on SIGKILL, as os.ProcessState describes it.
 const killedExit = "signal: killed"

@@ -3,7 +3,7 @@ package fault
 import "testing"
 
 func TestDefragment(t *testing.T) {
-	// By itself: members in one process share their counters with other tests'.
+	// Not in parallel: members in one process share their counters with other tests.
 	c := operateEtcd(t)
 	target := c.resolve(t, "etcd/2")
 	i, err := Defragment.Inject(soon(t), numbEtcd{c, func(method string, _ any) bool { return method == "Defragment" }}, target, Params{TTL: ttl})

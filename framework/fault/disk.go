@@ -23,12 +23,12 @@ type badDisk struct {
 	disk framework.DiskFaulter
 }
 
-// badness is what a disk is to do.
+// badness is what a disk should do.
 type badness struct {
 	fault framework.DiskFault
 	what  string // the fault in words
-	// already says of a probe before the fault why the disk is as bad without it; nil for a
-	// fault that needs no such probe.
+	// already says, from a probe before the fault, why the disk is as bad without it; nil for a
+	// fault that does not need such a probe.
 	already func(before framework.DiskProbe) string
 	shows   evidence
 }
@@ -56,7 +56,7 @@ func (r Request) disk() (d badDisk, err error) {
 	return d, err
 }
 
-// member returns the target, an etcd member that need not be reached.
+// member returns the target, an etcd member that need not be reachable.
 func (r Request) member() (p process, err error) {
 	p = process{cluster: r.Cluster, target: r.Target}
 	if p.reporter, err = onTarget[framework.ProcessReporter](r); err == nil {
@@ -65,12 +65,12 @@ func (r Request) member() (p process, err error) {
 	return p, err
 }
 
-// evidence looks in a probe and in the fault's counters for the fault's effect.
+// evidence checks a probe and the fault's counters for the fault's effect.
 type evidence func(framework.DiskProbe, framework.DiskCounters) (shown bool, seen string)
 
-// inject puts a fault on the disk. Its effect is proven by a probe that uses the
-// disk through the same file system as etcd does, and by the counters; healing
-// by a probe that the fault no longer touches, and by a member that runs.
+// inject puts a fault on the disk. A probe that uses the disk through the same file system as
+// etcd, and the counters, prove its effect; a probe that the fault no longer affects, and a
+// running member, prove the healing.
 func (d badDisk) inject(ctx context.Context, bad badness, ttl time.Duration) (Injection, error) {
 	if _, absent, err := d.before(ctx); err != nil {
 		return nil, err
@@ -111,8 +111,7 @@ func (d badDisk) inject(ctx context.Context, bad badness, ttl time.Duration) (In
 	}.injection(ctx)
 }
 
-// restore takes a fault back. Without a handle there is none, or its time to
-// live ends it.
+// restore undoes a fault. Without a handle there is nothing to undo, or its time to live ends it.
 func (d badDisk) restore(ctx context.Context, handle string) error {
 	if handle == "" {
 		return nil
@@ -130,14 +129,14 @@ func (d badDisk) probe(ctx context.Context) (framework.DiskProbe, error) {
 	return probe, nil
 }
 
-// othersLimit is how long healing waits for a probe without any errors, before
-// it puts them down to other faults of the same disk.
+// othersLimit is how long healing waits for a probe without errors before it attributes them to
+// other faults on the same disk.
 const othersLimit = 5 * time.Second
 
-// untouched checks whether a probe passes the fault by: its counters stand still
-// while the disk is used.
+// untouched checks whether the fault no longer affects a probe: its counters stay the same while
+// the disk is used.
 func (d badDisk) untouched(handle *string) look {
-	var began time.Time // of the first look
+	var began time.Time // of the first check
 	return func(ctx context.Context) (bool, string) {
 		if began.IsZero() {
 			began = time.Now()
@@ -166,8 +165,8 @@ func (d badDisk) untouched(handle *string) look {
 	}
 }
 
-// memberRuns checks whether the member runs and answers. One that another fault
-// holds down, or whose node is off, need not.
+// memberRuns checks whether the member runs and answers. A member that another fault holds down,
+// or whose node is off, need not.
 func (p process) memberRuns(ctx context.Context) (bool, string) {
 	if p.power != nil {
 		if on, err := p.power.Powered(ctx); err == nil && !on {
@@ -187,7 +186,7 @@ func (p process) memberRuns(ctx context.Context) (bool, string) {
 	return !ended(now), fmt.Sprintf("%s runs as %s", p.target.String(), id(now))
 }
 
-// memberNow says what the member does.
+// memberNow describes the state of the member.
 func (d badDisk) memberNow(ctx context.Context) string {
 	now, err := d.reporter.Process(ctx, d.target.Component)
 	switch {
@@ -199,7 +198,7 @@ func (d badDisk) memberNow(ctx context.Context) string {
 	return fmt.Sprintf("%s runs as %s", d.target.String(), id(now))
 }
 
-// sound reports whether a probe saw no fault but perhaps a delay.
+// sound reports whether a probe saw no fault except perhaps a delay.
 func sound(p framework.DiskProbe) bool {
 	return !p.Unsynced && !slices.ContainsFunc(steps(p), func(s namedStep) bool { return !s.Done || s.Error != "" })
 }
@@ -213,7 +212,7 @@ func steps(p framework.DiskProbe) []namedStep {
 	return []namedStep{{p.Write, "write"}, {p.Sync, "fdatasync"}, {p.Read, "read"}}
 }
 
-// probed puts a probe into words.
+// probed describes a probe.
 func probed(p framework.DiskProbe) string {
 	var all []string
 	for _, s := range steps(p) {
@@ -233,7 +232,7 @@ func probed(p framework.DiskProbe) string {
 	return strings.Join(all, ", ")
 }
 
-// diskOpParam is the operations that a fault of the disk acts on.
+// diskOpParam is the kind of operation that a disk fault affects.
 func diskOpParam(unset framework.DiskOp) Param {
 	ops := []string{string(unset)}
 	for _, o := range []framework.DiskOp{framework.DiskAll, framework.DiskFsync, framework.DiskRead, framework.DiskWrite} {
@@ -244,7 +243,7 @@ func diskOpParam(unset framework.DiskOp) Param {
 	return choiceParam("op", "operations it acts on: fsync (and fdatasync), write, read (what the page cache does not hold) or all", ops...)
 }
 
-// touched returns the steps of a probe on which a fault of these operations acts.
+// touched returns the steps of a probe that a fault of these operations affects.
 func touched(op framework.DiskOp, p framework.DiskProbe) []namedStep {
 	all := steps(p)
 	switch op {

@@ -67,7 +67,7 @@ func (d flipped) inject(ctx context.Context) (Injection, error) {
 		},
 		effect: func(ctx context.Context) (bool, string) {
 			if done.Handle == "" {
-				return true, "" // nothing was done, see below
+				return true, "" // nothing was changed, see below
 			}
 			inverted, seen := d.inverted(ctx, done)
 			return inverted > 0, fmt.Sprintf("%s; %s", seen, d.memberNow(ctx))
@@ -76,7 +76,7 @@ func (d flipped) inject(ctx context.Context) (Injection, error) {
 		healed: func(ctx context.Context) (bool, string) {
 			inverted, seen := d.inverted(ctx, done)
 			if d.flip.Keep {
-				// Whether the member can live with it is its own affair.
+				// Whether the member can cope with the damage is up to the member.
 				return true, "the damage was to stay: " + seen
 			}
 			if inverted != 0 {
@@ -95,8 +95,8 @@ func (d flipped) inject(ctx context.Context) (Injection, error) {
 	return i, nil
 }
 
-// inverted reads the bytes through the disk and counts those that are flipped;
-// -1 where they cannot be read. A file that is gone has none.
+// inverted reads the bytes through the disk and counts the flipped ones; -1 if they cannot be
+// read. A missing file has none.
 func (d flipped) inverted(ctx context.Context, done framework.DiskFlipped) (n int, seen string) {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()

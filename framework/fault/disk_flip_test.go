@@ -32,7 +32,7 @@ func TestDiskFlip(t *testing.T) {
 	})
 }
 
-// TestDiskFlipKept: damage that is to stay does, and is said to.
+// TestDiskFlipKept: permanent damage stays, and is reported.
 func TestDiskFlipKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.Etcd)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// DiskWipe takes an etcd member's data away.
+// DiskWipe wipes an etcd member's data.
 var DiskWipe = &Fault{
 	Name:    "disk-wipe",
 	Summary: "kills an etcd member, replaces its disk with an empty one and starts it, without its data (a member of a larger cluster refuses to run, the only one starts from nothing). Healing kills it again and brings its own disk back with the data that were on it; what was written in between is lost",
@@ -65,8 +65,8 @@ func (d wiped) inject(ctx context.Context) (Injection, error) {
 		target: t,
 		what:   "wiping the disk of " + t.String(),
 		ask: func(ctx context.Context) (err error) {
-			// Held down for as long as the disk is away: the hold is
-			// ended below, and by the node itself should nobody be left.
+			// Held down while the disk is away: the hold ends below, or on the node if this
+			// process is gone.
 			if err := d.killer.Kill(ctx, t.Component, d.ttl); err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ func (d wiped) inject(ctx context.Context) (Injection, error) {
 	return i, nil
 }
 
-// wipe is how far a wipe has got.
+// wipe is the progress of a wipe.
 type wipe struct {
 	handle  string
 	started bool
@@ -102,8 +102,8 @@ func (d wiped) list(ctx context.Context) ([]string, error) {
 	return files, nil
 }
 
-// gone checks whether the data are, while the process that had them has ended,
-// and starts the member again.
+// gone checks whether the data are gone and the process that had them has exited, and starts the
+// member again.
 func (d wiped) gone(ctx context.Context, w *wipe, had []string) (bool, string) {
 	if w.handle == "" {
 		return true, "" // nothing was wiped, see Inject
@@ -129,20 +129,20 @@ func (d wiped) gone(ctx context.Context, w *wipe, had []string) (bool, string) {
 	return true, fmt.Sprintf("the %d files of %s are gone, and it is started without them", len(had), d.target.String())
 }
 
-// unwipe brings the disk back, under a member that does not run.
+// unwipe brings the disk back, under a stopped member.
 func (d wiped) unwipe(ctx context.Context, w *wipe) error {
 	now, err := d.reporter.Process(ctx, d.target.Component)
 	if err == nil && now.Held && w.started { // by another fault
 		return d.restore(ctx, w.handle)
 	}
-	// It may have ended on its own, which is as good.
+	// It may have exited on its own, which is as good.
 	_ = d.killer.Kill(ctx, d.target.Component, undoLimit)
 	err = d.restore(ctx, w.handle)
 	return errors.Join(err, d.starter.Start(ctx, d.target.Component))
 }
 
-// restore takes the wipe back. Without a handle there is none, or its time to live
-// ends it.
+// restore undoes the wipe. Without a handle there is nothing to undo, or its time to live ends
+// it.
 func (d wiped) restore(ctx context.Context, handle string) error {
 	if handle == "" {
 		return nil
@@ -150,13 +150,13 @@ func (d wiped) restore(ctx context.Context, handle string) error {
 	return d.disk.RestoreDisk(ctx, handle)
 }
 
-// back checks whether the data are where they were and the member runs on them.
+// back checks whether the data are back and the member runs on them.
 func (d wiped) back(ctx context.Context, had []string) (bool, string) {
 	files, err := d.list(ctx)
 	if err != nil {
 		return false, err.Error()
 	}
-	// The member may have cut its log since; the database has one name.
+	// The member may have truncated its log since; the database has one name.
 	var missing []string
 	for _, f := range had {
 		if path.Base(f) == "db" && !slices.Contains(files, f) {

@@ -90,7 +90,7 @@ func TestDiskWipe(t *testing.T) {
 	})
 }
 
-// keepingCluster has disks that say they were wiped.
+// keepingCluster has disks that report a wipe without doing it.
 type keepingCluster struct{ *fakeCluster }
 
 type keepingNode struct{ *fakeNode }

@@ -12,7 +12,7 @@ import (
 // restartParam says whether the component is started again.
 var restartParam = boolParam("restart", "true: the node's process watcher restarts it as usual; false: it is held down until healed or until the time to live is over", false)
 
-// ends are the effects of a fault that ends a process.
+// ends are the effects of a fault that kills or stops a process.
 func ends(values map[string]string) []record.Effect {
 	if values["restart"] == "true" {
 		return []record.Effect{record.EffectRestarted}
@@ -20,22 +20,21 @@ func ends(values map[string]string) []record.Effect {
 	return []record.Effect{record.EffectDown}
 }
 
-// restartLimit is how long an injection with restart=true waits for the next
-// process, only to be able to name it: a watcher may back off for longer, and
-// the fault took effect all the same.
+// restartLimit is how long an injection with restart=true waits for the next process, only to
+// report it: a watcher may back off for longer, and the fault took effect anyway.
 const restartLimit = 2 * time.Second
 
-// end ends a component, by either signal, and heals it.
+// end stops or kills a component and heals it.
 type end struct {
 	process
 	fault   string
 	restart bool
-	orderly bool // an end by SIGKILL does not count
+	orderly bool // an exit by SIGKILL does not count
 	ttl     time.Duration
 	starter framework.Starter
 }
 
-// end returns what ends the request's component.
+// end returns the end for the request's component.
 func (r Request) end() (e end, err error) {
 	e = end{fault: r.Fault.Name, ttl: r.TTL}
 	if e.process, err = r.process(); err != nil {
@@ -45,7 +44,7 @@ func (r Request) end() (e end, err error) {
 	return e, err
 }
 
-// ending returns how to end the request's component by a call that takes how long to hold it
+// ending returns the end for the request's component by a call that takes how long to hold it
 // down.
 func (r Request) ending(orderly bool, call func(context.Context, framework.Component, time.Duration) error) (Inject, error) {
 	e, err := r.end()
@@ -53,7 +52,7 @@ func (r Request) ending(orderly bool, call func(context.Context, framework.Compo
 	return func(ctx context.Context) (Injection, error) { return e.inject(ctx, call) }, err
 }
 
-// inject ends the component with kill, which takes how long to hold it down.
+// inject stops the component with kill, which takes how long to hold it down.
 func (e end) inject(ctx context.Context, kill func(context.Context, framework.Component, time.Duration) error) (Injection, error) {
 	old, absent, err := e.before(ctx)
 	if err != nil {
@@ -86,8 +85,8 @@ func (e end) inject(ctx context.Context, kill func(context.Context, framework.Co
 	return i, nil
 }
 
-// gone checks whether the process has ended and, where it is to be held down,
-// no other has taken its place.
+// gone checks whether the process has exited and, if it is to be held down, no other has replaced
+// it.
 func (e end) gone(old framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		now, err := e.reporter.Process(ctx, e.target.Component)
@@ -114,7 +113,7 @@ func lastExit(p framework.Process) string {
 	return " (" + p.LastExit + ")"
 }
 
-// replaced checks whether another process has taken the old one's place.
+// replaced checks whether another process has replaced the old one.
 func (e end) replaced(old framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		now, err := e.reporter.Process(ctx, e.target.Component)
@@ -128,9 +127,9 @@ func (e end) replaced(old framework.Process) look {
 	}
 }
 
-// healRestarted waits for the process watcher's own restart: the watcher is part
-// of the cluster under test. Where the restart does not come, the component is
-// started, so that nothing is left broken, and there is no proof.
+// healRestarted waits for the process watcher's own restart: the watcher is part of the cluster
+// under test. If it does not restart the component, healRestarted starts it, so that nothing is
+// left broken, and there is no proof.
 func (e end) healRestarted(ctx context.Context, old framework.Process) (Proof, error) {
 	proof := Prove(ctx, time.Now(), healLimit, e.orOff(all(e.replaced(old), e.runs)))
 	if proof.Proven {

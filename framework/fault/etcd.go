@@ -33,10 +33,10 @@ func openMember(c framework.Cluster, node string) (member, error) {
 		return member{}, fmt.Errorf("client configuration for etcd on %s: %w", node, err)
 	}
 	if config.Logger == nil {
-		config.Logger = zap.NewNop() // a member that is down is no news here
+		config.Logger = zap.NewNop() // a stopped member is expected here
 	}
-	// gRPC waits a second and more before it dials again, and 20 for one
-	// attempt, which would be measured as the cluster's time to recover.
+	// gRPC waits at least a second before it dials again, and 20 s for one attempt, which would
+	// count as the cluster's recovery time.
 	config.DialOptions = append(slices.Clone(config.DialOptions), grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.5, MaxDelay: longestPause},
 		MinConnectTimeout: dialLimit,
@@ -73,8 +73,8 @@ func etcdAnswers(ctx context.Context, c framework.Cluster, node string) (bool, s
 	return true, fmt.Sprintf("etcd on %s answers Status (term %d)", node, s.RaftTerm)
 }
 
-// etcdReads checks whether a member answers a linearizable read, for which it
-// must hear from a majority of the members.
+// etcdReads checks whether a member answers a linearizable read, which needs a majority of the
+// members.
 func etcdReads(ctx context.Context, c framework.Cluster, node string) (bool, string) {
 	m, err := openMember(c, node)
 	if err != nil {
@@ -83,19 +83,19 @@ func etcdReads(ctx context.Context, c framework.Cluster, node string) (bool, str
 	defer m.client.Close()
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
-	// The key that etcd's own health check reads; it need not be there.
+	// The key that etcd's own health check reads; it need not exist.
 	if _, err := m.client.Get(ctx, "health"); err != nil {
 		return false, fmt.Sprintf("linearizable read from etcd on %s: %v", node, err)
 	}
 	return true, fmt.Sprintf("etcd on %s answers a linearizable read", node)
 }
 
-// leadership is what a majority of the members says.
+// leadership is what a majority of the members reports.
 type leadership struct {
 	leader  string            // node of the leader
-	ids     map[string]uint64 // member IDs of those who answered, by node
+	ids     map[string]uint64 // member IDs of those that answered, by node
 	term    uint64
-	agree   int // members who name the leader
+	agree   int // members that name the leader
 	members int
 }
 
@@ -133,13 +133,13 @@ func (all members) close() {
 	}
 }
 
-// roundLimit is how long one round of asking all members may take. A member
-// answers from memory; during an election it pays to ask again soon.
+// roundLimit is how long one round of queries to all members may take. A member answers from
+// memory; during an election it pays to ask again soon.
 const roundLimit = time.Second
 
-// leadership asks all members at once and returns as soon as a majority names
-// the same leader in the same term and the leader itself has answered, or no
-// majority is possible any more, so that a silent member costs little time.
+// leadership queries all members in parallel and returns as soon as a majority names the same
+// leader in the same term and the leader itself has answered, or no majority is possible any
+// more, so that a silent member costs little time.
 func (all members) leadership(ctx context.Context) (leadership, error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -160,7 +160,7 @@ func (all members) leadership(ctx context.Context) (leadership, error) {
 	nodes := map[uint64]string{}
 	l := leadership{ids: map[string]uint64{}, members: len(all)}
 	var seen []string
-	most := 0 // members that name the leader most of them name
+	most := 0 // members that name the most frequently named leader
 	for left := len(all); left > 0 && most+left > len(all)/2; left-- {
 		a := <-answers
 		if a.err != nil {

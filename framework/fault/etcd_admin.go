@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// onEtcd completes a fault that is done through etcd's own API.
+// onEtcd completes a fault that goes through etcd's own API.
 func onEtcd(f *Fault, prepare func(Request) (Inject, error)) *Fault {
 	if f.Targets == nil {
 		f.Targets = []string{"etcd"}
@@ -38,12 +38,12 @@ func onEtcd(f *Fault, prepare func(Request) (Inject, error)) *Fault {
 	return f
 }
 
-// beforeFault returns the error of what is looked at before a fault.
+// beforeFault returns the error of a check before a fault.
 func (r Request) beforeFault(err error) error {
 	return fmt.Errorf("fault %s: before the fault: %w", r.Fault.Name, err)
 }
 
-// onMember does something with a client of the member on a node.
+// onMember calls do with a client of the member on a node.
 func onMember(c framework.Cluster, node string, do func(member) error) error {
 	m, err := openMember(c, node)
 	if err != nil {
@@ -53,7 +53,7 @@ func onMember(c framework.Cluster, node string, do func(member) error) error {
 	return do(m)
 }
 
-// onMembers does something with clients of all members.
+// onMembers calls do with clients of all members.
 func onMembers(c framework.Cluster, do func(members) error) error {
 	all, err := openMembers(c)
 	if err != nil {
@@ -73,7 +73,7 @@ func (all members) on(node string) member {
 	return all[slices.IndexFunc(all, func(m member) bool { return m.node == node })]
 }
 
-// first asks one member after the other until one does what is asked.
+// first calls ask on one member after the other until one succeeds.
 func (all members) first(ctx context.Context, ask func(context.Context, member) error) error {
 	var problems []error
 	for _, m := range all {
@@ -90,8 +90,8 @@ func (all members) first(ctx context.Context, ask func(context.Context, member) 
 	return errors.Join(problems...)
 }
 
-// list returns the members of the cluster as the first one that answers knows
-// them. The list is as new as any write.
+// list returns the members of the cluster from the first one that answers. The list is
+// linearizable.
 func (all members) list(ctx context.Context) (found []*pb.Member, err error) {
 	err = all.first(ctx, func(ctx context.Context, m member) error {
 		answer, err := m.client.MemberList(ctx)
@@ -106,8 +106,7 @@ func (all members) list(ctx context.Context) (found []*pb.Member, err error) {
 	return found, nil
 }
 
-// alarms returns the active alarms as the first member that answers knows
-// them.
+// alarms returns the active alarms from the first member that answers.
 func (all members) alarms(ctx context.Context) (found []*pb.AlarmMember, err error) {
 	err = all.first(ctx, func(ctx context.Context, m member) error {
 		answer, err := m.client.AlarmList(ctx)
@@ -130,7 +129,7 @@ func refusedWith(err, refusal error) bool {
 // probeKey is written by proofs; it is not a key of Kubernetes.
 const probeKey = "holdfast/probe"
 
-// takesWrites checks whether any member takes a write.
+// takesWrites checks whether any member accepts a write.
 func (all members) takesWrites(ctx context.Context) (bool, string) {
 	var by string
 	err := all.first(ctx, func(ctx context.Context, m member) error {
@@ -147,7 +146,7 @@ func (all members) takesWrites(ctx context.Context) (bool, string) {
 	return true, fmt.Sprintf("etcd on %s takes a write", by)
 }
 
-// etcdWrites checks whether the member on a node takes a write.
+// etcdWrites checks whether the member on a node accepts a write.
 func etcdWrites(ctx context.Context, c framework.Cluster, node string) (held bool, seen string) {
 	err := onMember(c, node, func(m member) error {
 		held, seen = members{m}.takesWrites(ctx)
@@ -194,8 +193,8 @@ func (m member) metric(ctx context.Context, access framework.EtcdAccess, name st
 	return 0, fmt.Errorf("metrics of etcd on %s (status %d) have no %s", m.node, resp.StatusCode, name)
 }
 
-// peersOf turns a list of members into what a member is started with. A member
-// that never started has no name; unnamed gives it one.
+// peersOf turns a list of members into the arguments to start a member. A member that never
+// started has no name; unnamed gives it one.
 func peersOf(list []*pb.Member, unnamed string) []framework.EtcdPeer {
 	var peers []framework.EtcdPeer
 	for _, m := range list {
@@ -208,7 +207,7 @@ func peersOf(list []*pb.Member, unnamed string) []framework.EtcdPeer {
 	return peers
 }
 
-// mebibytes writes a size for people.
+// mebibytes formats a size.
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 // putLarge writes a value and reports whether the member refused it for lack of

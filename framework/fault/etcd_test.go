@@ -20,9 +20,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
-// etcdCluster is a fake cluster whose etcd members are real ones: they are
-// reached as the state of the fake allows, and cuts of their peer traffic are
-// real.
+// etcdCluster is a fake cluster with real etcd members: they are reached as the state of the fake
+// allows, and cuts of their peer traffic are real.
 type etcdCluster struct {
 	*fakeCluster
 	members []*embed.Etcd
@@ -67,8 +66,8 @@ func startEtcd(t *testing.T, changes ...func(*embed.Config)) *etcdCluster {
 	return c
 }
 
-// close ends all members at once, since each takes a second over it, and
-// without the transfer of leadership, for which there would be nobody left.
+// close stops all members in parallel, since each takes a second, and without a leadership
+// transfer, for which no member would be left.
 func (c *etcdCluster) close() {
 	var all sync.WaitGroup
 	for _, member := range c.members {
@@ -99,7 +98,7 @@ func (c *etcdCluster) EtcdConfig(node string) (clientv3.Config, error) {
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(dial)}}, nil
 }
 
-// cutPeers cuts or mends the traffic between members on these links.
+// cutPeers cuts or restores the traffic between members on these links.
 func (c *etcdCluster) cutPeers(links []framework.Link, begins bool) {
 	for _, l := range links {
 		from, to := c.index(l.From), c.index(l.To)
@@ -115,7 +114,7 @@ func (c *etcdCluster) cutPeers(links []framework.Link, begins bool) {
 	}
 }
 
-// soon is a context for what is expected to find no proof.
+// soon is a context for tests that expect no proof.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	t.Cleanup(cancel)

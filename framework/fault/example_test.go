@@ -65,7 +65,7 @@ func (b *blinked) Heal(ctx context.Context) (fault.Proof, error) {
 	return fault.Prove(ctx, called, time.Minute, b.has(true)), nil
 }
 
-// has returns a look at the node: whether it has power, as is wanted.
+// has checks whether the node has power, as wanted.
 func (b *blinked) has(power bool) func(context.Context) (bool, string) {
 	return func(ctx context.Context) (bool, string) {
 		on, err := b.power.Powered(ctx)
@@ -109,7 +109,7 @@ func ExampleFault() {
 	// true fault blink needs the ability PowerSwitch, which node node-1 does not have with this provider
 }
 
-// oneNode stands for a provider's cluster.
+// oneNode is an example of a provider's cluster.
 type oneNode struct{ node framework.Node }
 
 func (oneNode) Name() string                                        { return "example" }

@@ -157,7 +157,7 @@ func (c apiCluster) hookAll(h func(http.ResponseWriter, *http.Request) bool) {
 	}
 }
 
-// swallow makes the API servers say yes to requests and do nothing.
+// swallow makes the API servers acknowledge requests without doing anything.
 func (c apiCluster) swallow(methods ...string) {
 	c.hookAll(func(w http.ResponseWriter, r *http.Request) bool {
 		for _, m := range methods {

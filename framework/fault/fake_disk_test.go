@@ -16,7 +16,7 @@ import (
 // fakeDisk is the disk of a fake node: what is wrong with it, and its files.
 type fakeDisk struct {
 	faults map[string]*fakeDiskFault
-	files  map[string][]byte // nil stands for a database
+	files  map[string][]byte // nil means a database
 	lost   int               // how often unsynced changes were lost
 	synced bool              // there are none
 }

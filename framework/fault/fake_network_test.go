@@ -146,7 +146,7 @@ func (c *fakeCluster) severed(a, b string, port uint16) bool {
 // impaired reports whether any impairment is active.
 func (c *fakeCluster) impaired() bool { return slices.ContainsFunc(c.cuts, (*fakeCut).active) }
 
-// reportingCluster tells about its links as well.
+// reportingCluster reports about its links as well.
 type reportingCluster struct{ *fakeCluster }
 
 // LinkState counts one packet a millisecond on each link.

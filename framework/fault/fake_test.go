@@ -17,8 +17,7 @@ import (
 // links, and nothing else. Its abilities can be made not to work, which a
 // proof must notice.
 type fakeCluster struct {
-	// inert says that faults are accepted and do nothing; stubborn says so
-	// of what heals them.
+	// inert means that faults are accepted and do nothing; stubborn means the same for healing.
 	inert, stubborn bool
 	// refuses is what every fault answers instead, having done its work.
 	refuses error
@@ -28,14 +27,14 @@ type fakeCluster struct {
 	cuts   []*fakeCut
 	leases map[string]*coordinationv1.Lease
 	asked  int // calls that ask for a fault
-	// onCut is told which links a cut begins and ends on.
+	// onCut receives the links on which a cut starts and ends.
 	onCut func(links []framework.Link, begins bool)
-	// before is called before a node is asked for a fault; it may be nil.
+	// before is called before a node receives a fault; it may be nil.
 	before func(*fakeNode)
 	// late is added to what impaired packets are held for.
 	late time.Duration
-	// Links, as "node-1>node-2", that carry nothing on their own, that let all packets but
-	// one through whatever is on them, and that no impairment comes onto.
+	// Links, as "node-1>node-2", without traffic of their own, that let all packets but one
+	// through whatever is on them, and that no impairment affects.
 	idle, leaks, whole map[string]bool
 	probes             int // packets sent
 	astray             []framework.NameDisturbance
@@ -127,7 +126,7 @@ func (n *fakeNode) Zone() string {
 
 func (n *fakeNode) Components() []framework.Component { return n.runs }
 
-// lock takes the lock for a call that asks for a fault.
+// lock takes the lock for a call that requests a fault.
 func (n *fakeNode) lock() (unlock func()) {
 	if before := n.c.before; before != nil {
 		before(n)

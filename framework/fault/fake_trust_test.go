@@ -32,8 +32,8 @@ type fakeTrust struct {
 	insteadOf map[framework.CertificateDefect]framework.CertificateDefect
 
 	shifts map[string]fakeShift
-	// off is by how much too far every shift goes; lies says that none goes
-	// anywhere, although the memory says so.
+	// off is by how much too far every shift goes; lies means that none has an effect, although
+	// the memory shows it.
 	off  time.Duration
 	lies bool
 	// noClocks is why clocks cannot be moved.
@@ -146,7 +146,7 @@ func (n *fakeNode) serveTLS(c framework.Component, raw net.Conn) {
 	n.c.mu.Lock()
 	cert := testCertificate(n.trust.defects[c], n.name)
 	n.c.mu.Unlock()
-	// A pipe holds nothing, so a server must not write what nobody reads.
+	// A pipe has no buffer, so a server must not write before the client reads.
 	conn := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true})
 	if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
 		return
@@ -162,7 +162,7 @@ type authority struct {
 	pool *x509.CertPool
 }
 
-// Times of certificates; fake clusters begin in 2000.
+// Times of certificates; fake clusters start in 2000.
 var (
 	longAgo = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
 	lately  = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)

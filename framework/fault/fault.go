@@ -18,9 +18,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Fault is a way to break a cluster: its documentation, what it accepts, and how it is
-// injected. All returns the built-in ones; those of a program that uses holdfast as a
-// library are values of the same type.
+// Fault is a way to break a cluster: its documentation, what it accepts, and how it is injected.
+// All returns the built-in ones; programs that use holdfast as a library define values of the
+// same type.
 type Fault struct {
 	// Name is the fault's name in scenario files, such as "kill".
 	Name string
@@ -32,37 +32,36 @@ type Fault struct {
 	Targets []string
 	// Params are its parameters.
 	Params []Param
-	// Needs names the abilities that a provider must have, and in brackets when.
+	// Needs names the abilities that a provider must have, with the condition in brackets.
 	Needs []string
 	// Example is a target and parameters, such as "etcd/leader restart=true".
 	Example string
-	// Effects returns what the fault does to its target with these parameters, which judges
-	// go by. Nil means that it may have any effect anywhere.
+	// Effects returns what the fault does to its target with these parameters, for the judges.
+	// Nil means that it may have any effect anywhere.
 	Effects func(values map[string]string) []record.Effect
-	// Prepare refuses what does not fit the cluster, before anything is touched, and returns
-	// how to inject the fault. Its errors need not name the fault.
+	// Prepare refuses a request that does not fit the cluster, before it touches anything, and
+	// returns how to inject the fault. Its errors need not name the fault.
 	Prepare func(Request) (Inject, error)
-	// Undo undoes what an injection promised with this data to the nodes of a cluster, in
-	// another process than the one that injected it. It is set for faults that no provider
-	// heals: those that go through etcd or the API.
+	// Undo undoes what an injection promised with this data to the nodes of a cluster, in another
+	// process than the injecting one. It is set for faults that no provider heals: those that go
+	// through etcd or the API.
 	Undo func(ctx context.Context, c framework.Cluster, data json.RawMessage) error
 
-	// lossy faults lose data permanently, which is refused on a cluster that says so.
+	// lossy faults lose data permanently; a cluster that reports so refuses them.
 	lossy bool
-	// impair returns the impairment that a fault of the network is.
+	// impair returns the impairment of a network fault.
 	impair func(Request) (*impairment, error)
-	// ask asks the cluster whether it can be injected, where the fault has to know more than
+	// ask queries whether the cluster can have the fault, if the fault needs to know more than
 	// Prepare can see.
 	ask func(context.Context, Request) error
 }
 
-// Inject breaks the target and waits for the proof that it took effect. An error means that
-// nothing is known to be broken; an injection without a proven effect is returned with
-// Proof.Proven false.
+// Inject injects the fault and waits for the proof of its effect. An error means that nothing is
+// known to be broken; an injection without a proven effect is returned with Proof.Proven false.
 type Inject func(context.Context) (Injection, error)
 
-// Check refuses parameters, targets and clusters that do not fit, before anything is
-// touched. Its error is or wraps a *MissingAbility where the provider lacks an ability.
+// Check refuses parameters, targets and clusters that do not fit, before it touches anything. Its
+// error is or wraps a *MissingAbility if the provider lacks an ability.
 func (f *Fault) Check(c framework.Cluster, t Target, p Params) error {
 	_, err := f.prepare(c, t, p)
 	return err
@@ -77,8 +76,7 @@ func (f *Fault) Inject(ctx context.Context, c framework.Cluster, t Target, p Par
 	return inject(ctx)
 }
 
-// Possible is Check, and asks the cluster where the fault has to know more than that. It
-// touches nothing.
+// Possible is Check, and queries the cluster if the fault needs to know more. It touches nothing.
 func (f *Fault) Possible(ctx context.Context, c framework.Cluster, t Target, p Params) error {
 	if err := f.Check(c, t, p); err != nil || f.ask == nil {
 		return err
@@ -111,7 +109,7 @@ func (f *Fault) prepare(c framework.Cluster, t Target, p Params) (Inject, error)
 	return inject, err
 }
 
-// does returns the effects of a fault that has the same with any parameters.
+// does returns the effects of a fault whose effects do not depend on parameters.
 func does(effects ...record.Effect) func(map[string]string) []record.Effect {
 	return func(map[string]string) []record.Effect { return effects }
 }
@@ -136,7 +134,7 @@ type Target struct {
 	// Host is a host of the network that is not a control-plane node:
 	// "balancer", "workers" or "harness".
 	Host string `json:"host,omitempty"`
-	// Component is empty where the target is a whole node, zone or host.
+	// Component is empty if the target is a whole node, zone or host.
 	Component framework.Component `json:"component,omitempty"`
 }
 
@@ -152,21 +150,20 @@ func (t Target) AllNodes() []string {
 // Injection is an active fault.
 type Injection interface {
 	Target() Target
-	// Proof shows that the fault took effect. Healing may withdraw it, where what was
-	// counted until then contradicts it.
+	// Proof shows that the fault took effect. Healing may withdraw it, if the final counters
+	// contradict it.
 	Proof() Proof
 	// Heal undoes the fault and proves it. It may be called again.
 	Heal(ctx context.Context) (Proof, error)
 }
 
-// Chooser is an Injection that says what was chosen where a parameter left a choice.
+// Chooser is an Injection that reports the values that it chose for parameters left open.
 type Chooser interface {
 	// Chosen returns the chosen values by the parameters' names.
 	Chosen() map[string]string
 }
 
-// Used returns the parameters of an injection: as they were given, but for what was
-// chosen.
+// Used returns the parameters of an injection: as given, with the chosen values.
 func Used(i Injection, given map[string]string) map[string]string {
 	c, ok := i.(Chooser)
 	if !ok || len(c.Chosen()) == 0 {
@@ -183,9 +180,9 @@ func Used(i Injection, given map[string]string) map[string]string {
 // Proof shows that something took effect.
 type Proof struct {
 	Proven bool `json:"proven"`
-	// What says what shows it, in words.
+	// What describes what shows it.
 	What string `json:"what"`
-	// Called and Effect are when it was asked for and when it was seen.
+	// Called and Effect are when it was requested and when it was seen.
 	Called time.Time `json:"called"`
 	Effect time.Time `json:"effect,omitzero"`
 }

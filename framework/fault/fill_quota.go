@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// fillPrefix begins the keys with which the database is filled; it is no
-	// prefix of Kubernetes.
+	// fillPrefix is the prefix of the keys that fill the database; Kubernetes does not use it.
 	fillPrefix = "holdfast/fill/"
-	// quotaMetric is the quota as etcd before 3.6 tells it.
+	// quotaMetric is the metric with which etcd before 3.6 reports the quota.
 	quotaMetric = "etcd_server_quota_backend_bytes"
 )
 
-// FillQuota fills etcd's database until it takes no more writes.
+// FillQuota fills etcd's database until it accepts no more writes.
 var FillQuota = onEtcd(&Fault{
 	Name:    "fill-quota",
 	Summary: "writes values to an etcd member until its database is as large as its quota and it raises the alarm NOSPACE; healing deletes them, compacts, defragments every member and disarms the alarm",
@@ -33,7 +32,7 @@ var FillQuota = onEtcd(&Fault{
 	},
 	Example: "etcd/any max=256Mi",
 	Effects: does(record.EffectAlarm),
-	// As much was written as the quota is, as far as is known.
+	// The fault wrote as much as the quota, as far as is known.
 	Undo: undoes(func(ctx context.Context, c framework.Cluster, quota int64) error {
 		return onMembers(c, func(all members) error { return all.makeSpace(ctx, quota) })
 	}),
@@ -109,7 +108,7 @@ func injectFillQuota(ctx context.Context, r Request) (Injection, error) {
 	}.promised(r, r.undoing(quota)).injection(ctx)
 }
 
-// quota returns the size that the member's database may have.
+// quota returns the size limit of the member's database.
 func (m member) quota(ctx context.Context, access framework.EtcdAccess) (int64, error) {
 	s, err := m.status(ctx)
 	if err != nil {
@@ -122,9 +121,8 @@ func (m member) quota(ctx context.Context, access framework.EtcdAccess) (int64, 
 	return int64(bytes), err
 }
 
-// makeSpace deletes what the fault wrote and gives the space back on every
-// member. A member that keeps a large database would raise the alarm again, so
-// that none may be left out.
+// makeSpace deletes what the fault wrote and frees the space on every member. A member that keeps
+// a large database would raise the alarm again, so none may be left out.
 func (all members) makeSpace(ctx context.Context, written int64) error {
 	var revision int64
 	err := all.first(ctx, func(ctx context.Context, m member) error {
@@ -156,9 +154,8 @@ func (all members) makeSpace(ctx context.Context, written int64) error {
 	return errors.Join(append(problems, all.disarm(ctx, 0, pb.AlarmType_NOSPACE))...)
 }
 
-// shrink defragments a member until its database is smaller by this much, or
-// was small before. Only one member was waited for to compact its database:
-// another may still have to.
+// shrink defragments a member until its database is smaller by this much, or was small before.
+// The fault waited for only one member to compact its database: others may still have to.
 func (m member) shrink(ctx context.Context, by int64) error {
 	before, err := m.status(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestHealWhilePoweredOff(t *testing.T) {
 	}
 }
 
-// A clock is right again, as its memory tells, also where the component is frozen.
+// A clock is right again, as its memory shows, even if the component is frozen.
 func TestClockOfAFrozenComponent(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, c *fakeCluster) {
 		target := component("node-2", framework.APIServer)

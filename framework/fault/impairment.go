@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// impairment puts one impairment on some links of a target and proves it. All
-// faults of the network are made of it.
+// impairment puts one impairment on some links of a target and proves it. All network faults use
+// it.
 type impairment struct {
 	cluster framework.Cluster
 	target  Target
@@ -21,8 +21,8 @@ type impairment struct {
 	asked   framework.Impairment
 	links   []framework.Link
 	ttl     time.Duration
-	// ends are the parties that the fault is done to. They must be alive: what
-	// is sent to a dead one would be counted all the same.
+	// ends are the parties that the fault hits. They must be alive: packets to a dead one would
+	// be counted all the same.
 	ends []party
 	// shows reports what the impairment's own counters show of its effect.
 	shows shows
@@ -31,17 +31,17 @@ type impairment struct {
 	probed, mute map[int]bool
 }
 
-// party is a host on the network that a fault is done to.
+// party is a host on the network that a fault hits.
 type party struct {
 	name string
 	// components take part in the traffic that is impaired.
 	components []framework.Component
-	// power and reporter tell whether the party is alive; they may be nil.
+	// power and reporter report whether the party is alive; they may be nil.
 	power    framework.PowerSwitch
 	reporter framework.ProcessReporter
 }
 
-// impairment returns one that hits these parties. Its effect and links are still to be set.
+// impairment returns an impairment that hits these parties. The caller sets its effect and links.
 func (r Request) impairment(ends []party) (*impairment, error) {
 	network, err := onCluster[framework.NetworkFaulter](r)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r Request) nodeParties(nodes []framework.Node) ([]party, error) {
 	return all, nil
 }
 
-// cut is impairment for a fault that drops every packet. Its links are still to be set.
+// cut is impairment for a fault that drops every packet. The caller sets its links.
 func (r Request) cut(ends []party) (*impairment, error) {
 	x, err := r.impairment(ends)
 	if err != nil {
@@ -91,8 +91,8 @@ func (r Request) cut(ends []party) (*impairment, error) {
 	return x, nil
 }
 
-// trafficLimit is how long an injection waits for the first packet that it
-// impairs: longer than the simulated nodes are silent for.
+// trafficLimit is how long an injection waits for the first packet that it impairs: longer than
+// the silent periods of the simulated nodes.
 const trafficLimit = 15 * time.Second
 
 func (x *impairment) inject(ctx context.Context) (Injection, error) {
@@ -146,8 +146,8 @@ func (x *impairment) inject(ctx context.Context) (Injection, error) {
 	return i, nil
 }
 
-// unsupported makes a missing ability of an error that says that the network cannot do
-// what is asked of it; any other one it returns as it is.
+// unsupported turns an error that says that the network cannot do this into a missing ability; it
+// returns any other as is.
 func (x *impairment) unsupported(err error) error {
 	if !errors.Is(err, errors.ErrUnsupported) {
 		return err
@@ -155,9 +155,8 @@ func (x *impairment) unsupported(err error) error {
 	return &MissingAbility{Ability: "NetworkFaulter", Of: "cluster " + x.cluster.Name(), For: "fault " + x.fault, Why: err.Error()}
 }
 
-// knock sends packets from the harness along the links that are its own, where
-// nobody else may send any, until stop is called. Impairments of established
-// connections need one that is there before they are.
+// knock sends packets from the harness along the links where only the harness may send, until
+// stop is called. Impairments of established connections need one that exists before they start.
 func (x *impairment) knock(ctx context.Context) (stop func()) {
 	knockers := x.knockers()
 	if x.asked.Established {
@@ -189,8 +188,8 @@ func (x *impairment) knock(ctx context.Context) (stop func()) {
 	}
 }
 
-// dead says in words that an end takes no part in any traffic; empty means that
-// all are alive, as far as the provider can tell.
+// dead describes an end that takes no part in any traffic; empty means that all are alive, as far
+// as the provider can tell.
 func (x *impairment) dead(ctx context.Context) (string, error) {
 	for _, e := range x.ends {
 		if dead, err := e.dead(ctx); dead != "" || err != nil {
@@ -225,7 +224,7 @@ func (e party) dead(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s runs no process of %v", e.name, e.components), nil
 }
 
-// acts checks whether the impairment does to packets what it is to do.
+// acts checks whether the impairment does to packets what it should.
 func (x *impairment) acts(ctx context.Context, handle string) (bool, string) {
 	links, err := x.counters(ctx, handle)
 	if err != nil {
@@ -246,8 +245,7 @@ func (x *impairment) acts(ctx context.Context, handle string) (bool, string) {
 	return held, seen
 }
 
-// refuted says what contradicts the effect in all that the impairment has counted, now
-// that it is healed.
+// refuted returns what in the impairment's final counters, after healing, contradicts the effect.
 func (x *impairment) refuted(ctx context.Context, handle string) string {
 	links, err := x.counters(ctx, handle)
 	if err != nil {
@@ -256,7 +254,7 @@ func (x *impairment) refuted(ctx context.Context, handle string) string {
 	return x.shows(x.asked, links).refuted
 }
 
-// counters reads what the impairment has done to each link.
+// counters reads the impairment's counters of each link.
 func (x *impairment) counters(ctx context.Context, handle string) ([]counted, error) {
 	n, err := x.network.ImpairmentCounters(ctx, handle)
 	if err == nil && len(n) != len(x.links) {
@@ -276,11 +274,10 @@ func (x *impairment) counters(ctx context.Context, handle string) ([]counted, er
 // that it no longer rises.
 const quiet = 20 * time.Millisecond
 
-// passes checks whether packets pass again: while a client exchanges packets
-// with the ends, the counters of the impairment stand still; and no link has
-// it on it any more, where the provider can tell. Where other impairments are in
-// the way, packets that come and are not counted must do, and where an end is
-// dead, the links alone.
+// passes checks whether packets pass again: while a client exchanges packets with the ends, the
+// counters of the impairment stay the same, and no link has the impairment any more, if the
+// provider can tell. If other impairments are in the way, packets that arrive and are not counted
+// must do; if an end is dead, the links alone.
 func (x *impairment) passes(ctx context.Context, handle string, reach look) (bool, string) {
 	counters, err := x.counters(ctx, handle)
 	if err != nil {
@@ -330,14 +327,13 @@ func (x *impairment) passes(ctx context.Context, handle string, reach look) (boo
 	return true, fmt.Sprintf("%s; none impaired after the %d before healing", exchanged, after.Matched)
 }
 
-// linkStates is what the provider tells about all links of an impairment.
+// linkStates is what the provider reports about all links of an impairment.
 type linkStates struct {
 	packets     uint64 // delivered and dropped
 	impairments []string
 }
 
-// linkStates reads the state of the links; ok is false where the provider
-// cannot tell.
+// linkStates reads the state of the links; ok is false if the provider cannot tell.
 func (x *impairment) linkStates(ctx context.Context) (all linkStates, ok bool, err error) {
 	reporter, ok := x.cluster.(framework.LinkReporter)
 	if !ok {
@@ -356,8 +352,7 @@ func (x *impairment) linkStates(ctx context.Context) (all linkStates, ok bool, e
 	return all, true, nil
 }
 
-// check refuses an impairment without links, and one of whose healing there
-// could be no proof.
+// check refuses an impairment without links, and one whose healing could not be proven.
 func (x *impairment) check() error {
 	if len(x.links) == 0 {
 		return errors.New("there is no link between the target and its peers")

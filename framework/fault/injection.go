@@ -12,34 +12,32 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Limits of waiting. They are far above what the fault itself needs, so that a
-// slow machine does not turn a fault that works into one without proof; the
-// caller's context can cut them short.
+// Limits of waiting. They are far above what the fault itself needs, so that a working fault is
+// not left without proof on a slow machine; the caller's context can cut them short.
 const (
 	// effectLimit is how long an injection waits for its effect.
 	effectLimit = 5 * time.Second
 	// healLimit is how long healing waits for its proof: the longest
 	// recovery limit of the catalogue.
 	healLimit = 60 * time.Second
-	// undoLimit is how long a failed injection tries to undo what it may
-	// have done.
+	// undoLimit is how long a failed injection tries to undo its possible effects.
 	undoLimit = 5 * time.Second
 	// tryLimit is how long one request of a proof may take.
 	tryLimit = 3 * time.Second
 )
 
-// Pauses between two looks. Injection latency is measured, so the first looks
-// come in quick succession; later ones should cost the cluster nothing.
+// Pauses between two checks. Injection latency is measured, so the first checks come in quick
+// succession; later ones should cost the cluster nothing.
 const (
 	firstPause   = time.Millisecond
 	longestPause = 50 * time.Millisecond
 )
 
-// look reports whether what is waited for holds, and what was seen.
+// look reports whether the awaited condition holds, and what was seen.
 type look func(ctx context.Context) (held bool, seen string)
 
-// await looks until the condition holds, limit has passed or ctx is done, and
-// returns when it was first seen to hold, if it did, and what was seen last.
+// await checks until the condition holds, limit has passed or ctx is done. It returns when the
+// condition was first seen to hold, if it did, and what was seen last.
 func await(ctx context.Context, limit time.Duration, l look) (at time.Time, held bool, seen string) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -57,21 +55,21 @@ func await(ctx context.Context, limit time.Duration, l look) (at time.Time, held
 	}
 }
 
-// injection is a active fault, or one that never came into force.
+// injection is an active fault, or one that never took effect.
 type injection struct {
 	target Target
 	proof  Proof
-	// revoked takes the place of the proof where what was seen later contradicts it.
+	// revoked replaces the proof if later observations contradict it.
 	revoked atomic.Pointer[Proof]
 	// undo heals the fault and proves it. It may run more than once.
 	undo func(context.Context) (Proof, error)
 
-	// chosen are the parameters that were left to the fault.
+	// chosen are the parameters that the fault chose itself.
 	chosen map[string]string
 
 	mu      sync.Mutex
 	healed  Proof       // guarded by mu
-	deadMan *time.Timer // guarded by mu; nil where the provider undoes the fault by itself
+	deadMan *time.Timer // guarded by mu; nil if the provider undoes the fault automatically
 }
 
 func (i *injection) Target() Target { return i.target }
@@ -93,7 +91,7 @@ func (i *injection) revoke(why string) {
 // Chosen implements Chooser.
 func (i *injection) Chosen() map[string]string { return i.chosen }
 
-// Heal returns the first proof that was given, and tries again where none was.
+// Heal returns the first proof of healing; while there is none, it tries again.
 func (i *injection) Heal(ctx context.Context) (Proof, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -111,9 +109,9 @@ func (i *injection) Heal(ctx context.Context) (Proof, error) {
 	return proof, nil
 }
 
-// notInjected is the outcome where the target was in the faulted state already,
-// or cannot show an effect: nothing was touched, and healing touches nothing,
-// because the state belongs to somebody else.
+// notInjected is the outcome if the target was already in the faulted state or cannot show an
+// effect: nothing was touched, and healing touches nothing, because the state belongs to another
+// caller.
 func notInjected(t Target, format string, args ...any) Injection {
 	now := time.Now()
 	return &injection{
@@ -126,7 +124,7 @@ func notInjected(t Target, format string, args ...any) Injection {
 	}
 }
 
-// attempt is all that is needed to inject a fault and to heal it.
+// attempt is everything needed to inject a fault and to heal it.
 type attempt struct {
 	target Target
 	what   string // for errors, such as "kill of etcd on node-2"
@@ -136,26 +134,24 @@ type attempt struct {
 	healed look // holds when it is healed
 	// patience is how long to wait for the effect; 0 means effectLimit.
 	patience time.Duration
-	// ttl is for faults that the provider does not undo on its own: this
-	// process does, when it is over, and what promised does where it was killed.
-	// The process of a cluster that outlives its command is that of the cluster.
-	// 0 means that the provider does it.
+	// ttl is for faults that the provider does not undo on its own: this process undoes the fault
+	// when ttl is over, or the cluster's promise does if this process was killed. If a cluster
+	// outlives its command, that process is the cluster's. 0 means that the provider undoes it.
 	ttl time.Duration
-	// already says why nothing is to be done to a node, among others; empty where
-	// it is.
+	// already says why a node, among others, needs no action; empty if it does.
 	already string
 }
 
-// nothingToUndo completes an attempt whose effect is not to be taken back:
-// what it did is part of what the cluster is for.
+// nothingToUndo completes an attempt whose effect must not be undone: it is part of what the
+// cluster is for.
 func (a attempt) nothingToUndo(why string) attempt {
 	a.undo = func(context.Context) error { return nil }
 	a.healed = func(context.Context) (bool, string) { return true, "there is nothing to undo: " + why }
 	return a
 }
 
-// oneRequest completes an attempt whose fault is asked for by one request: where
-// the provider says that it has done nothing, nothing is undone.
+// oneRequest completes an attempt whose fault takes one request: if the provider reports that it
+// did nothing, nothing is undone.
 func (a attempt) oneRequest() attempt {
 	ask, undo := a.ask, a.undo
 	refused := false
@@ -173,9 +169,9 @@ func (a attempt) oneRequest() attempt {
 	return a
 }
 
-// inject asks for the fault, waits for its effect and returns the injection.
-// Where the request fails, it is undone as far as possible, since it may have
-// been carried out in part, and the error is returned.
+// inject requests the fault, waits for its effect and returns the injection. If the request
+// fails, it undoes the fault as far as possible, since it may have been carried out in part, and
+// returns the error.
 func (a attempt) inject(ctx context.Context) (*injection, error) {
 	called := time.Now()
 	if err := a.ask(ctx); err != nil {
@@ -203,8 +199,8 @@ func (a attempt) inject(ctx context.Context) (*injection, error) {
 	return i, nil
 }
 
-// expire heals the fault when its time to live is over, or when nobody has an
-// injection to heal, and does not give up: nobody else may be left to do it.
+// expire heals the fault when its time to live is over, or when no caller holds the injection to
+// heal it. It does not give up: no other process may be left to do it.
 func (i *injection) expire() {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		ctx, cancel := context.WithTimeout(context.Background(), healLimit)
@@ -217,7 +213,7 @@ func (i *injection) expire() {
 	}
 }
 
-// injection is inject as an interface, nil where there is an error.
+// injection is inject as an interface, nil on an error.
 func (a attempt) injection(ctx context.Context) (Injection, error) {
 	i, err := a.inject(ctx)
 	if err != nil {
@@ -234,10 +230,10 @@ func (a attempt) heal(ctx context.Context) (Proof, error) {
 	return Prove(ctx, called, healLimit, a.healed), nil
 }
 
-// Prove waits until a look holds, limit has passed or ctx is done, and returns the proof of
-// what was asked for at called. A look returns whether that has taken effect, and in words
-// what was seen; it is repeated after a millisecond, then more and more rarely, and its ctx ends
-// with the limit.
+// Prove waits until a look holds, limit has passed or ctx is done, and returns the proof for what
+// was requested at called. A look returns whether the request has taken effect, and a description
+// of what was seen. It is repeated after a millisecond, then less and less often, and its ctx
+// ends with the limit.
 func Prove(ctx context.Context, called time.Time, limit time.Duration, look func(context.Context) (held bool, seen string)) Proof {
 	at, held, seen := await(ctx, limit, look)
 	return Proof{Proven: held, What: seen, Called: called, Effect: at}

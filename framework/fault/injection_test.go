@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// A request that fails may have been carried out. Where it cannot be undone at
-// once and the provider does not do it either, it is tried again and again.
+// A request that fails may have been carried out. If it cannot be undone immediately and the
+// provider does not undo it either, it is retried again and again.
 func TestFailedRequestIsUndoneLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, undone := true, 0
@@ -57,8 +57,8 @@ func TestTimeOverAtOnce(t *testing.T) {
 	}
 }
 
-// Two injections of the same fault may both find the target whole. The one that
-// comes second does not heal the first.
+// Two injections of the same fault may both find the target healthy. The second does not heal the
+// first.
 func TestSecondOfTwoAtOnce(t *testing.T) {
 	apiserver := component("node-2", framework.APIServer)
 	for name, x := range map[string]struct {
@@ -99,7 +99,7 @@ func TestSecondOfTwoAtOnce(t *testing.T) {
 	}
 }
 
-// What is being stopped, gracefully and slowly, is another fault's.
+// A process that is being stopped, gracefully and slowly, belongs to another fault.
 func TestKillWhileStopped(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, c *fakeCluster) {
 		c.nodes[1].processes[framework.APIServer].Held = true // and runs

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// IsolateEtcd cuts an etcd member off the other control-plane nodes: its peers, and the API
-// servers that know several members. The API server beside it is cut off from etcd by
-// that, however many members it knows; unless it asks for etcd at another address.
+// IsolateEtcd cuts an etcd member off from the other control-plane nodes: its peers, and the API
+// servers that know several members. This also cuts off the API server beside it from etcd,
+// however many members it knows, unless it reaches etcd at another address.
 var IsolateEtcd = network(&Fault{
 	Name:    "isolate-etcd",
 	Summary: "cuts the etcd traffic (ports 2379 and 2380) between an etcd member's node and the other control-plane nodes, in both directions: the API server beside it reaches no member that has a quorum; clients on that node and outside the control plane still reach the member",

@@ -55,8 +55,8 @@ func TestIsolateEtcd(t *testing.T) {
 	}
 }
 
-// awaitOtherLeader returns the leader that the members agree on once it is
-// another than before, or the same one when no other comes.
+// awaitOtherLeader returns the new leader that the members agree on, or the old one if there is
+// no new one.
 func (c *etcdCluster) awaitOtherLeader(t *testing.T, before string) string {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

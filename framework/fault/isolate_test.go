@@ -87,7 +87,7 @@ func TestIsolateStillDrops(t *testing.T) {
 	})
 }
 
-// A node that takes part in nothing that could be asked gives no proof.
+// A node without any traffic to check gives no proof.
 func TestIsolateNothingToReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.Scheduler)

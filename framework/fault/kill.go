@@ -4,7 +4,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Kill ends a component without notice (SIGKILL).
+// Kill kills a component without notice (SIGKILL).
 var Kill = &Fault{
 	Name:    "kill",
 	Summary: "ends a component without notice (SIGKILL)",

@@ -64,8 +64,8 @@ func TestKillRestart(t *testing.T) {
 	})
 }
 
-// A component that is not held down although it was asked for does not stay
-// away, which is what the fault promises.
+// A component that is not held down although that was requested does not stay away, which the
+// fault promises.
 func TestKillNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.Scheduler)

@@ -58,7 +58,7 @@ func (c resolver) holder(ctx context.Context, k kind) (string, error) {
 	return name, nil
 }
 
-// doubt says in words why the holder of a lease may not be active.
+// doubt describes why the holder of a lease may not be active.
 func (c resolver) doubt(ctx context.Context, n framework.Node, component framework.Component, l *coordinationv1.Lease) string {
 	identity := text(l.Spec.HolderIdentity)
 	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {

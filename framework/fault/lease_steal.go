@@ -15,7 +15,7 @@ import (
 // stranger is the holder that no instance knows.
 const stranger = "holdfast-stranger"
 
-// LeaseSteal takes the lease of an elected component over.
+// LeaseSteal takes over the lease of an elected component.
 var LeaseSteal = onLease(&Fault{
 	Name:    "lease-steal",
 	Summary: "takes the lease of an elected component over with an identity that no instance has, so that no instance is active; healing gives it up",
@@ -37,7 +37,7 @@ var LeaseSteal = onLease(&Fault{
 type theft struct {
 	lease leaseObject
 	stop  context.CancelFunc
-	done  chan struct{} // closed when the stranger has stopped to renew
+	done  chan struct{} // closed when the stranger has stopped renewing
 }
 
 func stealLease(ctx context.Context, r Request, l leaseObject) (Injection, error) {
@@ -116,13 +116,13 @@ func (x *theft) renew(ctx context.Context, old *coordinationv1.Lease) {
 			return nil
 		})
 		if errors.Is(err, errNotStranger) || errors.Is(err, errGone) {
-			return // others have it: it is theirs
+			return // another instance holds it
 		}
 	}
 }
 
-// giveUp leaves the lease without a holder, as an instance does that ends in
-// order. Where neither the API nor etcd answers, it runs out on its own.
+// giveUp leaves the lease without a holder, as an instance does on a clean exit. If neither the
+// API nor etcd answers, it expires on its own.
 func (x *theft) giveUp(ctx context.Context) error {
 	x.stop()
 	<-x.done
@@ -130,7 +130,7 @@ func (x *theft) giveUp(ctx context.Context) error {
 	return nil
 }
 
-// release takes the lease from the stranger, if that has it.
+// release removes the stranger from the lease, if it is the holder.
 func (l leaseObject) release(ctx context.Context) {
 	release := func(l *coordinationv1.Lease) error {
 		if text(l.Spec.HolderIdentity) != stranger {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Pressure is made in one of two ways: the kernel limits what the target itself may
-// have, by a control group, or a load process beside it takes what there is.
+// Pressure is created in one of two ways: the kernel limits the target itself, by a cgroup, or a
+// load process beside it uses up the resource.
 const (
 	byAuto   = "auto"
 	byCgroup = "cgroup"
@@ -23,18 +23,18 @@ const (
 var byParam = choiceParam("by", "how: cgroup limits the target itself, load starts a process beside it; auto is cgroup where the kernel lets the harness make control groups and load elsewhere, "+
 	"or the one that alone has a parameter given; the proof and the record say which it was", byAuto, byCgroup, byLoad)
 
-// probeTTL is how long the probe lives that shows that a limit is kept, should nobody
-// end it before.
+// probeTTL is the lifetime of the probe that shows that a limit is enforced, if it is not stopped
+// before.
 const probeTTL = 10 * time.Second
 
-// way is how pressure is made on a target.
+// way is how pressure is created on a target.
 type way struct {
 	by      string
 	limited []*limited // for byCgroup
-	why     string     // it is a load, where nobody asked for one
+	why     string     // it is a load, if none was requested
 }
 
-// noCgroup says in words why a load process does it, where that was not asked for.
+// noCgroup describes why a load process is used if none was requested.
 func (w way) noCgroup() string {
 	if w.why == "" {
 		return ""
@@ -46,14 +46,14 @@ func (w way) noCgroup() string {
 type limited struct {
 	*burden
 	limiter    framework.Limiter
-	components []framework.Component // none for the whole machine
-	limit      string                // its handle; empty until it was asked for
+	components []framework.Component // empty for the whole machine
+	limit      string                // its handle; empty until it was requested
 	began      framework.LimitReading
-	last       string // what was seen of it before it was ended
+	last       string // the last observation before it was stopped
 }
 
-// chooseWay finds out how pressure is made. Of the fault's parameters, those named
-// in ofCgroup and ofLoad have a meaning for one way only.
+// chooseWay decides how pressure is created. Of the fault's parameters, those named in ofCgroup
+// and ofLoad apply to one way only.
 func (r Request) chooseWay(want framework.Limit, ofCgroup, ofLoad []string) (way, error) {
 	by := Value[string](r, "by")
 	given := func(names []string) string {
@@ -84,7 +84,7 @@ func (r Request) chooseWay(want framework.Limit, ofCgroup, ofLoad []string) (way
 	return way{}, err
 }
 
-// limited returns what the target puts under a limit.
+// limited returns the processes of the target to put under a limit.
 func (r Request) limited(want framework.Limit) ([]*limited, error) {
 	loads, err := r.burdens()
 	if err != nil {
@@ -112,9 +112,8 @@ func (r Request) limited(want framework.Limit) ([]*limited, error) {
 	return all, nil
 }
 
-// inject puts the target under a limit. probe is a load that wants more than that:
-// the target itself may be idle, and what the kernel keeps shows only when somebody
-// wants more. It ends when that was seen.
+// inject puts the target under a limit. probe is a load that exceeds it: the target itself may be
+// idle, and the kernel's enforcement shows only under demand. It is stopped once that was seen.
 func (w way) inject(ctx context.Context, r Request, want framework.Limit, probe framework.Pressure) (Injection, error) {
 	if r.Target.Component != "" {
 		p, err := r.process()
@@ -152,7 +151,7 @@ func (w way) inject(ctx context.Context, r Request, want framework.Limit, probe 
 	return chosen(byCgroup)(onNodes(ctx, r.Target, shares))
 }
 
-// chosen notes on an injection how its pressure is made.
+// chosen records on an injection how its pressure is created.
 func chosen(by string) func(Injection, error) (Injection, error) {
 	return func(i Injection, err error) (Injection, error) {
 		if own, ok := i.(*injection); ok {
@@ -162,7 +161,7 @@ func chosen(by string) func(Injection, error) (Injection, error) {
 	}
 }
 
-// kept checks whether the kernel keeps the limit, of its own words, and all processes
+// kept checks whether the kernel reports that it enforces the limit, and whether all processes
 // are under it.
 func (l *limited) kept(ctx context.Context, want framework.Limit) (bool, string) {
 	r, err := l.limiter.ReadLimit(ctx, l.limit)
@@ -198,7 +197,7 @@ func (l *limited) whose() string {
 	return strings.Join(names, ", ") + " on " + strings.TrimPrefix(l.name, "node ")
 }
 
-// words says what the kernel has counted since the limit began.
+// words describes what the kernel has counted since the limit started.
 func (l *limited) words(r framework.LimitReading) string {
 	if r.CPU > 0 {
 		return fmt.Sprintf("%g%% of a processor, throttled in %d of %d periods, for %s",
@@ -208,7 +207,7 @@ func (l *limited) words(r framework.LimitReading) string {
 		quantity(r.Memory), r.MemoryHits-l.began.MemoryHits, quantity(r.MemoryUsed), r.OOMKills-l.began.OOMKills)
 }
 
-// lift ends the limit, and the probe if it still runs.
+// lift removes the limit, and the probe if it still runs.
 func (l *limited) lift(ctx context.Context) error {
 	var errs []error
 	if l.handle != "" {

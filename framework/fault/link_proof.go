@@ -19,17 +19,17 @@ func (c counted) String() string { return c.From + " to " + c.To }
 
 // finding is what the counters of an impairment's links show of its effect.
 type finding struct {
-	// shown reports whether the effect is there on what came.
+	// shown reports whether the packets that arrived show the effect.
 	shown bool
-	// refuted says what contradicts the effect; empty for nothing. Among few packets
-	// it may be chance.
+	// refuted describes what contradicts the effect; empty for nothing. With few packets it may
+	// be chance.
 	refuted string
 	seen    string
-	// wants is how many packets more each link takes to tell.
+	// wants is how many more packets each link needs for a result.
 	wants int
 }
 
-// shows reports what counters show of an impairment.
+// shows reports what the counters show of an impairment.
 type shows func(asked framework.Impairment, links []counted) finding
 
 func total(links []counted) (all framework.LinkCounters) {
@@ -39,7 +39,7 @@ func total(links []counted) (all framework.LinkCounters) {
 	return all
 }
 
-// drops shows that everything was dropped: packets came, and none passed on any link.
+// drops shows that everything was dropped: packets arrived, and none passed on any link.
 func drops(_ framework.Impairment, links []counted) finding {
 	all := total(links)
 	f := finding{shown: all.Dropped > 0, seen: fmt.Sprintf("%d packets dropped and %d passed", all.Dropped, all.Passed)}
@@ -52,20 +52,19 @@ func drops(_ framework.Impairment, links []counted) finding {
 }
 
 const (
-	// shareSample is how many packets are to be hit at least, as expected, before a share
-	// counts as shown.
+	// shareSample is the expected number of hit packets from which on a share counts as shown.
 	shareSample = 10
-	// shareOdds is how likely chance may be at most to explain what refutes a share, as a
-	// natural logarithm: one in ten million for each link.
+	// shareOdds is the highest probability of chance at which a share counts as refuted, as a
+	// negative natural logarithm: one in ten million for each link.
 	shareOdds = 16.1
-	// shareSlack is how many packets may come between the reading of two counters.
+	// shareSlack is how many packets may arrive between the readings of two counters.
 	shareSlack = 2
-	// burst is how many packets are sent along a link at once at most.
+	// burst is the most packets sent along a link at a time.
 	burst = 100
 )
 
-// hits is how many packets an impairment hit, of how many: of one that other
-// impairments are on as well only the bounds are known.
+// hits is how many packets an impairment hit, out of how many: if other impairments are on the
+// link as well, only the bounds are known.
 type hits struct{ hit, least, most float64 }
 
 // hitShare shows that a share of the packets was hit, on all links together and on each,
@@ -88,8 +87,8 @@ func hitShare(share float64, what string, links []counted, count func(framework.
 	return f
 }
 
-// unlikely reports whether a share explains the hits by the odds of less than shareOdds.
-// It is the bound of Chernoff for the tails of a binomial distribution.
+// unlikely reports whether a share explains the hits with a probability below shareOdds. It is
+// the Chernoff bound for the tails of a binomial distribution.
 func (h hits) unlikely(share float64) bool {
 	few := h.hit + shareSlack
 	many := h.hit - shareSlack
@@ -97,20 +96,19 @@ func (h hits) unlikely(share float64) bool {
 		many > h.most*share && h.most*divergence(min(1, many/h.most), share) > shareOdds
 }
 
-// divergence is the relative entropy of two coins, of which the first shows heads with
-// the chance a and the second with the chance p.
+// divergence is the relative entropy of two coins that show heads with the probabilities a and p.
 func divergence(a, p float64) float64 {
 	part := func(a, p float64) float64 {
 		if a == 0 {
 			return 0
 		}
-		return a * math.Log(a/p) // +Inf where p is 0
+		return a * math.Log(a/p) // +Inf if p is 0
 	}
 	return part(a, p) + part(1-a, 1-p)
 }
 
-// rates shows that no link was faster than was asked, as measured: what a packet is held
-// for is at least the time that its bits take.
+// rates shows that no link was faster than requested, as measured: each packet is held for at
+// least the time that its bits take.
 func rates(asked framework.Impairment, links []counted) finding {
 	all := total(links)
 	if all.Held == 0 {
@@ -132,10 +130,9 @@ func rates(asked framework.Impairment, links []counted) finding {
 	return f
 }
 
-// delays shows that packets were delayed by as much as was asked, as measured, on each
-// link that carried any. More is not a sign of a fault that does not work: a busy machine
-// adds to it. By how much the mean of some packets may fall short is what chance allows,
-// at three standard deviations.
+// delays shows that packets were delayed by at least what was requested, as measured, on each
+// link that carried any. A longer delay does not refute the fault: a busy machine adds to it. The
+// mean of a few packets may fall short by chance, up to three standard deviations.
 func delays(asked framework.Impairment, links []counted) finding {
 	all := total(links)
 	if all.Held == 0 {
@@ -157,12 +154,12 @@ func delays(asked framework.Impairment, links []counted) finding {
 	return f
 }
 
-// unexercised says on which links the effect was not seen since nothing came; empty where
-// that is not a gap in the proof. A link along which packets were sent must have counted
-// them. Of those along which none could be sent, one is enough for each direction of each
-// end: a cluster that is idle sends nothing there, and a link of which nobody makes use
-// proves nothing either way. Where the impairment is only about connections that somebody
-// else has to use, the direction is left open as well.
+// unexercised names the links on which the effect was not seen because no packet arrived; empty
+// if that is not a gap in the proof. A link along which probe packets were sent must have counted
+// them. Of the links along which none could be sent, one per direction of each end is enough: an
+// idle cluster sends nothing there, and an unused link proves nothing either way. If the
+// impairment is only about connections that other clients must open, the direction is left open
+// as well.
 func (x *impairment) unexercised(links []counted) string {
 	if !x.probes() {
 		return ""

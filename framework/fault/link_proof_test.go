@@ -85,7 +85,7 @@ func TestCutLeaksLater(t *testing.T) {
 	})
 }
 
-// Where a link carries little, packets are sent along it until a share can be told.
+// If a link carries little, packets are sent along it until the share is known.
 func TestShareOfAnIdleLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.APIServer)
@@ -172,7 +172,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// Chance alone does not refute a share, however often it is looked at.
+// Chance alone does not refute a share, however often it is checked.
 func TestSharesByChance(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for share := range maps.Keys(map[float64]bool{.001: true, .1: true, .5: true, .99: true, 1: true}) {

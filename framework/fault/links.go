@@ -24,7 +24,7 @@ var portsParam = Param{Name: "port", Doc: "what is impaired", Default: "that of 
 	Allowed: "all, or a list of etcd-peer (2380), etcd-client (2379), apiserver (6443) and numbers of TCP or UDP ports from 1 to 65535, separated by commas",
 	Parse:   func(v string) (any, bool) { return parsePorts(v) }}
 
-// flapParam makes the impairment come and go.
+// flapParam makes the impairment flap.
 var flapParam = Param{Name: "flap", Doc: "ON/OFF, such as 1s/500ms: active for ON, inactive for OFF, and so on until healed, the provider keeping time", Default: "always active",
 	Allowed: fmt.Sprintf("two durations from %s to %s, such as 1s/500ms", brief(flapShortest), brief(flapLongest)),
 	Parse:   func(v string) (any, bool) { return parseFlap(v) }}
@@ -72,8 +72,8 @@ func network(f *Fault, impair func(Request) (*impairment, error)) *Fault {
 	return f
 }
 
-// onLinks completes a fault that does one impairment to the links of a target. shows reports
-// what the counters show of its effect.
+// onLinks completes a fault that puts one impairment on the links of a target. shows reports what
+// the counters show of its effect.
 func onLinks(f *Fault, asked func(Request) framework.Impairment, shows shows) *Fault {
 	f.Targets = linkTargets
 	f.Params = slices.Concat(f.Params, linkParams)
@@ -124,8 +124,7 @@ func linksBetween(from, to []string, direction string, ports []uint16) []framewo
 	return links
 }
 
-// ends returns the parties that the target stands for, and the ports of its component, if it
-// is one.
+// ends returns the parties of the target, and the ports of its component, if it is one.
 func (r Request) ends() (ends []party, ports []uint16, err error) {
 	t := r.Target
 	switch t.Component {
@@ -184,9 +183,9 @@ func (r Request) peers(x *impairment, own []string) ([]string, error) {
 	return slices.Compact(peers), nil
 }
 
-// partiesNamed returns the parties that a word stands for: a party's name, the
-// number of a node in the order of joining, or a target that needs no asking
-// (node/2, zone/b). It returns none for a word that stands for nothing.
+// partiesNamed returns the parties that a word denotes: a party's name, the number of a node in
+// the order of joining, or a target that needs no resolving (node/2, zone/b). It returns none for
+// an unknown word.
 func partiesNamed(c framework.Cluster, parties []string, word string) []string {
 	if slices.Contains(parties, word) {
 		return []string{word}
@@ -245,7 +244,7 @@ const (
 	flapLongest  = time.Hour
 )
 
-// flap are the phases of a fault that comes and goes; 0 for one that stays.
+// flap are the phases of a fault that flaps; 0 for one that does not.
 type flap struct{ on, off time.Duration }
 
 func parseFlap(v string) (f flap, ok bool) {

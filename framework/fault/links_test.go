@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// proveLinkFault puts a fault of links to what any fault must stand, and
-// looks what it asks of the network.
+// proveLinkFault runs the common tests on a link fault, and checks what it requests of the
+// network.
 func proveLinkFault(t *testing.T, f *Fault, params map[string]string, asks framework.Impairment) {
 	t.Helper()
 	name := "default"
@@ -158,7 +158,7 @@ func TestLinkFaultsRefuse(t *testing.T) {
 	}
 }
 
-// Delays that are too short are not proof, whatever the counter of packets says.
+// Delays that are too short are not proof, whatever the packet counter says.
 func TestLatencyTooShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.APIServer)
@@ -175,8 +175,8 @@ func TestLatencyTooShort(t *testing.T) {
 	})
 }
 
-// Hosts that nobody can ask prove their healing by packets that get through,
-// and by links without the impairment.
+// Hosts that cannot be queried prove their healing by packets that get through, and by links
+// without the impairment.
 func TestLinksOfTheWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := reportingCluster{newFake(framework.APIServer)}
@@ -196,8 +196,8 @@ func TestLinksOfTheWorkers(t *testing.T) {
 	})
 }
 
-// Where the provider can tell, a link that still has the impairment on it is no
-// proof of healing, even if it impairs nothing just now.
+// If the provider can tell, a link that still has the impairment does not prove healing, even if
+// it impairs nothing just now.
 func TestImpairmentLeftOnALink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := reportingCluster{newFake(framework.APIServer)}
@@ -239,8 +239,8 @@ func TestImpairmentOfANodeThatIsOff(t *testing.T) {
 	})
 }
 
-// Several impairments on the same links, each healed alone. Where the provider
-// tells about links, none needs the others to be healed first.
+// Several impairments on the same links, each healed alone. If the provider reports about links,
+// none needs the others to be healed first.
 func TestOverlappingImpairments(t *testing.T) {
 	for _, order := range [][]int{{1, 3, 0, 2}, {3, 1, 2, 0}, {0, 2, 3, 1}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -283,7 +283,7 @@ func (c limitedCluster) Impair(ctx context.Context, links []framework.Link, imp 
 	return c.fakeCluster.Impair(ctx, links, imp, ttl)
 }
 
-// What the network cannot do is a missing ability, and is known beforehand.
+// What the network cannot do is a missing ability, and is known in advance.
 func TestUnsupportedImpairment(t *testing.T) {
 	c := limitedCluster{newFake(framework.APIServer)}
 	target, p := wholeTarget("node-2"), Params{TTL: ttl}

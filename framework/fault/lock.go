@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// lock returns the key of the lock under which a component runs, empty where it elects
-// its active instance itself.
+// lock returns the key of the lock under which a component runs, empty if it elects its active
+// instance itself.
 func (c resolver) lock(component framework.Component) string {
 	if r, ok := c.Cluster.(framework.LockReporter); ok {
 		return r.Locks()[component]
@@ -43,8 +43,8 @@ func (c resolver) lockHolder(ctx context.Context, k kind, key string) (string, e
 	return name, nil
 }
 
-// readLock reads a lock through whichever member answers first: one that is cut off
-// never does.
+// readLock reads a lock through whichever member answers first: one that is cut off never
+// answers.
 func (c resolver) readLock(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()

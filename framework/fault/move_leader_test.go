@@ -35,7 +35,7 @@ func TestMoveLeader(t *testing.T) {
 		t.Errorf("%+v, %v", healed, err)
 	}
 
-	// The old leader leads no more, so that there is nothing to move from it.
+	// The old leader no longer leads, so there is nothing to move from it.
 	if i, err = MoveLeader.Inject(t.Context(), c, leader, Params{TTL: ttl}); err != nil || i.Proof().Proven {
 		t.Errorf("moved from a follower: %v, %v", i, err)
 	}

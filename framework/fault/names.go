@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// onNames completes a fault that leads hosts astray. disturb returns what DNS is
-// to do, and whether a lookup shows it.
+// onNames completes a fault that misleads hosts. disturb returns what DNS should do, and whether
+// a lookup shows it.
 func onNames(f *Fault, disturb func(Request) (framework.NameDisturbance, func(framework.Lookup) bool)) *Fault {
 	f.Targets = []string{"node", "zone", "nodes", "workers", "balancer (its machine)", "harness (where the name server is): every host"}
 	f.Params = append(f.Params, textParam("names", "comma-separated names").unless("every name"))
@@ -34,7 +34,7 @@ func onNames(f *Fault, disturb func(Request) (framework.NameDisturbance, func(fr
 	return f
 }
 
-// misleading is DNS that leads hosts astray.
+// misleading is DNS that misleads hosts.
 type misleading struct {
 	target  Target
 	what    string
@@ -43,11 +43,11 @@ type misleading struct {
 	hosts   []string
 	ask     map[string]string // by host, the name that proofs look up on it
 	disturb framework.NameDisturbance
-	// led reports whether a lookup went as the fault wants it.
+	// led reports whether a lookup has the result that the fault should cause.
 	led func(framework.Lookup) bool
 }
 
-// misleading reads what the faults share.
+// misleading parses the common parameters of these faults.
 func (r Request) misleading() (*misleading, error) {
 	m := &misleading{target: r.Target, what: r.Fault.Name + " for " + r.Target.String(), ttl: r.TTL, ask: map[string]string{}}
 	switch {
@@ -84,7 +84,7 @@ func (r Request) misleading() (*misleading, error) {
 		known = m.disturb.Names
 	}
 	for _, h := range m.hosts {
-		// A host knows its own name without the service.
+		// A host resolves its own name without DNS.
 		i := slices.IndexFunc(known, func(name string) bool { return name != h })
 		if i < 0 {
 			return nil, fmt.Errorf("host %s does not ask for its own name: name another one in names", h)
@@ -94,8 +94,8 @@ func (r Request) misleading() (*misleading, error) {
 	return m, nil
 }
 
-// lookUp looks names up on all hosts at once. A host that cannot be asked, such
-// as one without power, is left out of what it returns.
+// lookUp looks names up on all hosts in parallel. Its result leaves out hosts that cannot be
+// queried, such as those without power.
 func (m *misleading) lookUp(ctx context.Context) (map[string]framework.Lookup, error) {
 	ctx, cancel := context.WithTimeout(ctx, moveLimit)
 	defer cancel()
@@ -122,7 +122,7 @@ func (m *misleading) lookUp(ctx context.Context) (map[string]framework.Lookup, e
 	return found, nil
 }
 
-// words says how lookups went.
+// words describes the results of lookups.
 func (m *misleading) words(found map[string]framework.Lookup) string {
 	var all []string
 	for _, h := range slices.Sorted(maps.Keys(found)) {
@@ -166,7 +166,7 @@ func (m *misleading) inject(ctx context.Context) (Injection, error) {
 			}
 			return true, m.words(found)
 		},
-		patience: 2 * moveLimit, // a lookup may have to give up first
+		patience: 2 * moveLimit, // a lookup may have to time out first
 		undo: func(ctx context.Context) error {
 			if handle == "" {
 				return nil // it was refused
@@ -188,8 +188,8 @@ func (m *misleading) inject(ctx context.Context) (Injection, error) {
 	}.injection(ctx)
 }
 
-// notFound reports whether DNS denied that there is such a name.
+// notFound reports whether DNS answered that the name does not exist.
 func notFound(l framework.Lookup) bool { return strings.Contains(l.Problem, "no such host") }
 
-// gaveUp reports whether there was no answer in the time that resolvers wait.
+// gaveUp reports whether no answer arrived in the time that resolvers wait.
 func gaveUp(l framework.Lookup) bool { return l.Problem != "" && !notFound(l) }

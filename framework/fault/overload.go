@@ -26,14 +26,14 @@ const (
 	// overloadUser is the client: an ordinary user, since administrators are
 	// exempt from priority and fairness.
 	overloadUser = "holdfast-overload"
-	// overloadPath is what is listed: some hundred KiB in any cluster, which
-	// the API server has to encode and, as is asked for, to compress.
+	// overloadPath is what the clients list: some hundred KiB in any cluster, which the API
+	// server has to encode and, as requested, to compress.
 	overloadPath = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 	rbacPath     = "/apis/rbac.authorization.k8s.io/v1/"
 	levelHeader  = "X-Kubernetes-Pf-Prioritylevel-Uid"
 )
 
-// Overload asks more of an API server than it can do.
+// Overload sends an API server more requests than it can handle.
 var Overload = &Fault{
 	Name:    "overload",
 	Summary: "has an ordinary user, to whom priority and fairness applies, list all cluster roles of an API server over and over, from many clients at once",
@@ -52,7 +52,7 @@ var Overload = &Fault{
 		o.entrance, err = r.apiServer()
 		return func(ctx context.Context) (Injection, error) { return o.inject(ctx, r) }, err
 	},
-	// The clients have ended with their process.
+	// The clients exited with their process.
 	Undo: undoes(takeRole),
 }
 
@@ -67,10 +67,10 @@ type crowd struct {
 	before      levelState
 
 	client *http.Client
-	hangUp func() // closes connections that are idle
+	hangUp func() // closes idle connections
 	answer sync.WaitGroup
 	stop   context.CancelFunc
-	// Answers so far.
+	// Responses so far.
 	served, rejected atomic.Int64
 }
 
@@ -79,7 +79,7 @@ func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
 	if err := o.connect(); err != nil {
 		return nil, r.beforeFault(err)
 	}
-	defer o.hangUp() // what the clients use is not idle
+	defer o.hangUp() // connections in use are not idle
 	var err error
 	if o.level, err = o.findLevel(ctx); err != nil {
 		return nil, r.beforeFault(fmt.Errorf("finding the priority level of user %s: %w", overloadUser, err))
@@ -103,14 +103,14 @@ func (o *crowd) inject(ctx context.Context, r Request) (Injection, error) {
 			return nil
 		},
 		effect:   o.queued,
-		patience: healLimit / 2, // what it asks is overloaded
+		patience: healLimit / 2, // the API server that it asks is overloaded
 		undo:     o.end,
 		healed:   o.drained,
 	}.promised(r, r.undoing(o.name)).stored(r).injection(ctx)
 }
 
-// connect makes the client: with the user's name and with connections that no
-// other traffic shares.
+// connect creates the client: with the user's name and with connections that no other traffic
+// shares.
 func (o *crowd) connect() error {
 	config := rest.CopyConfig(o.entrance.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: overloadUser}
@@ -125,10 +125,10 @@ func (o *crowd) connect() error {
 		if dial == nil {
 			dial = (&net.Dialer{Timeout: tryLimit}).DialContext
 		}
-		// A connection of HTTP/2 on which a request was just given up is not idle yet when the
+		// An HTTP/2 connection on which a request was just cancelled is not idle yet when the
 		// others are closed.
 		own := &http.Transport{Proxy: config.Proxy, DialContext: dial, TLSClientConfig: tls, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100, IdleConnTimeout: 2 * time.Second}
-		// What client-go wraps around it does not pass that on.
+		// The wrappers of client-go do not pass that on.
 		base, o.hangUp = own, own.CloseIdleConnections
 	}
 	rt, err := rest.HTTPWrappersForConfig(config, base)
@@ -136,7 +136,7 @@ func (o *crowd) connect() error {
 	return err
 }
 
-// ask lists once, and throws the answer away.
+// ask lists once, and discards the response.
 func (o *crowd) ask(ctx context.Context) (*http.Response, error) {
 	base, _, err := rest.DefaultServerUrlFor(o.entrance.Config)
 	if err != nil {
@@ -146,7 +146,7 @@ func (o *crowd) ask(ctx context.Context) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Asked for outright, it is left to the server alone to compress.
+	// Set explicitly, so that only the server compresses.
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("Accept-Encoding", "gzip")
 	resp, err := o.client.Do(req)
@@ -158,7 +158,7 @@ func (o *crowd) ask(ctx context.Context) (*http.Response, error) {
 	return resp, err
 }
 
-// findLevel returns the priority level in which the user's requests are.
+// findLevel returns the priority level of the user's requests.
 func (o *crowd) findLevel(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, moveLimit)
 	defer cancel()
@@ -231,8 +231,8 @@ func (o *crowd) run(ctx context.Context) {
 				case err == nil && resp.StatusCode == http.StatusTooManyRequests:
 					o.rejected.Add(1)
 				}
-				// A server that refuses must not be asked without pause: it
-				// is the clients that would be overloaded.
+				// A server that refuses must not be asked without a pause: otherwise the clients
+				// would be overloaded.
 				select {
 				case <-ctx.Done():
 				case <-time.After(longestPause):
@@ -242,7 +242,7 @@ func (o *crowd) run(ctx context.Context) {
 	}
 }
 
-// end stops the clients and takes the user's role away.
+// end stops the clients and removes the user's role.
 func (o *crowd) end(ctx context.Context) error {
 	o.stop()
 	o.answer.Wait()
@@ -250,7 +250,7 @@ func (o *crowd) end(ctx context.Context) error {
 	return takeRole(ctx, o.cluster, o.name)
 }
 
-// takeRole takes the user's role away.
+// takeRole removes the user's role.
 func takeRole(ctx context.Context, c framework.Cluster, name string) error {
 	return errors.Join(
 		remove(ctx, c, rbacPath+"clusterrolebindings/"+name, "clusterrolebindings/"+name),
@@ -268,7 +268,7 @@ func (o *crowd) queued(ctx context.Context) (bool, string) {
 		fmt.Sprintf("%s; %s before; the clients had %d answers and %d refusals (429)", now, o.before, o.served.Load(), o.rejected.Load())
 }
 
-// drained checks whether nothing waits any more.
+// drained checks whether no request waits any more.
 func (o *crowd) drained(ctx context.Context) (bool, string) {
 	up, said := ready(ctx, o.entrance)
 	if !up {

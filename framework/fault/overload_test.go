@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// fairness is an API server that serves two requests of ordinary users at once.
+// fairness is an API server that serves two requests of ordinary users at a time.
 type fairness struct {
 	mu         sync.Mutex
 	waiting    int
 	dispatched int
 	exempt     bool
-	inert      bool // it serves everybody at once
+	inert      bool // it serves every request immediately
 	seats      chan struct{}
 }
 

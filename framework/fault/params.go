@@ -17,9 +17,9 @@ type Param struct {
 	Name string
 	// Doc describes it, with its unit.
 	Doc string
-	// Allowed says in words which values are allowed, such as "true or false".
+	// Allowed describes the allowed values, such as "true or false".
 	Allowed string
-	// Default says in words what applies if it is not given.
+	// Default describes what applies if it is not given.
 	Default string
 	// Parse reads a value, "" being the default, and reports whether it is allowed; nil
 	// accepts any text.
@@ -29,7 +29,7 @@ type Param struct {
 	parties bool
 }
 
-// String describes the parameter for people.
+// String describes the parameter.
 func (p Param) String() string {
 	s := p.Doc
 	if p.Allowed != "" {
@@ -48,7 +48,7 @@ func (p Param) parse(value string) (any, bool) {
 	return p.Parse(value)
 }
 
-// unless says in words what applies if the parameter is not given.
+// unless describes what applies if the parameter is not given.
 func (p Param) unless(given string) Param {
 	p.Default = given
 	return p
@@ -133,7 +133,7 @@ func sizeParam(name, doc string, unset, low, high int64) Param {
 
 func quantity(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
 
-// choiceParam is a string, one of some words; unset is the first.
+// choiceParam is a string, one of several words; unset is the first.
 func choiceParam(name, doc string, choices ...string) Param {
 	return Param{Name: name, Doc: doc, Allowed: "one of " + strings.Join(choices, ", "), Default: choices[0],
 		Parse: parsed(choices[0], func(v string) (string, bool) { return v, slices.Contains(choices, v) })}

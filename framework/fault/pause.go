@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// silence is how long the API server of a node that is said to be paused is asked in
-// vain: it answers within milliseconds, and who is slow is not said to be paused.
+// silence is how long requests to the API server of a node that is reported as paused must go
+// unanswered: normally it answers within milliseconds, and a slow node is not reported as paused.
 const silence = 500 * time.Millisecond
 
-// Pause suspends everything on a node, or on all nodes of a zone or of the control
-// plane at once.
+// Pause suspends everything on a node, or on all nodes of a zone or of the control plane at the
+// same time.
 var Pause = &Fault{
 	Name:    "pause",
 	Summary: "suspends everything on a node, or on all nodes of a zone or of the control plane at once, as when a hypervisor stops a virtual machine for a live migration or a snapshot: connections stay open and get no answers. Afterwards everything continues where it was, and takes its time to notice",
@@ -78,7 +78,7 @@ func injectPause(ctx context.Context, r Request, all []suspended) (Injection, er
 	return onNodes(ctx, r.Target, shares)
 }
 
-// still checks whether the node is paused and its API server silent.
+// still checks whether the node is paused and its API server does not answer.
 func (s suspended) still(ctx context.Context) (bool, string) {
 	name := s.node.Name()
 	paused, err := s.pauser.Paused(ctx)
@@ -94,8 +94,8 @@ func (s suspended) still(ctx context.Context) (bool, string) {
 	return true, fmt.Sprintf("node %s is paused and its API server does not answer", name)
 }
 
-// goesOn checks whether the node works again. One that has lost its power meanwhile is
-// another fault's.
+// goesOn checks whether the node works again. If it has lost its power since, it is up to another
+// fault.
 func (s suspended) goesOn(ctx context.Context) (bool, string) {
 	name := s.node.Name()
 	if s.power != nil {

@@ -65,7 +65,7 @@ func (talkingNode) Paused(context.Context) (bool, error) { return true, nil }
 
 type talkingCluster struct {
 	*fakeCluster
-	mute bool // and is no entrance
+	mute bool // and is not an entrance
 }
 
 func (c talkingCluster) Nodes() []framework.Node { return []framework.Node{talkingNode{c.nodes[0]}} }

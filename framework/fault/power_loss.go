@@ -10,14 +10,14 @@ import (
 
 var unsyncedParam = choiceParam("unsynced", "what becomes of changes that no process has synced: drop discards them, as a real loss of power may (needs PowerLoser)", "keep", "drop")
 
-// plug is how the plug is pulled, and what it took from the disk.
+// plug is how the power is cut, and what the disk lost.
 type plug struct {
 	power framework.PowerSwitch
-	loser framework.PowerLoser // nil where unsynced changes are kept
+	loser framework.PowerLoser // nil if unsynced changes are kept
 	lost  *framework.DiskLoss  // nil until the plug is pulled
 }
 
-// plug returns how to pull the plug of a node.
+// plug returns the plug of a node.
 func (r Request) plug(n framework.Node, power framework.PowerSwitch) (p *plug, err error) {
 	p = &plug{power: power}
 	if Value[string](r, "unsynced") == "drop" {
@@ -37,7 +37,7 @@ func (c *plug) off(ctx context.Context, ttl time.Duration) error {
 	return err
 }
 
-// told adds to what is seen what the disk has lost.
+// told adds what the disk has lost to what is seen.
 func (c *plug) told(l look) look {
 	return func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)
@@ -48,8 +48,8 @@ func (c *plug) told(l look) look {
 	}
 }
 
-// tookNothing reports whether changes were to be dropped and no disk had any to forget,
-// so that nothing was lost with the power but what a kill would have ended as well.
+// tookNothing reports whether changes were to be dropped but no disk had any unsynced ones, so
+// that the power loss did no more than a kill.
 func tookNothing(plugs []*plug) bool {
 	bytes, drops := int64(0), false
 	for _, p := range plugs {

@@ -44,8 +44,8 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// Where no disk had anything to lose, power was lost and nothing else: a member that does
-// not sync would have kept its data, too.
+// If no disk had anything to lose, only power was lost: a member that does not sync would have
+// kept its data, too.
 func TestPowerLossOfNothing(t *testing.T) {
 	for _, tc := range []struct {
 		unsynced string

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// PowerOff pulls the plug of a node, or of all nodes of a zone or of the control plane
-// at the same time.
+// PowerOff cuts the power of a node, or of all nodes of a zone or of the control plane at the
+// same time.
 var PowerOff = &Fault{
 	Name:    "power-off",
 	Summary: "pulls the plug of a node, or of all nodes of a zone or of the control plane at once: everything on it ends, and its peers get neither FIN nor RST",
@@ -42,8 +42,8 @@ type outage struct {
 	cluster  framework.Cluster
 	node     framework.Node
 	power    framework.PowerSwitch
-	reporter framework.ProcessReporter // nil where the node has none
-	entrance *framework.Entrance       // nil where the node has none
+	reporter framework.ProcessReporter // nil if the node has none
+	entrance *framework.Entrance       // nil if the node has none
 }
 
 func pullPlugs(ctx context.Context, r Request, all []*outage, plugs []*plug) (Injection, error) {
@@ -64,7 +64,7 @@ func pullPlugs(ctx context.Context, r Request, all []*outage, plugs []*plug) (In
 	return i, err
 }
 
-// outages returns all nodes that the fault takes power from.
+// outages returns all nodes whose power the fault cuts.
 func (r Request) outages() ([]*outage, error) {
 	nodes, err := r.nodes()
 	if err != nil {
@@ -80,7 +80,7 @@ func (r Request) outages() ([]*outage, error) {
 		if e, ok := entranceOf(r.Cluster, n.Name(), framework.APIServer); ok {
 			o.entrance = &e
 		}
-		// The switch's own word is not proof of what it did.
+		// The switch's own report does not prove what it did.
 		if o.reporter == nil && o.entrance == nil {
 			return nil, r.missing("ProcessReporter", "node "+n.Name(), "")
 		}
@@ -89,7 +89,7 @@ func (r Request) outages() ([]*outage, error) {
 	return all, nil
 }
 
-// dark checks whether the node is off and nothing on it lives.
+// dark checks whether the node is off and no process on it is alive.
 func (o *outage) dark(ctx context.Context) (bool, string) {
 	name := o.node.Name()
 	on, err := o.power.Powered(ctx)
@@ -107,8 +107,8 @@ func (o *outage) dark(ctx context.Context) (bool, string) {
 	if counted {
 		return true, seen + " and none of its processes is there"
 	}
-	// Nobody on the node could be asked, which is as it should be, but
-	// absence of an answer needs a second witness.
+	// No process on the node answered, which is expected, but a missing answer needs a second
+	// witness.
 	if o.entrance == nil {
 		return false, seen + ", but whether its processes are gone is not known"
 	}
@@ -118,8 +118,8 @@ func (o *outage) dark(ctx context.Context) (bool, string) {
 	return true, seen + " and its API server's port is silent"
 }
 
-// processes reports whether every process of the node was asked for, and in words
-// which of them lives.
+// processes reports whether every process of the node was queried, and describes which of them
+// are alive.
 func (o *outage) processes(ctx context.Context) (counted bool, lives string) {
 	if o.reporter == nil {
 		return false, ""

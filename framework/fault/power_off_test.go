@@ -47,7 +47,7 @@ func TestPowerOffZone(t *testing.T) {
 // lyingNode says that it is off while its processes live.
 type lyingNode struct {
 	*fakeNode
-	mute bool // and nobody on it can be asked
+	mute bool // and nothing on it can be queried
 }
 
 func (n lyingNode) Powered(context.Context) (bool, error) { return n.c.asked == 0, nil }

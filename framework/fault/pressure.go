@@ -9,12 +9,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// pressLimit is how long a load process may take to show: it gets its share of
-// a machine that may be busy already.
+// pressLimit is how long a load process may take to show: it has to compete on a machine that may
+// already be busy.
 const pressLimit = 30 * time.Second
 
-// onMachines completes a fault of pressure. That of a component is felt on the machine that
-// runs it.
+// onMachines completes a pressure fault. For a component it acts on the machine that runs it.
 func onMachines(f *Fault, prepare func(Request) (Inject, error)) *Fault {
 	f.Targets = []string{"node", "zone", "nodes", "component", "agent", "balancer", "kwok", "workers"}
 	f.Params = append(f.Params, byParam)
@@ -32,9 +31,9 @@ func onMachines(f *Fault, prepare func(Request) (Inject, error)) *Fault {
 // burden is the load process of one machine.
 type burden struct {
 	name    string         // "node node-2"
-	node    framework.Node // nil for a host that is none
+	node    framework.Node // nil for a host that is not one
 	presser framework.Presser
-	handle  string // empty until the process was asked for
+	handle  string // empty until the process was requested
 }
 
 // burdens returns all machines that the fault puts under load.
@@ -71,7 +70,7 @@ func (r Request) burdens() ([]*burden, error) {
 	return all, nil
 }
 
-// press puts all machines of the target under load. shown returns what shows it.
+// press puts all machines of the target under load. shown returns what proves it.
 func (r Request) press(ctx context.Context, want framework.Pressure, shown func(*burden) look) (Injection, error) {
 	all, err := r.burdens()
 	if err != nil {
@@ -99,7 +98,7 @@ func (r Request) press(ctx context.Context, want framework.Pressure, shown func(
 	return onNodes(ctx, r.Target, shares)
 }
 
-// load returns what the load process takes now, and in words why there is none.
+// load returns what the load process uses now, and why it does not exist, if so.
 func (b *burden) load(ctx context.Context) (now framework.Load, absent string) {
 	now, err := b.presser.Load(ctx, b.handle)
 	switch {

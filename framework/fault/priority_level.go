@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// levelState is what an API server says of one of its priority levels.
+// levelState is the state of a priority level that an API server reports.
 type levelState struct {
 	level              string
 	waiting, executing int
 	dispatched         int
-	refused            int // rejected at once, or after waiting too long
+	refused            int // rejected immediately, or after waiting too long
 }
 
 func (s levelState) String() string {
 	return fmt.Sprintf("priority level %s: %d requests wait, %d run, %d ran and %d were refused so far", s.level, s.waiting, s.executing, s.dispatched, s.refused)
 }
 
-// state asks the API server for the state of the user's priority level, in the
-// table that is documented for debugging priority and fairness.
+// state reads the state of the user's priority level from the API server, in the table that is
+// documented for debugging priority and fairness.
 func (o *crowd) state(ctx context.Context) (levelState, error) {
 	body, status, err := get(ctx, o.entrance, "/debug/api_priority_and_fairness/dump_priority_levels")
 	if err != nil || status != http.StatusOK {

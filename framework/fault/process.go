@@ -15,7 +15,7 @@ type process struct {
 	cluster  framework.Cluster
 	target   Target
 	reporter framework.ProcessReporter
-	// power is nil where the node has no power switch.
+	// power is nil if the node has no power switch.
 	power framework.PowerSwitch
 }
 
@@ -60,7 +60,7 @@ func (p process) before(ctx context.Context) (now framework.Process, absent stri
 	return now, "", nil
 }
 
-// ended reports whether there is no process; a zombie has ended too.
+// ended reports whether there is no process; a zombie has exited too.
 func ended(p framework.Process) bool { return p.PID == 0 || p.State == "Z" || p.State == "X" }
 
 // stopped reports whether a process was suspended by a signal.
@@ -68,7 +68,7 @@ func stopped(p framework.Process) bool { return strings.HasPrefix(p.State, "T") 
 
 func same(a, b framework.Process) bool { return a.PID == b.PID && a.StartTicks == b.StartTicks }
 
-// id names a process for good.
+// id identifies a process uniquely.
 func id(p framework.Process) string {
 	return fmt.Sprintf("process %d (started at tick %d)", p.PID, p.StartTicks)
 }
@@ -95,7 +95,7 @@ func (p process) runs(ctx context.Context) (bool, string) {
 	return held, seen + " and " + said
 }
 
-// agentAnswers returns how to ask whether a node's process watcher answers.
+// agentAnswers returns a function that checks whether a node's process watcher answers.
 func agentAnswers(c framework.Cluster, name string) (answers, error) {
 	n, err := nodeNamed(c, name, "agent/"+name)
 	if err != nil {
@@ -116,7 +116,7 @@ func agentAnswers(c framework.Cluster, name string) (answers, error) {
 	}, nil
 }
 
-// outlives checks whether one and the same process has been seen to run for d.
+// outlives checks whether the same process has been seen to run for d.
 func (p process) outlives(d time.Duration) look {
 	var first framework.Process
 	var since time.Time
@@ -134,8 +134,8 @@ func (p process) outlives(d time.Duration) look {
 	}
 }
 
-// orOff checks whether l holds, or whether another fault has taken the power from
-// the node: then nothing is left of this one.
+// orOff checks whether l holds, or whether another fault has cut the power of the node: then
+// nothing is left of this fault.
 func (p process) orOff(l look) look {
 	return func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)
@@ -149,8 +149,8 @@ func (p process) orOff(l look) look {
 	}
 }
 
-// orHeld checks whether l holds, or whether another fault keeps the component
-// down: then nothing is left of this one, and the rest is that one's to heal.
+// orHeld checks whether l holds, or whether another fault keeps the component down: then nothing
+// is left of this fault, and the other fault heals the rest.
 func (p process) orHeld(l look) look {
 	return p.orOff(func(ctx context.Context) (bool, string) {
 		held, seen := l(ctx)

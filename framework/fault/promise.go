@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// What is done through etcd or the API is on no node whose agent could heal it in time.
-// The process that injects it does, for as long as it lives. Where the cluster outlives
-// that process, its nodes are told beforehand what to undo, and when.
+// A fault through etcd or the API does not go through a node whose agent could heal it in time.
+// The process that injects it heals it, as long as it lives. If the cluster outlives that
+// process, its nodes receive in advance what to undo, and when.
 
-// promiserNeed is what such a fault needs of a cluster.
+// promiserNeed is what such a fault needs from a cluster.
 const promiserNeed = "Promiser (a cluster that outlives the process that injects)"
 
-// promiseGrace is how long after the time to live nodes undo what the process that injected
-// would have undone by then.
+// promiseGrace is how long after the time to live the nodes undo the fault if the injecting
+// process has not.
 const promiseGrace = 5 * time.Second
 
-// Undo carries out what undoes a fault, on the cluster's side: c is the cluster as it is
-// seen from there, where some nodes may lack abilities. What others can do is left to them.
+// Undo carries out an Undoing on the cluster's side: c is the cluster as seen from there, where
+// some nodes may lack abilities. Nodes leave what they cannot do to others.
 func Undo(ctx context.Context, c framework.Cluster, u framework.Undoing) error {
 	f, err := Find(u.Fault)
 	if err != nil {
@@ -38,7 +38,7 @@ func Undo(ctx context.Context, c framework.Cluster, u framework.Undoing) error {
 	return nil
 }
 
-// checkUndo refuses the fault on a cluster that outlives this process and would not heal it
+// checkUndo refuses the fault if the cluster outlives this process but could not heal the fault
 // then.
 func (r Request) checkUndo() error {
 	of := "cluster " + r.Cluster.Name()
@@ -74,8 +74,7 @@ func (r Request) undoing(data any) *framework.Undoing {
 	return &framework.Undoing{Fault: r.Fault.Name, Data: b, Lossy: r.Fault.lossy}
 }
 
-// promised completes an attempt whose fault the cluster's nodes undo where this process
-// does not come to it.
+// promised completes an attempt whose fault the cluster's nodes undo if this process cannot.
 func (a attempt) promised(r Request, u *framework.Undoing) attempt {
 	a.ttl = r.TTL
 	promiser, ok := r.Cluster.(framework.Promiser)
@@ -94,12 +93,12 @@ func (a attempt) promised(r Request, u *framework.Undoing) attempt {
 	}
 	a.undo = func(ctx context.Context) error {
 		if handle == "" {
-			return nil // nothing was begun
+			return nil // nothing was started
 		}
 		if err := undo(ctx); err != nil {
 			return err
 		}
-		// A node that does not hear of it finds nothing left to undo.
+		// A node that misses the withdrawal finds nothing left to undo.
 		_ = promiser.Withdraw(ctx, handle)
 		return nil
 	}

@@ -18,12 +18,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// nodesPromise is the ability of a cluster whose nodes take down what they promise.
+// nodesPromise is the ability of a cluster whose nodes record what they promise.
 type nodesPromise struct {
 	mu    sync.Mutex
 	given map[string]framework.Undoing
 	calls []string
-	fails error // what Promise answers, CheckPromise where it is an errRefuses
+	fails error // the error of Promise, and of CheckPromise if it is an errRefuses
 }
 
 var errRefuses = errors.New("no node has an agent")
@@ -69,12 +69,12 @@ type promisingAPI struct {
 	*nodesPromise
 }
 
-// promisedFault is a fault that is done through etcd or the API, on a cluster whose nodes
-// undo it where the process that injected it is killed.
+// promisedFault is a fault that goes through etcd or the API, on a cluster whose nodes undo it if
+// the injecting process is killed.
 type promisedFault struct {
 	fault  *Fault
 	params map[string]string
-	// start returns a cluster and a target, and how to tell whether it is whole.
+	// start returns a cluster and a target, and a check of whether it is healthy.
 	start func(t *testing.T, p *nodesPromise) (framework.Cluster, Target, look)
 }
 
@@ -157,10 +157,9 @@ func promisedFaults() []promisedFault {
 	}
 }
 
-// Each of these faults leaves what undoes it with the cluster, before it begins. That
-// undoes it without the process that injected it, and again without harm. Without the
-// promise nothing is started. Not in parallel: members of etcd take the processors from tests
-// that mind the time.
+// Each of these faults gives its undoing to the cluster before it starts. The cluster undoes it
+// without the injecting process, and again without harm. Without the promise nothing is started.
+// Not in parallel: etcd members take CPU time from timing-sensitive tests.
 func TestFaultsArePromised(t *testing.T) {
 	for _, f := range promisedFaults() {
 		t.Run(f.fault.Name, func(t *testing.T) {
@@ -191,7 +190,7 @@ func TestFaultsArePromised(t *testing.T) {
 				}
 			}
 			if f.fault == LeaseSteal {
-				return // nobody renews it here
+				return // no instance renews it here
 			}
 			if healed, err := i.Heal(t.Context()); err != nil || !healed.Proven || len(p.given) > 0 {
 				t.Errorf("%+v, %v, promised %v", healed, err, p.given)
@@ -209,8 +208,8 @@ type lasting struct {
 	framework.EtcdAccess
 }
 
-// refused shows that the fault is refused on a cluster that outlives the process and does
-// not promise, and that nothing is started where the promise is not given.
+// refused shows that the fault is refused on a cluster that outlives the process and does not
+// promise, and that nothing is started if the promise fails.
 func (f promisedFault) refused(t *testing.T, p *nodesPromise, c framework.Cluster, target Target) {
 	t.Helper()
 	access, _ := c.(framework.EtcdAccess)
@@ -240,8 +239,8 @@ func (c storedAPI) EtcdConfig(node string) (clientv3.Config, error) { return c.e
 
 func (c storedAPI) Nodes() []framework.Node { return c.etcd.Nodes() }
 
-// TestUndoneWhereItIsStored: nodes undo in etcd what was registered, past the API servers. Where
-// these keep their objects under another prefix it would stay for good, so it is refused.
+// TestUndoneWhereItIsStored: nodes undo the registration in etcd, past the API servers. If these
+// keep their objects under another prefix, it would stay permanently, so it is refused.
 func TestUndoneWhereItIsStored(t *testing.T) {
 	p, a := &nodesPromise{}, &admission{hooks: map[string]admissionregistrationv1.ValidatingWebhook{}}
 	c := storedAPI{promisingAPI{newAPI(t), p}, operateEtcd(t)}

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// proofs puts one fault to every test that any fault must stand. Time is that
-// of a bubble, so that the longest limit passes in no time.
+// proofs runs the common tests on one fault. Its time is synthetic, so that the longest limit
+// passes immediately.
 type proofs struct {
 	fault  *Fault
 	target Target
@@ -24,7 +24,7 @@ type proofs struct {
 	already func(*fakeCluster)
 	// broken reports whether the fault is active.
 	broken func(*fakeCluster) bool
-	// calls is how often the provider is asked for one injection; 0 means once.
+	// calls is how many requests to the provider one injection takes; 0 means one.
 	calls int
 }
 

@@ -22,13 +22,13 @@ func (x *impairment) carries(ports ...uint16) bool {
 	})
 }
 
-// reach returns how to see that packets get through to the ends and back. A
-// member's linearizable read needs its peers, and /readyz the harness and etcd.
-// Where there is nothing to ask, the links themselves must carry packets.
+// reach returns a check that packets reach the ends and come back. A member's linearizable read
+// needs its peers, and /readyz the harness and etcd. If neither is available, the links
+// themselves must carry packets.
 func (x *impairment) reach() look {
 	_, hasEtcd := x.cluster.(framework.EtcdAccess)
 	etcd, api := x.carries(etcdPeerPort, etcdClientPort), x.carries(apiServerPort)
-	if !etcd && !api { // a port of something else, so both show that links are whole
+	if !etcd && !api { // another port, so both show that the links work
 		etcd, api = true, true
 	}
 	entrance := func(e framework.Entrance) look {
@@ -70,7 +70,7 @@ func (x *impairment) touches(name string) bool {
 	return slices.ContainsFunc(x.links, func(l framework.Link) bool { return l.From == name || l.To == name })
 }
 
-// hostOf returns the party on which an entrance is.
+// hostOf returns the party of an entrance.
 func hostOf(e framework.Entrance) string {
 	if e.Kind == framework.EntranceBalancer {
 		return framework.BalancerHost
@@ -78,8 +78,8 @@ func hostOf(e framework.Entrance) string {
 	return e.Node
 }
 
-// delivers returns how to see that the links carry packets: more of them have
-// been delivered than when it was first asked.
+// delivers returns a check that the links carry packets: more of them were delivered than at the
+// first check.
 func (x *impairment) delivers(reporter framework.LinkReporter) look {
 	first, asked := uint64(0), false
 	return func(ctx context.Context) (bool, string) {
@@ -98,12 +98,12 @@ func (x *impairment) delivers(reporter framework.LinkReporter) look {
 	}
 }
 
-// probes reports whether packets can be sent along the links that the impairment is
-// about: it is about TCP alone where it resets, or is narrowed to connections.
+// probes reports whether packets can be sent along the links that the impairment is about: it is
+// about TCP alone if it resets, or is narrowed to connections.
 func (x *impairment) probes() bool { return !x.asked.Reset && !x.asked.Established }
 
-// probe sends packets along links that take more of them to tell, and along those that
-// have carried none. They count at the next look.
+// probe sends packets along links that need more of them for a result, and along those that have
+// carried none. They count at the next check.
 func (x *impairment) probe(ctx context.Context, links []counted, wants int) {
 	prober, ok := x.cluster.(framework.LinkProber)
 	if !ok || !x.probes() {
@@ -128,25 +128,25 @@ func (x *impairment) probe(ctx context.Context, links []counted, wants int) {
 		if sent[i] && err == nil {
 			x.probed[i] = true
 		} else if sent[i] {
-			x.mute[i] = true // such as that of a node without power
+			x.mute[i] = true // for example, of a node without power
 		}
 	}
 }
 
-// Limits of one packet that the harness sends so that there is one to count.
+// Limits of one packet that the harness sends to be counted.
 const (
 	knockLimit = 250 * time.Millisecond
 	knockPause = 10 * time.Millisecond
 )
 
-// knocker sends packets to one party on a connection that it keeps.
+// knocker sends packets to one party on a kept connection.
 type knocker struct {
-	// knock sends, and waits for an answer no longer than knockLimit.
+	// knock sends a packet, and waits no longer than knockLimit for an answer.
 	knock func(context.Context) (answered bool)
 	close func()
 }
 
-// knockers returns one for each party to which a link of the harness leads.
+// knockers returns one for each party at the end of a link of the harness.
 func (x *impairment) knockers() []knocker {
 	var knockers []knocker
 	if !x.touches(framework.HarnessHost) {
@@ -170,7 +170,7 @@ func (x *impairment) knockers() []knocker {
 		default:
 			continue
 		}
-		if err == nil { // without it there is a packet less to count, no more
+		if err == nil { // otherwise there is just one packet less to count
 			knockers = append(knockers, k)
 		}
 	}
@@ -200,7 +200,7 @@ func knockAPI(e framework.Entrance) (knocker, error) {
 			if err != nil {
 				return false
 			}
-			_, err = io.Copy(io.Discard, resp.Body) // or the connection is not kept
+			_, err = io.Copy(io.Discard, resp.Body) // otherwise the connection is not kept
 			_ = resp.Body.Close()
 			return err == nil
 		},
@@ -217,7 +217,7 @@ func knockEtcd(c framework.Cluster, node string) (knocker, error) {
 		knock: func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, knockLimit)
 			defer cancel()
-			// Status would dial again. The member answers this one alone.
+			// Status would dial again. Only this member answers this one.
 			_, err := m.client.Get(ctx, "health", clientv3.WithSerializable())
 			return err == nil
 		},

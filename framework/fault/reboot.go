@@ -21,7 +21,7 @@ const (
 	bootLimit = 60 * time.Second
 )
 
-// Reboot takes power from a node, or from all nodes of a zone at once, and gives it back.
+// Reboot cuts the power of a node, or of all nodes of a zone at the same time, and restores it.
 var Reboot = &Fault{
 	Name:    "reboot",
 	Summary: "takes power from a node, or from all nodes of a zone at once, and gives it back after a while",
@@ -69,7 +69,7 @@ func injectReboot(ctx context.Context, r Request, nodes []*outage) (Injection, e
 	return onNodes(ctx, r.Target, shares)
 }
 
-// remember writes down what runs on the node.
+// remember records what runs on the node.
 func (o *outage) remember(ctx context.Context, running map[framework.Component]framework.Process) error {
 	for _, c := range o.node.Components() {
 		p, err := o.reporter.Process(ctx, c)
@@ -83,8 +83,8 @@ func (o *outage) remember(ctx context.Context, running map[framework.Component]f
 	return nil
 }
 
-// rebooted checks whether nothing that ran on the node before is left, and other
-// processes have taken the place of some of it at least: the node works again.
+// rebooted checks whether everything that ran on the node before is gone, and at least some of it
+// was replaced by new processes: the node works again.
 func (o *outage) rebooted(before map[framework.Component]framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		name := o.node.Name()
@@ -111,7 +111,7 @@ func (o *outage) rebooted(before map[framework.Component]framework.Process) look
 	}
 }
 
-// complete checks whether all that ran on the node before runs again.
+// complete checks whether everything that ran on the node before runs again.
 func (o *outage) complete(before map[framework.Component]framework.Process) look {
 	return func(ctx context.Context) (bool, string) {
 		for _, c := range slices.Sorted(maps.Keys(before)) {

@@ -46,7 +46,7 @@ func removeMember(ctx context.Context, r Request, operator framework.EtcdOperato
 	}
 	removed := list[at]
 	u := r.undoing(removedMember{t.Node, removed.PeerURLs})
-	u.Node = t.Node // which has to start the member
+	u.Node = t.Node // which must start the member
 	return attempt{
 		target: t,
 		what:   fmt.Sprintf("removing etcd on %s from the members", t.Node),
@@ -96,7 +96,7 @@ func removeMember(ctx context.Context, r Request, operator framework.EtcdOperato
 	}.promised(r, u).injection(ctx)
 }
 
-// removedMember is what there is to undo.
+// removedMember is the member to add again.
 type removedMember struct {
 	Node string   `json:"node"`
 	URLs []string `json:"urls"`
@@ -114,8 +114,8 @@ func undoRemoveMember(ctx context.Context, c framework.Cluster, m removedMember)
 	return onMembers(c, func(all members) error { return rejoin(ctx, all.without(m.Node), operator, m.Node, m.URLs) })
 }
 
-// rejoin adds the member on a node again, empty. It does nothing where a member
-// of that peer URL is there and has started.
+// rejoin adds the member on a node again, empty. It does nothing if a member with that peer URL
+// exists and has started.
 func rejoin(ctx context.Context, others members, operator framework.EtcdOperator, node string, urls []string) error {
 	list, err := others.list(ctx)
 	if err != nil {
@@ -143,8 +143,8 @@ func rejoin(ctx context.Context, others members, operator framework.EtcdOperator
 	return nil
 }
 
-// insist is first, again and again for a while: members refuse to change their
-// list while one of them has not been connected to the rest for 5 seconds.
+// insist is first with retries for a while: members refuse to change the member list while one of
+// them has been connected to the rest for less than 5 seconds.
 func (all members) insist(ctx context.Context, ask func(context.Context, member) error) error {
 	var refused error
 	await(ctx, healLimit/2, func(ctx context.Context) (bool, string) {

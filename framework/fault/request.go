@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Request is one injection as asked for. Its parameters are read and its target is of a kind
-// that the fault accepts.
+// Request is one requested injection. Its parameters are parsed and the fault accepts its kind of
+// target.
 type Request struct {
 	Fault   *Fault
 	Cluster framework.Cluster
 	Target  Target
-	// TTL is the time after which the provider heals the fault automatically; above zero.
+	// TTL is the time after which the provider heals the fault automatically; greater than zero.
 	TTL time.Duration
 	// Values are the parameters as given, by name.
 	Values map[string]string
@@ -25,7 +25,7 @@ type Request struct {
 	read map[string]any
 }
 
-// request reads what is asked for.
+// request parses a requested injection.
 func (f *Fault) request(c framework.Cluster, t Target, p Params) (Request, error) {
 	r := Request{Fault: f, Cluster: c, Target: t, TTL: p.TTL, Values: p.Values, read: map[string]any{}}
 	if p.TTL <= 0 {
@@ -121,7 +121,7 @@ func (t Target) kinds() []string {
 	return nil
 }
 
-// bad returns the error of a parameter whose value is not what it must be.
+// bad returns the error of a parameter with an invalid value.
 func (r Request) bad(param, format string, args ...any) error {
 	return fmt.Errorf("parameter %s=%q: it must be %s", param, r.Values[param], fmt.Sprintf(format, args...))
 }
@@ -157,8 +157,8 @@ func (r Request) nodes() ([]framework.Node, error) {
 	return nodes, nil
 }
 
-// holder returns what has the abilities on the target: its node, or the cluster for what runs
-// on no node (the load balancer, kwok).
+// holder returns the owner of the abilities on the target: its node, or the cluster for
+// components that are on no node (the load balancer, kwok).
 func (r Request) holder() (holder any, of string, err error) {
 	t := r.Target
 	if t.Host != "" {
@@ -186,13 +186,13 @@ func (r Request) apiServer() (e framework.Entrance, err error) {
 	return e, nil
 }
 
-// MissingAbility says that the provider cannot do what a fault or a target
-// needs. What asked for it is not applicable to the cluster.
+// MissingAbility reports that the provider cannot do what a fault or a target needs. The fault or
+// target is then not applicable to the cluster.
 type MissingAbility struct {
 	Ability string // such as "Killer"
-	Of      string // who lacks it, such as "node node-2"
+	Of      string // what lacks it, such as "node node-2"
 	For     string // what needs it, such as "fault kill"
-	Why     string // it is missing, where that depends on more than the provider
+	Why     string // why it is missing, if that depends on more than the provider
 }
 
 func (e *MissingAbility) Error() string {
@@ -233,10 +233,10 @@ func onCluster[A any](r Request) (A, error) {
 	return ability[A](r.Cluster, "cluster "+r.Cluster.Name(), r.what())
 }
 
-// what names what is asked for in errors.
+// what names the request in errors.
 func (r Request) what() string { return "fault " + r.Fault.Name }
 
-// missing returns the error that the cluster or one of its parts lacks an ability.
+// missing returns the error that the cluster or one of its parts does not have an ability.
 func (r Request) missing(ability, of, why string) error {
 	return &MissingAbility{Ability: ability, Of: of, For: r.what(), Why: why}
 }
@@ -251,7 +251,7 @@ func nodeNames(nodes []framework.Node) []string {
 
 func listed(words []string) string { return strings.Join(words, ", ") }
 
-// String names the target for people, as resolved: "etcd on node-2".
+// String returns a readable name of the target as resolved: "etcd on node-2".
 func (t Target) String() string {
 	switch {
 	case len(t.Nodes) > 0:

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Reset ends connections of a target.
+// Reset resets connections of a target.
 var Reset = onLinks(&Fault{
 	Name:    "reset",
 	Summary: "answers TCP segments between a target and its peers with RST to both ends, as when a firewall rejects them; connections without traffic stay open",

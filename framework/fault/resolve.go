@@ -16,10 +16,10 @@ import (
 // longer than a default lease takes to change hands.
 const resolveLimit = 30 * time.Second
 
-// errNobody is what a role cannot be resolved for: nobody has it now.
+// errNobody reports that a role cannot be resolved, because no instance has it now.
 var errNobody = errors.New("no instance is in that role at the moment")
 
-// Resolve finds what a target means at this moment:
+// Resolve resolves a target at this moment:
 //
 //	etcd/leader      the member that a majority of the members names leader
 //	etcd/follower    the first other member that runs
@@ -40,16 +40,15 @@ var errNobody = errors.New("no instance is in that role at the moment")
 //	kwok             the process that simulates the worker nodes
 //	workers, harness hosts of the network, for faults of the network and of names
 //
-// Components may be written in full (kube-controller-manager/active). While
-// there is no leader or holder, Resolve waits for one, 30 seconds at most. It
-// does not check whether a target that is named outright runs: that is for the
-// fault's proof.
+// Components may be written in full (kube-controller-manager/active). While there is no leader or
+// holder, Resolve waits for one, at most 30 seconds. It does not check whether a target that is
+// named explicitly runs: the fault's proof does.
 func Resolve(ctx context.Context, c framework.Cluster, target string) (Target, error) {
 	return ResolveFrom(ctx, c, target, "")
 }
 
-// ResolveFrom is Resolve where a role leaves a choice of nodes: they are looked at from the
-// one of this name on, in the order of joining, rather than from the first.
+// ResolveFrom is Resolve, except that for a role with several candidate nodes it starts with the
+// node of this name, in the order of joining, instead of the first.
 func ResolveFrom(ctx context.Context, c framework.Cluster, target, first string) (Target, error) {
 	r, err := parseTarget(target)
 	if err != nil {
@@ -104,10 +103,10 @@ func nodesOfZone(c framework.Cluster, zone string) ([]string, error) {
 
 type resolver struct {
 	framework.Cluster
-	first string // node that is looked at first where there is a choice
+	first string // node to check first if there is a choice
 }
 
-// nodeOf returns the name of the node that a reference means.
+// nodeOf returns the name of the node that a reference denotes.
 func (c resolver) nodeOf(ctx context.Context, r reference) (string, error) {
 	candidates := c.candidates(r.kind)
 	if len(candidates) == 0 && r.kind.component == framework.Etcd {
@@ -182,7 +181,7 @@ func (c resolver) serving(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// candidates returns the nodes that a kind of target can be on.
+// candidates returns the nodes on which a kind of target can be.
 func (c resolver) candidates(k kind) []framework.Node {
 	if k.component == "" || k.component == framework.NodeAgent {
 		return c.Nodes()
@@ -210,15 +209,14 @@ func (c resolver) running(ctx context.Context, k kind, except string) (string, e
 	return "", fmt.Errorf("%w: %s", errNobody, strings.Join(why, ", "))
 }
 
-// fromFirst returns the nodes in the order of joining, beginning with the one that is to be
-// looked at first.
+// fromFirst returns the nodes in the order of joining, starting with the one to check first.
 func (c resolver) fromFirst(nodes []framework.Node) []framework.Node {
 	i := max(slices.IndexFunc(nodes, func(n framework.Node) bool { return n.Name() == c.first }), 0)
 	return slices.Concat(nodes[i:], nodes[:i])
 }
 
-// down says in words that a component does not run, or that the node does
-// not where component is empty; empty means that it does or that the provider cannot tell.
+// down describes that a component does not run, or that the node does not if component is empty;
+// empty means that it does or that the provider cannot tell.
 func (c resolver) down(ctx context.Context, n framework.Node, component framework.Component) string {
 	if power, ok := n.(framework.PowerSwitch); ok {
 		if on, err := power.Powered(ctx); err == nil && !on {
@@ -237,7 +235,7 @@ func (c resolver) down(ctx context.Context, n framework.Node, component framewor
 	return ""
 }
 
-// externalEtcd is the error of a target in etcd where that runs on none of the nodes.
+// externalEtcd is the error for a target in etcd if etcd runs on none of the nodes.
 func (c resolver) externalEtcd() error {
 	return &MissingAbility{Ability: "EtcdAccess", Of: "cluster " + c.Name(), For: "a target in etcd", Why: "none of its nodes runs an etcd member"}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Targets whose meaning needs no etcd.
+// Targets that resolve without etcd.
 func TestResolve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newFake(framework.APIServer, framework.ControllerManager, framework.Scheduler)
@@ -111,7 +111,7 @@ func TestResolveServing(t *testing.T) {
 	})
 }
 
-// The members of an external etcd are no targets.
+// The members of an external etcd are not targets.
 func TestResolveExternalEtcd(t *testing.T) {
 	c := &etcdCluster{fakeCluster: newFake(framework.APIServer, framework.Scheduler)}
 	for _, target := range []string{"etcd/leader", "etcd/any", "node/leader", "node/follower"} {
@@ -149,7 +149,7 @@ func TestResolveActiveStale(t *testing.T) {
 				if got, err := Resolve(ctx, c, "scheduler/active"); err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Fatalf("%+v, %v", got, err)
 				}
-				// It is worth waiting for the next one.
+				// Resolve waits for the next one.
 				c.later(10*time.Second, func() { go c.hold(lease, "node-3", time.Now(), time.Now()) })
 				if got, err := Resolve(t.Context(), c, "scheduler/active"); err != nil || got.Node != "node-3" {
 					t.Errorf("after the takeover: %+v, %v", got, err)

@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// restartedLimit is how long the next process may take to show, from the end of
-// the one before.
+// restartedLimit is how long the next process may take to show, from the exit of the previous
+// one.
 const restartedLimit = 30 * time.Second
 
-// Restart ends a component and has it started again immediately.
+// Restart stops a component and has it started again immediately.
 var Restart = &Fault{
 	Name:    "restart",
 	Summary: "ends a component and has its process watcher start it again immediately, without the back-off of one that fails",
@@ -42,7 +42,7 @@ var Restart = &Fault{
 	},
 }
 
-// restarting ends the component with finish and starts it again.
+// restarting stops the component with finish and starts it again.
 func (e end) restarting(finish func(context.Context, framework.Component, time.Duration) error) Inject {
 	t := e.target
 	return func(ctx context.Context) (Injection, error) {
@@ -57,8 +57,8 @@ func (e end) restarting(finish func(context.Context, framework.Component, time.D
 			target: t,
 			what:   "restart of " + t.String(),
 			ask: func(ctx context.Context) error {
-				// Held down until it is started: so it never waits for the
-				// watcher's back-off.
+				// Held down until it is started, so that it never waits for the watcher's
+				// back-off.
 				if err := finish(ctx, t.Component, e.ttl); err != nil {
 					return err
 				}

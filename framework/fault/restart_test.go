@@ -64,7 +64,7 @@ func testRestart(t *testing.T, comp framework.Component, p Params) {
 		}
 	})
 	bubble("dead man", func(t *testing.T, c *fakeCluster, _ framework.Process) {
-		c.stubborn = true // nobody is left to start it
+		c.stubborn = true // no process is left to start it
 		if _, err := Restart.Inject(t.Context(), c, target, p); err != nil {
 			t.Fatal(err)
 		}

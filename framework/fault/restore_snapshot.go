@@ -21,7 +21,7 @@ import (
 // the snapshot is restored.
 const afterSnapshotKey = "holdfast/after-snapshot"
 
-// RestoreSnapshot takes etcd back in time.
+// RestoreSnapshot resets etcd to an earlier state.
 var RestoreSnapshot = onEtcd(&Fault{
 	Name:    "restore-snapshot",
 	Summary: "takes a snapshot of etcd, waits, and restores it on every member: what was written since is lost and, without bump, the revision goes back. Healing restarts the API servers, controller managers and schedulers, which have read what is lost; what was lost stays lost",
@@ -42,7 +42,7 @@ var RestoreSnapshot = onEtcd(&Fault{
 	return func(ctx context.Context) (Injection, error) { return x.inject(ctx, r) }, err
 })
 
-// rewind is what the fault needs.
+// rewind is the state of the fault.
 type rewind struct {
 	cluster framework.Cluster
 	age     time.Duration
@@ -50,8 +50,8 @@ type rewind struct {
 	bump    uint64
 	ttl     time.Duration
 	nodes   []backup.Member
-	// restarted are the processes that knew of what was lost and know it no
-	// more, by component and node.
+	// restarted are the processes that knew of lost data and were restarted, by component and
+	// node.
 	restarted map[string]bool
 }
 
@@ -117,7 +117,7 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 		target: t,
 		what:   fmt.Sprintf("restoring a snapshot of etcd at revision %d", revision),
 		ask: func(ctx context.Context) error {
-			// Halfway there is no cluster at all.
+			// Halfway through, the cluster does not exist.
 			return backup.RestoreMembers(context.WithoutCancel(ctx), r.nodes, file, peers, r.bump, r.ttl)
 		},
 		effect:   func(ctx context.Context) (bool, string) { return r.back(ctx, last) },
@@ -127,7 +127,7 @@ func (r *rewind) inject(ctx context.Context, asked Request) (Injection, error) {
 	}.promised(asked, asked.undoing(nil)).injection(ctx)
 }
 
-// wait returns when the snapshot is old enough, and the revision by then.
+// wait returns when the snapshot is old enough, with the revision at that time.
 func (r *rewind) wait(ctx context.Context, m member, snapshot int64) (int64, error) {
 	select {
 	case <-time.After(r.age):
@@ -151,7 +151,7 @@ func (r *rewind) wait(ctx context.Context, m member, snapshot int64) (int64, err
 	return last, nil
 }
 
-// snapshot saves the member's database and returns its revision at the least.
+// snapshot saves the member's database and returns a lower bound of its revision.
 func (m member) snapshot(ctx context.Context, file string) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, compactLimit)
 	defer cancel()
@@ -205,18 +205,18 @@ func (r *rewind) back(ctx context.Context, last int64) (held bool, seen string) 
 	return held, seen
 }
 
-// stale are the components that keep what they have read from etcd.
+// stale are the components that cache what they have read from etcd.
 var stale = []framework.Component{framework.APIServer, framework.ControllerManager, framework.Scheduler}
 
-// restart ends every process that may know of what was lost, once, however
-// often healing is tried; the nodes' watchers start them again.
+// restart kills every process that may know of lost data, once, however often healing is tried;
+// the nodes' watchers restart them.
 func (r *rewind) restart(ctx context.Context) error {
 	var problems []error
 	for _, component := range stale {
 		for _, n := range nodesWith(r.cluster, component) {
 			key := string(component) + "/" + n.Name()
 			if _, ok := n.(framework.Killer); !ok || r.restarted[key] {
-				continue // that of another node is for its own agent
+				continue // another node's process is up to its own agent
 			}
 			if err := r.restartOne(ctx, n, Target{Asked: key, Node: n.Name(), Component: component}); err != nil {
 				problems = append(problems, fmt.Errorf("restarting %s on %s: %w", component, n.Name(), err))
@@ -237,7 +237,7 @@ func (r *rewind) restartOne(ctx context.Context, n framework.Node, t Target) err
 	p.power, _ = n.(framework.PowerSwitch)
 	_, absent, err := p.before(ctx)
 	if err != nil || absent != "" {
-		return err // one that does not run knows nothing
+		return err // a stopped process knows nothing
 	}
 	return n.(framework.Killer).Kill(ctx, t.Component, 0)
 }

@@ -44,7 +44,7 @@ func TestRestoreSnapshot(t *testing.T) {
 	}
 }
 
-// startedEtcd is a member that notes whether it was told to start.
+// startedEtcd is a member that records whether a start was requested.
 type startedEtcd struct {
 	framework.EtcdOperator
 	framework.Killer

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Split parts the nodes into groups that cannot reach each other.
+// Split splits the nodes into groups that cannot reach each other.
 var Split = network(&Fault{
 	Name:    "split",
 	Summary: "parts the control-plane nodes into groups and drops every packet between two groups; the balancer, the workers and the harness reach all nodes unless they are put on a side",
@@ -29,7 +29,7 @@ var Split = network(&Fault{
 	if _, err := r.node(); err != nil {
 		return nil, err
 	}
-	// All nodes must be alive: one that is dead is in no group.
+	// All nodes must be alive: a dead one belongs to no group.
 	ends, err := r.nodeParties(r.Cluster.Nodes())
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ var Split = network(&Fault{
 	return x, nil
 })
 
-// splitGroups returns the groups of nodes. A bridge is in none of them.
+// splitGroups returns the groups of nodes. A bridge belongs to none of them.
 func splitGroups(r Request) ([][]string, error) {
 	nodes := nodeNames(r.Cluster.Nodes())
 	if len(nodes) < 2 {
@@ -128,7 +128,7 @@ func explicitGroups(r Request, nodes []string) ([][]string, error) {
 	return groups, nil
 }
 
-// splitHosts adds the hosts that are on a side to their groups.
+// splitHosts adds the hosts on a side to their groups.
 func splitHosts(r Request, x *impairment, groups [][]string) error {
 	v := r.Values["hosts"]
 	if v == "" {

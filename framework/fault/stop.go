@@ -4,8 +4,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Stop ends a component gracefully (SIGTERM). One that still runs 30 s later gets SIGKILL, as
-// from the kubelet, which does not prove a graceful end.
+// Stop stops a component gracefully (SIGTERM). If it still runs 30 s later, it receives SIGKILL,
+// as from the kubelet, which does not prove a graceful exit.
 var Stop = &Fault{
 	Name:    "stop",
 	Summary: "ends a component gracefully (SIGTERM); one that still runs 30 s later gets SIGKILL, as from the kubelet, which does not prove a graceful end",

@@ -18,21 +18,21 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// What follows reads and writes objects of Kubernetes through any API server
-// or, where none answers, in etcd, since healing must not need an API server.
+// The code below reads and writes Kubernetes objects through any API server or, if none answers,
+// in etcd, since healing must not need an API server.
 
-// registry begins the keys of Kubernetes in etcd, unless its API servers were
-// told otherwise.
+// registry is the prefix of the Kubernetes keys in etcd, unless the API servers are configured
+// otherwise.
 const registry = "/registry/"
 
 var (
-	// errGone says that there is no such object, which is an answer.
+	// errGone reports that the object does not exist, which is an answer.
 	errGone = errors.New("there is no such object")
-	// errConflict says that the object was changed by others in between.
+	// errConflict reports that another client changed the object in between.
 	errConflict = errors.New("it was changed in between")
 )
 
-// refusedError is an answer of an API server that is not a success.
+// refusedError is an unsuccessful response of an API server.
 type refusedError struct {
 	status int
 	body   string
@@ -40,9 +40,9 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return fmt.Sprintf("status %d: %.200s", e.status, e.body) }
 
-// throughAny makes a request of the API through the first entrance that
-// answers. Other answers than a success are errors: errGone, errConflict or a
-// *refusedError. Any other error says that no entrance answered.
+// throughAny makes a request of the API through the first entrance that answers. Unsuccessful
+// responses are errors: errGone, errConflict or a *refusedError. Any other error says that no
+// entrance answered.
 func throughAny(ctx context.Context, c framework.Cluster, method, path string, object []byte) ([]byte, error) {
 	var problems []error
 	for _, e := range c.Entrances() {
@@ -67,15 +67,15 @@ func throughAny(ctx context.Context, c framework.Cluster, method, path string, o
 	return nil, errors.Join(problems...)
 }
 
-// answered reports whether an API server had the last word.
+// answered reports whether an API server answered, with success or not.
 func answered(err error) bool {
 	var refused *refusedError
 	return err == nil || errors.Is(err, errGone) || errors.Is(err, errConflict) ||
 		errors.As(err, &refused) && refused.status < http.StatusInternalServerError
 }
 
-// remove deletes an object through the API or, where no API server does it, its
-// key in etcd. It does nothing if none exists.
+// remove deletes an object through the API or, if no API server does it, its key in etcd. It does
+// nothing if the object does not exist.
 func remove(ctx context.Context, c framework.Cluster, path, key string) error {
 	_, err := throughAny(ctx, c, http.MethodDelete, path, nil)
 	if err == nil || errors.Is(err, errGone) {
@@ -108,8 +108,8 @@ func (l leaseObject) path() string {
 
 func (l leaseObject) key() string { return "leases/kube-system/" + l.name }
 
-// read returns the lease as etcd has it or, where the provider gives no access
-// to etcd or no member answers, as the API has it; errGone if none exists.
+// read returns the lease from etcd or, if the provider gives no access to etcd or no member
+// answers, from the API; errGone if it does not exist.
 func (l leaseObject) read(ctx context.Context) (*coordinationv1.Lease, string, error) {
 	if _, ok := l.cluster.(framework.EtcdAccess); ok {
 		lease, _, err := l.stored(ctx)
@@ -121,7 +121,7 @@ func (l leaseObject) read(ctx context.Context) (*coordinationv1.Lease, string, e
 	return lease, "through the API", err
 }
 
-// get returns the lease as the API has it.
+// get returns the lease from the API.
 func (l leaseObject) get(ctx context.Context) (*coordinationv1.Lease, error) {
 	body, err := throughAny(ctx, l.cluster, http.MethodGet, l.path(), nil)
 	if err != nil {
@@ -134,8 +134,8 @@ func (l leaseObject) get(ctx context.Context) (*coordinationv1.Lease, error) {
 	return &lease, nil
 }
 
-// change changes the lease through the API, again where others were faster. The
-// function may refuse with an error.
+// change changes the lease through the API, and retries on conflicts. The function may refuse
+// with an error.
 func (l leaseObject) change(ctx context.Context, change func(*coordinationv1.Lease) error) error {
 	for {
 		lease, err := l.get(ctx)
@@ -155,7 +155,7 @@ func (l leaseObject) change(ctx context.Context, change func(*coordinationv1.Lea
 	}
 }
 
-// stored returns the lease as etcd has it, and at which revision.
+// stored returns the lease from etcd, and its revision.
 func (l leaseObject) stored(ctx context.Context) (lease *coordinationv1.Lease, revision int64, err error) {
 	err = onMembers(l.cluster, func(all members) error {
 		var answer *clientv3.GetResponse
@@ -176,7 +176,7 @@ func (l leaseObject) stored(ctx context.Context) (lease *coordinationv1.Lease, r
 	return lease, revision, err
 }
 
-// changeStored is change in etcd itself.
+// changeStored is change, but directly in etcd.
 func (l leaseObject) changeStored(ctx context.Context, change func(*coordinationv1.Lease) error) error {
 	lease, revision, err := l.stored(ctx)
 	if err != nil {
@@ -200,15 +200,14 @@ func (l leaseObject) changeStored(ctx context.Context, change func(*coordination
 	})
 }
 
-// leaseCodec writes leases as API servers do.
+// leaseCodec encodes leases as API servers do.
 func leaseCodec() *protobuf.Serializer {
 	scheme := runtime.NewScheme()
 	_ = coordinationv1.AddToScheme(scheme) // fails for a type registered twice only
 	return protobuf.NewSerializer(scheme, scheme)
 }
 
-// held checks whether an instance other than the stranger holds the lease and renews
-// it.
+// held checks whether an instance other than the stranger holds and renews the lease.
 func (l leaseObject) held(besides func(*coordinationv1.Lease) bool) look {
 	var first *coordinationv1.Lease
 	return func(ctx context.Context) (bool, string) {
@@ -230,7 +229,7 @@ func (l leaseObject) held(besides func(*coordinationv1.Lease) bool) look {
 	}
 }
 
-// onLease completes a fault of the lease by which a component elects its active instance.
+// onLease completes a fault on the lease with which a component elects its active instance.
 func onLease(f *Fault, prepare func(Request, leaseObject) (Inject, error)) *Fault {
 	f.Targets = nil
 	for _, k := range kinds() {

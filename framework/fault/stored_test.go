@@ -17,8 +17,8 @@ import (
 
 const kcmLease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
 
-// candidate holds a lease as an instance does: it renews what it holds, takes
-// what nobody holds and makes what is not there.
+// candidate holds a lease as an instance does: it renews its lease, takes one without a holder
+// and creates a missing one.
 func (c apiCluster) candidate(t *testing.T) {
 	c.Set(kcmLease, `{"metadata":{"name":"kube-controller-manager","uid":"one"},"spec":{"holderIdentity":"node-1_a","renewTime":"2026-01-01T00:00:00.000000Z","leaseDurationSeconds":15}}`)
 	l := leaseObject{c, "kube-controller-manager"}
@@ -45,7 +45,7 @@ func (c apiCluster) candidate(t *testing.T) {
 	}()
 }
 
-// Without an API server, what is stored in etcd has to be changed.
+// Without an API server, the change must be made in etcd.
 func TestLeaseStored(t *testing.T) {
 	t.Parallel()
 	c := operateEtcd(t)

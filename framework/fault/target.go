@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/nearest"
 )
 
-// role is what a target may be known by instead of its number or name.
+// role is an alternative to the number or name of a target's node.
 type role string
 
 const (
@@ -24,7 +24,7 @@ const (
 
 // kind is the first part of a target.
 type kind struct {
-	names     []string // the short one first
+	names     []string // the short name first
 	component framework.Component
 	roles     []role
 	lease     string // of an elected component
@@ -45,10 +45,10 @@ func kinds() []kind {
 	}
 }
 
-// host is a target that stands for itself: a host of the network that is no
-// control-plane node, or what runs there.
+// host is a target without a node: a host of the network that is not a control-plane node, or a
+// process there.
 type host struct {
-	names     []string // the short one first
+	names     []string // the short name first
 	host      string
 	component framework.Component
 }
@@ -63,23 +63,23 @@ func hosts() []host {
 }
 
 const (
-	// zonePrefix begins the target of a whole zone.
+	// zonePrefix is the prefix of the target of a whole zone.
 	zonePrefix = "zone/"
-	// everyNode is the target of all control-plane nodes at once.
+	// everyNode is the target of all control-plane nodes at the same time.
 	everyNode = "nodes"
 )
 
-// reference is a target as written, taken apart but not looked up.
+// reference is a parsed target, not yet resolved.
 type reference struct {
 	host  *host
 	zone  string
 	nodes bool // every control-plane node
 	kind  kind
-	// Exactly one of these says which.
+	// Exactly one of these is set.
 	role   role
 	number int        // from 1, in the order in which the nodes joined
-	node   string     // node's name
-	of     *reference // on the node of that one
+	node   string     // the node's name
+	of     *reference // on the node of that target
 }
 
 // String writes the reference in its shortest form.
@@ -101,8 +101,8 @@ func (r reference) String() string {
 	return r.kind.names[0] + "/" + r.node
 }
 
-// parseTarget takes a target apart. It looks at the words only: whether there
-// is such a node, component or leader is Resolve's to find out.
+// parseTarget parses a target. It checks only the syntax: Resolve finds out whether the node,
+// component or leader exists.
 func parseTarget(s string) (reference, error) {
 	for _, h := range hosts() {
 		if slices.Contains(h.names, s) {
@@ -170,7 +170,7 @@ func parseOnNode(s string) (reference, error) {
 	return r, nil
 }
 
-// firstWords are what a target may begin with.
+// firstWords are the words that a target may start with.
 func firstWords() []string {
 	all := []string{strings.TrimSuffix(zonePrefix, "/"), everyNode}
 	for _, k := range kinds() {
@@ -216,7 +216,7 @@ func (k kind) example() string {
 	return k.names[0] + "/kcm/active"
 }
 
-// Examples returns targets of every form that names no node, for completion.
+// Examples returns targets of every form that does not name a node, for completion.
 func Examples() []string {
 	var all []string
 	for _, k := range kinds() {
@@ -231,7 +231,7 @@ func Examples() []string {
 	return append(all, everyNode, "node/kcm/active", "apiserver/kcm/active")
 }
 
-// forms lists all forms of targets for people.
+// forms lists all forms of targets as text.
 func forms() string {
 	var all []string
 	for _, k := range kinds() {

@@ -10,16 +10,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// share is the part of a fault that is on one node.
+// share is the part of a fault on one node.
 type share struct {
 	node framework.Node
 	attempt
 }
 
-// onNodes injects a fault into whole nodes, at the same moment and as one: it is
-// proven when it is on all of them, and healing heals all. Nodes that are off
-// have nothing that could be hit, and belong to another fault, as those that are in
-// the faulted state already: they are left alone.
+// onNodes injects a fault into whole nodes, at the same moment and as one: it is proven when it
+// is on all of them, and healing heals all. Nodes that are off cannot be hit, and belong to
+// another fault, like those that are already in the faulted state: they are left alone.
 func onNodes(ctx context.Context, t Target, shares []share) (Injection, error) {
 	var parts []attempt
 	var off []string
@@ -51,8 +50,8 @@ func onNodes(ctx context.Context, t Target, shares []share) (Injection, error) {
 	return i, nil
 }
 
-// together makes one attempt of several, each step of which is taken in all of
-// them at once.
+// together combines several attempts into one, each step of which runs in all of them in
+// parallel.
 func together(t Target, parts []attempt) attempt {
 	a := attempt{target: t}
 	var what []string
@@ -70,8 +69,7 @@ func together(t Target, parts []attempt) attempt {
 	return a
 }
 
-// atOnce does several things at the same time, and all of them even if one
-// fails.
+// atOnce runs several functions in parallel, and all of them even if one fails.
 func atOnce(all []func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		errs := make([]error, len(all))
@@ -84,7 +82,7 @@ func atOnce(all []func(context.Context) error) func(context.Context) error {
 	}
 }
 
-// allAtOnce checks whether several looks hold, at the same time.
+// allAtOnce checks whether several looks hold, in parallel.
 func allAtOnce(looks []look) look {
 	return func(ctx context.Context) (bool, string) {
 		held, seen := make([]bool, len(looks)), make([]string, len(looks))

@@ -25,8 +25,8 @@ const (
 	webhookName  = "hang.holdfast.dev" // as API servers put it into refusals
 	// webhookProbe is the object that proofs create, as a dry run.
 	webhookProbe = "holdfast-webhook-probe"
-	// webhookGrace is how long the webhook answers after it was healed, for
-	// an API server that has not heard of it.
+	// webhookGrace is how long the webhook still answers after it was healed, for an API server
+	// that has not noticed yet.
 	webhookGrace = time.Minute
 )
 
@@ -49,13 +49,13 @@ var WebhookHang = &Fault{
 		w, err := webhookOf(r)
 		return func(ctx context.Context) (Injection, error) { return w.inject(ctx, r) }, err
 	},
-	// The webhook itself has ended with its process.
+	// The webhook itself stopped with its process.
 	Undo: undoes(func(ctx context.Context, c framework.Cluster, name string) error {
 		return remove(ctx, c, webhooksPath+"/"+name, webhooksKey+name)
 	}),
 }
 
-// hangingWebhook is a webhook and what is registered of it.
+// hangingWebhook is a webhook and its registration.
 type hangingWebhook struct {
 	cluster  framework.Cluster
 	node     framework.Node
@@ -97,7 +97,7 @@ func (w *hangingWebhook) inject(ctx context.Context, r Request) (Injection, erro
 	} else if err != nil {
 		return nil, r.beforeFault(fmt.Errorf("creating a ConfigMap, as a dry run, through entrance %s: %w", w.entrance.Name, err))
 	}
-	// API servers reach this process where it would send from to reach them.
+	// API servers reach this process at the address from which it would connect to them.
 	route, err := net.Dial("udp", net.JoinHostPort(w.node.Address().String(), "6443"))
 	if err != nil {
 		return nil, r.beforeFault(fmt.Errorf("finding an address of this process that node %s reaches: %w", t.Node, err))
@@ -145,8 +145,8 @@ func (w *hangingWebhook) register(ctx context.Context) error {
 	return err
 }
 
-// create makes an object that the webhook is asked about, as a dry run. It
-// waits for longer than the webhook's timeout.
+// create creates an object that the webhook must admit, as a dry run. It waits for longer than
+// the webhook's timeout.
 func (w *hangingWebhook) create(ctx context.Context) error {
 	return w.createThrough(ctx, w.entrance)
 }
@@ -185,8 +185,8 @@ func (w *hangingWebhook) hangs(ctx context.Context) (bool, string) {
 }
 
 func (w *hangingWebhook) takeAway(ctx context.Context) error {
-	// First the server: what waits for it continues, whether or not the
-	// registration can be taken away.
+	// The server first: requests that wait for it continue, whether or not the registration can
+	// be removed.
 	w.server.allow()
 	if err := remove(ctx, w.cluster, webhooksPath+"/"+w.name, webhooksKey+w.name); err != nil {
 		return err
@@ -195,8 +195,7 @@ func (w *hangingWebhook) takeAway(ctx context.Context) error {
 	return nil
 }
 
-// gone checks whether requests through every API server that is ready pass
-// without the webhook.
+// gone checks whether requests through every ready API server pass without the webhook.
 func (w *hangingWebhook) gone(ctx context.Context) (bool, string) {
 	var through []string
 	for _, e := range w.cluster.Entrances() {

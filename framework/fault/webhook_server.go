@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// startWebhook serves an admission webhook at an address, with a certificate of
-// its own. It holds every request until it is told to allow, and then allows it.
+// startWebhook serves an admission webhook at an address, with its own certificate. It holds
+// every request until allow is called, and then allows it.
 func startWebhook(address net.IP) (*webhookServer, error) {
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: address})
 	if err != nil {
@@ -66,7 +66,7 @@ func selfSigned(address net.IP) (certificate tls.Certificate, authority []byte, 
 	}
 	now := time.Now()
 	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "holdfast webhook"},
-		// Clocks may differ, and some faults make them.
+		// Clocks may differ, and some faults move them.
 		NotBefore: now.AddDate(-1, 0, 0), NotAfter: now.AddDate(1, 0, 0), IPAddresses: []net.IP{address},
 		IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}

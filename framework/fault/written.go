@@ -11,18 +11,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Naming is what a target names outright, or the role by which it finds a node; all is
-// empty for a host and all nodes.
+// Naming is what a target names explicitly, or the role by which it finds a node; all is empty
+// for a host and all nodes.
 type Naming struct {
-	// Number is that of a node, from 1, in the order of joining.
+	// Number is the number of a node, from 1, in the order of joining.
 	Number int
 	// Node and Zone are names.
 	Node, Zone string
-	// Of is what has the Role, such as kcm of role active.
+	// Of is the component with the Role, such as kcm of role active.
 	Of, Role string
 }
 
-// Names returns what a target names outright. An error says what is wrong with its words.
+// Names returns what a target names explicitly. An error says what is wrong with its syntax.
 func Names(target string) (Naming, error) {
 	r, err := parseTarget(target)
 	if err != nil {
@@ -38,8 +38,8 @@ func Names(target string) (Naming, error) {
 	return n, nil
 }
 
-// Shifted returns a target with the number of each node raised by a shift, in a cluster of
-// so many nodes: after the last comes the first. What names no number stays.
+// Shifted returns a target with the number of each node raised by a shift, modulo the number of
+// nodes. A target without a number is unchanged.
 func Shifted(target string, by, nodes int) string {
 	r, err := parseTarget(target)
 	if err != nil {
@@ -74,17 +74,17 @@ func ShiftedParams(f *Fault, values map[string]string, by, nodes int) map[string
 // Place is a control-plane node that a cluster will have.
 type Place struct{ Name, Zone string }
 
-// CheckWritten refuses what is written of an injection of a built-in fault and cannot be
-// injected into a cluster of these nodes: parameters that are out of range, and a target of
-// another kind than the fault takes. Without nodes it refuses what fits no cluster. What
-// depends on the state of a cluster is left to Check.
+// CheckWritten refuses a written injection of a built-in fault that cannot work on a cluster of
+// these nodes: parameters out of range, or a kind of target that the fault does not accept.
+// Without nodes it refuses what fits no cluster. Check covers what depends on the state of a
+// cluster.
 func CheckWritten(f *Fault, target string, values map[string]string, nodes []Place) error {
 	r, err := parseTarget(target)
 	if err != nil {
 		return err
 	}
 	if !slices.Contains(All(), f) {
-		return nil // one of a user's own, which may ask a cluster for anything
+		return nil // a user's own fault, which may query a cluster for anything
 	}
 	if len(nodes) == 0 {
 		nodes = []Place{{"node-1", "a"}, {"node-2", "b"}, {"node-3", "c"}}
@@ -97,7 +97,7 @@ func CheckWritten(f *Fault, target string, values map[string]string, nodes []Pla
 	}
 	c := newPaperCluster(nodes)
 	t := r.onPaper(target, c.nodes)
-	// The time to live is a formula, which is compared on a cluster with its settings.
+	// The time to live is a formula, which a cluster's settings evaluate.
 	err = f.Check(c, t, Params{TTL: paperTTL, Values: values})
 	if errors.As(err, new(*MissingAbility)) {
 		return nil
@@ -126,8 +126,8 @@ func (r reference) onPaper(asked string, nodes []framework.Node) Target {
 	return t
 }
 
-// paperCluster is a cluster that faults are checked against before there is one. It has
-// every ability and can do nothing.
+// paperCluster is a cluster to check faults against before the real one exists. It has every
+// ability and can do nothing.
 type paperCluster struct {
 	nodes []framework.Node
 	framework.EtcdAccess
@@ -197,7 +197,7 @@ func (c *paperCluster) Parties() []string {
 	return append(nodeNames(c.nodes), framework.BalancerHost, framework.WorkersHost, framework.HarnessHost)
 }
 
-// Names implements framework.NameServiceFaulter: which names there are is not known yet.
+// Names implements framework.NameServiceFaulter: the names are not known yet.
 func (c *paperCluster) Names() []string { return nil }
 
 // EndsWithProcess implements framework.Mortal.

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// application tells a story of an application, one object after another; each state
-// has a version of its own.
+// application builds the story of an application, one object after another; each state has its
+// own version.
 type application struct {
 	*story
 	revision int
@@ -28,8 +28,7 @@ func (a *application) object(t float64, o record.Object) {
 	add(a.story, &a.run.Objects, o)
 }
 
-// deployment is one whose controller has carried out what it wants, but for the last
-// generations.
+// deployment is one whose controller has done what it wants, except for the last generations.
 func (a *application) deployment(t float64, name string, wanted, ready, behind int) {
 	a.object(t, record.Object{Kind: record.ObjectDeployment, Name: name, Part: name, Deployment: &record.DeploymentState{
 		Wanted: wanted, Generation: 10, Observed: int64(10 - behind), Replicas: ready, Updated: ready, Ready: ready, Served: name != "batch"}})
@@ -65,7 +64,7 @@ func (a *application) change(t float64, typ record.OpType, name string, replicas
 	a.op(o)
 }
 
-// scaled is a change and, some time later, what comes of it.
+// scaled is a change and, some time later, its result.
 func (a *application) scaled(t float64, typ record.OpType, name string, from, to int, took float64) {
 	a.change(t, typ, name, to)
 	a.deployment(t+0.01, name, to, from, 1)
@@ -99,9 +98,9 @@ func (a *application) sorted() *story {
 	return a.story
 }
 
-// petstore is an application of which the store is scaled all the time and the catalog
-// never, on a cluster whose node-2 is lost from 10 to 40 s; with the lease of its
-// controller manager taken over at 30 s. What is asked for in between is done at 31 s.
+// petstore is an application whose store is scaled all the time and whose catalog never is, on a
+// cluster whose node-2 is lost from 10 to 40 s, with the lease of its controller manager taken
+// over at 30 s. Requests in between are carried out at 31 s.
 func petstore() *application {
 	a := &application{story: newStory()}
 	a.scaled(1, record.OpCreate, "catalog", 0, 2, 1)
@@ -257,7 +256,7 @@ func TestApplicationConverges(t *testing.T) {
 	})
 }
 
-// cut leaves out all that was seen of objects after a time.
+// cut leaves out all observations of objects after a time.
 func (a *application) cut(t float64) {
 	sortTimed(a.run.Objects)
 	for i := range a.run.Objects {
@@ -272,8 +271,7 @@ func sortTimed[T any](list []record.Timed[T]) {
 	slices.SortStableFunc(list, func(a, b record.Timed[T]) int { return cmp.Compare(a.At, b.At) })
 }
 
-// quietly is an application that comes up and follows changes on a cluster to which
-// nothing is done.
+// quietly is an application that comes up and follows changes on a cluster without faults.
 func quietly() *application {
 	a := &application{story: newStory()}
 	a.scaled(1, record.OpCreate, "catalog", 0, 3, 2)
@@ -294,7 +292,7 @@ func TestApplicationFollows(t *testing.T) {
 			r.Steadies[1].V = record.Steady{Phase: record.SteadyApplication, Problems: []string{"the application does not run after 1m0s: catalog: it has 0 pods"}}
 		})
 	}
-	// empty has Deployments whose controllers make no pods.
+	// empty has Deployments whose controllers create no pods.
 	empty := func() *application {
 		a := &application{story: newStory()}
 		for _, part := range []string{"catalog", "store"} {

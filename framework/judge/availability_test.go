@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// unprobed takes the probes of one kind out that began from from to to.
+// unprobed removes the probes of one kind that started between from and to.
 func unprobed(kind record.ProbeKind, reused bool, from, to float64) func(*record.Run) {
 	return func(r *record.Run) {
 		r.Probes = slices.DeleteFunc(r.Probes, func(p record.Timed[record.Probe]) bool {

@@ -41,7 +41,7 @@ func TestNoFailedRequest(t *testing.T) {
 		}
 		return p
 	}
-	// A client is turned away, asks once more too early, and then in time.
+	// A client is rejected, retries once too early, and then in time.
 	repeats := func(after int, then record.Outcome) *story {
 		s := refused("status 429 (TooManyRequests): apiserver is shutting down")
 		s.last().RetryAfter = after
@@ -176,12 +176,12 @@ func TestNoFailedRequest(t *testing.T) {
 	})
 }
 
-// backend is what the balancer says of one.
+// backend is what the balancer reports about a backend.
 func (s *story) backend(name string, up bool, since float64) *story {
 	return add(s, &s.run.Backends, record.Backend{Name: name, Up: up, Since: sec(since)})
 }
 
-// silence is a balancer that tells nothing from now on.
+// silence is a balancer that reports nothing from now on.
 func silence(s *story) *story {
 	return add(s, &s.run.Backends, record.Backend{Error: "no answer"})
 }

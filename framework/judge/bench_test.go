@@ -82,7 +82,7 @@ func BenchmarkClientJudges(b *testing.B) {
 	}
 }
 
-// stale lets one of the last reads return what one in the middle did.
+// stale makes one of the last reads return the value of one in the middle.
 func stale(run *record.Run) *record.Run {
 	var reads []*record.Op
 	for i := range run.Ops {
@@ -95,9 +95,9 @@ func stale(run *record.Run) *record.Run {
 	return run
 }
 
-// Side by side with the checker on the same history as it is, which gets 10 s and the
-// same memory for each key. The ratio is that of the times; where the checker came to
-// no verdict (undecided is 1), the true ratio is greater.
+// Compared with the checker on the same history, unprepared, with 10 s and the same memory for
+// each key. The ratio is that of the times; if the checker came to no verdict (undecided is 1),
+// the true ratio is greater.
 func BenchmarkAgainstPlainChecker(b *testing.B) {
 	for _, c := range []struct {
 		keys, n, unknown int

@@ -171,11 +171,11 @@ func (l chronicleLine) addList(run *record.Run, api string) bool {
 	return true
 }
 
-// telling is a case of the table of a judge of lists or watches: a history in the text
-// of chronicle and what is to be said of it.
+// telling is a case of the table of a judge of lists or watches: a history in the text of
+// chronicle and the expected finding.
 type telling struct {
 	name    string
-	api     string // Kubernetes where empty
+	api     string // Kubernetes if empty
 	history string
 	want    Verdict
 	says    string // part of the sentence

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// client lets one with client-go's transport ask through the balancer, every 0.5 s.
+// client makes a client with client-go's transport send a request through the balancer every 0.5
+// s.
 func (s *story) client(name, server string, ok bool, from, to float64) *story {
 	for t := range steps(from, to, 0.5) {
 		p := record.Probe{Entrance: "balancer", Client: name, Server: server, Reused: true, Kind: record.ProbeQuorumRead, Start: sec(t), End: sec(t + 0.05), OK: ok}
@@ -40,7 +41,7 @@ func TestClientsRecover(t *testing.T) {
 				r.Meta.Checks = []record.Check{{Requirement: check.Requirement, Judge: check.Judge, Fault: "hole", Bound: "25s", Level: "MUST"}}
 			})
 		}},
-		// The hole that the harness itself must not have: every client was somewhere else.
+		// The gap that the harness itself must not have: every client was somewhere else.
 		{name: "nobody there", want: Inconclusive, says: "no client with a kept HTTP/2 connection was known to be connected to node-2", story: others},
 		{name: "it had moved away before", want: Inconclusive, says: "was known to be connected to node-2", story: func() *story {
 			return others().client("client-go-2", "node-2", true, 1, 8).client("client-go-2", "node-1", true, 8, 40)

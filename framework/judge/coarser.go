@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// A coarser fault hits more than the scenario asked for: components that are one process with
-// the one that it names.
+// A coarser fault hits more than the scenario requested: components in the same process as the
+// one that it names.
 
-// coarser says what a fault hit besides its component; empty if that is nothing.
+// coarser describes what a fault hit in addition to its component; empty if nothing.
 func coarser(inj *facts.Injection) string {
 	if inj == nil || inj.Injected == nil || len(inj.Injected.Group) == 0 {
 		return ""
@@ -23,8 +23,8 @@ func coarser(inj *facts.Injection) string {
 	return fmt.Sprintf("Coarser fault: the %s hit one process with %s.", inj.What(), text.And(others))
 }
 
-// standsCoarser reports whether a judge's guarantee holds, too, if a fault hits more of its node
-// than its component. An invariant does whatever a fault hits.
+// standsCoarser reports whether a judge's guarantee also holds if a fault hits more of its node
+// than its component. An invariant always does.
 func standsCoarser(d judges.Definition) bool { return d.Coarser || d.Invariant != "" }
 
 // separates says why a check cannot be tested on a cluster where its fault hits other
@@ -39,7 +39,7 @@ func (c *evaluator) separates(d judges.Definition, ids []string) string {
 }
 
 // attribute adds to a finding which of its faults were coarser. A failure that they may have
-// caused is inconclusive, unless it stays one whatever is done to the cluster.
+// caused is inconclusive, unless nothing done to the cluster can excuse it.
 func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter, f judges.Finding) judges.Finding {
 	var says []string
 	for _, id := range ids {
@@ -73,8 +73,8 @@ func (c *evaluator) attribute(d judges.Definition, ids []string, m *facts.Matter
 	return f
 }
 
-// notInPart has no requirement pass of which a part cannot be tested here: it needs a fault on
-// one component alone, or access to something that the provider gives none to.
+// notInPart keeps a requirement from passing if a part of it cannot be tested here: that part
+// needs a fault on one component alone, or access that the provider does not give.
 func (c *evaluator) notInPart(results []Result) {
 	for i, r := range results {
 		if c.parts[r.Requirement] && r.Verdict == Pass {

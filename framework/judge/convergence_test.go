@@ -121,8 +121,8 @@ func TestEndpointRemoved(t *testing.T) {
 	})
 }
 
-// A fault may take its time: the API server that it ends may have left the list long
-// before it is gone.
+// A fault may take time: the API server that it stops may have left the list long before it is
+// gone.
 func TestEndpointRemovedSinceCall(t *testing.T) {
 	slow := func(gone float64) func() *story {
 		return func() *story {
@@ -171,8 +171,8 @@ func TestEndpointReturned(t *testing.T) {
 	})
 }
 
-// taken has node-2 hold the scheduler's lease until it is killed at 10 s, and
-// node-3 from then on.
+// taken makes node-2 hold the scheduler's lease until it is killed at 10 s, and node-3 from then
+// on.
 func taken(then float64) *story {
 	s := newStory().fault("kill", "kill", "node-2", "kube-scheduler", 10, 40)
 	for i := 0; i <= 60; i += 2 {
@@ -273,8 +273,8 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// One that gives its lease up when it stops is followed sooner than one whose lease runs
-// out.
+// An instance that releases its lease when it stops is followed sooner than one whose lease
+// expires.
 func TestTakeoverOfReleased(t *testing.T) {
 	check := record.Check{Requirement: "HA-LE-003", Judge: "takeover", Fault: "kill", Bound: "L + 4.4P + M", Params: map[string]string{"released": "2.2P + M"}}
 	rule(t, check, []ruling{

@@ -89,7 +89,7 @@ func judgeFile(data []byte) []Result {
 	return Evaluate(run)
 }
 
-// whole is a record with a check for every judge, of which many pass.
+// whole is a record with a check for every judge, many of which pass.
 func whole(run string) *story {
 	s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 50).traffic("node-1", 1, 4)
 	for _, at := range []float64{5, 55} {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// plainly is what the checker says without any preparation.
+// plainly is the checker's result without any preparation.
 func plainly(ops []record.Op) porcupine.CheckResult {
 	kept := slices.DeleteFunc(slices.Clone(ops), func(op record.Op) bool {
 		return op.Outcome == record.Refused && !judges.Evidence(op) || op.Outcome == record.Unknown && op.Type == record.OpGet
@@ -23,7 +23,7 @@ func plainly(ops []record.Op) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(judges.RegisterModel(), judges.Actions(ops, kept), 0)
 }
 
-// tried is what a trial says, and which step of it said so.
+// tried is the result of a trial, and the step that decided it.
 func tried(run *record.Run, ops []record.Op) (result porcupine.CheckResult, by string) {
 	t := judges.NewTrial(judges.Search{Time: judges.NewAllowance(time.Minute), Room: judges.SearchRoom}, ops[0].Key, ops, facts.Sighted(run, ops[0].API))
 	switch {
@@ -35,8 +35,8 @@ func tried(run *record.Run, ops []record.Op) (result porcupine.CheckResult, by s
 	return t.Decide(), "search"
 }
 
-// The preparation must not change what the checker says: no history may be accused
-// that it finds legal, and none pass that it finds illegal.
+// The preparation must not change the checker's result: it must not reject a legal history or
+// accept an illegal one.
 func TestTrialAgainstPlainChecker(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
@@ -117,7 +117,7 @@ func TestPartsOfLegalHistoriesAreLegal(t *testing.T) {
 	}
 }
 
-// What is shown of an illegal history is illegal, and nothing of it can be left out.
+// The part shown of an illegal history is illegal, and nothing can be left out of it.
 func TestExhibitIsSmallest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
 	sizes := map[int]int{}

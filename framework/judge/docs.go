@@ -20,8 +20,8 @@ func Names(own ...Judge) []string {
 	return names
 }
 
-// Docs describes every judge: those that a check may name, then those that
-// apply to every record.
+// Docs describes every judge: first those that a check may name, then those that apply to every
+// record.
 func Docs() []Doc {
 	var docs []Doc
 	for _, d := range append(judges.Nameable(), harnessHealth()) {

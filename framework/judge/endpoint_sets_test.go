@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// steadily has two API servers tell the set of all three every second, at versions
-// that grow, and their processes run.
+// steadily makes two API servers report the set of all three every second, at growing versions,
+// while their processes run.
 func steadily() *story {
 	s := newStory()
 	for i, n := range []string{"node-1", "node-2", "node-3"} {
@@ -158,8 +158,8 @@ func TestEndpointsNeverEmpty(t *testing.T) {
 	})
 }
 
-// substituted has node-4 in the place of node-3, all the while in the lists, and from a
-// time on among the nodes.
+// substituted has node-4 in place of node-3, all the while in the lists, and from a time on among
+// the nodes.
 func substituted(s *story, at float64) *story {
 	s.changed("lost", record.NodeLost, "node-3", "10.77.0.13", 1, 1).changed("substitute", record.NodeAdded, "node-4", "10.77.0.14", 2, at)
 	return s.change(func(r *record.Run) {
@@ -178,7 +178,7 @@ func substituted(s *story, at float64) *story {
 }
 
 func TestEndpointsConverge(t *testing.T) {
-	// gone has node-2 leave at 20 s and come back at the given time.
+	// gone makes node-2 leave at 20 s and come back at the given time.
 	gone := func(back float64) *story {
 		s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 30)
 		for i := range 60 {

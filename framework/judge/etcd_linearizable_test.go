@@ -9,8 +9,8 @@ import (
 )
 
 func TestEtcdLinearizable(t *testing.T) {
-	// watched makes the record one whose revisions are known: of a history without lists and
-	// watches there is no state to hold an answer against.
+	// watched makes the revisions of the record known: a history without lists and watches has no
+	// state to compare a response with.
 	const watched = `
 		watch w from=100`
 	tell(t, named("etcd-linearizable"), []telling{

@@ -17,32 +17,29 @@ import (
 // measurement is doubted.
 const starvedFloor = 250 * time.Millisecond
 
-// queueLimit is how many tasks may share a processor for a measured time to
-// count: a cluster at a third of its speed can break a bound that it keeps by
-// itself.
+// queueLimit is how many tasks may share a processor for a measured time to count: a cluster at a
+// third of its speed can break a bound that it meets alone.
 const queueLimit = 3
 
-// burstLimit is for how long on end more tasks than that must share a processor for a
-// measured time to be doubted whatever the average is. Three or four busy seconds are
-// nothing: on two processors they are in most runs.
+// burstLimit is how long more tasks than that must share a processor without a break for a
+// measured time to be doubted whatever the average is. Three or four busy seconds are normal:
+// with two processors most runs have them.
 const burstLimit = 5 * time.Second
 
-// busyLimit is the part of the processors' time from which on the tasks in the queue
-// are in each other's way. Below it they come in bursts and wait for microseconds:
-// there is computing time left for each of them.
+// busyLimit is the processor utilization from which on queued tasks delay each other. Below it
+// they come in bursts and wait for microseconds: there is CPU time left for each of them.
 const busyLimit = 0.9
 
-// Evaluate gives one result for each check of the record, in its order, then one for
-// each judge of every run on the invariant that it settles, and one of the harness, whose
-// requirement is "RUN/harness". A violated invariant changes no other verdict. Checks may
-// name the built-in judges and the caller's own.
+// Evaluate returns one result for each check of the record, in its order, then one for each judge
+// of every run on its invariant, and one for the harness, whose requirement is "RUN/harness". A
+// violated invariant changes no other verdict. Checks may name the built-in judges and the
+// caller's own.
 //
-// Some rules hold for every check, whatever its judge says: it is inconclusive where the
-// record is damaged, the baseline was unhealthy, or a fault that it names has no proof of
-// effect or of healing, and where a failure was measured while the harness was starved; it
-// is not applicable where the cluster cannot have the fault, or has it only together with
-// faults on other components that the judge must do without; and at level INFO it never
-// fails.
+// Some rules hold for every check, whatever its judge says: it is inconclusive if the record is
+// damaged, the baseline was unhealthy, or a fault that it names has no proof of effect or of
+// healing, and if a failure was measured while the harness was starved; it is not applicable if
+// the cluster cannot have the fault, or has it only together with faults on other components that
+// the judge must do without; and at level INFO it never fails.
 func Evaluate(run *record.Run, own ...Judge) []Result {
 	c := &evaluator{run: run, own: own, faults: facts.Injections(run), parts: map[string]bool{}}
 	c.shared = sync.OnceValue(func() *facts.Collections { return facts.NewCollections(run) })
@@ -62,8 +59,8 @@ func Evaluate(run *record.Run, own ...Judge) []Result {
 	return append(results, c.result(harness, nil, c.harness()))
 }
 
-// Invariants returns the checks that apply to every record: one for each judge of every
-// run, on the requirement that it settles.
+// Invariants returns the checks that apply to every record: one for each judge of every run, on
+// its requirement.
 func Invariants() []record.Check {
 	var checks []record.Check
 	for _, d := range judges.RunWide() {
@@ -72,17 +69,17 @@ func Invariants() []record.Check {
 	return checks
 }
 
-// evaluator holds what the checks of one record share.
+// evaluator holds the state that the checks of one record share.
 type evaluator struct {
 	run        *record.Run
 	own        []Judge
 	faults     map[string]*facts.Injection
 	shared     func() *facts.Collections
-	downgraded int             // verdicts that a starved harness has cost
+	downgraded int             // verdicts that a starved harness cost
 	parts      map[string]bool // requirements of which a part cannot be tested here
 }
 
-// always lets a judge of every run speak, whatever came of baseline and faults.
+// always runs a judge of every run, regardless of baseline and faults.
 func (c *evaluator) always(d judges.Definition, check record.Check) judges.Finding {
 	if reason := c.unseen(d); reason != "" {
 		return judges.Finding{Verdict: NotApplicable, Sentence: reason}
@@ -125,7 +122,7 @@ func (c *evaluator) distrust() string {
 	return ""
 }
 
-// judge applies to one check the rules that hold for all, and its judge.
+// judge applies to one check the rules for all checks, and then its judge.
 func (c *evaluator) judge(check record.Check) (*Bound, judges.Finding) {
 	var bound *Bound
 	if check.Bound != "" {
@@ -146,7 +143,7 @@ func (c *evaluator) judge(check record.Check) (*Bound, judges.Finding) {
 	return bound, f
 }
 
-// evaluate checks what must hold before a judge may speak, and lets it speak.
+// evaluate checks the preconditions of a judge and runs it.
 func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 	if reason := c.distrust(); reason != "" {
 		return judges.Inconclusive("%s", reason)
@@ -187,13 +184,14 @@ func (c *evaluator) evaluate(check record.Check, bound *Bound) judges.Finding {
 	}
 	f := c.attribute(d, ids, m, d.Judge(m))
 	if f.Verdict == NotApplicable && slices.ContainsFunc(judges.RunWide(), func(w judges.Definition) bool { return w.Name == d.Name }) {
-		// A scenario that names such a check means to have something for it.
+		// A scenario that names such a check expects to have data for it.
 		return judges.Inconclusive("%s", f.Sentence)
 	}
 	return f
 }
 
-// baseline says why a judge can say nothing of a cluster that was broken before any fault.
+// baseline says why a judge cannot conclude anything about a cluster that was broken before any
+// fault.
 func (c *evaluator) baseline(judge string) string {
 	seen := false
 	for _, s := range c.run.Steadies {
@@ -214,9 +212,8 @@ func (c *evaluator) baseline(judge string) string {
 	return facts.BrokenFromTheStart(c.run)
 }
 
-// impossible says why a fault was not injected into a cluster that lacks an ability for
-// it, or for something else in the same experiment, which ended there; empty where that
-// is not why.
+// impossible says why a fault was not injected into a cluster without an ability for it, or for
+// something else in the same experiment, which ended there; empty if that is not why.
 func (c *evaluator) impossible(id string) string {
 	lacks := func(inj *facts.Injection) bool {
 		return inj != nil && inj.Injected == nil && inj.Failed != nil && inj.Failed.Missing != ""
@@ -266,18 +263,17 @@ func (c *evaluator) downgrade(f judges.Finding, bound *Bound) judges.Finding {
 	return f.Shows("what was measured all the same: " + held.Sentence).Shows(held.Evidence...)
 }
 
-// strain is how much harness and machine had to do in some time.
+// strain is the load on harness and machine in a period.
 type strain struct {
 	known bool
-	late  time.Duration // the harness's timers, at most
-	jump  time.Duration // of the wall clock against the monotonic one, at most
-	queue float64       // tasks in each other's way for each processor, on average
-	burst time.Duration // the longest time on end with more of them than queueLimit
-	lost  time.Duration // what processes waited for others, that were always at work
+	late  time.Duration // the harness's timers, maximum
+	jump  time.Duration // of the wall clock against the monotonic one, maximum
+	queue float64       // tasks waiting for each other per processor, on average
+	burst time.Duration // the longest period with more of them than queueLimit
+	lost  time.Duration // how long processes that were always busy waited for others
 }
 
-// strain returns that of the time between two moments. A sample speaks for the
-// time since the one before it.
+// strain returns the strain between two moments. A sample covers the time since the previous one.
 func (c *evaluator) strain(from, to record.Nanos) strain {
 	var s strain
 	sum, n := 0.0, 0
@@ -307,8 +303,8 @@ func (c *evaluator) strain(from, to record.Nanos) strain {
 	return s
 }
 
-// contention is how many tasks shared each processor in the time of a sample, 1 at
-// most where some computing time was left.
+// contention is how many tasks shared each processor in the time of a sample, at most 1 if some
+// CPU time was left.
 func contention(h record.Harness) float64 {
 	if h.Busy > 0 && h.Busy < busyLimit {
 		return min(h.Queue, 1)
@@ -316,14 +312,14 @@ func contention(h record.Harness) float64 {
 	return h.Queue
 }
 
-// outweighed reports whether a measured time breaks its bound by so much that it would
-// have on a machine of their own for the processes as well.
+// outweighed reports whether a measured time exceeds its bound by so much that it would have done
+// so on an unshared machine as well.
 func (s strain) outweighed(measured time.Duration, bound *Bound) bool {
 	return s.known && bound != nil && float64(measured) > s.queue*float64(bound.Limit)
 }
 
-// lateLimit is how late the harness's timers may be for a time measured against
-// a bound to count. A bound has room for the measuring margin and no more.
+// lateLimit is how late the harness's timers may be for a time measured against a bound to count.
+// A bound includes only the measuring margin.
 func (c *evaluator) lateLimit(bound *Bound) time.Duration {
 	if bound == nil {
 		return starvedFloor
@@ -331,8 +327,7 @@ func (c *evaluator) lateLimit(bound *Bound) time.Duration {
 	return max(starvedFloor, min(bound.Limit/10, c.run.Meta.Settings["M"]))
 }
 
-// starves says why a time measured under the strain proves nothing; empty means
-// that it counts.
+// starves says why a time measured under this strain proves nothing; empty means that it counts.
 func (s strain) starves(limit time.Duration) string {
 	switch {
 	case !s.known:

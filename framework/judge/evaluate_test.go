@@ -263,8 +263,8 @@ func TestOrderAndDeterminism(t *testing.T) {
 	}
 }
 
-// What else must be steady is named with its time, and what nothing is known of, as in
-// records from before it was looked at.
+// The other parts that must be steady are named with their times, and so are those not known, as
+// in records from before they were checked.
 func TestSteadyParts(t *testing.T) {
 	rule(t, record.Check{Requirement: "X", Judge: "steady-state"}, []ruling{
 		{name: "of before", want: Pass, says: "Not judged, since the record has nothing of them: leases, addresses of API servers, no other addresses, connections between nodes.", story: removed},
@@ -281,8 +281,7 @@ func TestSteadyParts(t *testing.T) {
 	})
 }
 
-// A violated invariant fails its own row and no other, and so does one of which nothing
-// can be said.
+// A violated invariant fails its own row and no other, and so does one without a result.
 func TestInvariants(t *testing.T) {
 	for _, tt := range []struct {
 		row string
@@ -348,7 +347,7 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// Evidence says first what a starved harness has measured, however much follows.
+// Evidence starts with what a starved harness has measured, however much follows.
 func TestStarvedShowsWhatWasMeasured(t *testing.T) {
 	shown := tooLate().run
 	c := &evaluator{run: shown}
@@ -371,7 +370,7 @@ func TestEmptyRecord(t *testing.T) {
 				record.Check{Requirement: d.Name, Level: "MUST", Judge: d.Name})
 		}
 		for _, r := range Evaluate(run) {
-			// Where nothing was attempted, an invariant was not put to the test.
+			// If nothing was attempted, an invariant was not tested.
 			idle := r.Verdict == NotApplicable && strings.HasPrefix(r.Requirement, "HA-INV-")
 			if r.Verdict != Inconclusive && !idle {
 				t.Errorf("%s: %s, %s", r.Requirement, r.Verdict, r.Sentence)
@@ -380,15 +379,14 @@ func TestEmptyRecord(t *testing.T) {
 	}
 }
 
-// A record with a baseline and a proven fault, but without any observation,
-// lets no judge say anything either.
+// With a baseline and a proven fault but no observations, no judge can conclude anything either.
 func TestNothingObserved(t *testing.T) {
 	s := newStory().fault("f", "kill", "node-2", "kube-scheduler", 10, 50)
 	for _, name := range Names() {
 		s.run.Meta.Checks = append(s.run.Meta.Checks, record.Check{Requirement: name, Level: "MUST", Judge: name, Bound: "M", Fault: "f"})
 	}
 	for _, r := range Evaluate(s.run)[:len(Names())] {
-		// The story does tell of the steady state, and of no fault domains and add-on managers.
+		// The story has the steady state, but no fault domains and add-on managers.
 		if r.Verdict != Inconclusive && r.Judge != "steady-state" && r.Judge != "fault-domains" && r.Judge != "addons-converge" {
 			t.Errorf("%s: %s, %s", r.Requirement, r.Verdict, r.Sentence)
 		}

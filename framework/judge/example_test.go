@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// shortOutages is a judge of one's own. It reads what it needs from the record and from the
-// check, and says what it found in a sentence.
+// shortOutages is a user's own judge. It reads what it needs from the record and from the check,
+// and describes its finding in a sentence.
 var shortOutages = judge.Judge{
 	Doc: judge.Doc{
 		Name:       "short-outages",
@@ -51,8 +51,7 @@ var shortOutages = judge.Judge{
 	},
 }
 
-// A judge of one's own is held to the rules that hold for the built-in ones, and judges beside
-// them.
+// The rules for built-in judges apply to a user's own judge, which runs along with them.
 func ExampleEvaluate() {
 	run := recorded(7 * time.Second)
 	for _, result := range judge.Evaluate(run, shortOutages) {
@@ -66,7 +65,7 @@ func ExampleEvaluate() {
 	// balancer must not be out of service for longer than 4s (H + M, H = 2s, M = 2s): after the kill of kube-apiserver on node-2 it was for 6s.
 }
 
-// recorded stands for record.Read: a minute with an outage of the balancer.
+// recorded replaces record.Read: a minute with an outage of the balancer.
 func recorded(outage time.Duration) *record.Run {
 	const second = record.Nanos(time.Second)
 	run := &record.Run{Complete: true, EndAt: 60 * second, Meta: record.Meta{
@@ -96,8 +95,7 @@ func ExampleFind() {
 	// linearizable <nil>
 }
 
-// Bounds follow the cluster's settings: of a cluster that elects more slowly, more time is
-// asked.
+// Bounds follow the cluster's settings: a cluster that elects more slowly has more time.
 func ExampleParseBound() {
 	bound, err := judge.ParseBound("2E + M", map[string]time.Duration{"E": time.Second, "M": 2 * time.Second})
 	fmt.Println(bound, err)

@@ -18,7 +18,7 @@ type generator struct {
 	rng     *rand.Rand
 	api     string
 	keys    int
-	unknown float64 // share of writes whose answer is lost
+	unknown float64 // share of writes whose response is lost
 	cells   map[string]cell
 	rev     int
 	now     record.Nanos
@@ -64,8 +64,8 @@ func live(rng *rand.Rand, clients, keys, n int, unknown float64) *generator {
 	return liveOf(facts.APIKubernetes, rng, clients, keys, n, unknown)
 }
 
-// liveOf is live through one API: etcd has puts where Kubernetes has patches, and tells
-// the revision of a deletion.
+// liveOf is live through one API: etcd has puts where Kubernetes has patches, and returns the
+// revision of a deletion.
 func liveOf(api string, rng *rand.Rand, clients, keys, n int, unknown float64) *generator {
 	w := &generator{rng: rng, api: api, keys: keys, unknown: unknown, cells: map[string]cell{}, rev: 100}
 	for k := range keys {
@@ -209,7 +209,7 @@ func (w *generator) run(watched bool) *record.Run {
 	return s.run
 }
 
-// spoil changes something that somebody saw; the history may still be legal.
+// spoil changes something that a client saw; the history may still be legal.
 func (w *generator) spoil() {
 	i := w.rng.IntN(len(w.ops))
 	op, other := &w.ops[i], w.ops[w.rng.IntN(len(w.ops))]
@@ -225,11 +225,11 @@ func (w *generator) spoil() {
 		if op.Type == record.OpGet && other.Key == op.Key && other.Outcome == record.OK {
 			op.Found, op.Value, op.Revision = other.Type != record.OpDelete && other.Value != "", other.Value, other.Revision
 		}
-	case 1: // nothing, where there was something
+	case 1: // nothing, instead of something
 		if op.Type == record.OpGet {
 			op.Found, op.Value, op.Revision = false, "", ""
 		}
-	case 2: // an acknowledgement of what was refused
+	case 2: // an acknowledgement of a refused write
 		if op.Outcome == record.Refused {
 			w.rev++
 			op.Outcome, op.Error, op.Refusal, op.Revision = record.OK, "", "", fmt.Sprint(w.rev)
@@ -237,7 +237,7 @@ func (w *generator) spoil() {
 				op.Revision = ""
 			}
 		}
-	case 3: // a refusal of what took effect
+	case 3: // a refusal of a write that took effect
 		if facts.IsWrite(op.Type) {
 			op.Outcome, op.Revision = record.Refused, ""
 			op.Refusal = []record.Refusal{record.RefusedAbsent, record.RefusedPresent}[w.rng.IntN(2)]

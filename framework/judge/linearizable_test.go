@@ -125,7 +125,7 @@ func TestCheckerOutOfTime(t *testing.T) {
 	}
 }
 
-// What a long run looks like: many unknown writes must not drown the checker.
+// A long run: many unknown writes must not overwhelm the checker.
 func TestManyUnknownWrites(t *testing.T) {
 	s := newStory()
 	for k := range 10 {
@@ -149,7 +149,7 @@ func TestManyUnknownWrites(t *testing.T) {
 	}
 }
 
-// Leaving out what cannot matter must not change what the checker says.
+// Leaving out operations that cannot matter must not change the checker's result.
 func TestUsefulIsSound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	verdicts := map[porcupine.CheckResult]int{}

@@ -55,7 +55,7 @@ func TestListWatch(t *testing.T) {
 	})
 }
 
-// A watch counts as one of forgotten history where that is sure.
+// A watch counts as one of compacted history if that is certain.
 func TestWatchCompactedByFault(t *testing.T) {
 	compacted := func(history string) func() *story { return told(t, "compact", "etcd", history) }
 	rule(t, record.Check{Requirement: "HA-WCH-004", Judge: "watch-compacted", Fault: "fault"}, []ruling{

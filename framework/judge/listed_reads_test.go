@@ -77,8 +77,8 @@ func TestListsAreReads(t *testing.T) {
 	})
 }
 
-// A deletion that was acknowledged before the call bounds a list whose version alone says
-// nothing of it: no client was told the version of the deletion.
+// A deletion acknowledged before the call bounds a list whose version alone does not: no client
+// received the version of the deletion.
 func TestDeletionsBoundLists(t *testing.T) {
 	const gone = `
 		create k1 v1@a 101

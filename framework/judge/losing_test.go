@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// stolen has node-2 renew the scheduler's lease until a stranger takes it at 10 s, and
-// node-3 from then on (0: nobody).
+// stolen has node-2 renew the scheduler's lease until a stranger takes it at 10 s, and node-3
+// from then on (0: none).
 func stolen(then float64) *story {
 	s := newStory().fault("steal", "lease-steal", "node-2", "kube-scheduler", 10, 40)
 	for i := 0; i <= 58; i += 2 {

@@ -206,7 +206,7 @@ func TestUnsafeMemberRefused(t *testing.T) {
 	})
 }
 
-// TestAvailableThroughScaling holds clients against nodes that come and go.
+// TestAvailableThroughScaling checks clients while nodes come and go.
 func TestAvailableThroughScaling(t *testing.T) {
 	through := func(from, to float64) func() *story {
 		return func() *story {

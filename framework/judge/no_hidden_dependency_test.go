@@ -42,7 +42,7 @@ func withoutAudit(r *record.Run) { r.Meta.NoAccess = []record.Access{record.Audi
 func TestNoHiddenDependency(t *testing.T) {
 	const kcm, scheduler = "kube-controller-manager", "kube-scheduler"
 	refused := func(a *record.Action) { a.Code = 504 }
-	// node-1 is gone from 10 s to 30 s. The scheduler on node-2 is active, the rest stand by.
+	// node-1 is gone from 10 s to 30 s. The scheduler on node-2 is active, the rest are standby.
 	alone := func() *story {
 		return leaders(newStory()).fault("gone", "isolate", "node-1", "", 10, 30).logsRead(0, 60, "node-2", "node-3")
 	}

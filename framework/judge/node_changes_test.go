@@ -142,8 +142,8 @@ func TestEndpointsFollow(t *testing.T) {
 	})
 }
 
-// lonely is a record in which all API servers but a fourth one are killed at 30 s,
-// and a failover client asks all the while.
+// lonely is a record in which all API servers but a fourth one are killed at 30 s, and a failover
+// client sends requests the whole time.
 func lonely(answered bool) *story {
 	s := grown(11)
 	ids := []string{"k1", "k2", "k3"}
@@ -211,7 +211,7 @@ func TestLearnsAddresses(t *testing.T) {
 	})
 }
 
-// A node that was removed accuses nobody.
+// A node that was removed causes no failure.
 func TestRemovedNodesAreSilent(t *testing.T) {
 	removed := func(s *story) *story { return s.changed("", record.NodeRemoved, "node-2", "10.77.0.12", 20, 22) }
 	rule(t, record.Check{Requirement: "X", Judge: "restarts"}, []ruling{

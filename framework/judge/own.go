@@ -11,22 +11,20 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Judge is a judge of a user's own, for Evaluate. What holds for the built-in ones that a
-// check names holds for it: see Evaluate. It is not a judge of every run: Doc.Invariant counts
-// for nothing.
+// Judge is a user's own judge, for Evaluate. The rules for built-in judges that a check names
+// apply to it: see Evaluate. It is not a judge of every run: Doc.Invariant is ignored.
 type Judge struct {
 	Doc
-	// Evaluate holds a case against the guarantee. It is a pure function: the same case
-	// gives the same finding, and the case stays as it is.
+	// Evaluate checks a case against the guarantee. It is a pure function: the same case gives
+	// the same finding, and it does not change the case.
 	Evaluate func(*Case) Finding
 }
 
-// Case is what a Judge decides on. All judges of a record share it: nothing in it may be
-// changed.
+// Case is what a Judge decides on. All judges of a record share it: judges must not change it.
 type Case struct {
 	// Run is the whole record.
 	Run *record.Run
-	// Check is the one that names the judge.
+	// Check is the check that names the judge.
 	Check record.Check
 	// Bound is the check's limit, nil if it names none; never nil if Doc.NeedsBound.
 	Bound *Bound
@@ -43,7 +41,7 @@ func (c *Case) Param(name, byDefault string) string {
 // Injection is a fault from its injection to its healing.
 type Injection struct{ Injected, Healed record.Fault }
 
-// From returns when the fault was seen to act.
+// From returns when the effect of the fault was seen.
 func (i *Injection) From() record.Nanos { return i.life().Effect() }
 
 // To returns when the fault was seen to be gone.
@@ -52,7 +50,7 @@ func (i *Injection) To() record.Nanos { return i.life().HealEffect() }
 // Nodes returns the names of all nodes that the fault hits.
 func (i *Injection) Nodes() []string { return i.life().Nodes() }
 
-// String names the fault for people: "kill of etcd on node-2".
+// String returns a readable name: "kill of etcd on node-2".
 func (i *Injection) String() string { return i.life().What() }
 
 func (i *Injection) life() *facts.Injection {
@@ -62,20 +60,19 @@ func (i *Injection) life() *facts.Injection {
 // Finding is what a Judge found.
 type Finding struct {
 	Verdict Verdict
-	// Sentence says what was found: guarantee, who or where, bound and value. It is
-	// required.
+	// Sentence describes the finding: guarantee, who or where, bound and value. It is required.
 	Sentence string
-	// Measured is the value that was held against the bound, for people: "3 of 3". Took is
-	// the same if it is a time, and then Measured may be empty.
+	// Measured is the value that was compared with the bound, as text: "3 of 3". Took is the same
+	// if it is a time, and then Measured may be empty.
 	Measured string
 	Took     time.Duration
-	// From and To are the times between which a failure was measured. If the harness was
-	// starved then, the verdict is inconclusive. Where they are zero and Took is not, the
-	// whole record counts; a failure without any of them does not rest on time.
+	// From and To are the times between which a failure was measured. If the harness was starved
+	// then, the verdict is inconclusive. If they are zero and Took is not, the whole record
+	// counts; a failure without any of them does not depend on time.
 	From, To record.Nanos
-	// Evidence are the lines of the record or facts that show it, ten at most.
+	// Evidence are the lines of the record or facts that show it, at most ten.
 	Evidence []string
-	// Exhibit is what a report draws of it; nil for nothing.
+	// Exhibit is what a report draws for it; nil for nothing.
 	Exhibit *Exhibit
 }
 
@@ -113,8 +110,8 @@ func (f Finding) finding(run *record.Run, judge string) judges.Finding {
 	return found
 }
 
-// Find describes the judge of a name among those that a check may name: the built-in
-// ones and the caller's own. An error says that there is none, or that there are two.
+// Find describes the judge with a name among those that a check may name: the built-in ones and
+// the caller's own. It returns an error if none or two have that name.
 func Find(name string, own ...Judge) (Doc, error) {
 	d, err := find(name, own)
 	return d.Doc, err

@@ -33,12 +33,12 @@ var ownRemoval = Judge{
 	},
 }
 
-// says is an own judge that finds what it is given.
+// says is an own judge that returns a given finding.
 func says(f Finding) Judge {
 	return Judge{Doc: Doc{Name: "own"}, Evaluate: func(*Case) Finding { return f }}
 }
 
-// What holds for all judges holds for users' own.
+// The common rules apply to users' own judges.
 func TestOwnJudges(t *testing.T) {
 	check := record.Check{Requirement: "OWN-1", Level: "MUST", Judge: "own-removal", Bound: "T + I + M", Fault: "kill"}
 	change := func(c func(*record.Check)) record.Check {
@@ -97,7 +97,7 @@ func TestOwnJudges(t *testing.T) {
 	}
 }
 
-// All that a finding holds is in the result.
+// The result has everything in a finding.
 func TestOwnFinding(t *testing.T) {
 	s := removed()
 	s.run.Meta.Checks = []record.Check{{Requirement: "OWN-1", Judge: "own"}}

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// A patch writes whatever version is there, but only if there is one.
+// A patch writes whatever version exists, but only if one does.
 func TestLinearizablePatch(t *testing.T) {
 	const patch = record.OpPatch
 	one := func() *story { return newStory().write(create, "a", "k", "v1", 1, 1, 2) }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestPeersReconnect(t *testing.T) {
-	// The network is split from 10 s to 20 s, which TCP gets over by 34 s at the latest.
+	// The network is split from 10 s to 20 s, from which TCP recovers by 34 s at the latest.
 	split := func() *story { return newStory().fault("split", "split", "node-1", "", 10, 20) }
 	back := func(took time.Duration) *story {
 		return split().at(20+took.Seconds()+0.2).part(record.PartConnections, took)

@@ -62,7 +62,7 @@ func TestHandover(t *testing.T) {
 
 func TestNoStaleRead(t *testing.T) {
 	check := record.Check{Requirement: "HA-QR-006", Judge: "no-stale-read", Fault: "freeze", Bound: "2E", Params: map[string]string{"least": "3"}}
-	// node-1 is frozen from 10 s to 13 s; k is written meanwhile through node-2.
+	// node-1 is frozen from 10 s to 13 s; meanwhile k is written through node-2.
 	frozen := func(reads ...float64) *story {
 		s := newStory().fault("freeze", "freeze", "node-1", "etcd", 10, 13)
 		s.write(record.OpCreate, "node-2", "k", "old", 101, 5, 5.1).write(record.OpUpdate, "node-2", "k", "new", 115, 11.5, 11.6)

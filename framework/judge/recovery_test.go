@@ -13,7 +13,7 @@ func (s *story) runs(t float64, node, component string, pid int) *story {
 
 var allComponents = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 
-// backAgain has node-2 lose power from 10 s to 15 s, and its parts come back at a time.
+// backAgain cuts node-2's power from 10 s to 15 s, and its parts come back at a time.
 func backAgain(components, etcd, server float64) *story {
 	s := newStory()
 	for i, c := range allComponents {

@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// refused makes the last operation one that was refused with a word on its key.
+// refused makes the last operation a refused one with a statement about its key.
 func (s *story) refused(why record.Refusal) *story {
 	l := s.last()
 	l.Outcome, l.Refusal, l.Error, l.Revision = record.Refused, why, "status 4xx", ""
 	return s
 }
 
-// What a refusal says of a key is a read of it.
+// A refusal's statement about a key is a read of it.
 func TestRefusalsAreReads(t *testing.T) {
 	const patch, absent, present, version = record.OpPatch, record.RefusedAbsent, record.RefusedPresent, record.RefusedVersion
 	one := func() *story {
@@ -93,8 +93,8 @@ func TestRefusalsAreReads(t *testing.T) {
 	}
 }
 
-// A refusal for what was asked for is not a failure of the cluster; one for a namespace that
-// exists is.
+// A refusal for the content of a request is not a failure of the cluster; one for a namespace
+// that exists is.
 func TestTurnedAway(t *testing.T) {
 	for problem, want := range map[string]bool{
 		`status 404 (NotFound): configmaps "k" not found`:       true,

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// ran adds a state of node-2's scheduler: with 0 there is no process.
+// ran adds a state of node-2's scheduler: 0 means no process.
 func (s *story) ran(t float64, pid, restarts int) *story {
 	s.at(t)
 	p := record.ProcessState{Node: "node-2", Component: "kube-scheduler", PID: pid, State: "S", Restarts: restarts}
@@ -103,7 +103,7 @@ func restartedEtcd(fault, component, node string) *story {
 	})
 }
 
-// mute is a machine that tells nothing of the scheduler from a time on.
+// mute is a machine that reports nothing about the scheduler from a time on.
 func mute(s *story, t float64) *story {
 	s.at(t)
 	return add(s, &s.run.Processes, record.ProcessState{Node: "node-2", Component: "kube-scheduler", Error: "no answer"})

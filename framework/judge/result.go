@@ -10,16 +10,14 @@ type Result struct {
 	Judge       string  `json:"judge"`
 	Verdict     Verdict `json:"verdict"`
 	Bound       *Bound  `json:"bound,omitempty"`
-	// Measured is the value that was held against the bound, for people:
-	// "1.19s", "3 of 3".
+	// Measured is the value that was compared with the bound, as text: "1.19s", "3 of 3".
 	Measured string `json:"measured,omitempty"`
-	// MeasuredDuration is the same as a duration where it is one.
+	// MeasuredDuration is the same as a duration, if it is one.
 	MeasuredDuration *time.Duration `json:"measuredDuration,omitempty"`
-	// Sentence says in one sentence what was found: guarantee, who or where,
-	// bound and value.
+	// Sentence describes the finding in one sentence: guarantee, who or where, bound and value.
 	Sentence string `json:"sentence"`
 	// Evidence are the lines of the record or facts that show it, few and short.
 	Evidence []string `json:"evidence,omitempty"`
-	// Exhibit is what a report draws of it, where there is anything to draw.
+	// Exhibit is what a report draws for it, if there is anything to draw.
 	Exhibit *Exhibit `json:"exhibit,omitempty"`
 }

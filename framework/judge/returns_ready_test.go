@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// users lets an account whose rights come from a role read through the balancer on new
-// connections, every 0.1 s; every third read comes to node-2 if that is used.
+// users makes an account whose permissions come from a role read through the balancer on new
+// connections, every 0.1 s; every third read goes to node-2 if that is used.
 func (s *story) users(used bool, from, to float64) *story {
 	n := 0
 	for t := range steps(from, to, 0.1) {
@@ -57,13 +57,13 @@ func TestReturnsReady(t *testing.T) {
 		{name: "after another fault", want: Pass, story: func() *story {
 			return back().fault("again", "kill", "node-3", "kube-apiserver", 50, 55).user("node-2", 403, 56)
 		}},
-		// What may be somebody else's doing.
+		// Cases that may have another cause.
 		{name: "refused before the fault", want: Inconclusive, says: "before the fault, or by an API server that it did not hit", story: func() *story { return fallen(back().user("node-2", 403, 5), 403) }},
 		{name: "refused by another server", want: Inconclusive, says: "that it did not hit", story: func() *story { return fallen(back().user("node-1", 403, 31), 403) }},
 		{name: "never allowed", want: Inconclusive, says: "not known whether what was refused is allowed", story: func() *story {
 			return newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 30).user("node-2", 403, 30.8).user("node-2", 403, 30.9)
 		}},
-		// What a broken cluster may hide behind.
+		// Cases that may hide a broken cluster.
 		{name: "none reached it", want: Inconclusive, says: "too few to say how it answers", story: func() *story { return out().users(false, 34, 50) }},
 		{name: "only administrators asked", want: Inconclusive, says: "no account whose rights come from a role", story: func() *story {
 			s := newStory().fault("kill", "kill", "node-2", "kube-apiserver", 10, 30)

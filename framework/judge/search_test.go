@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// tangle is a history that is illegal only as a whole: of creates and deletes at the
-// same time there are two creates too many. Nothing but the search can tell, and it
-// has more orders to try than anybody has time.
+// tangle is a history that is illegal only as a whole: of concurrent creates and deletes there
+// are two creates too many. Only the search can find that, and it has more orders to try than
+// time allows.
 func tangle(n int) *story {
 	s := newStory()
 	for i := range n {
@@ -43,8 +43,7 @@ func TestSearchKeepsItsTime(t *testing.T) {
 	}
 }
 
-// Without a limit of time to speak of, memory is the limit, and every judgement
-// comes to the same end.
+// With practically no time limit, memory is the limit, and every run has the same result.
 func TestSearchKeepsItsRoom(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -17,10 +17,10 @@ func (s *story) shown(value string, rev string, at float64) *story {
 	return add(s, &s.run.Events, record.Event{Watch: "w", Type: record.EventModified, Key: "k", Value: value, Revision: rev, Seen: sec(at)})
 }
 
-// What lists and watches show settles writes of unknown outcome before any search;
-// what they show wrongly accuses nobody.
+// Observations of lists and watches resolve writes of unknown outcome before any search; wrong
+// ones cause no failure.
 func TestSightings(t *testing.T) {
-	// Nobody reads v2 with a quorum, yet somebody replaces its version.
+	// No client reads v2 with a quorum, yet another write replaces its version.
 	replaced := func() *story {
 		return one().write(update, "a", "k", "v2", 0, 3, 4).over(1).outcome(record.Unknown).
 			write(update, "b", "k", "v3", 7, 8, 9).over(5).read("b", "k", "v3", 7, 10, 11)

@@ -53,7 +53,7 @@ func TestSpreadsAgain(t *testing.T) {
 		{name: "one connection was lost for some other reason", want: Inconclusive, says: "whether anything closes those of the others", story: goaway(0, keepers(20, "node-2"))},
 		{name: "less than its share", want: Inconclusive, says: "1 of 30", story: goaway(0.02, keepers(0.5, append(make([]string, 0), "node-2", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3",
 			"node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1", "node-3", "node-1")...))},
-		// What may be somebody else's doing.
+		// Cases that may have another cause.
 		{name: "the next fault comes too early", want: Inconclusive, says: "too few", story: func() *story {
 			return keepers(0).fault("again", "kill", "node-3", "kube-apiserver", 31, 45)
 		}},
@@ -78,7 +78,7 @@ func TestSpreadsAgain(t *testing.T) {
 				}
 			})
 		}},
-		// What a broken cluster may hide behind.
+		// Cases that may hide a broken cluster.
 		{name: "new clients only", want: Inconclusive, says: "no client that keeps", story: func() *story {
 			s := newStory().fault("stop", "stop", "node-2", "kube-apiserver", 10, 25).client("client-go-1", "node-1", true, 1, 10).client("client-go-2", "node-2", true, 1, 10)
 			for i := range 30 {

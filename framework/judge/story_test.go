@@ -164,8 +164,8 @@ func steps(from, to, by float64) iter.Seq[float64] {
 	}
 }
 
-// traffic lets a client write and read its own key through an entrance every
-// 0.1 s from from to to, answered at once.
+// traffic makes a client write and read its own key through an entrance every 0.1 s from from to
+// to, answered immediately.
 func (s *story) traffic(entrance string, from, to float64) *story {
 	n := 0
 	key := fmt.Sprintf("k-%s-%g", entrance, from)
@@ -175,13 +175,13 @@ func (s *story) traffic(entrance string, from, to float64) *story {
 		if n == 1 {
 			typ = record.OpCreate
 		}
-		v, rev := fmt.Sprintf("v%d", n), 100+int(t*10) // one store: what is later has the greater version
+		v, rev := fmt.Sprintf("v%d", n), 100+int(t*10) // one store: later writes have greater versions
 		s.write(typ, entrance, key, v, rev, t, t+0.01).read(entrance, key, v, rev, t+0.1, t+0.11)
 	}
 	return s
 }
 
-// failing lets a client try to write and read in vain every 0.5 s.
+// failing makes a client try to write and read without success every 0.5 s.
 func (s *story) failing(entrance string, from, to float64) *story {
 	for t := range steps(from, to, 0.5) {
 		s.write(record.OpUpdate, entrance, "f", fmt.Sprintf("f-%s-%g", entrance, t), 0, t, t+0.2).outcome(record.Unknown)
@@ -228,13 +228,13 @@ func (s *story) process(node, component string, pid int) *story {
 // change lets a case differ from what it is made of.
 func (s *story) change(f func(*record.Run)) *story { f(s.run); return s }
 
-// ruling is a case of a judge's table: a history and what is to be said of it.
+// ruling is a case of a judge's table: a history and the expected finding.
 type ruling struct {
 	name  string
 	story func() *story
 	want  Verdict
 	says  string // part of the sentence
-	took  string // Measured, where it matters
+	took  string // Measured, if it matters
 }
 
 // rule runs a judge's table through Evaluate, with the check as a scenario

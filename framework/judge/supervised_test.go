@@ -20,8 +20,8 @@ func (s *story) lock(via, holder string, from, to float64) *story {
 	return s
 }
 
-// look is a change of the scheduler's state that was seen at t; the node had been
-// asked half a second before. 0 stands by.
+// look is a change of the scheduler's state that was seen at t; the node had been queried half a
+// second before. 0 means standby.
 func (s *story) look(node string, t float64, pid int) *story {
 	s.at(t).process(node, "kube-scheduler", pid)
 	p := &s.run.Processes[len(s.run.Processes)-1].V
@@ -29,8 +29,8 @@ func (s *story) look(node string, t float64, pid int) *story {
 	return s
 }
 
-// cutOff has node-1 be isolated from 10 to 40 s, its scheduler end at 14 s and that of
-// node-2 begin at 18 s.
+// cutOff isolates node-1 from 10 to 40 s; its scheduler exits at 14 s and that of node-2 starts
+// at 18 s.
 func cutOff() *story { return cutOffUntil(14) }
 
 func cutOffUntil(end float64) *story {
@@ -83,7 +83,8 @@ func TestSupervised(t *testing.T) {
 			s := cutOff()
 			s.run.Processes = append([]record.Timed[record.ProcessState]{}, s.run.Processes...)
 			return s.look("node-3", 3, 5).look("node-3", 5, 0).change(func(r *record.Run) {
-				// The one on node-1 was seen later: nobody knows that both ran at once.
+				// The one on node-1 was seen later: it is not known that both ran at the same
+				// time.
 				r.Processes[0].At = sec(6)
 			})
 		}},

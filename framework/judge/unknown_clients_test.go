@@ -103,7 +103,7 @@ func TestEtcdAuthenticates(t *testing.T) {
 }
 
 func TestUnknownReadsNothing(t *testing.T) {
-	// asked has every client refused, and lets change alter an operation, or leave it out,
+	// asked makes every client refused, and lets change alter an operation, or leave it out,
 	// before it is added.
 	asked := func(change func(*record.Op) bool) func() *story {
 		return func() *story {

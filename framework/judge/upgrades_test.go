@@ -22,7 +22,7 @@ func fleetOf(version string) *story {
 	return s
 }
 
-// says records which version a component of a node answers.
+// says records the version that a component of a node reports.
 func (s *story) says(node, component, version string, t float64) *story {
 	o := during(t, t+0.01)
 	o.Type, o.Entrance, o.Key, o.Value, o.Found, o.Purpose = record.OpGet, node, component, version, true, "version"
@@ -43,7 +43,7 @@ func (s *story) inPlace(name, action, node, from, to string, called, effect floa
 
 var inOrder = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 
-// upgraded has a node upgraded, and its components say so.
+// upgraded upgrades a node, and its components report that.
 func (s *story) upgraded(name, node, from, to string, called float64) *story {
 	s.inPlace(name, "upgrade", node, from, to, called, called+6, inOrder...)
 	for _, c := range inOrder {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Three writes of two keys, which most histories of watches begin with.
+// Three writes of two keys, with which most histories of watches start.
 const twoKeys = `
 	create k1 v1@a 101
 	create k2 v2@b 102
@@ -204,8 +204,8 @@ func TestWatchResumable(t *testing.T) {
 	})
 }
 
-// TestWatchesUnderFault: node-2's API server is killed at 4 s and healed at 30 s, and
-// what is watched must have been under it.
+// TestWatchesUnderFault: node-2's API server is killed at 4 s and healed at 30 s, and the watches
+// must have been affected.
 func TestWatchesUnderFault(t *testing.T) {
 	resumable := record.Check{Requirement: "HA-WCH-002", Judge: "watch-resumable", Fault: "fault"}
 	ordered := record.Check{Requirement: "HA-WCH-001", Judge: "watch-ordered", Fault: "fault"}

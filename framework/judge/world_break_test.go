@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// damage breaks a legal history in one place, where the record suffices to show it. It
-// returns false where the history has no such place.
+// damage breaks a legal history in one place, where the record suffices to show it. It returns
+// false if the history has no such place.
 type damage struct {
 	name string
 	api  string // empty for both
 	do   func(*broken) bool
 	must string   // the judge that has to accuse
-	may  []string // those that may accuse as well
+	may  []string // those that may fail as well
 }
 
 // broken is a world to be broken, with what can be known of it.
@@ -39,8 +39,7 @@ type spot struct {
 
 func (p spot) event() *record.Event { return p.s.Messages[p.i].Event }
 
-// spots returns the places that fit, of watches of which it is known where they began
-// to tell of changes.
+// spots returns the matching places, in watches whose start of changes is known.
 func (b *broken) spots(fits func(s *facts.Stream, i int) bool) []spot {
 	at := map[*record.Event]int{}
 	for i := range b.run.Events {
@@ -80,7 +79,7 @@ func (b *broken) insert(p spot, e record.Event) bool {
 	return true
 }
 
-// firm reports whether where the watch began is known without message i.
+// firm reports whether the start of the watch is known without message i.
 func firm(s *facts.Stream, i int) bool { return s.From() > 0 || s.Watch.Initial || i > s.Begin }
 
 // past reports whether the watch shows after message i that it is past it.
@@ -92,7 +91,7 @@ func (b *broken) strongSpot(more func(s *facts.Stream, i int) bool) (spot, bool)
 	return b.spot(func(s *facts.Stream, i int) bool { return b.strong(*s.Messages[i].Event) && more(s, i) })
 }
 
-// sureBefore reports whether it is known what was there before the change of message i.
+// sureBefore reports whether the state before the change of message i is known.
 func sureBefore(s *facts.Stream, i int) (old *facts.KeyChange, sure bool) {
 	e, _, known := s.Shown(s.Messages[i])
 	if !known {

@@ -288,8 +288,7 @@ func (b *broken) stranger(p spot, fits func(simChange) bool) bool {
 	return false
 }
 
-// acceptForgotten lets a watch that was refused be accepted, and show only what came
-// some changes later.
+// acceptForgotten makes a refused watch accepted, showing only what came some changes later.
 func acceptForgotten(b *broken) bool {
 	for i := range b.run.Watches {
 		n := &b.run.Watches[i].V

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// world is a simulated cluster whose histories are legal: a store with a history that
-// is compacted at times, entrances whose caches lag behind it, writes whose answers get
-// lost and that may take effect long after, paged lists, and watches that break and go
-// on through another entrance.
+// world is a simulated cluster whose histories are legal: a store whose history is compacted now
+// and then, entrances whose caches lag behind it, writes whose responses get lost and that may
+// take effect much later, paged lists, and watches that break and continue through another
+// entrance.
 type world struct {
 	*rand.Rand
 	api       string
@@ -41,7 +41,7 @@ type simPair struct {
 	compareAndSet bool
 }
 
-// simChange is a change of a key; old or pair is nil where it was or is absent.
+// simChange is a change of a key; old or pair is nil if it was or is absent.
 type simChange struct {
 	key       string
 	rev       uint64
@@ -64,10 +64,10 @@ type simList struct {
 
 type simWatch struct {
 	record.Watch
-	pos      uint64 // all up to it is told, or queued
-	told     uint64 // what its client has seen: an event, a bookmark, or where it began
+	pos      uint64 // everything up to it is sent, or queued
+	told     uint64 // what its client has seen: an event, a bookmark, or the start
 	queue    []record.Event
-	initial  bool // the end of the initial events is yet to be told
+	initial  bool // the end of the initial events is still to be sent
 	over     bool
 	batch    int
 	entrance int
@@ -96,7 +96,7 @@ func (w *world) step() {
 	case dice < 35:
 		w.progress()
 	case dice < 37:
-		w.rev += uint64(1 + w.IntN(3)) // somebody else writes something else
+		w.rev += uint64(1 + w.IntN(3)) // another client writes another key
 	case dice < 39 && len(w.late) > 0:
 		i := w.IntN(len(w.late))
 		w.apply(w.late[i])
@@ -130,7 +130,7 @@ func (w *world) groupOf(key string) string {
 	return string(rune('a' + w.IntN(2)))
 }
 
-// call lets a client begin an operation.
+// call makes a client start an operation.
 func (w *world) call() {
 	o := &simOp{}
 	typ := []record.OpType{record.OpGet, record.OpCreate, record.OpUpdate, record.OpUpdate, record.OpPatch, record.OpDelete}[w.IntN(6)]
@@ -205,7 +205,7 @@ func (w *world) apply(o *simOp) {
 	}
 	o.applied = true
 	if slices.ContainsFunc(o.list, func(op record.Op) bool { return op.Type != record.OpDelete || w.state[op.Key] != nil }) {
-		w.rev++ // etcd deletes what is not there without a revision of its own
+		w.rev++ // etcd deletes a missing key without a new revision
 	}
 	for i := range o.list {
 		op := &o.list[i]
@@ -284,7 +284,7 @@ func (w *world) items(s facts.Scope, version uint64) []record.Item {
 	return items
 }
 
-// version returns one that some client has seen, 0 for none.
+// version returns a version that some client has seen, 0 for none.
 func (w *world) version() uint64 {
 	if len(w.known) == 0 {
 		return 0
@@ -292,7 +292,7 @@ func (w *world) version() uint64 {
 	return w.known[w.IntN(len(w.known))]
 }
 
-// list begins a list.
+// list starts a list.
 func (w *world) list() {
 	l := &simList{List: record.List{Client: fmt.Sprint("c", w.IntN(5)), API: w.api, Collection: "things", Call: w.now}}
 	l.Match = []record.ListMatch{record.MatchUnset, record.MatchAny, record.MatchNotOlderThan, record.MatchExact}[w.IntN(4)]
@@ -348,7 +348,7 @@ func (w *world) page() {
 		}
 		p.Revision, p.Items = fmt.Sprint(l.version), n
 		if w.api == facts.APIEtcd && (len(l.Pages) > 0 || l.Match == record.MatchExact) {
-			p.Revision = fmt.Sprint(w.rev) // the newest one, beside the answer
+			p.Revision = fmt.Sprint(w.rev) // the newest one, with the response
 		}
 		l.Items, l.rest = append(l.Items, l.rest[:n]...), l.rest[n:]
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// open begins a watch: of the collection, a group or a key; with the state, with a
-// streaming list, from a version, or from now.
+// open starts a watch: of the collection, a group or a key; with the state, with a streaming
+// list, from a version, or from now.
 func (w *world) open() {
 	n := &simWatch{}
 	switch w.IntN(4) {
@@ -26,7 +26,7 @@ func (w *world) open() {
 	w.begin(n)
 }
 
-// begin lets an entrance accept or refuse a watch.
+// begin makes an entrance accept or refuse a watch.
 func (w *world) begin(n *simWatch) {
 	w.n++
 	n.ID, n.API, n.Collection = fmt.Sprint("w", w.n), w.api, "things"
@@ -80,7 +80,7 @@ func (w *world) phase(n *simWatch) {
 	w.run.Watches = append(w.run.Watches, record.Timed[record.Watch]{At: w.now, V: n.Watch})
 }
 
-// watch lets some watch tell more, give a bookmark, or break.
+// watch makes some watch send more, send a bookmark, or break.
 func (w *world) watch() {
 	if len(w.watches) == 0 {
 		return
@@ -124,7 +124,7 @@ func (w *world) quiet(n *simWatch, to uint64) bool {
 	})
 }
 
-// queueChanges takes from the cache some of what the watch has not told yet.
+// queueChanges takes from the cache some changes that the watch has not sent yet.
 func (w *world) queueChanges(n *simWatch) {
 	to := w.caches[n.entrance]
 	if to <= n.pos {
@@ -183,8 +183,7 @@ func (w *world) send(n *simWatch, e record.Event) {
 	w.run.Events = append(w.run.Events, record.Timed[record.Event]{At: w.now, V: e})
 }
 
-// live reports whether what is queued are changes: then each of them is a version to go
-// on from.
+// live reports whether the queue has changes: then each of them is a version to continue from.
 func (n *simWatch) live() bool { return !n.initial && n.From != "" }
 
 // end breaks a watch, and mostly lets its client continue through some entrance.

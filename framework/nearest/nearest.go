@@ -1,4 +1,4 @@
-// Package nearest finds what somebody may have meant who mistyped a name.
+// Package nearest finds the names closest to a mistyped one.
 package nearest
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Names returns up to n of all names that take the fewest changes of a letter to
-// become want, whatever their case.
+// Names returns up to n of all names that need the fewest letter changes to become want, ignoring
+// case.
 func Names(all []string, want string, n int) []string {
 	names := slices.Compact(slices.Sorted(slices.Values(all)))
 	far := func(name string) int { return changes(strings.ToLower(name), strings.ToLower(want)) }
@@ -16,8 +16,8 @@ func Names(all []string, want string, n int) []string {
 	return names[:min(n, len(names))]
 }
 
-// Meant returns ", did you mean X?" for the name that want looks mistyped from; it is empty
-// if none is near.
+// Meant returns ", did you mean X?" for the name that want looks mistyped from; empty if none is
+// near.
 func Meant(all []string, want string) string {
 	near := Names(all, want, 1)
 	if len(near) == 0 || want == "" || changes(strings.ToLower(near[0]), strings.ToLower(want)) > min(3, max(1, min(len(want), len(near[0]))/2)) {
@@ -26,8 +26,8 @@ func Meant(all []string, want string) string {
 	return ", did you mean " + near[0] + "?"
 }
 
-// changes counts the letters to be put in, left out or replaced to turn a into b
-// (the Levenshtein distance).
+// changes counts the letters to insert, delete or replace to turn a into b (the Levenshtein
+// distance).
 func changes(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

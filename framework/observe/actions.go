@@ -13,15 +13,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// auditRetry is the pause before an audit log that cannot be read is tried again.
+// auditRetry is the pause before an audit log that cannot be read is retried.
 const auditRetry = time.Second
 
 // auditHeard is how often it is recorded that an audit log had any entry.
 const auditHeard = time.Second
 
-// actions follows the audit log of each API server, where its node hands it out,
-// and records what elected components and add-on managers change, and when elected ones read
-// their leases.
+// actions follows the audit log of each API server, if its node provides it, and records what
+// elected components and add-on managers change, and when elected ones read their leases.
 func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 	nodes := o.cfg.Cluster.Nodes()
 	components := elected()
@@ -36,8 +35,8 @@ func (o *Observers) actions(context.Context) ([]func(context.Context), error) {
 		}
 		f := newAuditFilter(n.Name(), nodes, components)
 		loops = append(loops, o.while(n.Name(), func(ctx context.Context) {
-			// Where the log cannot be read there are no actions in the record, of
-			// which judges make what they must.
+			// If the log cannot be read, the record has no actions, and the judges conclude
+			// accordingly.
 			heard := record.Nanos(0)
 			every(ctx, auditRetry, func() {
 				_ = reader.FollowAudit(ctx, func(entry []byte) {
@@ -60,9 +59,8 @@ type auditFilter struct {
 	via        string
 	components []string
 	nodes      map[netip.Addr]string
-	// needles are what entries of the components hold, and reads what entries of
-	// requests hold that change nothing and are not of one object. They spare most of
-	// the decoding.
+	// needles are strings in entries of the components, and reads are strings in entries of
+	// requests that change nothing and are not about one object. They save most of the decoding.
 	needles, reads [][]byte
 }
 
@@ -80,7 +78,7 @@ func newAuditFilter(via string, nodes []framework.Node, components []string) *au
 	return f
 }
 
-// auditEvent is the needed part of an audit.k8s.io/v1 Event.
+// auditEvent is the part of an audit.k8s.io/v1 Event that is read.
 type auditEvent struct {
 	Stage     string
 	Verb      string
@@ -95,8 +93,8 @@ type auditEvent struct {
 	StageTimestamp           time.Time
 }
 
-// action returns the action that an entry reports, or the read of a component's own
-// lease, if it does. since puts a wall time on the record's clock.
+// action returns the action that an entry reports, or the read of a component's own lease, if it
+// does. since converts a wall time to the record's clock.
 func (f *auditFilter) action(entry []byte, since func(time.Time) record.Nanos) (record.Action, bool) {
 	in := func(part []byte) bool { return bytes.Contains(entry, part) }
 	if !slices.ContainsFunc(f.needles, in) || slices.ContainsFunc(f.reads, in) {
@@ -126,16 +124,16 @@ func (f *auditFilter) action(entry []byte, since func(time.Time) record.Nanos) (
 	}, true
 }
 
-// isOf reports whether a request is a component's. One with accounts for its
-// controllers (--use-service-account-credentials) comes under many names, but its
-// user agent always begins with that of its binary.
+// isOf reports whether a request is a component's. A component with accounts for its controllers
+// (--use-service-account-credentials) uses many names, but its user agent always starts with that
+// of its binary.
 func (e auditEvent) isOf(component string) bool {
 	return e.User.Username == "system:"+component || strings.HasPrefix(e.UserAgent, component+"/")
 }
 
-// changes reports whether a request can change anything. Reviews are created only to
-// ask the API server something, and candidacies for a lease (coordinated leader election)
-// only to be elected, by instances that stand by as well.
+// changes reports whether a request can change anything. Reviews are created only to query the
+// API server, and candidacies for a lease (coordinated leader election) only to be elected, also
+// by standby instances.
 func (e auditEvent) changes() bool {
 	switch e.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
@@ -145,8 +143,8 @@ func (e auditEvent) changes() bool {
 	return e.ObjectRef.Resource != "leasecandidates" && e.ObjectRef.APIGroup != "authentication.k8s.io" && e.ObjectRef.APIGroup != "authorization.k8s.io"
 }
 
-// isElection reports whether a request is about the component's own lease. A refused
-// creation may have no name; client-go gives its elector a user agent of its own.
+// isElection reports whether a request is about the component's own lease. A refused creation may
+// have no name; client-go's elector has its own user agent.
 func (e auditEvent) isElection(component string) bool {
 	return e.ObjectRef.Resource == "leases" && (e.ObjectRef.Name == component || strings.HasSuffix(e.UserAgent, "/leader-election"))
 }

@@ -77,7 +77,7 @@ func TestActions(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("actions\n%s", strings.Join(got, "\n"))
 	}
-	// That the log was read, and the read of a lease that was not there yet.
+	// The entry that the log was read, and the read of a lease that did not exist yet.
 	if len(run.Asked) != 2 || run.Asked[0].V.Component != "" || run.Asked[1].V.Verb != "get" || run.Asked[1].V.Code != 404 {
 		t.Errorf("asked: %+v", run.Asked)
 	}
@@ -148,7 +148,7 @@ func TestBackends(t *testing.T) {
 		left  bool // out of what the balancer reports
 	}{
 		{up: true},
-		{up: true, since: time.Second}, // told to the second: no change
+		{up: true, since: time.Second}, // reported to the second: no change
 		{since: time.Minute},
 		{since: 2 * time.Minute}, // up and down again in between
 		{err: errors.New("refused")},
@@ -179,7 +179,7 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// TestBackendsUntold: a balancer that cannot tell is asked once.
+// TestBackendsUntold: a balancer that cannot report is queried once.
 func TestBackendsUntold(t *testing.T) {
 	w, read := recording(t)
 	o := &Observers{cfg: Config{Cluster: &teller{err: fmt.Errorf("no state page: %w", errors.ErrUnsupported)}, StatusInterval: time.Millisecond}, w: w}

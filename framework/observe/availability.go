@@ -21,15 +21,15 @@ import (
 // probeNamespace holds one ConfigMap for each prober.
 const probeNamespace = workload.ProbeNamespace
 
-// configMaps is where they are.
+// configMaps is their path.
 const configMaps = "/api/v1/namespaces/" + probeNamespace + "/configmaps"
 
-// maxOutstanding limits the probes of one prober that wait for an answer.
+// maxOutstanding limits the probes of one prober that wait for a response.
 const maxOutstanding = 100
 
-// prober makes one kind of probe through one entrance, at fixed times whatever
-// became of the probes before (an open loop): a client that waited for its
-// answers would ask less while the cluster is slow.
+// prober makes one kind of probe through one entrance, at fixed times regardless of earlier
+// probes (an open loop): a client that waited for its responses would send fewer requests while
+// the cluster is slow.
 type prober struct {
 	o        *Observers
 	api      *client.API
@@ -43,10 +43,9 @@ type prober struct {
 	timeout  time.Duration
 }
 
-// paces are how often each kind of probe is made, in ProbeIntervals, on a kept and
-// on a new connection, which costs a TLS handshake on both sides. All of them make
-// 1.7 probes an interval through each entrance. How often a watch on a kept
-// connection is probed is up to watchProbes.
+// paces are how often each kind of probe is made, in ProbeIntervals, on a kept and on a new
+// connection, which costs a TLS handshake on both sides. Together they make 1.7 probes per
+// interval through each entrance. watchProbes sets the rate for watches on a kept connection.
 var paces = []struct {
 	kind      record.ProbeKind
 	kept, new float64
@@ -57,10 +56,10 @@ var paces = []struct {
 	{record.ProbeWatch, 0, 15},
 }
 
-// availability probes each entrance on new and on kept connections. A read is a
-// GET of a small ConfigMap, a write a merge patch of it, a watch on a new
-// connection one that ends with the first event. A probe on a kept connection
-// makes a new one where none is free, as any client would.
+// availability probes each entrance on new and on kept connections. A read is a GET of a small
+// ConfigMap, a write a merge patch of it, a watch on a new connection one that ends with the
+// first event. A probe for a kept connection opens a new one if none is free, as any client
+// would.
 func (o *Observers) availability(ctx context.Context) ([]func(context.Context), error) {
 	c := o.cfg
 	var probers []*prober
@@ -131,7 +130,7 @@ func prepareProbes(ctx context.Context, entrances []framework.Entrance, probers 
 	return nil
 }
 
-// prepare creates an object through the first entrance that does it.
+// prepare creates an object through the first entrance that accepts it.
 func prepare(ctx context.Context, probers []*prober, object string) (last error) {
 	for _, p := range probers {
 		if last = p.prepare(ctx, object); last == nil {
@@ -153,7 +152,7 @@ func (p *prober) prepare(ctx context.Context, object string) error {
 }
 
 func (p *prober) run(ctx context.Context) {
-	// No more can wait than fit into the time-out, unless the harness is late.
+	// No more than fit into the timeout can wait, unless the harness is late.
 	free := make(chan struct{}, min(maxOutstanding, int(p.timeout/p.interval)+5))
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
@@ -167,8 +166,8 @@ func (p *prober) run(ctx context.Context) {
 				p.probe(ctx, n)
 			})
 		default:
-			// Not made, and no hole in the record: those that wait are in it with the
-			// whole time for which they did.
+			// Not sent, but not a gap in the record: the waiting ones are in it with their full
+			// waiting time.
 		}
 		select {
 		case <-t.C:
@@ -204,7 +203,7 @@ func (p *prober) probe(parent context.Context, n int) {
 	_ = p.o.w.Append(record.KindProbe, pr)
 }
 
-// again repeats a probe, as the API server asked for; nil where there was no time for it.
+// again repeats a probe, as the API server requested; nil if there was no time for it.
 func (p *prober) again(parent context.Context, n int, wait time.Duration) *record.Repetition {
 	if !client.Pause(parent, wait) {
 		return nil
@@ -230,8 +229,8 @@ func (p *prober) request(n int) client.Request {
 	return client.Request{Method: http.MethodGet, Path: configMaps + "/" + p.object}
 }
 
-// heartbeat is a write of an object of the probes, with a value that it never had. As with
-// client-go, nothing repeats it where it crosses with the end of its connection.
+// heartbeat is a write of a probe object, with a value that it never had. As in client-go, it is
+// not retried if its connection closes while it is sent.
 func heartbeat(object, value string) client.Request {
 	return client.Request{Method: http.MethodPatch, Type: client.MergePatch, Path: configMaps + "/" + object,
 		Body: []byte(`{"data":{"beat":"` + value + `"}}`)}

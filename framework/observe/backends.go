@@ -13,13 +13,13 @@ import (
 const (
 	// backendsTimeout is how long the balancer may take to answer.
 	backendsTimeout = 2 * time.Second
-	// sinceJitter is by how much two readings of one change may differ: some
-	// balancers tell to the second how long ago it was.
+	// sinceJitter is how far two readings of the same change may differ: some balancers report
+	// its age only to the second.
 	sinceJitter = 2 * time.Second
 )
 
-// backends records the load balancer's view of its backends: all of it at the
-// start, and each change.
+// backends records the load balancer's view of its backends: the whole view at the start, and
+// each change.
 func (o *Observers) backends(context.Context) ([]func(context.Context), error) {
 	reporter, ok := o.cfg.Cluster.(framework.BackendReporter)
 	if !ok {
@@ -43,11 +43,11 @@ func (o *Observers) backends(context.Context) ([]func(context.Context), error) {
 					_ = o.w.Append(record.KindBackend, record.Backend{Error: client.Shorten(err.Error())})
 				}
 				silent = true
-				clear(last) // all is told again afterwards
+				clear(last) // everything is recorded again afterwards
 				return
 			}
 			silent = false
-			said := map[string]record.Backend{} // those left out are told again
+			said := map[string]record.Backend{} // those left out are recorded again
 			for _, b := range states {
 				if old, known := last[b.Name]; !known || backendChanged(old, b) {
 					_ = o.w.Append(record.KindBackend, b)
@@ -73,7 +73,7 @@ func (o *Observers) askBalancer(ctx context.Context, reporter framework.BackendR
 	return all, nil
 }
 
-// backendChanged leaves out the wording of checks.
+// backendChanged ignores the wording of checks.
 func backendChanged(a, b record.Backend) bool {
 	return a.Up != b.Up || a.Standby != b.Standby || a.Address != b.Address || time.Duration(b.Since-a.Since).Abs() > sinceJitter
 }

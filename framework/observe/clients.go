@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// clientPaces are how often clients with client-go's transport probe, in ProbeIntervals.
-// With one client for each of three API servers they make 0.9 probes an interval in all.
+// clientPaces are how often clients with client-go's transport probe, in ProbeIntervals. With one
+// client for each of three API servers they make 0.9 probes per interval in total.
 var clientPaces = map[record.ProbeKind]float64{record.ProbeQuorumRead: 5, record.ProbeWrite: 10}
 
-// clients probe the ways in that lead to several API servers as users of client-go do: each
-// client keeps one HTTP/2 connection, with client-go's health check of it. There is one
-// for each API server, and at the start they are spread over all of them, as far as the way
-// in allows, so that whichever fails has one. Afterwards they stay where they are.
+// clients probe the entrances that lead to several API servers as client-go does: each client
+// keeps one HTTP/2 connection, with client-go's health check. There is one client for each API
+// server. At the start they are spread over all of them, as far as the entrance allows, so that
+// whichever fails has one. They do not move afterwards.
 func (o *Observers) clients(ctx context.Context) ([]func(context.Context), error) {
 	setup, cancel := context.WithTimeout(ctx, setupLimit)
 	defer cancel()
@@ -53,16 +53,16 @@ func (o *Observers) clients(ctx context.Context) ([]func(context.Context), error
 }
 
 const (
-	// keptClients is how many clients StartKept has, and keptInterval how often each of
-	// them reads. With the --goaway-chance that Kubernetes allows at most, 2 %, an API server
-	// closes 2.4 of their connections a second.
+	// keptClients is how many clients StartKept has, and keptInterval how often each of them
+	// reads. With the highest --goaway-chance that Kubernetes allows, 2 %, an API server closes
+	// 2.4 of their connections a second.
 	keptClients  = 12
 	keptInterval = 100 * time.Millisecond
 )
 
-// StartKept starts clients with client-go's transport that read through each way in that
-// leads to several API servers, on the HTTP/2 connection that each of them keeps, as often
-// as it takes to see soon whether anything closes such connections. stop ends them.
+// StartKept starts clients with client-go's transport that read through each entrance that leads
+// to several API servers, each on its kept HTTP/2 connection, often enough to see soon whether
+// anything closes such connections. stop stops them.
 func StartKept(ctx context.Context, cfg Config, w *record.Writer) (stop func(), err error) {
 	return startAlone(ctx, cfg, w, (*Observers).kept)
 }
@@ -89,8 +89,7 @@ func (o *Observers) kept(context.Context) (loops []func(context.Context), err er
 	return loops, nil
 }
 
-// elsewhere returns a client whose connection is to an API server that is not taken yet, as
-// far as that can be had.
+// elsewhere returns a client connected to an API server that has none yet, if possible.
 func (o *Observers) elsewhere(ctx context.Context, e framework.Entrance, taken map[string]bool) (*client.API, error) {
 	for range 2 * len(o.cfg.Cluster.Nodes()) {
 		api, err := client.NewAPI(e.Config, client.Options{ClientGo: true})
@@ -108,15 +107,15 @@ func (o *Observers) elsewhere(ctx context.Context, e framework.Entrance, taken m
 	return o.api(e, client.Options{ClientGo: true})
 }
 
-// serverOf makes a request and returns which server had it.
+// serverOf makes a request and returns which server answered it.
 func (o *Observers) serverOf(ctx context.Context, api *client.API, e framework.Entrance) []string {
 	ctx, cancel := context.WithTimeout(ctx, o.cfg.ReadTimeout)
 	defer cancel()
 	return api.Do(ctx, client.Request{Method: http.MethodGet, Path: configMaps + "/" + keptObject(e)}).Server
 }
 
-// nodeOf returns the node that these addresses of a certificate are of; empty for none, and
-// for those of several nodes.
+// nodeOf returns the node with these certificate addresses; empty for none, or if they belong to
+// several nodes.
 func (o *Observers) nodeOf(server []string) (name string) {
 	if len(server) == 0 {
 		return ""

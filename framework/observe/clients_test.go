@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
-// entered is a cluster with a way in that is not a node's.
+// entered is a cluster with an entrance that is not a node's.
 type entered struct{ *apitest.Cluster }
 
 func (b entered) Entrances() []framework.Entrance {

@@ -21,14 +21,14 @@ import (
 const (
 	// watchRetry is the pause before a broken watch is resumed.
 	watchRetry = 250 * time.Millisecond
-	// watchSeconds is when the server is asked to end a watch, so that one
-	// that hangs unnoticed does not hang for good.
+	// watchSeconds is the watch timeout requested from the server, so that a watch that hangs
+	// unnoticed does not hang forever.
 	watchSeconds = 60
 	// watchStart is how long a watch may take to be accepted.
 	watchStart = 5 * time.Second
 )
 
-// source is one of the two places with the addresses of default/kubernetes.
+// source is one of the two sources of the addresses of default/kubernetes.
 type source struct {
 	name, path string
 	query      url.Values
@@ -87,10 +87,10 @@ type objectList struct {
 	Items    []object
 }
 
-// chain is what is seen of one source through one entrance. A sample and a watch
-// overtake each other at times. A sample that was overtaken is of no interest, but
-// every change that a watch reports is recorded, though a sample may have told
-// what came of it: a short one is seen nowhere else.
+// chain is what is seen of one source through one entrance. Samples and watches sometimes
+// overtake each other. A sample that was overtaken is dropped. Every change that a watch reports
+// is recorded, even if a sample already showed the resulting state: only the watch shows short
+// changes.
 type chain struct {
 	o   *Observers
 	api *client.API
@@ -99,7 +99,7 @@ type chain struct {
 
 	mu       sync.Mutex
 	revision uint64       // the newest recorded
-	watched  uint64       // the newest that the watch told
+	watched  uint64       // the newest that the watch reported
 	at       record.Nanos // when the last state was recorded
 }
 
@@ -145,9 +145,8 @@ func (c *chain) list(ctx context.Context) (objectList, error) {
 	return l, nil
 }
 
-// add records a change, or a sample unless a newer state is recorded already. A
-// sample that was called for after that is recorded whatever its revision: it is
-// what a client is told now.
+// add records a change, or a sample unless a newer state is already recorded. A sample requested
+// after that is recorded whatever its revision: it is what a client is served now.
 func (c *chain) add(call record.Nanos, revision string, sample bool, objects []object) {
 	addresses := []string{}
 	for _, o := range objects {
@@ -163,7 +162,7 @@ func (c *chain) add(call record.Nanos, revision string, sample bool, objects []o
 	_ = c.o.w.Append(record.KindEndpoints, record.Endpoints{
 		Source: c.src.name, Via: c.via, Addresses: slices.Compact(addresses), Revision: revision, Sample: sample,
 	})
-	if !sample || n < c.watched { // the past may be served anew, and go on from there
+	if !sample || n < c.watched { // the server may serve the past again, and continue from there
 		c.watched = n
 	}
 	if sample || n > c.revision {
@@ -171,11 +170,11 @@ func (c *chain) add(call record.Nanos, revision string, sample bool, objects []o
 	}
 }
 
-// errGone says that the history that a watch asked for is no longer there.
+// errGone reports that the history that a watch requested no longer exists.
 var errGone = errors.New("410 Gone")
 
-// watch records every change until ctx ends. A watch that breaks is resumed
-// where it was; if its history is gone it begins again with a list.
+// watch records every change until ctx ends. A broken watch is resumed where it stopped; if its
+// history is gone, it starts again with a list.
 func (c *chain) watch(ctx context.Context) {
 	revision, known := "", map[string]object{}
 	for ctx.Err() == nil {

@@ -34,8 +34,8 @@ func watchOnly(t *testing.T, c *apitest.Cluster, w *record.Writer) (stop func())
 	}
 }
 
-// TestWatchResumes shows that a watch which breaks misses no change, and that
-// one whose history is gone begins again.
+// TestWatchResumes shows that a broken watch misses no change, and that one whose history is gone
+// starts again.
 func TestWatchResumes(t *testing.T) {
 	c := apitest.New(t, 1)
 	setEndpoints(c, "10.0.0.1", "10.0.0.2", "10.0.0.3")
@@ -57,14 +57,14 @@ func TestWatchResumes(t *testing.T) {
 	setEndpoints(c, "10.0.0.1", "10.0.0.2")
 	time.Sleep(100 * time.Millisecond)
 	c.Server(0).CloseClientConnections()
-	setEndpoints(c, "10.0.0.1") // while no watch is there
+	setEndpoints(c, "10.0.0.1") // while there is no watch
 	setEndpoints(c, "10.0.0.1", "10.0.0.4")
 	settle(4)
 	c.Server(0).CloseClientConnections()
 	setEndpoints(c, "10.0.0.1", "10.0.0.5")
 	setEndpoints(c, "10.0.0.6")
 	c.Compact()
-	settle(8) // 2 that are told so, 2 after a new list
+	settle(8) // 2 with that error, 2 after a new list
 	setEndpoints(c, "10.0.0.7")
 	time.Sleep(100 * time.Millisecond)
 	stop()
@@ -127,8 +127,8 @@ func TestChainKeepsOrder(t *testing.T) {
 	ch.add(0, "10", false, nil)       // in the sample already
 	ch.add(0, "12", false, nil)       // a change
 	ch.add(before, "11", true, nil)   // a sample that was under way
-	ch.add(w.Now()+1, "5", true, nil) // the past, served anew: evidence
-	ch.add(0, "6", false, nil)        // goes on from there
+	ch.add(w.Now()+1, "5", true, nil) // the past, served again: evidence
+	ch.add(0, "6", false, nil)        // continues from there
 	ch.add(w.Now()+1, "6", true, nil) // unchanged
 	time.Sleep(time.Millisecond)
 	var got []string

@@ -21,8 +21,8 @@ import (
 // etcdTimeout is how long a member may take to answer.
 const etcdTimeout = 2 * time.Second
 
-// etcdMember is one member. It is asked over the client's own connection and
-// without its retries: clientv3's Maintenance makes a new connection each time.
+// etcdMember is one member. It is queried over the client's own connection and without its
+// retries: clientv3's Maintenance opens a new connection each time.
 type etcdMember struct {
 	node string
 	*clientv3.Client
@@ -50,11 +50,11 @@ func openMembers(c framework.Cluster) ([]etcdMember, error) {
 
 func closeMembers(members []etcdMember) {
 	for _, m := range members {
-		_ = m.Close() // there is nothing to be done about it
+		_ = m.Close() // nothing can be done about it
 	}
 }
 
-// etcd samples the status of each member, where the cluster gives access.
+// etcd samples the status of each member, if the cluster gives access.
 func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 	members, err := openMembers(o.cfg.Cluster)
 	if err != nil {
@@ -87,7 +87,7 @@ func (o *Observers) etcd(context.Context) ([]func(context.Context), error) {
 	return loops, nil
 }
 
-// status asks a member for what it knows itself; it needs no quorum.
+// status asks a member for its local status; it does not need a quorum.
 func (m etcdMember) status(ctx context.Context) record.EtcdStatus {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
@@ -108,8 +108,8 @@ func (m etcdMember) status(ctx context.Context) record.EtcdStatus {
 	return s
 }
 
-// alarms picks the alarms from a status's errors, among which a member without
-// a leader says so too. To ask for alarms as such takes a quorum.
+// alarms picks the alarms from a status's errors, where a member without a leader also reports
+// that. Querying the alarms themselves needs a quorum.
 func alarms(errors []string) (all []string) {
 	for _, e := range errors {
 		if strings.Contains(e, "alarm:") {
@@ -119,8 +119,8 @@ func alarms(errors []string) (all []string) {
 	return all
 }
 
-// list puts the members into a status as this member lists them: as a quorum knows them,
-// or as it knows them itself.
+// list adds the members to a status as this member lists them: linearizably, or as it knows them
+// itself.
 func (m etcdMember) list(ctx context.Context, quorum bool, s *record.EtcdStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
@@ -138,8 +138,7 @@ func (m etcdMember) list(ctx context.Context, quorum bool, s *record.EtcdStatus)
 	return nil
 }
 
-// ListEtcd records the status of each etcd member and which members it lists, once, as a
-// quorum knows them.
+// ListEtcd records, once, the status of each etcd member and its linearizable member list.
 func ListEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	members, err := openMembers(c)
 	if err != nil {
@@ -160,10 +159,10 @@ func ListEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 
 func id(n uint64) string { return strconv.FormatUint(n, 16) }
 
-// HashEtcd asks every etcd member for the hash of its keys at one revision that
-// all have, and records the answers. Hashes compare only between members that
-// compacted at the same revision, so it tries again until they have, or ctx
-// ends. It is for a healthy cluster; a member that does not answer is an error.
+// HashEtcd asks every etcd member for the hash of its keys at one revision that all have, and
+// records the responses. Hashes are comparable only between members that compacted at the same
+// revision, so it retries until they have, or ctx ends. It is for a healthy cluster; a member
+// that does not answer is an error.
 func HashEtcd(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	members, err := openMembers(c)
 	if err != nil {

@@ -21,17 +21,17 @@ const (
 	commitMetric = "etcd_disk_backend_commit_duration_seconds"
 )
 
-// maxMetrics limits what is read of a member's metrics, in bytes.
+// maxMetrics limits how much of a member's metrics is read, in bytes.
 const maxMetrics = 16 << 20
 
-// diskMeter reads how long a member's disk takes.
+// diskMeter reads the disk latencies of a member.
 type diskMeter struct {
 	url           string
 	http          *http.Client
 	fsync, commit histogram // as last read
 }
 
-// newDiskMeter reads the metrics that etcd serves beside its clients.
+// newDiskMeter reads the metrics that etcd serves on its client port.
 func newDiskMeter(access framework.EtcdAccess, node string) (*diskMeter, error) {
 	config, err := access.EtcdConfig(node)
 	if err != nil {
@@ -46,8 +46,8 @@ func newDiskMeter(access framework.EtcdAccess, node string) (*diskMeter, error) 
 
 func (d *diskMeter) close() { d.http.CloseIdleConnections() }
 
-// read returns the latencies since it was called last; nil for the first time,
-// and where there were none or they cannot be read.
+// read returns the latencies since the last call; nil the first time, and if there were none or
+// they cannot be read.
 func (d *diskMeter) read(ctx context.Context) (fsync, commit *record.Latency) {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
@@ -69,8 +69,8 @@ func (d *diskMeter) read(ctx context.Context) (fsync, commit *record.Latency) {
 	return fsync, commit
 }
 
-// histogram is a histogram of Prometheus: how many values there were, their sum,
-// and how many were at most each bound.
+// histogram is a Prometheus histogram: the number of values, their sum, and how many were at most
+// each bound.
 type histogram struct {
 	buckets []bucket // ascending; the last one's bound is infinite
 	sum     float64
@@ -82,8 +82,8 @@ type bucket struct {
 	count uint64
 }
 
-// readHistograms reads histograms without labels of their own from the text
-// format (https://prometheus.io/docs/instrumenting/exposition_formats/).
+// readHistograms reads histograms without extra labels from the text format
+// (https://prometheus.io/docs/instrumenting/exposition_formats/).
 func readHistograms(in io.Reader, names ...string) ([]histogram, error) {
 	all := make([]histogram, len(names))
 	lines := bufio.NewScanner(in)
@@ -101,8 +101,7 @@ func readHistograms(in io.Reader, names ...string) ([]histogram, error) {
 	return all, lines.Err()
 }
 
-// add takes one line, without the name: `bucket{le="0.001"} 12`, `sum 0.5` or
-// `count 12`.
+// add parses one line, without the name: `bucket{le="0.001"} 12`, `sum 0.5` or `count 12`.
 func (h *histogram) add(line string) error {
 	series, text, ok := strings.Cut(line, " ")
 	if !ok {
@@ -127,11 +126,10 @@ func (h *histogram) add(line string) error {
 	return nil
 }
 
-// since sums up what came since an earlier reading. A member that was started again
-// counts from 0 again.
+// since returns the difference to an earlier reading. A restarted member counts from 0 again.
 func (h histogram) since(old histogram) *record.Latency {
 	if len(old.buckets) == 0 {
-		return nil // since when is not known
+		return nil // the start is not known
 	}
 	if old.count > h.count || len(old.buckets) != len(h.buckets) {
 		old = histogram{buckets: make([]bucket, len(h.buckets))}
@@ -154,7 +152,7 @@ func (h histogram) since(old histogram) *record.Latency {
 	return l
 }
 
-// seconds is -1 for what is infinite.
+// seconds is -1 for infinity.
 func seconds(s float64) time.Duration {
 	if math.IsInf(s, 0) {
 		return -1

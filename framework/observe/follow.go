@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// members keeps what has to end with a node that leaves.
+// members keeps what to stop when a node leaves.
 type members struct {
 	mu    sync.Mutex
 	loops map[string][]context.CancelFunc // by node; guarded by mu
@@ -16,8 +16,8 @@ type members struct {
 	parts map[string]*Observers           // by node that joined; guarded by mu
 }
 
-// Join observes a control-plane node that has joined the cluster, and the way in
-// through its API server, as all others, until Leave, Stop or the end of ctx.
+// Join observes a control-plane node that has joined the cluster, and the entrance through its
+// API server, like all others, until Leave, Stop or the end of ctx.
 func (o *Observers) Join(ctx context.Context, node framework.Node) error {
 	cfg := o.cfg
 	cfg.Cluster = partOf(o.cfg.Cluster, node)
@@ -34,8 +34,8 @@ func (o *Observers) Join(ctx context.Context, node framework.Node) error {
 	return nil
 }
 
-// Leave ends all that observes a node, or asks through its API server: it is about
-// to be removed, and what it does from now on says nothing of the cluster.
+// Leave stops everything that observes a node or uses its API server: it is about to be removed,
+// and its behavior from now on says nothing about the cluster.
 func (o *Observers) Leave(node string) {
 	o.mu.Lock()
 	if o.gone == nil {
@@ -53,7 +53,7 @@ func (o *Observers) Leave(node string) {
 	}
 }
 
-// while has a loop end when a node leaves; that of the balancer never does.
+// while stops a loop when its node leaves; the balancer never does.
 func (o *Observers) while(node string, loop func(context.Context)) func(context.Context) {
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -71,7 +71,7 @@ func (o *Observers) while(node string, loop func(context.Context)) func(context.
 	}
 }
 
-// stopParts ends the observers of the nodes that have joined.
+// stopParts stops the observers of the nodes that have joined.
 func (o *Observers) stopParts() {
 	o.mu.Lock()
 	parts := o.parts
@@ -82,7 +82,7 @@ func (o *Observers) stopParts() {
 	}
 }
 
-// part is a cluster of which nothing is seen but one node.
+// part is a view of a cluster that shows only one node.
 type part struct {
 	framework.Cluster
 	node framework.Node
@@ -99,7 +99,7 @@ func (p part) Entrances() (all []framework.Entrance) {
 	return all
 }
 
-// etcdPart is one that gives access to etcd.
+// etcdPart is a part with access to etcd.
 type etcdPart struct {
 	part
 	framework.EtcdAccess

@@ -14,7 +14,7 @@ import (
 const (
 	beat        = 10 * time.Millisecond
 	harnessEach = time.Second
-	// queueBeats is after how many beats the run queue is looked at.
+	// queueBeats is the number of beats between two checks of the run queue.
 	queueBeats = 5
 )
 
@@ -82,8 +82,8 @@ func runnable() (n int, ok bool) {
 // synchronization moves the wall clock by less than a millisecond each second.
 const jumpFloor = 10 * time.Millisecond
 
-// clockCheck compares the wall clock with the monotonic one, which stands still
-// while the machine sleeps.
+// clockCheck compares the wall clock with the monotonic one, which stops while the machine
+// sleeps.
 type clockCheck struct{ wall, monotonic time.Time }
 
 func newClockCheck() *clockCheck {

@@ -29,29 +29,29 @@ type lease struct {
 	}
 }
 
-// sighting is what was last seen of a lease.
+// sighting is the last known state of a lease.
 type sighting struct {
 	mu      sync.Mutex
 	at      record.Nanos // when it was seen to exist
 	renewal Renewal
-	// The newest state, and when it was asked for last.
+	// The newest state, and when it was last requested.
 	renew   time.Time
 	version uint64
 	asked   record.Nanos
 }
 
-// Renewal is what was seen of who renews a lease.
+// Renewal is what is known about the renewals of a lease.
 type Renewal struct {
 	// Holder is the identity in the lease; Node the node in it.
 	Holder, Node string
-	// At is when its last renewal had not been made yet: when the state before was asked
-	// for. 0 if none was seen.
+	// At is a time before its last renewal: when the previous state was requested. 0 if none was
+	// seen.
 	At record.Nanos
-	// Held says that the lease was held at some time.
+	// Held reports that the lease was held at some time.
 	Held bool
 }
 
-// Renewal returns what was seen of the lease of an elected component.
+// Renewal returns the observed renewals of an elected component's lease.
 func (o *Observers) Renewal(lease string) Renewal {
 	i := slices.Index(o.cfg.Leases, lease)
 	if i < 0 {
@@ -62,8 +62,8 @@ func (o *Observers) Renewal(lease string) Renewal {
 	return o.seen[i].renewal
 }
 
-// saw takes a state of the lease into account, whose holder is on a node. The holder's clock may be any, so a renewal
-// is another time in a newer state.
+// saw adds a state of the lease, whose holder is on a node. The holder's clock may differ, so a
+// renewal is another time in a newer state.
 func (s *sighting) saw(l lease, node string, call record.Nanos) {
 	version, _ := strconv.ParseUint(l.Metadata.ResourceVersion, 10, 64)
 	if version < s.version {
@@ -109,7 +109,7 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 	if a.Absent("leases", name) {
 		seen.mu.Lock()
 		defer seen.mu.Unlock()
-		// Where it was seen after the call it may have been created since.
+		// If it was seen after the call, it may have been created since.
 		if call > seen.at {
 			seen.renewal = Renewal{Held: seen.renewal.Held}
 			_ = o.w.Append(record.KindLease, record.Lease{Name: name, Via: via})
@@ -133,8 +133,8 @@ func (o *Observers) sampleLease(ctx context.Context, api *client.API, via, name 
 	})
 }
 
-// holderNode returns the node of a lease's holder. The host name in the identity is that of a
-// pod where a further elected component runs in one without the host's network.
+// holderNode returns the node of a lease's holder. If a further elected component runs in a pod
+// without host networking, the host name in the identity is the pod's.
 func (o *Observers) holderNode(ctx context.Context, api *client.API, lease, identity string) string {
 	host := HolderNode(identity, o.cfg.Cluster.Nodes())
 	isHost := slices.ContainsFunc(o.cfg.Cluster.Nodes(), func(n framework.Node) bool { return n.Name() == host })

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// locks samples the lock of each component that a supervisor elects through each etcd
-// member, with linearizable reads of purpose "lock". The value is the holder's node;
-// the revision is that of the lock's creation, which tells one reign from the next.
+// locks samples the lock of each component that a supervisor elects through each etcd member,
+// with linearizable reads of purpose "lock". The value is the holder's node; the revision is that
+// of the lock's creation, which distinguishes one holder's time from the next.
 func (o *Observers) locks(context.Context) ([]func(context.Context), error) {
 	reporter, ok := o.cfg.Cluster.(framework.LockReporter)
 	if !ok || len(reporter.Locks()) == 0 {

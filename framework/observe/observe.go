@@ -17,30 +17,28 @@ import (
 // Cluster is useful.
 type Config struct {
 	Cluster framework.Cluster
-	// ProbeInterval is the time between two quorum reads of an entrance on a kept
-	// connection, 100 ms where 0. All others follow from it: cached reads and
-	// writes every 5 intervals, watches too; on new connections, which cost a TLS
-	// handshake on both sides, quorum reads every 10 intervals, the rest every 15.
-	// That is 1.7 probes an interval for each entrance: 68 a second for three nodes
-	// and a balancer. Clients with client-go's transport add 0.9 there.
+	// ProbeInterval is the time between two quorum reads of an entrance on a kept connection, 100
+	// ms if 0. All others follow from it: cached reads, writes and watches every 5 intervals; on
+	// new connections, which cost a TLS handshake on both sides, quorum reads every 10 intervals,
+	// the rest every 15. That is 1.7 probes per interval for each entrance: 68 a second for three
+	// nodes and a balancer. Clients with client-go's transport add 0.9.
 	ProbeInterval time.Duration
-	// ReadTimeout and WriteTimeout are how long a probe waits for its answer,
-	// 3 s and 10 s where 0.
+	// ReadTimeout and WriteTimeout are how long a probe waits for a response, 3 s and 10 s if 0.
 	ReadTimeout, WriteTimeout time.Duration
-	// StatusInterval is the time between two samples of an etcd member and a
-	// process, 500 ms where 0.
+	// StatusInterval is the time between two samples of an etcd member and a process, 500 ms if
+	// 0.
 	StatusInterval time.Duration
-	// LeaseInterval is the time between two samples of a lease through one entrance,
-	// 1 s where 0. The entrances take turns.
+	// LeaseInterval is the time between two samples of a lease through one entrance, 1 s if 0.
+	// The entrances take turns.
 	LeaseInterval time.Duration
-	// EndpointInterval is the time between two samples of the kubernetes
-	// service's addresses, besides what watches see; 1 s where 0.
+	// EndpointInterval is the time between two samples of the kubernetes service's addresses, in
+	// addition to watches; 1 s if 0.
 	EndpointInterval time.Duration
-	// MemberInterval is the time between two readings of an etcd member's list
-	// of members and of how long its disk takes, 5 s where 0.
+	// MemberInterval is the time between two readings of an etcd member's member list and disk
+	// latencies, 5 s if 0.
 	MemberInterval time.Duration
-	// Leases are the names of the leases in kube-system to sample; those of all elected
-	// components of the cluster where nil.
+	// Leases are the names of the leases in kube-system to sample; nil means those of all elected
+	// components of the cluster.
 	Leases []string
 }
 
@@ -83,7 +81,7 @@ func elected() []string {
 // setupLimit is how long Start tries to create the objects of write probes.
 const setupLimit = 30 * time.Second
 
-// Observers are observers at work.
+// Observers are running observers.
 type Observers struct {
 	cfg     Config
 	cancel  context.CancelFunc
@@ -98,14 +96,14 @@ type Observers struct {
 // preparation returns the loops of an observer.
 type preparation func(context.Context) ([]func(context.Context), error)
 
-// ofNodes are the observers of nodes, and of the ways in through their API servers.
+// ofNodes are the observers of nodes, and of the entrances through their API servers.
 func (o *Observers) ofNodes() []preparation {
 	return []preparation{o.availability, o.endpoints, o.leases, o.locks, o.actions, o.etcd, o.processes}
 }
 
-// Start sets up and starts all observers; they continue until Stop, or until ctx
-// ends. It takes a cluster that works: probes write to objects that it creates in
-// the namespace holdfast-probes. An error means that nothing was started.
+// Start sets up and starts all observers; they continue until Stop, or until ctx ends. It needs a
+// working cluster: probes write to objects that it creates in the namespace holdfast-probes. An
+// error means that nothing was started.
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Leases == nil {
@@ -118,7 +116,7 @@ func Start(ctx context.Context, cfg Config, w *record.Writer) (*Observers, error
 	return o, nil
 }
 
-// startAlone starts one observer besides the others; stop ends it.
+// startAlone starts one observer in addition to the others; stop stops it.
 func startAlone(ctx context.Context, cfg Config, w *record.Writer, prepare func(*Observers, context.Context) ([]func(context.Context), error)) (stop func(), err error) {
 	o := &Observers{cfg: cfg.withDefaults(), w: w}
 	if err := o.start(ctx, []preparation{func(ctx context.Context) ([]func(context.Context), error) { return prepare(o, ctx) }}); err != nil {
@@ -144,8 +142,8 @@ func (o *Observers) start(ctx context.Context, all []preparation) error {
 	return nil
 }
 
-// Stop ends all observers and waits for them. Probes under way are given up and
-// not recorded. Calling it again does nothing.
+// Stop stops all observers and waits for them. Probes in flight are dropped and not recorded.
+// Calling it again does nothing.
 func (o *Observers) Stop() {
 	o.cancel()
 	o.stopParts()
@@ -169,8 +167,8 @@ func (o *Observers) api(e framework.Entrance, opts client.Options) (*client.API,
 	return api, nil
 }
 
-// every calls do at once and then each interval until ctx ends. A call that
-// takes longer makes it skip, not pile up.
+// every calls do immediately and then each interval until ctx ends. If a call takes longer, it
+// skips intervals instead of piling up.
 func every(ctx context.Context, interval time.Duration, do func()) {
 	t := time.NewTicker(interval)
 	defer t.Stop()

@@ -40,7 +40,7 @@ func (o *Observers) balancerProcess(context.Context) ([]func(context.Context), e
 func (o *Observers) processesOf(host string, reporter framework.ProcessReporter, components func() []framework.Component) func(context.Context) {
 	return func(ctx context.Context) {
 		last := map[framework.Component]record.ProcessState{}
-		looked := map[framework.Component]record.Nanos{} // when it was asked for the last time
+		looked := map[framework.Component]record.Nanos{} // when it was last queried
 		look := func(ctx context.Context, c framework.Component) record.ProcessState {
 			asked := o.w.Now()
 			p := processState(ctx, host, reporter, c)
@@ -61,7 +61,7 @@ func (o *Observers) processesOf(host string, reporter framework.ProcessReporter,
 				last[c] = p
 			}
 		})
-		// Stop has ended ctx; the last look must not depend on it.
+		// Stop has cancelled ctx; the last check must not depend on it.
 		final, cancel := context.WithTimeout(context.WithoutCancel(ctx), processTimeout)
 		defer cancel()
 		for _, c := range components() {

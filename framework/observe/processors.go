@@ -13,9 +13,9 @@ var idling = [2]int{3, 4}
 // processors reports how much of the machine's computing time is used.
 type processors struct{ busy, all uint64 }
 
-// share returns the part of it that was used since the last call, from 0 to 1, other
-// guests of the same host included where the kernel knows of them. ok is false the
-// first time and where it is not known.
+// share returns the part that was used since the last call, from 0 to 1, including other guests
+// of the same host if the kernel knows of them. ok is false the first time and if it is not
+// known.
 func (p *processors) share() (busy float64, ok bool) {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

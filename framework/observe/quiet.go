@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// quietQueue is how many tasks may want a processor of a machine that is quiet. With
-	// more, times that are measured begin to tell of the machine.
+	// quietQueue is how many tasks may be runnable per processor on a quiet machine. With more,
+	// measured times start to reflect the machine.
 	quietQueue = 3
 	// quietFor is for how long it must be so, on average.
 	quietFor = time.Second

@@ -16,8 +16,8 @@ import (
 // with its connection.
 const SessionLimit = 2 * time.Second
 
-// sessions asks etcd through the balancer in front of its members, each time on a new
-// connection, and records which one answered.
+// sessions queries etcd through the balancer of its members, each time on a new connection, and
+// records which one answered.
 func (o *Observers) sessions(context.Context) ([]func(context.Context), error) {
 	balanced, ok := o.cfg.Cluster.(framework.EtcdBalanced)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/etcdtest"
 )
 
-// balancedEtcd is a cluster whose only member stands for the balancer.
+// balancedEtcd is a cluster whose only member acts as the balancer.
 type balancedEtcd struct{ *etcdtest.Cluster }
 
 func (c balancedEtcd) EtcdBalancerConfig() (clientv3.Config, bool) {

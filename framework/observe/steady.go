@@ -19,15 +19,13 @@ const (
 	steadyTimeout = 2 * time.Second
 )
 
-// SteadyState waits for limit at most until the control plane as such is
-// healthy, twice in a row with the same leader: every entrance answers /readyz
-// on a new connection, every etcd member answers, all belong to one cluster and
-// follow one leader, which is one of them, and none has an alarm. Took is the
-// time until the first of the two. Endpoints and leases are no part of it, since
-// they are what requirements are about.
+// SteadyState waits at most limit until the control plane itself is healthy, twice in a row with
+// the same leader: every entrance answers /readyz on a new connection, every etcd member answers,
+// all belong to one cluster and follow one leader, which is one of them, and none has an alarm.
+// Took is the time until the first of the two. Endpoints and leases do not count, since
+// requirements cover them.
 //
-// Problems say what was wrong the last time. The caller fills in the phase and
-// records it.
+// Problems are the last problems found. The caller fills in the phase and records it.
 func SteadyState(ctx context.Context, c framework.Cluster, limit time.Duration) record.Steady {
 	start := time.Now()
 	s := record.Steady{Limit: limit}
@@ -46,7 +44,7 @@ func SteadyState(ctx context.Context, c framework.Cluster, limit time.Duration) 
 		leader, problems := check.round(ctx)
 		switch {
 		case len(problems) > 0:
-			// A round that the limit cut short tells less than the one before.
+			// A round that the limit cut short reports less than the previous one.
 			if ctx.Err() == nil || len(s.Problems) == 0 {
 				s.Problems = problems
 			}
@@ -90,8 +88,7 @@ func newSteadyCheck(c framework.Cluster) (*steadyCheck, error) {
 
 func (s *steadyCheck) close() { closeMembers(s.members) }
 
-// round checks everything once, side by side. leader names etcd's leader and
-// term.
+// round checks everything once, in parallel. leader names etcd's leader and term.
 func (s *steadyCheck) round(ctx context.Context) (leader string, problems []string) {
 	ready := make([]string, len(s.apis))
 	states := make([]record.EtcdStatus, len(s.members))
@@ -127,7 +124,7 @@ func etcdProblems(states []record.EtcdStatus) (problems []string) {
 	for _, s := range states {
 		ids = append(ids, s.Member)
 	}
-	var first *record.EtcdStatus // the first that answered
+	var first *record.EtcdStatus // the first one that answered
 	for i, s := range states {
 		switch {
 		case !s.OK:

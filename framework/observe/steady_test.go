@@ -56,7 +56,7 @@ func TestSteadyState(t *testing.T) {
 	o.Stop()
 	checkStatus(t, read(), stopped)
 
-	// One member and one entrance are ill, for good.
+	// One member and one entrance are unhealthy, permanently.
 	c.Server(1).Hook(func(w http.ResponseWriter, _ *http.Request) bool {
 		http.Error(w, "[-]etcd failed", http.StatusInternalServerError)
 		return true
@@ -175,7 +175,7 @@ func TestHolderNode(t *testing.T) {
 	}
 }
 
-// host is a node whose machine has a name of its own.
+// host is a node whose machine has its own name.
 type host struct{ name, host string }
 
 func (h host) Name() string                      { return h.name }
@@ -201,7 +201,7 @@ func TestRenewal(t *testing.T) {
 		{state("node-1_a", time.Second, 2), 3, Renewal{"node-1_a", "node-1", 0, true}},
 		{state("node-1_a", 2*time.Second, 3), 4, Renewal{"node-1_a", "node-1", 3, true}},
 		{state("node-1_a", time.Second, 2), 5, Renewal{"node-1_a", "node-1", 3, true}},   // overtaken
-		{state("node-1_a", 2*time.Second, 5), 6, Renewal{"node-1_a", "node-1", 3, true}}, // changed by somebody else
+		{state("node-1_a", 2*time.Second, 5), 6, Renewal{"node-1_a", "node-1", 3, true}}, // changed by another client
 		{state("node-2_b", time.Minute, 6), 7, Renewal{"node-2_b", "node-2", 0, true}},
 		{state("node-2_b", 0, 7), 8, Renewal{"node-2_b", "node-2", 7, true}}, // by a clock that was set back
 		{state("", 0, 8), 9, Renewal{Held: true}},

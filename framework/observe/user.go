@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// userAccount is a service account, and the name of the role that it has: to read the
-	// ConfigMaps of the probes' namespace.
+	// userAccount is a service account, and the name of its role: to read the ConfigMaps of the
+	// probes' namespace.
 	userAccount = "holdfast-user"
-	// userInterval is the time between two of its reads. An API server that has just been
-	// started refuses them for about 1.5 s; a third of 15 come to it.
+	// userInterval is the time between two of its reads. A restarted API server refuses them for
+	// about 1.5 s; a third of 15 reach it.
 	userInterval = 100 * time.Millisecond
 )
 
-// StartUser starts reads as those of a program in a pod, whose rights come from a role: the
-// rights of the administrator that other probes have are known to an API server that does
-// not know any role yet. They are made through each way in that leads to several API
-// servers, on a new connection each. StartUser returns once they are allowed; stop ends them.
+// StartUser starts reads like those of a program in a pod, whose permissions come from a role: an
+// API server knows the permissions of the administrator of the other probes even before it has
+// loaded any role. It reads through each entrance that leads to several API servers, on a new
+// connection each. StartUser returns once the reads are allowed; stop stops them.
 func StartUser(ctx context.Context, cfg Config, w *record.Writer) (stop func(), err error) {
 	return startAlone(ctx, cfg, w, (*Observers).user)
 }
@@ -54,7 +54,7 @@ func (o *Observers) user(ctx context.Context) (loops []func(context.Context), er
 	return loops, nil
 }
 
-// userToken makes the account and its role, unless they exist, and returns a token of it.
+// userToken creates the account and its role, unless they exist, and returns a token for it.
 func (o *Observers) userToken(ctx context.Context, e framework.Entrance) (token string, err error) {
 	admin, err := client.NewAPI(e.Config, client.Options{})
 	if err != nil {
@@ -89,7 +89,7 @@ func (o *Observers) userToken(ctx context.Context, e framework.Entrance) (token 
 	return client.IssuedToken(answer)
 }
 
-// create makes an object; one that exists is as good.
+// create creates an object; one that exists is as good.
 func create(ctx context.Context, api *client.API, path string, body []byte) ([]byte, error) {
 	for {
 		a := api.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Body: body})
@@ -102,9 +102,9 @@ func create(ctx context.Context, api *client.API, path string, body []byte) ([]b
 	}
 }
 
-// allowed waits until a prober was answered often enough without a refusal that every API
-// server to which the way in leads now is likely to know its rights. One that cannot be
-// reached, as behind a balancer that does not notice, says nothing of them.
+// allowed waits until a prober had enough answers without a refusal that every API server behind
+// the entrance is likely to know its permissions. One that cannot be reached, such as behind a
+// balancer that has not noticed, says nothing about them.
 func (o *Observers) allowed(ctx context.Context, p *prober) error {
 	last := "no answer"
 	for row := 0; row < 3*len(o.cfg.Cluster.Nodes()); {

@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// watchedObject is what probes of watches write and watch.
+// watchedObject is the object that watch probes write and watch.
 const watchedObject = "watched"
 
-// watchPace is after how many ProbeIntervals it is written.
+// watchPace is the number of ProbeIntervals between two writes of it.
 const watchPace = 5
 
-// eventsKept is how many events a watch remembers that no write was found for yet.
+// eventsKept is how many events a watch remembers that have no matching write yet.
 const eventsKept = 64
 
 // watchProbe keeps a watch open through one entrance, and times the events.
@@ -35,25 +35,25 @@ type watchProbe struct {
 	revision uint64 // of the newest event, from which a broken watch is resumed
 	arrived  []arrival
 	waiting  []expected
-	problem  string             // why the watch is not open; empty where it is
-	breakOff context.CancelFunc // of the present watch; never nil
-	left     bool               // nobody keeps the watch open any more
+	problem  string             // why the watch is not open; empty if it is
+	breakOff context.CancelFunc // of the current watch; never nil
+	left     bool               // the watch is not kept open any more
 }
 
-// arrival is an event that came.
+// arrival is an event that arrived.
 type arrival struct {
 	revision uint64
 	at       record.Nanos
 }
 
-// expected is an acknowledged write whose event has not come.
+// expected is an acknowledged write whose event has not arrived.
 type expected struct {
 	revision     uint64
 	start, until record.Nanos
 }
 
-// watchProbes keeps a watch through each entrance and writes what they watch,
-// through any entrance that takes it: what is measured is the watch.
+// watchProbes keeps a watch through each entrance and writes what they watch, through any
+// entrance that accepts it: only the watch is measured.
 func (o *Observers) watchProbes(context.Context) ([]func(context.Context), error) {
 	var probes []*watchProbe
 	var loops []func(context.Context)
@@ -69,8 +69,8 @@ func (o *Observers) watchProbes(context.Context) ([]func(context.Context), error
 	return append(loops, func(ctx context.Context) { o.writeWatched(ctx, probes) }), nil
 }
 
-// writeWatched writes the watched object again and again. A write that was not
-// acknowledged is followed by one through the next entrance, and expected by nobody.
+// writeWatched writes the watched object again and again. After a write that was not acknowledged
+// it uses the next entrance, and no watch expects the event of that write.
 func (o *Observers) writeWatched(ctx context.Context, probes []*watchProbe) {
 	through := 0
 	n := 0
@@ -104,7 +104,7 @@ func (p *watchProbe) write(ctx context.Context, value string) (uint64, error) {
 	return strconv.ParseUint(o.Metadata.ResourceVersion, 10, 64)
 }
 
-// expect takes note of an acknowledged write, whose event may be here already.
+// expect records an acknowledged write, whose event may have arrived already.
 func (p *watchProbe) expect(revision uint64, start record.Nanos) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,8 +118,8 @@ func (p *watchProbe) expect(revision uint64, start record.Nanos) {
 	p.waiting = append(p.waiting, expected{revision, start, p.o.w.Now() + record.Nanos(p.o.cfg.ReadTimeout)})
 }
 
-// event takes note of an event. One of a later write stands for those before it:
-// where a watch had to begin again, that is all that it shows.
+// event records an event. An event of a later write also counts for the earlier ones: a watch
+// that had to start again shows nothing else.
 func (p *watchProbe) event(revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,8 +149,8 @@ func (p *watchProbe) giveUp() {
 	p.expire(p.o.w.Now())
 }
 
-// expire records the events that have not come in time as failures, and breaks off
-// the watch that did not bring them. The lock is held.
+// expire records the events that have not arrived in time as failures, and closes the watch that
+// did not deliver them. The lock is held.
 func (p *watchProbe) expire(now record.Nanos) {
 	for len(p.waiting) > 0 && p.waiting[0].until <= now {
 		e := p.waiting[0]
@@ -191,7 +191,7 @@ func (p *watchProbe) run(ctx context.Context) {
 			p.problem = client.Shorten(err.Error())
 		}
 		if errors.Is(err, errGone) {
-			p.revision = 0 // begin with the present state
+			p.revision = 0 // start with the current state
 		}
 		p.mu.Unlock()
 		client.Pause(ctx, p.o.cfg.ProbeInterval)
@@ -201,7 +201,7 @@ func (p *watchProbe) run(ctx context.Context) {
 	p.mu.Unlock()
 }
 
-// follow makes one watch, from a version on or, for 0, from the present state.
+// follow makes one watch, from a version on or, for 0, from the current state.
 func (p *watchProbe) follow(ctx context.Context, from uint64) error {
 	events, err := openWatch(ctx, p.api, watchedObject, from, p.o.cfg.ReadTimeout)
 	if err != nil {
@@ -246,8 +246,8 @@ type objectEvents struct {
 	*json.Decoder
 }
 
-// openWatch watches an object of the probes. Where it is not accepted within
-// limit it is given up.
+// openWatch watches an object of the probes. It gives up if the watch is not accepted within
+// limit.
 func openWatch(ctx context.Context, api *client.API, name string, from uint64, limit time.Duration) (objectEvents, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	query := url.Values{"watch": {"true"}, "fieldSelector": {"metadata.name=" + name}, "timeoutSeconds": {strconv.Itoa(watchSeconds)}}
@@ -260,7 +260,7 @@ func openWatch(ctx context.Context, api *client.API, name string, from uint64, l
 		if err == nil {
 			body.Close()
 		}
-		// Not the context's cause: the timer may not have come to that yet.
+		// Not the context's cause: the timer may not have fired yet.
 		err = fmt.Errorf("the watch was not accepted in %s", limit)
 	}
 	if err != nil {
@@ -295,7 +295,7 @@ func (e objectEvents) next() (uint64, error) {
 	}
 }
 
-// closers closes a body and then what held it.
+// closers closes a body and then what it depends on.
 type closers struct {
 	io.Closer
 	then func()

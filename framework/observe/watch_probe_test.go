@@ -84,8 +84,8 @@ func TestWatchProbes(t *testing.T) {
 	}
 }
 
-// TestWatchProbeOrder shows that it does not matter whether the event or the
-// acknowledgement of the write comes first.
+// TestWatchProbeOrder shows that it does not matter whether the event or the acknowledgement of
+// the write arrives first.
 func TestWatchProbeOrder(t *testing.T) {
 	w, read := recording(t)
 	p := &watchProbe{o: &Observers{cfg: Config{ReadTimeout: 50 * time.Millisecond}, w: w}, entrance: "balancer", breakOff: func() {}}
@@ -94,7 +94,7 @@ func TestWatchProbeOrder(t *testing.T) {
 	p.expect(6, 0)
 	p.event(6)
 	p.expect(7, 0)
-	p.event(9) // begun anew: the state of 7 is past
+	p.event(9) // started again: the state of 7 is past
 	p.expect(9, 0)
 	p.expect(11, 0)
 	broken := 0
@@ -118,7 +118,7 @@ func TestWatchProbeOrder(t *testing.T) {
 	}
 }
 
-// A watch that is given up in the moment in which it ends is an error, never nothing.
+// A watch that is given up at the moment in which it ends is an error, never nothing.
 func TestWatchGivenUp(t *testing.T) {
 	c := apitest.New(t, 1)
 	api, err := client.NewAPI(c.Entrances()[0].Config, client.Options{})

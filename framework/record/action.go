@@ -1,22 +1,21 @@
 package record
 
-// Action is a change that an instance of an elected component asked for, as the
-// audit log of the API server that it asked has it.
+// Action is a change that an instance of an elected component requested, as recorded in the audit
+// log of its API server.
 //
-// The instance is told by its component and its node: each controller manager and
-// each scheduler has an API server of its own, to which it comes from its node's
-// address. Requests that change nothing are not actions. Two kinds of them are recorded
-// all the same, apart from actions (Run.Asked): the reads of its own lease by an elected
-// component, with Election and the verb get, and about once a second any entry of the
-// audit log, with nothing but Via and its times, which shows that the log was read.
+// The instance is identified by its component and its node: each controller manager and each
+// scheduler uses its own API server, to which it connects from its node's address. Requests that
+// change nothing are not actions. Two kinds of them are recorded separately (Run.Asked): the
+// reads of its own lease by an elected component, with Election and the verb get, and about once
+// a second any entry of the audit log, with only Via and its times, which shows that the log was
+// read.
 type Action struct {
 	Component string `json:"component"` // such as kube-scheduler
-	// Node is the instance's. Where the address that the request came from is
-	// no node's it is empty.
+	// Node is the instance's node; empty if the source address of the request is not a node's.
 	Node string `json:"node,omitempty"`
 	Via  string `json:"via"` // node of the API server
-	// Election marks a write of the component's own lease: it was acquired,
-	// renewed or given up. All others are what only the active instance may do.
+	// Election marks a write of the component's own lease: it was acquired, renewed or released.
+	// All others are actions that only the active instance may do.
 	Election bool   `json:"election,omitempty"`
 	Verb     string `json:"verb"` // create, update, patch, delete, deletecollection; see above for others
 	// Resource is group and resource, such as "apps/deployments", or "pods" for
@@ -27,10 +26,10 @@ type Action struct {
 	Name        string `json:"name,omitempty"`
 	Code        int    `json:"code"` // HTTP status
 	User        string `json:"user"`
-	// Received and Completed are when the API server had the request, and had
-	// answered it, by the wall clock of its node put on the record's clock. The
-	// entry's own time, on the harness's clock, is never before Completed unless
-	// the node's clock is ahead, and mostly less than a second after it.
+	// Received and Completed are when the API server received the request and when it had
+	// answered it, by its node's wall clock converted to the record's clock. The entry's own
+	// time, on the harness's clock, is never before Completed unless the node's clock is ahead,
+	// and mostly less than a second after it.
 	Received  Nanos `json:"received"`
 	Completed Nanos `json:"completed"`
 }

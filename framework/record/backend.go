@@ -1,20 +1,20 @@
 package record
 
-// Backend is a load balancer's view of one of its backends: at the start, whenever
-// Up, Address or Since changes, and once it tells again after it did not.
+// Backend is a load balancer's view of one of its backends: at the start, whenever Up, Address or
+// Since changes, and when the balancer reports again after a gap.
 type Backend struct {
 	Name    string `json:"name"` // mostly a node's
 	Address string `json:"address,omitempty"`
 	Up      bool   `json:"up"`
-	// Standby says that it is not up by design: another one has the address that moves,
-	// and this one is there to take it over.
+	// Standby reports that it is not up by design: another node has the virtual IP, and this one
+	// is there to take it over.
 	Standby bool `json:"standby,omitempty"`
-	// Since is when Up last changed, by the balancer's own word.
+	// Since is when Up last changed, according to the balancer.
 	Since Nanos `json:"since,omitempty"`
 	// Check is the outcome of the balancer's last check, in its own words.
 	Check string `json:"check,omitempty"`
-	// Error says why the balancer did not tell; the rest is then empty.
+	// Error says why the balancer did not report; the rest is then empty.
 	Error string `json:"error,omitempty"`
-	// Missing says why the balancer never tells; the rest is then empty.
+	// Missing says why the balancer never reports; the rest is then empty.
 	Missing string `json:"missing,omitempty"`
 }

@@ -72,8 +72,8 @@ func unpack(t testing.TB, data []byte) []byte {
 
 func lines(data []byte) [][]byte { return bytes.SplitAfter(bytes.TrimSuffix(data, nil), []byte("\n")) }
 
-// resum gives every line the checksum that its place asks for, as someone who
-// edits a record on purpose would.
+// resum gives every line the checksum for its place, as someone who edits a record on purpose
+// would.
 func resum(run string, texts ...string) []byte {
 	var out []byte
 	sum := seedSum(run)
@@ -145,7 +145,7 @@ func TestEveryBitCounts(t *testing.T) {
 			}
 		}
 	}
-	// What the compression cannot tell, the checksums of the lines do.
+	// The checksums of the lines detect what the compression cannot.
 	plain := unpack(t, data)
 	for i := range plain {
 		flipped := bytes.Clone(plain)
@@ -171,7 +171,7 @@ func TestEveryLengthCounts(t *testing.T) {
 	}
 }
 
-// What a file holds besides the lines, and what only looks like a record's file.
+// A file's content other than lines, and files that only look like a record.
 func TestDamagedFile(t *testing.T) {
 	data := sample(t)
 	plain := unpack(t, data)
@@ -220,7 +220,7 @@ func zstdOf(t testing.TB, plain []byte, level zstd.EncoderLevel, more ...zstd.EO
 	return enc.EncodeAll(plain, nil)
 }
 
-// Small files that stand for much do not fill the memory.
+// Small files that expand a lot do not fill the memory.
 func TestBombs(t *testing.T) {
 	var bomb bytes.Buffer
 	enc, err := zstd.NewWriter(&bomb, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))

@@ -32,8 +32,8 @@ const (
 // OnProcess are the effects on the process of a component.
 var OnProcess = []Effect{EffectDown, EffectRestarted, EffectFrozen}
 
-// Hits reports whether the fault has its effects on a component of its nodes: on the one that
-// it names, on those of the same process, or on all if it names none.
+// Hits reports whether the fault has its effects on a component of its nodes: on the named one,
+// on those in the same process, or on all if it names none.
 func (f *Fault) Hits(component string) bool {
 	return f.Component == "" || f.Component == component || slices.Contains(f.Group, component)
 }

@@ -2,22 +2,22 @@ package record
 
 import "slices"
 
-// Filter chooses entries of one record. Its zero value takes all. An entry that has
-// no node, client or key is left out where one is asked for.
+// Filter chooses entries of one record. Its zero value takes all. An entry without a node, client
+// or key is left out if the filter sets one.
 type Filter struct {
 	Kinds []Kind
 	Since Nanos // only what was appended then or later
 	Until Nanos // only what was appended then or earlier; 0 for all
-	// Node is a node or an entrance that the entry is about or came through.
+	// Node is a node or an entrance that the entry is about or that it went through.
 	Node   string
 	Client string
 	Key    string
 
-	watches map[string]Watch // those that are open, by ID: their events name nothing else
+	watches map[string]Watch // the open ones, by ID: their events name nothing else
 }
 
-// Takes reports whether an entry is one of those; v is the entry's value. It is to be
-// asked for every entry of the record, in its order.
+// Takes reports whether the filter takes an entry; v is the entry's value. Call it for every
+// entry of the record, in order.
 func (f *Filter) Takes(e Entry, v any) bool {
 	if w, ok := v.(Watch); ok {
 		f.remember(w)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// No bytes crash the reader, and what it takes for complete is so only because
-// its last byte is there.
+// No bytes crash the reader, and a record that it considers complete is so only because of its
+// last byte.
 func FuzzReader(f *testing.F) {
 	data := sample(f)
 	f.Add(data)
@@ -78,7 +78,7 @@ func FuzzMutation(f *testing.F) {
 
 const mutations = 8
 
-// mutate changes data at a place; all numbers stand for something.
+// mutate changes data at a place; every number is valid.
 func mutate(data, other []byte, kind uint8, at, length uint16, with []byte) []byte {
 	begin := int(at) % len(data)
 	end := min(begin+int(length), len(data))

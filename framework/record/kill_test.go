@@ -14,8 +14,7 @@ import (
 // killedDir names the directory that TestKilled gives its child.
 const killedDir = "HOLDFAST_RECORD_KILLED_DIR"
 
-// A harness that is killed with SIGKILL at any moment leaves a record of all that
-// is older than 200 ms.
+// A harness killed with SIGKILL at any moment leaves a record of everything older than 200 ms.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv(killedDir); dir != "" {
 		appendUntilKilled(dir)
@@ -29,9 +28,9 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// appendUntilKilled appends an entry a millisecond. It says on standard output
-// when it did, and how late it was at most: on a busy machine it waits for a
-// processor, and so does what it tests.
+// appendUntilKilled appends an entry per millisecond. It reports on standard output when it did,
+// and how late it was at most: on a busy machine it waits for a processor, and so does the code
+// under test.
 func appendUntilKilled(dir string) {
 	w, err := Create(dir, testMeta())
 	if err != nil {
@@ -66,7 +65,7 @@ func killed(t *testing.T, moment time.Duration) {
 	defer cmd.Process.Kill()
 
 	said := bufio.NewScanner(out)
-	if !said.Scan() { // it has begun
+	if !said.Scan() { // it has started
 		t.Fatal("the child said nothing")
 	}
 	timer := time.AfterFunc(moment, func() { cmd.Process.Kill() })

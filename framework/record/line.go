@@ -9,7 +9,7 @@ import (
 // FileName is the name of a record's file in its directory.
 const FileName = "record.jsonl.zst"
 
-// Dir is where a results directory has the record of a scenario.
+// Dir is the directory of a scenario's record in a results directory.
 func Dir(results, scenario string) string { return filepath.Join(results, "record", scenario) }
 
 const (
@@ -17,7 +17,7 @@ const (
 	// maxLine bounds what a reader keeps in memory for a line. A writer refuses
 	// longer ones.
 	maxLine = 16 << 20
-	// lineExtra is more than what a line holds around the data of its entry.
+	// lineExtra is more than the rest of a line, apart from the data of its entry.
 	lineExtra = 100
 )
 
@@ -33,7 +33,7 @@ func seedSum(run string) chainSum {
 	return hexSum(crc32.Checksum([]byte(run), castagnoli))
 }
 
-// next returns the checksum of the line whose JSON is given.
+// next returns the checksum of the line with the given JSON.
 func (c chainSum) next(json []byte) chainSum {
 	return hexSum(crc32.Update(crc32.Checksum(c[:], castagnoli), castagnoli, json))
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ObjectKind is what an Object is a state of.
+// ObjectKind is the kind of an Object.
 type ObjectKind string
 
 const (
@@ -13,24 +13,23 @@ const (
 	ObjectPod        ObjectKind = "Pod"
 	ObjectSlice      ObjectKind = "EndpointSlice"
 	ObjectNode       ObjectKind = "Node"
-	// ObjectHeartbeat is the Lease with which a node shows that it lives.
+	// ObjectHeartbeat is the Lease with which a node shows that it is alive.
 	ObjectHeartbeat ObjectKind = "Lease"
 )
 
-// Object is one state of an object that the control plane works on: of the
-// application that the traffic runs, of a node, of a node's heartbeat. It was seen by
-// a watch or in a list, when the entry was appended; the first sighting of each
-// version, through whichever entrance, is the one that counts.
+// Object is one state of an object that the control plane works on: of the application that the
+// traffic runs, of a node, of a node's heartbeat. A watch or a list showed it when the entry was
+// appended; only the first sighting of each version, through whichever entrance, is recorded.
 type Object struct {
 	Kind     ObjectKind `json:"kind"`
 	Name     string     `json:"name"`
 	UID      string     `json:"uid"`
 	Revision string     `json:"revision"` // of the deletion where the object is gone
 	Via      string     `json:"via"`      // entrance
-	// Gone reports that the object is no longer there; the rest is its last state.
+	// Gone reports that the object no longer exists; the rest is its last state.
 	Gone bool `json:"gone,omitempty"`
-	// Part is the part of the application that the object belongs to, which is the
-	// name of its Deployment; empty for a pod that stands alone, and for nodes.
+	// Part is the part of the application that the object belongs to, which is the name of its
+	// Deployment; empty for bare pods and nodes.
 	Part string `json:"part,omitempty"`
 
 	// One of these is set, by Kind.
@@ -66,7 +65,7 @@ func (o Object) hasState() bool {
 	return true
 }
 
-// DeploymentState is what a Deployment asks for and what its controller says of it.
+// DeploymentState is a Deployment's spec and the status that its controller reports.
 type DeploymentState struct {
 	Wanted     int   `json:"wanted"` // spec.replicas
 	Generation int64 `json:"generation"`
@@ -74,14 +73,14 @@ type DeploymentState struct {
 	Replicas   int   `json:"replicas"`
 	Updated    int   `json:"updated"`
 	Ready      int   `json:"ready"`
-	// Served reports that a Service of the Deployment's name selects its pods.
+	// Served reports whether a Service with the Deployment's name selects its pods.
 	Served bool `json:"served,omitempty"`
 }
 
-// PodState is where a pod is and how it is.
+// PodState is the node and the state of a pod.
 type PodState struct {
 	// Controller is the kind and name of the owner that controls the pod, such as
-	// "ReplicaSet/web-5d4"; empty where it has none.
+	// "ReplicaSet/web-5d4"; empty if it has none.
 	Controller string `json:"controller,omitempty"`
 	Node       string `json:"node,omitempty"`
 	Phase      string `json:"phase,omitempty"`
@@ -95,12 +94,12 @@ type SliceState struct {
 	Ready []string `json:"ready"` // UIDs of the pods that it lists as ready, sorted
 }
 
-// NodeState is how a node is.
+// NodeState is the state of a node.
 type NodeState struct {
 	Ready string `json:"ready"` // status of its condition Ready: True, False or Unknown
 }
 
-// HeartbeatState is a node's word that it lives.
+// HeartbeatState is a node's report that it is alive.
 type HeartbeatState struct {
 	Renewed time.Time `json:"renewed,omitzero"` // by the node's clock
 }

@@ -11,18 +11,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A record's file is one zstd frame with the lines, which grows with each write,
-// and, once that has ended, a seal: a skippable frame, which programs that
-// decompress pass over, with the CRC-32C of all bytes before it. The seal tells
-// also of damage that leaves the lines as they were.
+// A record's file is one zstd frame with the lines, which grows with each write, followed at the
+// end by a seal: a skippable frame, which decompressors ignore, with the CRC-32C of all bytes
+// before it. The seal also detects damage that leaves the lines unchanged.
 
 const (
-	// window is how far back the compression looks. A wider one does not make
-	// records smaller, only writers and readers bigger.
+	// window is how far back the compression looks. A wider one does not shrink records, but
+	// needs more memory in writers and readers.
 	window = 256 << 10
-	// maxWindow is what a reader grants to a file that comes from elsewhere.
+	// maxWindow is the largest window that a reader accepts from a foreign file.
 	maxWindow = 1 << 20
-	// sealMagic is one of those that zstd leaves to its users.
+	// sealMagic is one of the numbers that zstd reserves for users.
 	sealMagic = 0x184D2A5C
 	sealLen   = 12
 )
@@ -37,9 +36,9 @@ func sealOf(sum uint32) []byte {
 type packer struct {
 	out io.Writer
 	enc *zstd.Encoder
-	buf bytes.Buffer // what the encoder gave since the last write
-	sum uint32       // of what the file has
-	err error        // the first error; what comes behind a gap is of no use
+	buf bytes.Buffer // the encoder's output since the last write
+	sum uint32       // of the file's content
+	err error        // the first error; data behind a gap is useless
 }
 
 func newPacker(out io.Writer) (*packer, error) {
@@ -53,8 +52,8 @@ func newPackerOf(out io.Writer, options ...zstd.EOption) (*packer, error) {
 	return p, err
 }
 
-// Pack writes the file of a complete record once more with the same lines, a fifth smaller: it
-// takes a second for what a run writes in minutes, which the run itself has no time for.
+// Pack rewrites the file of a complete record with the same lines, a fifth smaller. That takes a
+// second for what a run writes in minutes, time that the run itself does not have.
 func Pack(out io.Writer, in io.Reader) error {
 	u, err := newUnpacker(in)
 	if err != nil {
@@ -72,7 +71,7 @@ func Pack(out io.Writer, in io.Reader) error {
 	return errors.Join(err, p.Close())
 }
 
-// Write gives lines to the file: once it has returned, a reader finds them there.
+// Write writes lines to the file: once it has returned, a reader finds them there.
 func (p *packer) Write(lines []byte) (int, error) {
 	if p.err == nil {
 		_, p.err = p.enc.Write(lines)
@@ -97,7 +96,7 @@ func (p *packer) Close() error {
 	return p.err
 }
 
-// give moves the buffer into the file, with one write.
+// give writes the buffer to the file, with one write.
 func (p *packer) give() {
 	if p.err != nil {
 		return
@@ -107,7 +106,7 @@ func (p *packer) give() {
 	p.buf.Reset()
 }
 
-// unpacker gives the lines of a file, in bounded memory, and checks its seal.
+// unpacker reads the lines of a file, in bounded memory, and checks its seal.
 type unpacker struct {
 	in   io.Reader
 	dec  *zstd.Decoder
@@ -127,7 +126,7 @@ func newUnpacker(in io.Reader) (*unpacker, error) {
 
 func (u *unpacker) Read(p []byte) (int, error) { return u.dec.Read(p) }
 
-// checkSeal says what is wrong with the end of the file, once all of it was read.
+// checkSeal says what is wrong with the end of the file, once all of it is read.
 func (u *unpacker) checkSeal() error {
 	want := sealOf(u.sum)
 	switch {

@@ -15,8 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Damage says where and why a record cannot be trusted any further. What came
-// before it can.
+// Damage says where and why a record cannot be trusted any further. Everything before it can.
 type Damage struct {
 	Path   string
 	Line   int // counted from 1
@@ -27,8 +26,7 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("record %s, line %d: %s", d.Path, d.Line, d.Reason)
 }
 
-// Reader streams a record. What it keeps in memory has a limit, whatever the
-// file holds.
+// Reader streams a record. It limits its memory, whatever the file contains.
 type Reader struct {
 	path   string
 	file   *unpacker
@@ -42,8 +40,8 @@ type Reader struct {
 	err    error // set once, returned by every later Next
 }
 
-// Open opens the record in dir and reads its meta data. It refuses what is not
-// a record, and a record of another version.
+// Open opens the record in dir and reads its metadata. It refuses a file that is not a record,
+// and a record of another version.
 func Open(dir string) (*Reader, error) {
 	path := filepath.Join(dir, FileName)
 	f, err := os.Open(path)
@@ -94,8 +92,7 @@ func (g growing) Read(p []byte) (int, error) {
 	}
 }
 
-// NewReader is Open for a record that comes from elsewhere; path is the name
-// for it in errors.
+// NewReader is Open for a record from elsewhere; path is its name in errors.
 func NewReader(in io.Reader, path string) (*Reader, error) {
 	file, err := newUnpacker(in)
 	if err != nil {
@@ -138,7 +135,7 @@ func (r *Reader) readMeta() error {
 	return nil
 }
 
-// notEOF turns the end of input where a line had to be into damage.
+// notEOF turns the end of input in place of a line into damage.
 func notEOF(err error, r *Reader) error {
 	if errors.Is(err, io.EOF) {
 		r.line++
@@ -153,12 +150,12 @@ func (r *Reader) Meta() Meta { return r.meta }
 // Path returns the name of the record's file.
 func (r *Reader) Path() string { return r.path }
 
-// Line returns the number of the line that Next returned last.
+// Line returns the number of the last line that Next returned.
 func (r *Reader) Line() int { return r.line }
 
-// Next returns the next entry after the meta data. It returns io.EOF after the
-// end entry of a complete record and a *Damage where the record cannot be
-// trusted any further; other errors are those of the file.
+// Next returns the next entry after the meta data. It returns io.EOF after the end entry of a
+// complete record and a *Damage if the record cannot be trusted any further; other errors are
+// those of the file.
 func (r *Reader) Next() (Entry, error) {
 	if r.err != nil {
 		return Entry{}, r.err
@@ -201,7 +198,7 @@ func (r *Reader) next() (Entry, error) {
 	case entry.Kind == KindMeta:
 		return Entry{}, r.damage("there is a second meta entry")
 	case rowOf(entry.Kind) == nil:
-		// To skip it could hide an observation that speaks against a pass.
+		// Skipping it could hide an observation that contradicts a pass.
 		return Entry{}, r.damage("entries of kind %q are unknown in version %d", entry.Kind, Version)
 	}
 	if entry.At < r.last {
@@ -224,8 +221,8 @@ func (r *Reader) damage(format string, args ...any) *Damage {
 	return &Damage{Path: r.path, Line: r.line, Reason: fmt.Sprintf(format, args...)}
 }
 
-// readLine returns one line's checksum and JSON, which stay valid until the
-// next call, or io.EOF where the lines end.
+// readLine returns one line's checksum and JSON, which stay valid until the next call, or io.EOF
+// at the end of the lines.
 func (r *Reader) readLine() (sum chainSum, text []byte, err error) {
 	line, err := r.in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -236,7 +233,7 @@ func (r *Reader) readLine() (sum chainSum, text []byte, err error) {
 		}
 		line = long
 	}
-	// Decompression stops in the middle where the writer was killed, or is at work.
+	// Decompression stops in the middle if the writer was killed, or is still writing.
 	cut := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if cut && len(line) == 0 && r.file.err == nil {
 		return sum, nil, io.EOF

@@ -17,9 +17,9 @@ type Run struct {
 	Meta   Meta
 	Ops    []Timed[Op]
 	Probes []Timed[Probe] // of HTTP/1.1
-	// ClientProbes are the probes of clients as users of client-go have them.
+	// ClientProbes are the probes of clients like those of client-go users.
 	ClientProbes []Timed[Probe]
-	// UserProbes are those of an account whose rights come from a role.
+	// UserProbes are the probes of an account whose permissions come from a role.
 	UserProbes []Timed[Probe]
 	Endpoints  []Timed[Endpoints]
 	Leases     []Timed[Lease]
@@ -36,7 +36,7 @@ type Run struct {
 	// Asked are entries of audit logs that are not actions, see Action.
 	Asked    []Timed[Action]
 	Backends []Timed[Backend]
-	// Nodes are the changes of which nodes there are, Changes all others.
+	// Nodes are the changes of the set of nodes, Changes all others.
 	Nodes    []Timed[NodeChange]
 	Changes  []Timed[NodeChange]
 	Steps    []Timed[Step]
@@ -49,14 +49,13 @@ type Run struct {
 	End End
 	// EndAt is the time of the last entry that could be read.
 	EndAt Nanos
-	// Problem says on which line a record that is not Complete stops being
-	// one, and why. What is gathered comes from the lines before it.
+	// Problem says at which line an incomplete record breaks off, and why. Everything gathered
+	// comes from the lines before it.
 	Problem string
 }
 
-// Read reads the record in dir. A record that was cut short or damaged is
-// returned as far as it can be trusted, with Complete false and Problem set; an
-// error means that nothing of it can be used.
+// Read reads the record in dir. A truncated or damaged record is returned as far as it can be
+// trusted, with Complete false and Problem set; an error means that none of it is usable.
 func Read(dir string) (*Run, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -66,11 +65,11 @@ func Read(dir string) (*Run, error) {
 	return Gather(r)
 }
 
-// gatherLimit is how many bytes of lines Gather takes; a busy hour has about a
-// fifth of it. A few compressed bytes can stand for any number of lines.
+// gatherLimit is how many bytes of lines Gather reads; a busy hour has about a fifth of it. A few
+// compressed bytes can expand to any number of lines.
 const gatherLimit = 2 << 30
 
-// Gather reads what is left of r into a Run. It stops at 2 GiB of lines.
+// Gather reads the rest of r into a Run. It stops at 2 GiB of lines.
 func Gather(r *Reader) (*Run, error) { return gather(r, gatherLimit) }
 
 func gather(r *Reader, limit int64) (*Run, error) {

@@ -8,11 +8,10 @@ import (
 	"strconv"
 )
 
-// Standing is how things stand after some Objects: the newest state of each. Its zero
-// value has seen none.
+// Standing is the state after some Objects: the newest version of each. The zero value has none.
 type Standing struct {
-	all map[string]Object // by UID, also what is gone
-	// there is what is not gone: long runs have seen much more than there is at a time.
+	all map[string]Object // by UID, including deleted ones
+	// there holds only what still exists: long runs see many more objects than exist at a time.
 	there map[group]map[string]Object // by UID
 }
 
@@ -22,8 +21,8 @@ type group struct {
 	part string
 }
 
-// Take takes a state in. It reports whether that is news: a state as old as the known
-// one, or older, changes nothing, nor does any after the object was gone.
+// Take adds a state. It reports whether that is news: a state no newer than the known one changes
+// nothing, nor does any state after the object was deleted.
 func (s *Standing) Take(o Object) bool {
 	old, known := s.all[o.UID]
 	if known && (old.Gone || version(o.Revision) <= version(old.Revision)) {
@@ -43,7 +42,7 @@ func (s *Standing) Take(o Object) bool {
 	return true
 }
 
-// version returns a resourceVersion as a number, 0 for what is none.
+// version returns a resourceVersion as a number, 0 if it is not one.
 func version(revision string) uint64 {
 	n, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil {
@@ -52,8 +51,8 @@ func version(revision string) uint64 {
 	return n
 }
 
-// Of returns what is there of a kind, sorted by name: of one part of the application,
-// or, for an empty part, of all.
+// Of returns the existing objects of a kind, sorted by name: those of one part of the application
+// or, if part is empty, all.
 func (s *Standing) Of(kind ObjectKind, part string) []Object {
 	var found []Object
 	if part != "" {
@@ -71,8 +70,8 @@ func (s *Standing) Of(kind ObjectKind, part string) []Object {
 	return found
 }
 
-// Parts returns the names of the parts of the application, sorted: those that have a
-// Deployment, and those of which something else is left.
+// Parts returns the names of the parts of the application, sorted: those that have a Deployment,
+// and those with other objects left.
 func (s *Standing) Parts() []string {
 	parts := map[string]bool{}
 	for g, objects := range s.there {
@@ -83,12 +82,11 @@ func (s *Standing) Parts() []string {
 	return slices.Sorted(maps.Keys(parts))
 }
 
-// Lacks says what of a part of the application is not as it is wanted; empty where
-// all is: as many pods as wanted, each of them ready and controlled by somebody, none
-// besides; its controller says so too, and its Service lists exactly these pods. A
-// Deployment that is gone wants no pods. since is the least version that the Deployment
-// must be known in, that of the last change that was acknowledged; empty for any, none
-// included.
+// Lacks describes how a part of the application differs from its wanted state; empty if it does
+// not. The wanted state: as many pods as wanted, each ready and with a controller, and no others;
+// its controller reports the same, and its Service lists exactly these pods. A deleted Deployment
+// wants no pods. since is the lowest version in which the Deployment must be known, that of the
+// last acknowledged change; empty for any, or if there is none.
 func (s *Standing) Lacks(part, since string) string {
 	wanted, served := 0, false
 	ds := s.Of(ObjectDeployment, part)
@@ -132,11 +130,10 @@ func (s *Standing) Lacks(part, since string) string {
 	return ""
 }
 
-// UpToWorkers reports a part that lacks something whether the control plane has done its
-// share: the last change is looked at, there are as many pods as wanted besides those on
-// their way out, each of them is controlled by somebody and bound to a node, and the
-// Deployment counts and the Service lists the ready ones. What is left is for the nodes to
-// do: a pod to make ready, or one to end.
+// UpToWorkers reports, for a part that lacks something, whether the control plane has done its
+// share: the last change was observed, there are as many pods as wanted apart from terminating
+// ones, each has a controller and is bound to a node, the Deployment counts the ready ones and
+// the Service lists them. The rest is up to the nodes: a pod to make ready, or one to stop.
 func (s *Standing) UpToWorkers(part, since string) bool {
 	wanted, counted, served := 0, 0, false
 	ds := s.Of(ObjectDeployment, part)

@@ -8,7 +8,7 @@ import (
 	"reflect"
 )
 
-// Kind reports what an entry holds.
+// Kind is the kind of an entry.
 type Kind string
 
 const (
@@ -35,8 +35,8 @@ const (
 	KindEnd       Kind = "end"       // End; the last entry of a complete record
 )
 
-// table has a row for every kind of entry, in the order of the documentation: the list
-// of a Run that collects its entries, and what a Filter can ask for.
+// table has a row for every kind of entry, in the order of the documentation: the list of a Run
+// that collects its entries, and what a Filter can match.
 var table = []row{
 	{kind: KindMeta, value: valueOf[Meta]},
 	entry(KindPhase, func(r *Run, _ Phase) *[]Timed[Phase] { return &r.Phases }, nil),
@@ -73,7 +73,7 @@ var table = []row{
 	entry(KindWatch, func(r *Run, _ Watch) *[]Timed[Watch] { return &r.Watches },
 		func(v Watch) subject { return subject{[]string{v.Entrance}, v.Client, []string{v.Key}} }),
 	entry(KindEvent, func(r *Run, _ Event) *[]Timed[Event] { return &r.Events },
-		func(v Event) subject { return subject{keys: []string{v.Key}} }), // the rest is its watch's
+		func(v Event) subject { return subject{keys: []string{v.Key}} }), // the rest belongs to its watch
 	entry(KindAction, func(r *Run, v Action) *[]Timed[Action] {
 		if v.Verb == "" || v.Verb == "get" {
 			return &r.Asked
@@ -97,18 +97,18 @@ var table = []row{
 	{kind: KindEnd, value: valueOf[End], gather: func(r *Run, e Entry) error { return decode(e.Data, &r.End) }},
 }
 
-// row is what there is to know of one kind of entry.
+// row describes one kind of entry.
 type row struct {
 	kind    Kind
-	typ     reflect.Type // of what may be appended; nil for what the writer makes itself
+	typ     reflect.Type // of the values to append; nil for those that the writer makes itself
 	value   func(Entry) (any, error)
 	gather  func(*Run, Entry) error
 	subject func(v any) subject
 }
 
-// subject is what an entry is about, as far as a Filter can ask for it.
+// subject is what an entry is about, for a Filter.
 type subject struct {
-	places []string // nodes and entrances that it is about or came through
+	places []string // nodes and entrances that it is about or that it went through
 	client string
 	keys   []string
 }
@@ -116,8 +116,8 @@ type subject struct {
 // checked is an entry that may be wrong although its data fits its type.
 type checked interface{ check() error }
 
-// entry returns the row of a kind whose entries are values of T. list returns the list
-// that collects v, about is nil for what is about no place, client or key.
+// entry returns the row of a kind whose entries are values of T. list returns the list that
+// collects v, about is nil for entries without a place, client or key.
 func entry[T any](kind Kind, list func(r *Run, v T) *[]Timed[T], about func(v T) subject) row {
 	return row{kind: kind, typ: reflect.TypeFor[T](), value: valueOf[T],
 		gather: func(r *Run, e Entry) error {
@@ -152,7 +152,7 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// rowOf returns the row of a kind, nil if none exists.
+// rowOf returns the row of a kind, nil if there is none.
 func rowOf(kind Kind) *row {
 	for i := range table {
 		if table[i].kind == kind {
@@ -162,7 +162,8 @@ func rowOf(kind Kind) *row {
 	return nil
 }
 
-// holds reports whether v, or what it points to, may be appended as an entry of this kind.
+// holds reports whether v, or the value that it points to, may be appended as an entry of this
+// kind.
 func (r *row) holds(v any) bool {
 	typ := reflect.TypeOf(v)
 	return r.typ != nil && typ != nil && (typ == r.typ || typ == reflect.PointerTo(r.typ))

@@ -21,8 +21,8 @@ type Entry struct {
 	Data json.RawMessage `json:"d"`
 }
 
-// Meta says what the record is of. It holds all that a judge needs to know
-// apart from the observations.
+// Meta says what the record is about. It holds everything that a judge needs apart from the
+// observations.
 type Meta struct {
 	Version  int       `json:"version"`
 	Run      string    `json:"run"`      // identifies the run
@@ -34,32 +34,31 @@ type Meta struct {
 	// Nodes are the control-plane nodes at the start and their addresses; see
 	// NodeChange.
 	Nodes []Node `json:"nodes"`
-	// Entrances are the names of the ways in at the start, the balancer first.
+	// Entrances are the names of the entrances at the start, the balancer first.
 	Entrances []string `json:"entrances"`
 	// Versions are component versions by node.
 	Versions map[string]map[string]string `json:"versions,omitempty"`
 	// Settings are the durations for bounds, in nanoseconds, by the
 	// catalogue's symbols (L, R, P, T, I, E, H, M).
 	Settings map[string]time.Duration `json:"settings"`
-	// Assumed are the symbols of those settings that nothing of the cluster shows.
+	// Assumed are the symbols of the settings that could not be read from the cluster.
 	Assumed []string `json:"assumed,omitempty"`
 	// Elections are the durations of each elected component's own election by symbol (L,
 	// R, P), where they are known; Settings has the longest of each.
 	Elections map[string]map[string]time.Duration `json:"elections,omitempty"`
-	// RemoteEtcd is set if an API server asks etcd members of other nodes as well as the
-	// one beside it.
+	// RemoteEtcd is set if an API server uses etcd members on other nodes as well as the local
+	// one.
 	RemoteEtcd bool `json:"remote_etcd,omitempty"`
-	// GoawayChance is with which probability an API server asks the client of a request to
-	// close its HTTP/2 connection (--goaway-chance); the least one where they differ.
+	// GoawayChance is the probability with which an API server asks the client of a request to
+	// close its HTTP/2 connection (--goaway-chance); the lowest one if they differ.
 	GoawayChance float64 `json:"goaway_chance,omitempty"`
 	// NoAccess is what the provider gave the observers no access to.
 	NoAccess []Access `json:"noAccess,omitempty"`
-	// Checks are what the record is to be judged by.
+	// Checks are what the record is judged by.
 	Checks []Check `json:"checks"`
 }
 
-// Access is something of a cluster that observers look at if the provider gives access to
-// it.
+// Access is something in a cluster that observers read if the provider gives access to it.
 type Access string
 
 const (
@@ -72,7 +71,7 @@ const (
 type Node struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	// Zone is the node's fault domain, empty where it is not known.
+	// Zone is the node's fault domain, empty if it is not known.
 	Zone       string   `json:"zone,omitempty"`
 	Components []string `json:"components"`
 }
@@ -85,11 +84,11 @@ type Check struct {
 	Level string `json:"level"`
 	// Judge names the judge, such as endpoint-removed.
 	Judge string `json:"judge"`
-	// Bound is a formula over the settings, such as "T + I + M"; empty where
-	// the guarantee has no time limit.
+	// Bound is a formula over the settings, such as "T + I + M"; empty if the guarantee has no
+	// time limit.
 	Bound string `json:"bound,omitempty"`
-	// Fault names the injection (Fault.ID) that the check is about; empty
-	// where the scenario has none.
+	// Fault names the injection (Fault.ID) that the check is about; empty if the scenario has
+	// none.
 	Fault string `json:"fault,omitempty"`
 	// Params are further parameters of the judge.
 	Params map[string]string `json:"params,omitempty"`
@@ -104,13 +103,13 @@ const (
 	Unknown Outcome = "unknown" // may or may not have taken effect
 )
 
-// Refusal is what a refused write says of the state of its key.
+// Refusal is what a refused write says about the state of its key.
 type Refusal string
 
 const (
-	RefusedAbsent  Refusal = "absent"  // the key was not there
-	RefusedPresent Refusal = "present" // the key was there
-	RefusedVersion Refusal = "version" // the key was not there in the version compared with
+	RefusedAbsent  Refusal = "absent"  // the key did not exist
+	RefusedPresent Refusal = "present" // the key existed
+	RefusedVersion Refusal = "version" // the key did not have the expected version
 )
 
 // OpType says what an operation does.
@@ -120,12 +119,12 @@ const (
 	OpGet    OpType = "get"
 	OpCreate OpType = "create"
 	OpUpdate OpType = "update" // compare-and-swap on resourceVersion
-	OpPatch  OpType = "patch"  // of a key that is there, whatever its version
-	OpDelete OpType = "delete" // compare-and-swap where it has an Expect
-	OpPut    OpType = "put"    // etcd only: there afterwards in any case
+	OpPatch  OpType = "patch"  // of an existing key, whatever its version
+	OpDelete OpType = "delete" // compare-and-swap if it has an Expect
+	OpPut    OpType = "put"    // etcd only: the key exists afterwards in any case
 )
 
-// OtherObject is what the value of a read begins with that returned another object.
+// OtherObject prefixes the value of a read that returned another object.
 const OtherObject = "another object: "
 
 // Op is one operation of a client, on one key.
@@ -138,52 +137,50 @@ type Op struct {
 	// (resourceVersion=0) or, for etcd, "linearizable" or "serializable".
 	Consistency string `json:"consistency,omitempty"`
 	Key         string `json:"key"`
-	// Collection is the collection that the key is of; empty for keys that
-	// others change too.
+	// Collection is the collection that the key belongs to; empty for keys that other clients
+	// change too.
 	Collection string `json:"collection,omitempty"`
 	// Group is the group of the key after the write, or as it was read; see List.
 	Group string `json:"group,omitempty"`
 	// Transaction is common to the operations of one etcd transaction, which
 	// took effect together or not at all.
 	Transaction string `json:"transaction,omitempty"`
-	// Value is what was written, or what a read returned; empty for absent. It begins with
-	// OtherObject where a read returned another object than the one that was asked for.
+	// Value is what was written, or what a read returned; empty for absent. It starts with
+	// OtherObject if a read returned another object than the one requested.
 	Value string `json:"value,omitempty"`
 	// Found reports whether a read found the key.
 	Found bool `json:"found,omitempty"`
 	// Expect is the resourceVersion that an update compared with.
 	Expect string `json:"expect,omitempty"`
-	// Revision is the resourceVersion or etcd revision that came back.
+	// Revision is the resourceVersion or etcd revision in the response.
 	Revision string `json:"revision,omitempty"`
-	// Header is the revision of etcd's whole store with which the answer to a read, or
-	// to a transaction whose condition was not met, came: what the answer says is the
-	// state of that revision. Empty in records from before it was kept.
+	// Header is the revision of etcd's whole store in the response to a read, or to a transaction
+	// whose condition was not met: the response shows the state at that revision. Empty in
+	// records from before it was kept.
 	Header string `json:"header,omitempty"`
 	Call   Nanos  `json:"call"`
 	Return Nanos  `json:"return"` // for Unknown: when the client gave up
-	// Address is that of the server that the client had in the end, host and port,
-	// where it chooses one itself.
+	// Address is the server that the client used last, host and port, if the client chooses one
+	// itself.
 	Address string  `json:"address,omitempty"`
 	Outcome Outcome `json:"outcome"`
 	Error   string  `json:"error,omitempty"`
 	// RetryAfter is as in Probe.
 	RetryAfter int `json:"retryAfter,omitempty"`
-	// Refusal is what the server said of the key when it refused the write; empty where
-	// it said nothing of it, where it may have lost against its own repetition (a patch),
-	// and in records from before it was kept.
+	// Refusal is what the server said about the key when it refused the write; empty if it said
+	// nothing, if the write may have lost against its own retry (a patch), and in records from
+	// before it was kept.
 	Refusal Refusal `json:"refusal,omitempty"`
-	// Purpose marks operations that are not part of the general traffic but
-	// made for a check: "cross-read", "cross-member", "stale-read",
-	// "minority-write", "moving-read", "ready" (key "/readyz"), "version" (key: a component),
-	// "certificate" (key: a name that the certificate must be valid for, behind
-	// whose it is: balancer/, node/ or service/), "token" (key: the API server that issued
-	// it; value: the user that it stands for, or the reason of a refusal),
-	// "unknown-etcd-client" (key: the port and the kind of client), "unknown-reader" (key: the
-	// kind of client; value: the number of paths that it asked for), "lock" (a read of the lock of a
-	// component that a supervisor elects), "failover" (a client that knows several
-	// addresses); once the traffic has stopped,
-	// "final-write" (the last write of a key), "final-read" and "cleanup". Empty
-	// for traffic.
+	// Purpose marks operations that are not part of the general traffic but made for a check:
+	// "cross-read", "cross-member", "stale-read", "minority-write", "moving-read", "ready" (key
+	// "/readyz"), "version" (key: a component), "certificate" (key: a name that the certificate
+	// must be valid for, prefixed by its owner: balancer/, node/ or service/), "token" (key: the
+	// API server that issued it; value: the user that it authenticates, or the reason of a
+	// refusal), "unknown-etcd-client" (key: the port and the kind of client), "unknown-reader"
+	// (key: the kind of client; value: the number of paths that it requested), "lock" (a read of
+	// the lock of a component that a supervisor elects), "failover" (a client that knows several
+	// addresses); once the traffic has stopped, "final-write" (the last write of a key),
+	// "final-read" and "cleanup". Empty for traffic.
 	Purpose string `json:"purpose,omitempty"`
 }
 
@@ -193,7 +190,7 @@ type Endpoints struct {
 	Via       string   `json:"via"`    // entrance it was read through
 	Addresses []string `json:"addresses"`
 	Revision  string   `json:"revision"`
-	// Sample is true for a regular reading, false for a change that a watch saw.
+	// Sample is true for a regular reading, false for a change that a watch reported.
 	Sample bool `json:"sample,omitempty"`
 }
 
@@ -210,7 +207,7 @@ type Lease struct {
 	Revision    string    `json:"revision"`
 }
 
-// EtcdStatus is one answer, or the lack of one, of an etcd member.
+// EtcdStatus is one response, or a missing response, of an etcd member.
 type EtcdStatus struct {
 	Node    string `json:"node"`
 	OK      bool   `json:"ok"`
@@ -219,27 +216,26 @@ type EtcdStatus struct {
 	Member  string `json:"member,omitempty"`
 	Leader  string `json:"leader,omitempty"` // member ID; empty for none
 	Learner bool   `json:"learner,omitempty"`
-	// Term is that of the last entry that the member applied, which a leader that it
-	// knows of may be ahead of.
+	// Term is the term of the last entry that the member applied; a leader that it knows of may
+	// be ahead of it.
 	Term      uint64   `json:"term,omitempty"`
 	RaftIndex uint64   `json:"raftIndex,omitempty"` // committed
 	Applied   uint64   `json:"applied,omitempty"`   // raft index too; 0 in records of before it was kept
 	Revision  int64    `json:"revision,omitempty"`
 	Version   string   `json:"version,omitempty"`
 	Alarms    []string `json:"alarms,omitempty"`
-	// Members are the voting members' IDs as this member lists them, where
-	// it was asked.
+	// Members are the voting members' IDs as this member lists them, if it was queried.
 	Members []string `json:"members,omitempty"`
-	// Learners are those that do not vote yet.
+	// Learners are the members that do not vote yet.
 	Learners []string `json:"learners,omitempty"`
-	// Hash is the key-value hash at HashRevision, where it was asked.
+	// Hash is the key-value hash at HashRevision, if it was queried.
 	Hash         uint32 `json:"hash,omitempty"`
 	HashRevision int64  `json:"hashRevision,omitempty"`
-	// HashCompacted is the revision up to which the member had compacted then;
-	// hashes compare only where it is the same.
+	// HashCompacted is the revision up to which the member had compacted then; hashes are
+	// comparable only if it is the same.
 	HashCompacted int64 `json:"hashCompacted,omitempty"`
-	// Fsync and Commit are how long the member took to sync its log and to
-	// commit to its database since they were last read, where they were.
+	// Fsync and Commit are how long the member took to sync its log and to commit to its database
+	// since the last reading, if they were read.
 	Fsync  *Latency `json:"fsync,omitempty"`
 	Commit *Latency `json:"commit,omitempty"`
 }
@@ -248,8 +244,8 @@ type EtcdStatus struct {
 type Latency struct {
 	Count uint64        `json:"count"`
 	Mean  time.Duration `json:"mean"`
-	// P99 and Max are upper bounds of the buckets that the 99th percentile and
-	// the longest one are in; -1 for the bucket without one.
+	// P99 and Max are upper bounds of the buckets of the 99th percentile and of the longest; -1
+	// for the unbounded bucket.
 	P99 time.Duration `json:"p99"`
 	Max time.Duration `json:"max"`
 }
@@ -263,13 +259,13 @@ type ProcessState struct {
 	State      string `json:"state,omitempty"`
 	Restarts   int    `json:"restarts"`
 	LastExit   string `json:"lastExit,omitempty"`
-	// Standby says that it is down on purpose: a supervisor elects the component, and
-	// its lock is held elsewhere.
+	// Standby reports that it is down on purpose: a supervisor elects the component, and another
+	// instance holds its lock.
 	Standby bool   `json:"standby,omitempty"`
 	Error   string `json:"error,omitempty"`
-	// Asked is when the node was asked; what it told is of a moment between that and
-	// the entry's own time. Before is when it was asked the time before, for the
-	// entry before this one. 0 for the first entry.
+	// Asked is when the node was queried; its answer is from a moment between that and the
+	// entry's own time. Before is when the node was queried for the previous entry. 0 for the
+	// first entry.
 	Asked  Nanos `json:"asked,omitempty"`
 	Before Nanos `json:"before,omitempty"`
 }
@@ -292,44 +288,43 @@ type Fault struct {
 	Nodes     []string `json:"nodes,omitempty"` // of a zone, as resolved
 	Host      string   `json:"host,omitempty"`  // as resolved, where it is no node
 	Component string   `json:"component,omitempty"`
-	// Group are the components that are one process with Component, itself among them, if the
-	// effects are on that process: each of them has the effects.
+	// Group are the components in one process with Component, including itself, if the effects
+	// are on that process: each of them has the effects.
 	Group  []string          `json:"group,omitempty"`
 	Params map[string]string `json:"params,omitempty"`
-	// Effects are what it does to the target; none means that it may have any.
+	// Effects are what it does to the target; if empty, it may have any effect.
 	Effects []Effect   `json:"effects,omitempty"`
 	Phase   FaultPhase `json:"phase"`
-	// Called is when the call was made, Effect when the proof held.
+	// Called is when the call was made, Effect when the effect was proven.
 	Called Nanos  `json:"called"`
 	Effect Nanos  `json:"effect,omitempty"`
 	Proven bool   `json:"proven"`
 	Proof  string `json:"proof"` // what shows it, in words
 	Error  string `json:"error,omitempty"`
-	// Missing names the ability that the cluster lacks, where that is why the
-	// fault could not be injected.
+	// Missing names the ability missing in the cluster, if that is why the fault could not be
+	// injected.
 	Missing string `json:"missing,omitempty"`
 }
 
-// SteadyApplication is the phase of a Steady that says that the application of the traffic
-// did not come up before any fault. There is none where it did.
+// SteadyApplication is the phase of a Steady that reports that the application of the traffic did
+// not come up before any fault. If it came up, there is no such entry.
 const SteadyApplication = "application"
 
-// SteadyPart is the phase of a Steady that is about one part of the cluster, which may take
-// longer than etcd's members and the API servers: those the phase "after" is about. Before
-// the next fault there is no such entry for a part that was not steady again by then, and
-// whose limit was not over.
+// SteadyPart is the phase of a Steady about one part of the cluster that may take longer than the
+// etcd members and API servers of the phase "after". If the next fault starts before a part was
+// steady again and before its limit, there is no entry for it.
 const SteadyPart = "part"
 
 // The parts of SteadyPart.
 const (
-	// PartLease, followed by the name of an elected component: its lease is held by an
-	// instance on a node of the cluster, which renews it.
+	// PartLease, followed by the name of an elected component: an instance on a node of the
+	// cluster holds and renews its lease.
 	PartLease = "lease of "
 	// PartListed: every API server lists the address of each one in default/kubernetes.
 	PartListed = "live addresses in default/kubernetes"
-	// PartUnlisted: none lists any other address.
+	// PartUnlisted: no API server lists any other address.
 	PartUnlisted = "dead addresses in default/kubernetes"
-	// PartConnections: no TCP connection between control-plane nodes waits to send again.
+	// PartConnections: no TCP connection between control-plane nodes waits for a retransmission.
 	PartConnections = "connections between nodes"
 )
 
@@ -339,13 +334,13 @@ type Steady struct {
 	Part  string `json:"part,omitempty"` // of SteadyPart
 	OK    bool   `json:"ok"`
 	// Took is the time until the state held: from the start of the check, or from the last
-	// healing where there was one.
+	// healing if there was one.
 	Took     time.Duration `json:"took"`
 	Limit    time.Duration `json:"limit"`
 	Problems []string      `json:"problems,omitempty"`
 }
 
-// Phase marks the begin of a step of the experiment.
+// Phase marks the start of a step of the experiment.
 type Phase struct {
 	Name string `json:"name"`
 }
@@ -355,17 +350,15 @@ type Harness struct {
 	// Late is how much later than asked a timer of the harness fired, the
 	// largest since the last sample.
 	Late time.Duration `json:"late"`
-	// Queue is how many tasks of the whole machine wanted to run, for each of
-	// its processors, on average since the last sample. At 3, what needs a
-	// second of computing time takes three while no processor is free. 0 where it
-	// is not known.
+	// Queue is how many tasks on the whole machine were runnable per processor, on average since
+	// the last sample. At 3, a task that needs one second of CPU time takes three while no
+	// processor is free. 0 if it is not known.
 	Queue float64 `json:"queue,omitempty"`
-	// Busy is the part of the processors' time that was used since the last sample,
-	// from 0 to 1, by whatever ran on the machine. 0 where it is not known.
+	// Busy is the part of the processors' time that was used since the last sample, from 0 to 1,
+	// by any process on the machine. 0 if it is not known.
 	Busy float64 `json:"busy,omitempty"`
-	// Jump is by how much more the wall clock than the monotonic one continued
-	// since the last sample, where it was 10 ms or more either way: the clock was
-	// set, or the machine slept.
+	// Jump is how much further the wall clock advanced than the monotonic clock since the last
+	// sample, if it was 10 ms or more either way: the clock was set, or the machine slept.
 	Jump time.Duration `json:"jump,omitempty"`
 }
 

@@ -1,12 +1,11 @@
 package record
 
-// A collection is a set of keys that no client changes but the clients in the
-// record, such as the registers of the traffic: every change of one of its keys is
-// an Op of the record. What lists and watches of a collection show can therefore be
-// held against the writes.
+// A collection is a set of keys that only the clients in the record change, such as the registers
+// of the traffic: every change of one of its keys is an Op of the record. So what lists and
+// watches of a collection show can be checked against the writes.
 
-// ListMatch is what a list asks for by resourceVersion and resourceVersionMatch.
-// See https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
+// ListMatch is what a list requests with resourceVersion and resourceVersionMatch. See
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
 type ListMatch string
 
 const (
@@ -26,19 +25,19 @@ type List struct {
 	// range for API "etcd"); empty for all keys of the collection.
 	Group string    `json:"group,omitempty"`
 	Match ListMatch `json:"match"`
-	// Asked is the resourceVersion that the list asked for.
+	// Asked is the resourceVersion that the list requested.
 	Asked string `json:"asked,omitempty"`
-	// Limit is the size of a page; 0 where the list was not paged.
+	// Limit is the size of a page; 0 if the list was not paged.
 	Limit int `json:"limit,omitempty"`
-	// Pages are the requests that it took, one for a list that was not paged.
+	// Pages are the requests of the list; one if it was not paged.
 	Pages []Page `json:"pages"`
-	// Items are the objects of all pages, in the order in which they came.
+	// Items are the objects of all pages, in the order received.
 	Items   []Item  `json:"items,omitempty"`
 	Call    Nanos   `json:"call"`
 	Return  Nanos   `json:"return"`
 	Outcome Outcome `json:"outcome"` // Unknown: no answer; Refused: see Status
-	// Status is the HTTP status of the last page: 410 for a version, or a
-	// continuation, that is no longer to be had.
+	// Status is the HTTP status of the last page: 410 for a version, or a continuation, that is
+	// no longer available.
 	Status  int    `json:"status,omitempty"`
 	Error   string `json:"error,omitempty"`
 	Purpose string `json:"purpose,omitempty"` // as in Op
@@ -48,10 +47,10 @@ type List struct {
 type Page struct {
 	Call   Nanos `json:"call"`
 	Return Nanos `json:"return"`
-	// Revision is the resourceVersion of the list that came back.
+	// Revision is the resourceVersion of the returned list.
 	Revision string `json:"revision,omitempty"`
 	Items    int    `json:"items"`
-	// Remaining is what the server said is left; -1 where it did not say.
+	// Remaining is how many items the server said are left; -1 if it did not say.
 	Remaining int `json:"remaining"`
 	// Continued reports whether there was a continuation token.
 	Continued bool `json:"continued,omitempty"`
@@ -76,7 +75,7 @@ const (
 
 // Watch is a step in the life of a watch.
 type Watch struct {
-	// ID is the watch's own within the record.
+	// ID is unique within the record.
 	ID         string     `json:"id"`
 	Phase      WatchPhase `json:"phase"`
 	Client     string     `json:"client"`
@@ -88,48 +87,47 @@ type Watch struct {
 	// Group restricts the watch to the keys of one group (a label selector); an
 	// object that leaves the group is then shown as deleted.
 	Group string `json:"group,omitempty"`
-	// From is the version asked for: Kubernetes shows what came after it, etcd
-	// what came at it and after it. Empty: Kubernetes begins with the present
-	// state as added events, etcd with the next change.
+	// From is the requested version: Kubernetes shows changes after it, etcd changes at and after
+	// it. If empty, Kubernetes starts with the current state as added events, etcd with the next
+	// change.
 	From string `json:"from,omitempty"`
-	// Initial asks for a streaming list: added events for the state first, then
-	// a bookmark with InitialEnd.
+	// Initial requests a streaming list: added events for the state first, then a bookmark with
+	// InitialEnd.
 	Initial bool `json:"initial,omitempty"`
-	// Bookmarks asks for bookmarks (etcd: progress notifications).
+	// Bookmarks requests bookmarks (etcd: progress notifications).
 	Bookmarks bool `json:"bookmarks,omitempty"`
-	// Previous asks etcd for the value before each change.
+	// Previous requests from etcd the value before each change.
 	Previous bool `json:"previous,omitempty"`
-	// Resumes is the ID of the watch that this one continues from: From is the
-	// last version that its client saw there, or had from a list.
+	// Resumes is the ID of the watch that this one continues from: From is the last version that
+	// its client saw there, or received from a list.
 	Resumes string `json:"resumes,omitempty"`
 	Called  Nanos  `json:"called"` // of the request
 	Seen    Nanos  `json:"seen"`   // when the phase was reached
-	// Server are the addresses on the certificate of the server that accepted the
-	// watch: with a balancer that passes TLS on, they tell which one it was.
+	// Server are the addresses in the certificate of the server that accepted the watch: behind a
+	// balancer that passes TLS through, they identify the server.
 	Server []string `json:"server,omitempty"`
-	// Status is the HTTP status of a refusal, or the code of the ERROR event
-	// that ended the watch; 410 also stands for etcd's "compacted".
+	// Status is the HTTP status of a refusal, or the code of the ERROR event that ended the
+	// watch; 410 also means etcd's "compacted".
 	Status int `json:"status,omitempty"`
-	// Compacted is the version up to which etcd said that history is gone.
+	// Compacted is the version up to which etcd reported the history as gone.
 	Compacted string `json:"compacted,omitempty"`
 	Error     string `json:"error,omitempty"`
-	// Purpose is "final-read" at the end of a watch whose client, after the last
-	// write of the collection, waited until the watch had shown it, or for 10 s.
+	// Purpose is "final-read" at the end of a watch if its client waited, after the last write of
+	// the collection, until the watch had shown it, or for 10 s.
 	Purpose string `json:"purpose,omitempty"`
 }
 
-// EventType is what a watch says of a key.
+// EventType is what a watch reports about a key.
 type EventType string
 
 const (
 	EventAdded    EventType = "added"    // etcd: put that created the key
-	EventModified EventType = "modified" // etcd: put of a key that was there
+	EventModified EventType = "modified" // etcd: put of an existing key
 	EventDeleted  EventType = "deleted"
 	EventBookmark EventType = "bookmark" // etcd: progress notification
 )
 
-// Event is one message of a watch. Those of one watch are in the record in the
-// order in which they came.
+// Event is one message of a watch. The record has those of one watch in the order received.
 type Event struct {
 	Watch string    `json:"watch"` // Watch.ID
 	Type  EventType `json:"type"`
@@ -143,7 +141,7 @@ type Event struct {
 	// InitialEnd marks the bookmark that ends a streaming list's initial events.
 	InitialEnd bool `json:"initialEnd,omitempty"`
 
-	// The rest is etcd's.
+	// The fields below are etcd's.
 
 	// Batch numbers the responses of one watch: the events of one response have
 	// the same.
@@ -151,8 +149,8 @@ type Event struct {
 	// CreateRevision and Version are those of the key-value pair.
 	CreateRevision string `json:"createRevision,omitempty"`
 	Version        int64  `json:"version,omitempty"`
-	// PreviousValue and PreviousRevision are those of the pair before, where the
-	// watch asked for it and there was one.
+	// PreviousValue and PreviousRevision are those of the previous pair, if the watch requested
+	// it and it existed.
 	PreviousValue    string `json:"previousValue,omitempty"`
 	PreviousRevision string `json:"previousRevision,omitempty"`
 }

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// flushEvery is the most that a killed harness can lose.
+	// flushEvery limits how much a killed harness can lose.
 	flushEvery = 100 * time.Millisecond
 	// flushSize is how many buffered bytes wake the flusher early.
 	flushSize = 64 << 10
-	// bufferLimit is where a disk that does not keep up becomes an error, lest
-	// the record fill the memory of the machine under test.
+	// bufferLimit is the buffer size at which a slow disk becomes an error, so that the record
+	// does not fill the memory of the machine under test.
 	bufferLimit = 256 << 20
 )
 
 // ErrClosed is returned by Append after Close.
 var ErrClosed = errors.New("record is closed")
 
-// file is what a Writer needs of an *os.File.
+// file is what a Writer needs from an *os.File.
 type file interface {
 	io.Writer
 	Sync() error
@@ -39,12 +39,12 @@ type Writer struct {
 	out   file
 	lines io.WriteCloser // packs lines into out
 
-	wake chan struct{} // tells the flusher that there is much, or something urgent
+	wake chan struct{} // wakes the flusher for much data, or for urgent data
 	stop chan struct{}
-	done chan struct{} // closed when the flusher has ended
+	done chan struct{} // closed when the flusher has exited
 
 	mu     sync.Mutex
-	buf    []byte // lines not yet given to the file
+	buf    []byte // lines not yet written to the file
 	spare  []byte // the flusher's other buffer
 	sum    chainSum
 	last   Nanos
@@ -52,9 +52,8 @@ type Writer struct {
 	closed bool
 }
 
-// Create starts a record in dir, which it makes where it does not exist. It
-// sets meta's Version and Started: the moment of Create is Nanos 0. A record
-// that exists is never overwritten.
+// Create starts a record in dir, which it creates if needed. It sets meta's Version and Started:
+// the moment of Create is Nanos 0. It never overwrites an existing record.
 func Create(dir string, meta Meta) (*Writer, error) {
 	path := filepath.Join(dir, FileName)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -69,7 +68,7 @@ func Create(dir string, meta Meta) (*Writer, error) {
 	}
 	w, err := newWriter(f, path, meta)
 	if err != nil {
-		// The file holds nothing of use; leaving it would block the next try.
+		// The file holds nothing useful; leaving it would block the next try.
 		return nil, errors.Join(err, f.Close(), os.Remove(path))
 	}
 	return w, nil
@@ -98,7 +97,7 @@ func startWriter(out file, lines io.WriteCloser, path string, meta Meta) (*Write
 		return nil, fmt.Errorf("encode the meta data of record %s: %w", path, err)
 	}
 	w.add(KindMeta, data)
-	// Written at once: a full disk is better noticed before the faults.
+	// Flush immediately: it is better to notice a full disk before the faults.
 	w.flush()
 	if w.err != nil {
 		return nil, w.err
@@ -107,17 +106,16 @@ func startWriter(out file, lines io.WriteCloser, path string, meta Meta) (*Write
 	return w, nil
 }
 
-// Now returns the present time of the record's clock.
+// Now returns the current time of the record's clock.
 func (w *Writer) Now() Nanos { return Nanos(time.Since(w.start)) }
 
-// Since returns t on the record's clock. It is exact for times that carry a
-// monotonic reading, as those from time.Now do.
+// Since returns t on the record's clock. It is exact for times with a monotonic reading, such as
+// those from time.Now.
 func (w *Writer) Since(t time.Time) Nanos { return Nanos(t.Sub(w.start)) }
 
-// Append adds an entry, stamped with the present time. v is a value of the
-// type that belongs to kind. It does no input or output of its own; an error is
-// that of an earlier write, or of a value that no line can hold; it is kept and
-// comes back from Close too.
+// Append adds an entry, stamped with the current time. v is a value of the type that belongs to
+// kind. Append does no I/O itself. Its error is that of an earlier write, or of a value that no
+// line can hold; Close returns it too.
 func (w *Writer) Append(kind Kind, v any) error {
 	data, err := encode(kind, v)
 	if err != nil {
@@ -131,7 +129,7 @@ func (w *Writer) Append(kind Kind, v any) error {
 	case w.err != nil:
 		return w.err
 	case err != nil:
-		// A record that misses an entry must not look complete.
+		// A record without an entry must not look complete.
 		w.err = err
 		return err
 	case len(w.buf) > bufferLimit:
@@ -146,8 +144,7 @@ func (w *Writer) Append(kind Kind, v any) error {
 	return nil
 }
 
-// Err returns the first error of the record so far: what was to be appended
-// since then is lost.
+// Err returns the first error of the record so far: entries appended since then are lost.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,8 +208,8 @@ func (w *Writer) run() {
 	}
 }
 
-// flush compresses the buffer and gives it to the file. Only one goroutine at a
-// time calls it; the lock is not held meanwhile.
+// flush compresses the buffer and writes it to the file. Only one goroutine at a time calls it,
+// without the lock.
 func (w *Writer) flush() {
 	w.mu.Lock()
 	full := w.buf
@@ -236,9 +233,9 @@ func (w *Writer) writeError(err error) error {
 	return fmt.Errorf("write record %s: %w; make room there or name another results directory", w.path, err)
 }
 
-// Close ends the record with end, writes what is buffered to the disk and
-// returns the first error of the record's life. An error that lost an entry is
-// named in end as well. Calling it again returns the same error.
+// Close ends the record with end, writes the buffer to the disk and returns the first error of
+// the record's life. If an error lost an entry, end names it as well. Calling it again returns
+// the same error.
 func (w *Writer) Close(end End) error {
 	w.mu.Lock()
 	if w.closed {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// oldWatchLimit is how long OldWatch gives each watch.
+	// oldWatchLimit is how long OldWatch allows each watch.
 	oldWatchLimit = 3 * time.Second
-	// listWatchLimit is how long ListWatch tries to begin, and listWatchLife how
-	// long it then watches.
+	// listWatchLimit is how long ListWatch tries to start, and listWatchLife how long it then
+	// watches.
 	listWatchLimit = 20 * time.Second
 	listWatchLife  = 2 * time.Second
-	// listWatchPause is between two tries: the first moment of an API server is
-	// what it is about.
+	// listWatchPause is the pause between two tries: it is about the first moments of an API
+	// server.
 	listWatchPause = 50 * time.Millisecond
 	// spreadWatches is how many watches SpreadWatch opens for each API server, and
 	// spreadLife how long each may take.
@@ -28,11 +28,10 @@ const (
 	spreadLife    = 3 * time.Second
 )
 
-// OldWatch has a new client of each API server, and of each etcd member where the
-// traffic has the profile etcd, watch the traffic's keys from the first version that
-// any client has seen, until the watch has come to the newest one, is refused, or 3 s
-// are over. Each may be answered with all of the history since, or be told that it is
-// gone.
+// OldWatch has a new client of each API server, and of each etcd member if the traffic has the
+// profile etcd, watch the traffic's keys from the first version that any client saw, until the
+// watch has reached the newest one, is refused, or 3 s are over. The server may return all of the
+// history since, or report that it is gone.
 func (t *Traffic) OldWatch(ctx context.Context) error {
 	if oldest, _ := t.registers.span(); oldest == "" {
 		return errors.New("old watch: no client of the traffic has seen a version of a register")
@@ -62,7 +61,7 @@ func (t *Traffic) OldWatch(ctx context.Context) error {
 	return nil
 }
 
-// oldEtcdWatches is the part of OldWatch that goes to etcd's members.
+// oldEtcdWatches is the part of OldWatch for etcd's members.
 func (t *Traffic) oldEtcdWatches(ctx context.Context, of *collection, all *sync.WaitGroup) error {
 	oldest, _ := of.span()
 	if oldest == "" {
@@ -83,7 +82,7 @@ func (t *Traffic) oldEtcdWatches(ctx context.Context, of *collection, all *sync.
 	return nil
 }
 
-// reaching is how far a watch is to go.
+// reaching is how far a watch should go.
 type reaching struct {
 	seen *progress
 	to   uint64
@@ -91,8 +90,8 @@ type reaching struct {
 
 func (r reaching) done() bool { return r.seen.reached(r.to) }
 
-// since returns the first version that was seen of a collection, and a way from
-// there to the newest one.
+// since returns the first version that was seen of a collection, and the distance to the newest
+// one.
 func since(c *collection) (oldest string, r reaching) {
 	oldest, newest := c.span()
 	r = reaching{&progress{}, number(newest)}
@@ -100,17 +99,17 @@ func since(c *collection) (oldest string, r reaching) {
 	return oldest, r
 }
 
-// reached reports whether nothing up to a version will come any more.
+// reached reports whether no more changes up to a version will arrive.
 func (p *progress) reached(version uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.upTo >= version
 }
 
-// ListWatch lists the registers through the API server of node and watches them from
-// there, and begins a streaming list of them, both as soon as that API server lets it:
-// it tries every 50 ms, for 20 s at most. Each watch lasts for 2 s. That the API
-// server lets it do neither is an error.
+// ListWatch lists the registers through the API server of node and watches them from there, and
+// starts a streaming list of them, both as soon as that API server allows it: it retries every 50
+// ms, for at most 20 s. Each watch lasts for 2 s. It is an error if the API server allows
+// neither.
 func (t *Traffic) ListWatch(ctx context.Context, node string) error {
 	var entrance *framework.Entrance
 	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
@@ -137,7 +136,7 @@ func (t *Traffic) ListWatch(ctx context.Context, node string) error {
 	return errors.Join(problems[:]...)
 }
 
-// listed begins with a list, streamed with a streaming list.
+// listed starts with a list, streamed with a streaming list.
 func listed(ctx context.Context, r *registers) (watching, bool) {
 	l := r.list(ctx, listing{match: record.MatchUnset})
 	if l.Outcome != record.OK {
@@ -150,7 +149,7 @@ func streamed(context.Context, *registers) (watching, bool) {
 	return watching{initial: true, bookmarks: true}, true
 }
 
-// listWatch tries until one watch was accepted and has had its time.
+// listWatch retries until one watch was accepted and has had its time.
 func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(context.Context, *registers) (watching, bool)) error {
 	limited, cancel := context.WithTimeout(ctx, listWatchLimit)
 	defer cancel()
@@ -173,9 +172,9 @@ func (t *Traffic) listWatch(ctx context.Context, r *registers, begin func(contex
 	}
 }
 
-// SpreadWatch opens fifteen watches for each API server through every entrance that
-// leads to several of them, all at once and on connections of their own, for 3 s, so
-// that the record shows where new watches are led.
+// SpreadWatch opens fifteen watches for each API server through every entrance that leads to
+// several of them, all in parallel and on their own connections, for 3 s, so that the record
+// shows where new watches are routed.
 func (t *Traffic) SpreadWatch(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -208,5 +207,5 @@ func (t *Traffic) SpreadWatch(ctx context.Context) error {
 	return nil
 }
 
-// watchID returns one for the next watch.
+// watchID returns an ID for the next watch.
 func (t *Traffic) watchID() string { return fmt.Sprintf("w%d", t.watches.Add(1)) }

@@ -51,7 +51,7 @@ func TestListWatch(t *testing.T) {
 	}
 }
 
-// Each API server is asked for all that came since the begin.
+// Each API server must send everything since the start.
 func TestOldWatch(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)

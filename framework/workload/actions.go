@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// stepTimeout is how long a client of a step waits for an answer.
+	// stepTimeout is how long a client of a step waits for a response.
 	stepTimeout = 5 * time.Second
-	// stepTries is how often a step tries again what was not acknowledged.
+	// stepTries is how often a step retries an unacknowledged write.
 	stepTries = 5
 )
 
-// CrossRead writes a unique value through each API server and reads it at once
-// through each other one, a write for each ordered pair (purpose "cross-read").
-// A write that is not acknowledged is tried again under another key, 5 times. The
-// error says that the step could not be made, not that a value was missed.
+// CrossRead writes a unique value through each API server and reads it immediately through each
+// other one, one write for each ordered pair (purpose "cross-read"). A write that is not
+// acknowledged is retried with another key, 5 times. The error says that the step failed, not
+// that a value was missed.
 func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	servers := apiServers(c.Entrances())
 	if len(servers) < 2 {
@@ -71,8 +71,8 @@ func CrossRead(ctx context.Context, c framework.Cluster, w *record.Writer) error
 	return w.Err()
 }
 
-// Ready asks every entrance for /readyz, each on a connection of its own
-// (purpose "ready"). The answer's text is the value.
+// Ready queries /readyz at every entrance, each on its own connection (purpose "ready"). The
+// value is the response body.
 func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	var all sync.WaitGroup
 	for _, e := range c.Entrances() {
@@ -100,16 +100,16 @@ func Ready(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 const (
 	// minorityTime is how long MinorityProbe continues.
 	minorityTime = 5 * time.Second
-	// minorityClients is how many clients of the node read, and how many write, so that
-	// each tries 10 times even if every request takes its whole time-out.
+	// minorityClients is how many clients of the node read, and how many write, so that each
+	// tries 10 times even if every request times out.
 	minorityClients = 5
 )
 
-// MinorityProbe reads and writes a register through the API server of node
-// (purposes "minority-read" and "minority-write", 2 s for an answer), while the
-// other API servers write and read the same register (purposes "majority-write"
-// and "majority-read"), so that a stale read on the node shows. It takes
-// about 5 s, also if no majority answers. The register is in DefaultNamespace.
+// MinorityProbe reads and writes a register through the API server of node (purposes
+// "minority-read" and "minority-write", with a timeout of 2 s), while the other API servers write
+// and read the same register (purposes "majority-write" and "majority-read"), so that a stale
+// read on the node shows. It takes about 5 s, even if no majority answers. The register is in
+// DefaultNamespace.
 func MinorityProbe(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
 	return minorityProbe(ctx, c, node, w, minorityTime)
 }
@@ -144,8 +144,8 @@ func minorityProbe(ctx context.Context, c framework.Cluster, node string, w *rec
 	ctx, cancel := context.WithTimeout(ctx, length+2*minority.timeout)
 	defer cancel()
 	if len(rest) > 0 {
-		// Without a majority this must not hold up the probe: then the namespace
-		// is the one of the traffic, or nothing is acknowledged anyhow.
+		// Without a majority this must not delay the probe: then the namespace is that of the
+		// traffic, or nothing is acknowledged anyway.
 		setup, done := context.WithTimeout(ctx, 2*time.Second)
 		_ = EnsureNamespace(setup, rest, DefaultNamespace)
 		done()
@@ -165,7 +165,7 @@ func minorityProbe(ctx context.Context, c framework.Cluster, node string, w *rec
 	return w.Err()
 }
 
-// version is the newest resourceVersion that is known of a register.
+// version is the newest known resourceVersion of a register.
 type version struct {
 	mu sync.Mutex
 	is string
@@ -203,9 +203,9 @@ func majorityWrites(ctx context.Context, r *registers, key string, v *version, u
 	}
 }
 
-// minorityTries runs the reads and the writes of a client of the minority side by side,
-// since each is expected to take its whole time-out. Of the writes, some are to the
-// register that the majority writes, others create registers with the suffix.
+// minorityTries runs the reads and the writes of a client of the minority in parallel, since each
+// is expected to time out. Some writes are to the register that the majority writes, others
+// create registers with the suffix.
 func minorityTries(ctx context.Context, r *registers, key, suffix string, v *version, until time.Time) {
 	read, write := *r, *r
 	read.purpose, write.purpose = "minority-read", "minority-write"
@@ -222,7 +222,7 @@ func minorityTries(ctx context.Context, r *registers, key, suffix string, v *ver
 			if expect := v.get(); expect != "" && n%2 == 0 {
 				write.update(ctx, key, value, expect)
 			} else {
-				// Of a register of its own, which no version stands against.
+				// On a register of its own, so that no version conflicts.
 				write.create(ctx, fmt.Sprintf("minority-%d-%s", n, suffix), value)
 			}
 			client.Pause(ctx, 100*time.Millisecond)

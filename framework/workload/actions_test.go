@@ -201,7 +201,7 @@ func TestMovingReads(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 3)
 	w, read := recording(t)
-	for range 2 { // the register is there the second time
+	for range 2 { // the register exists the second time
 		if err := PrepareMoving(t.Context(), c, w); err != nil {
 			t.Fatal(err)
 		}

@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// AddonRelease is the label of an add-on that says which release of Kubernetes it is of.
+// AddonRelease is the label with the Kubernetes release of an add-on.
 const AddonRelease = "addons.holdfast.dev/release"
 
 // Addons reads every add-on through each API server: the objects in kube-system that an add-on
-// manager keeps as its file says (addonmanager.kubernetes.io/mode=Reconcile). The operations
-// have the purpose "addon", resource and name as their key, and the release that the add-on is
-// of as their value.
+// manager keeps in the state of their file (addonmanager.kubernetes.io/mode=Reconcile). The
+// operations have the purpose "addon", resource and name as their key, and the release of the
+// add-on as their value.
 func Addons(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	for _, e := range apiServers(c.Entrances()) {
 		api, err := client.NewAPI(e.Config, client.Options{})

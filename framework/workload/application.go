@@ -21,8 +21,8 @@ import (
 // ApplicationNamespace is where the application of the profile "application" runs.
 const ApplicationNamespace = "holdfast-app"
 
-// The parts of the application, after the k8petstore that the guide to highly
-// available clusters is tried with. All but the last are scaled all the time.
+// The parts of the application, modelled on the k8petstore that the guide to highly available
+// clusters uses. All but the last are scaled all the time.
 var (
 	scaledParts = []string{"frontend", "store", "load"}
 	stillPart   = "catalog"
@@ -36,21 +36,21 @@ const (
 
 	stillReplicas = 3
 	batchReplicas = 2
-	// Real nodes take seconds for a pod, and would fall behind further and further. So
-	// nothing is changed while podsAhead pods are on their way on them, in or out, and for
-	// as long again, or while batchesAhead batches are; but for once in patience, since
-	// what they wait for may never come. Without a scheduler podsUnbound pods wait for it
-	// at most.
+	// On real nodes a pod takes seconds, and they would fall further and further behind. So the
+	// profile changes nothing while podsAhead pods are starting or stopping on them, and for as
+	// long again, or while batchesAhead batches are. It does so at most once per patience anyway,
+	// since those pods may never finish. Without a scheduler, at most podsUnbound pods wait for
+	// it.
 	podsAhead, batchesAhead, podsUnbound = 3, 1, 12
 	patience                             = 10 * time.Second
-	// scalePatience is that for each part that is scaled: one that is scaled again while
-	// its nodes are at work is never seen as it was wanted.
+	// scalePatience is the patience for each part that is scaled: a part that is scaled again
+	// while its nodes are busy never reaches the state that was wanted.
 	scalePatience = 30 * time.Second
-	// grown is how old a batch, or a pod that stands alone, is before it is deleted.
+	// grown is the age at which a batch, or a bare pod, is deleted.
 	grown = 5 * time.Second
-	// lostAfter is the time, in seconds, after which a pod leaves a node that is not
-	// ready. With the 300 s that Kubernetes gives by default, nobody would see in the
-	// time of an experiment that a node was taken for lost.
+	// lostAfter is the time, in seconds, after which a pod leaves a node that is not ready. With
+	// Kubernetes' default of 300 s, an experiment would end before it shows that a node was
+	// considered lost.
 	lostAfter = 2
 )
 
@@ -59,13 +59,13 @@ var (
 	serviceKind    = kind{"Service", "v1", "services"}
 )
 
-// application is the profile of an application that is scaled up and down all the
-// time: a front end, a store, a load generator, and a catalog that nobody scales.
-// Beside it, batches (Deployments) and pods that stand alone come and go. One client
-// does all of that through the first entrance, the balancer if there is one.
+// application is the profile of an application that is scaled up and down all the time: a front
+// end, a store, a load generator, and a catalog that is never scaled. In addition, batches
+// (Deployments) and bare pods come and go. One client does all of that through the first
+// entrance, the balancer if there is one.
 //
-// What becomes of it, each API server's watches tell. The nodes and their heartbeats
-// are watched as well, since pods depend on them.
+// Watches through each API server record the result. They include the nodes and their heartbeats,
+// since pods depend on them.
 type application struct {
 	t        *Traffic
 	settings ApplicationSettings
@@ -79,9 +79,9 @@ func newApplication(t *Traffic) *application {
 	return &application{t: t, settings: t.cfg.Application, sightings: &sightings{w: t.w}, end: func() {}}
 }
 
-// Application returns what each Deployment of the application, by name, lacks to be as
-// it is wanted, pods and Service included, as the watches show it; empty where it lacks
-// nothing. It is nil without the profile application.
+// Application returns what each Deployment of the application, by name, is missing to be in its
+// wanted state, including pods and Service, as the watches show it; empty if nothing is missing.
+// It is nil without the profile application.
 func (t *Traffic) Application() map[string]string {
 	for _, p := range t.profiles {
 		if a, ok := p.(*application); ok {
@@ -131,12 +131,12 @@ func (p *application) start() error {
 	return nil
 }
 
-// errNoPlace is the error of a cluster whose nodes take no pods.
+// errNoPlace is the error of a cluster whose nodes accept no pods.
 var errNoPlace = errors.New("the cluster has no node that takes pods")
 
-// awaitPlace waits for a node that takes pods, ready or not, and returns errNoPlace if none exists:
-// a control plane without workers is not broken. If nodes cannot be listed it returns nil, and the
-// deployment shows what is wrong.
+// awaitPlace waits for a node that accepts pods, ready or not, and returns errNoPlace if none
+// exists: a control plane without workers is not broken. If it cannot list nodes it returns nil,
+// and the deployment shows what is wrong.
 func (p *application) awaitPlace(ctx context.Context, e framework.Entrance) error {
 	api, err := client.NewAPI(e.Config, client.Options{})
 	if err != nil {
@@ -163,7 +163,8 @@ func (p *application) awaitPlace(ctx context.Context, e framework.Entrance) erro
 		for _, n := range nodes.Items {
 			closed := n.Spec.Unschedulable
 			for _, t := range n.Spec.Taints {
-				// Those of this prefix say that a node is not well, which is another matter.
+				// A taint with this prefix says that the node is not healthy, which is a
+				// different case.
 				closed = closed || t.Effect != "PreferNoSchedule" && !strings.HasPrefix(t.Key, "node.kubernetes.io/")
 			}
 			if !closed {
@@ -177,8 +178,8 @@ func (p *application) awaitPlace(ctx context.Context, e framework.Entrance) erro
 	return errNoPlace
 }
 
-// watch follows all that there is to see through each API server, or, where there is
-// no way to any, through the other entrances.
+// watch watches every kind through each API server or, if none can be reached directly, through
+// the other entrances.
 func (p *application) watch(entrances []framework.Entrance) error {
 	if servers := apiServers(entrances); len(servers) > 0 {
 		entrances = servers
@@ -206,7 +207,7 @@ func (p *application) watch(entrances []framework.Entrance) error {
 	return nil
 }
 
-// operator is the client of the application; what it does is recorded.
+// operator is the client of the application; its operations are recorded.
 type operator struct {
 	*component
 	n int // how many objects it has made
@@ -224,15 +225,15 @@ func (p *application) operator(e framework.Entrance, name string) (*operator, er
 // did not come up in time.
 type ApplicationError struct {
 	Limit time.Duration
-	Lacks string // what was missing at last
+	Lacks string // what was missing last
 }
 
 func (e *ApplicationError) Error() string {
 	return fmt.Sprintf("the application does not run after %s: %s", e.Limit, e.Lacks)
 }
 
-// deploy makes the parts of the application and waits until all of it runs: on a
-// cluster where it does not, nothing could be told later. What it made is left behind.
+// deploy creates the parts of the application and waits until all of it runs: if it does not, the
+// judges could not conclude anything later. It leaves what it created behind.
 func (p *application) deploy(ctx context.Context, e framework.Entrance) error {
 	c, err := p.operator(e, "deployer")
 	if err != nil {
@@ -263,8 +264,7 @@ func (p *application) deploy(ctx context.Context, e framework.Entrance) error {
 	return nil
 }
 
-// notRunning returns the error of a deployment that ended with ctx: an ApplicationError if
-// its time was over.
+// notRunning returns the error of a deployment whose ctx ended: an ApplicationError on a timeout.
 func (p *application) notRunning(ctx context.Context, lacks string) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
 		return fmt.Errorf("deploying the application: %w", cause)
@@ -272,13 +272,13 @@ func (p *application) notRunning(ctx context.Context, lacks string) error {
 	return &ApplicationError{p.settings.StartLimit, lacks}
 }
 
-// there reports whether an object is there after its creation.
+// there reports whether an object exists after its creation.
 func there(op record.Op) bool { return op.Outcome == record.OK || alreadyThere(op) }
 
-// name is that of a part in this traffic, which no earlier one has used.
+// name is the name of a part in this traffic, which no earlier traffic used.
 func (p *application) name(part string) string { return part + "-" + p.t.suffix }
 
-// scale gives one part after another another number of pods.
+// scale changes the number of pods of one part after another.
 func (p *application) scale(c *operator) {
 	last, at := map[string]int{}, map[string]time.Time{}
 	p.t.loop(c.random, p.settings.Interval, func(ctx context.Context) {
@@ -297,7 +297,8 @@ func (p *application) scale(c *operator) {
 	})
 }
 
-// batches makes small Deployments, and deletes those that have long been as wanted.
+// batches creates small Deployments, and deletes those that have been in their wanted state for
+// long.
 func (p *application) batches(c *operator) {
 	made, last := map[string]time.Time{}, time.Now()
 	p.t.loop(c.random, p.settings.BatchInterval, func(ctx context.Context) {
@@ -321,7 +322,7 @@ func (p *application) batches(c *operator) {
 	})
 }
 
-// pods makes pods that stand alone, and deletes those that have run for a while.
+// pods creates bare pods, and deletes those that have run for a while.
 func (p *application) pods(c *operator) {
 	made, last := map[string]time.Time{}, time.Now()
 	p.t.loop(c.random, p.settings.PodInterval, func(ctx context.Context) {
@@ -343,8 +344,8 @@ func (p *application) pods(c *operator) {
 	})
 }
 
-// finish scales each part once more, so that what is wanted is known for certain,
-// waits until all is as it is wanted, and takes the application down.
+// finish scales each part once more, so that the wanted state is known for certain, waits until
+// everything is in it, and deletes the application.
 func (p *application) finish(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, p.t.final*2/3)
 	defer cancel()
@@ -372,14 +373,14 @@ func (p *application) finish(ctx context.Context) {
 	p.takeDown(ctx, operators)
 }
 
-// pace has nodes rest for as long as they had much to do: what takes a machine's
-// processors all the time takes them from the control plane.
+// pace lets nodes rest for as long as they were busy: constant load on a machine's processors
+// slows down the control plane.
 type pace struct {
 	mu          sync.Mutex
-	since, rest time.Time // when much to do began, and until when they rest after it
+	since, rest time.Time // when they became busy, and until when they rest afterwards
 }
 
-// busy reports whether nodes have much to do, or rest from it.
+// busy reports whether the nodes are busy or resting.
 func (p *pace) busy(much bool, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -392,7 +393,7 @@ func (p *pace) busy(much bool, now time.Time) bool {
 	return much || now.Before(p.rest)
 }
 
-// nodes reports whether pods on nodes are enough for now, and how many wait for a node.
+// nodes reports whether nodes have enough pods for now, and how many pods wait for a node.
 func (p *application) nodes() (busy bool, unbound int) {
 	onNodes := 0
 	for _, o := range p.of(record.ObjectPod, "") {
@@ -415,8 +416,8 @@ func (p *application) anyUnbound() bool {
 	return false
 }
 
-// takeDown deletes all that the profile made, as far as that can be done now. Nobody
-// looks at it any more, so it is not recorded.
+// takeDown deletes everything that the profile created, as far as possible. No judge reads it any
+// more, so it is not recorded.
 func (p *application) takeDown(ctx context.Context, operators []*operator) {
 	query := url.Values{"labelSelector": {ownerLabel + "=" + p.t.suffix}, "propagationPolicy": {"Background"}}
 	left := []kind{deploymentKind, podKind}

@@ -23,12 +23,12 @@ import (
 type controller struct {
 	t    *testing.T
 	api  *client.API
-	last map[string]string // bodies by path: what is as it was is not written again
+	last map[string]string // bodies by path: unchanged bodies are not written again
 	// behind has nodes leave what they are given as it is.
 	behind *atomic.Bool
 }
 
-// controls starts a controller, and returns what ends it.
+// controls starts a controller, and returns a function that stops it.
 func controls(t *testing.T, api *client.API, behind *atomic.Bool) (end func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -158,7 +158,7 @@ func TestApplicationWaitsForNodes(t *testing.T) {
 		return len(controller{t: t, api: api, last: map[string]string{}}.list(podKind.path(ApplicationNamespace)))
 	}
 	behind.Store(true)
-	time.Sleep(2 * time.Second) // dozens of each, if nobody waited
+	time.Sleep(2 * time.Second) // dozens of each, if nothing waited
 	few := pods()
 	if most := 4*5 + podsAhead + (batchesAhead+1)*batchReplicas; few > most {
 		t.Errorf("%d pods, more than %d, though none of the new ones is ready", few, most)
@@ -169,12 +169,12 @@ func TestApplicationWaitsForNodes(t *testing.T) {
 	traffic.Stop()
 }
 
-// TestApplicationWithoutPlace leaves the application out where no node takes pods. One that is
-// not well is a node all the same.
+// TestApplicationWithoutPlace leaves the application out if no node accepts pods. An unhealthy
+// node is still a node.
 func TestApplicationWithoutPlace(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
-		spec string // of the only node; none where empty
+		spec string // of the only node; none if empty
 		out  bool
 	}{
 		"no node":           {"", true},
@@ -227,7 +227,7 @@ func TestApplication(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	c.Server(1).CloseClientConnections() // the watches go on from where they were
+	c.Server(1).CloseClientConnections() // the watches continue where they were
 	lease()
 	waitFor(t, "the end of the first batch", func() bool {
 		a := api.Do(t.Context(), client.Request{Method: http.MethodGet, Path: deploymentKind.path(ApplicationNamespace)})

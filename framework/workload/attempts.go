@@ -19,9 +19,8 @@ const (
 )
 
 // Attempts reads the registers and creates others, 10 times each through every API server
-// (purpose "attempt", 2 s for an answer), whatever comes of it: the clients of the profiles
-// wait so long for an answer that few of them try while nothing answers. It takes
-// 4 s at most.
+// (purpose "attempt", with a timeout of 2 s), whatever the outcome: the clients of the profiles
+// wait so long for a response that few of them try while nothing answers. It takes at most 4 s.
 func (t *Traffic) Attempts(ctx context.Context) error {
 	keys := t.registers.keys
 	if len(keys) == 0 {
@@ -40,7 +39,7 @@ func (t *Traffic) Attempts(ctx context.Context) error {
 			r.timeout = attemptTimeout
 			reads, writes := *r, *r
 			reads.name, writes.name = name+"/read", name+"/write"
-			writes.of = nil // not of those that are listed and watched
+			writes.of = nil // not among those listed and watched
 			var both sync.WaitGroup
 			both.Go(func() { tryRounds(ctx, func(n int) record.Op { return reads.get(ctx, keys[(i+n)%len(keys)]) }) })
 			both.Go(func() {

@@ -27,12 +27,12 @@ import (
 // default domain, by which pods reach the API servers.
 var serviceNames = []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
 
-// Certificates makes a TLS handshake on each way in for each name and address by which
-// clients may come: those of the load balancer and of the kubernetes service, and on an
-// API server the address of its node. The operations have the purpose "certificate";
-// the key is the name, behind whose it is (balancer/, node/ or service/). An outcome
-// Refused says that the certificate does not verify; Unknown, that no handshake came
-// about. The error says that it could not be found out what there is to verify.
+// Certificates makes a TLS handshake at each entrance for each name and address that clients may
+// use: those of the load balancer and of the kubernetes service, and for an API server the
+// address of its node. The operations have the purpose "certificate"; the key is the name,
+// prefixed by its owner (balancer/, node/ or service/). An outcome Refused means that the
+// certificate does not verify; Unknown, that the handshake failed. The error says that the names
+// to verify could not be found out.
 func Certificates(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	common, err := commonNames(ctx, c)
 	if err != nil {
@@ -61,8 +61,8 @@ func Certificates(ctx context.Context, c framework.Cluster, w *record.Writer) er
 	return w.Err()
 }
 
-// commonNames returns what each certificate must be valid for, whichever API server's
-// it is, behind whose name it is.
+// commonNames returns the names for which the certificate of every API server must be valid,
+// prefixed by their owner.
 func commonNames(ctx context.Context, c framework.Cluster) ([]string, error) {
 	var keys []string
 	add := func(whose, name string) {
@@ -77,11 +77,11 @@ func commonNames(ctx context.Context, c framework.Cluster) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Clients may come by an address and ask for a name.
+		// Clients may connect to an address and ask for a name.
 		add("balancer", cmp.Or(entrances[i].Config.ServerName, at.Hostname()))
 		for _, n := range c.Nodes() {
 			for _, name := range servingNames(n) {
-				// What a node's certificate carries besides its own is the balancer's.
+				// A node's certificate has the balancer's names besides its own.
 				if name != n.Name() && name != n.Address().String() {
 					add("balancer", name)
 				}
@@ -96,7 +96,8 @@ func commonNames(ctx context.Context, c framework.Cluster) ([]string, error) {
 	return keys, err
 }
 
-// servingNames are those that a node says the certificate of its API server must carry.
+// servingNames are the names that the certificate of a node's API server must have, according to
+// the node.
 func servingNames(n framework.Node) (names []string) {
 	lister, ok := n.(framework.EndpointLister)
 	if !ok {
@@ -138,7 +139,7 @@ func serviceAddress(ctx context.Context, entrances []framework.Entrance) (string
 	return "", fmt.Errorf("the address of the kubernetes service: %w", errors.Join(problems...))
 }
 
-// door is a way in at which handshakes are made.
+// door is an entrance at which handshakes are made.
 type door struct {
 	entrance, address string
 	tls               *tls.Config
@@ -176,7 +177,7 @@ func entranceURL(config *rest.Config) (*url.URL, error) {
 	return at, err
 }
 
-// knock makes a handshake for a key, again where none came about.
+// knock makes a handshake for a key, and retries if it failed.
 func (d *door) knock(ctx context.Context, key string, w *record.Writer) record.Op {
 	_, name, _ := strings.Cut(key, "/")
 	op := record.Op{Client: "certificates", Entrance: d.entrance, API: "kubernetes", Type: record.OpGet, Key: key, Purpose: "certificate"}

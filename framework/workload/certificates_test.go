@@ -58,7 +58,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// named is a cluster whose first entrance is a balancer that clients ask by a name.
+// named is a cluster whose first entrance is a balancer that clients address by name.
 type named struct{ trusted }
 
 func (c named) Entrances() []framework.Entrance {

@@ -15,17 +15,17 @@ const (
 // groups are those of a collection.
 var groups = [...]string{"a", "b"}
 
-// collection is what clients of different profiles share of their keys.
+// collection is the keys that clients of different profiles share.
 type collection struct {
 	name string
 	keys []string
 
 	mu sync.Mutex
-	// recent are the last versions that any client has seen.
+	// recent are the last versions that any client saw.
 	recent []string
-	// oldest is the first version that any client has seen.
+	// oldest is the first version that any client saw.
 	oldest string
-	// ends are the last writes of the keys, once nothing else will come.
+	// ends are the last writes of the keys, once no more will follow.
 	ends map[string]end
 }
 
@@ -39,7 +39,7 @@ type end struct {
 // rate the oldest of them is about a second old.
 const recentVersions = 32
 
-// saw notes a version that a client was told.
+// saw records a version that a client received.
 func (c *collection) saw(revision string) {
 	if revision == "" {
 		return
@@ -55,7 +55,7 @@ func (c *collection) saw(revision string) {
 	c.recent = append(c.recent, revision)
 }
 
-// version returns one that a client has seen, empty where none has.
+// version returns one that a client saw; empty if there is none.
 func (c *collection) version(random *rand.Rand) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,8 +65,8 @@ func (c *collection) version(random *rand.Rand) string {
 	return c.recent[random.IntN(len(c.recent))]
 }
 
-// span returns the first version that any client has seen and the highest of
-// the last ones, both empty where none has seen one.
+// span returns the first version that any client saw and the highest of the recent ones, both
+// empty if there are none.
 func (c *collection) span() (oldest, newest string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,15 +78,15 @@ func (c *collection) span() (oldest, newest string) {
 	return c.oldest, newest
 }
 
-// close notes the last writes of the keys.
+// close records the last writes of the keys.
 func (c *collection) close(ends map[string]end) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ends = ends
 }
 
-// last returns the last writes that a watch of a key, of a group or, where both
-// are empty, of the whole collection shows; none as long as more may come.
+// last returns the last writes that a watch of a key, of a group or, if both are empty, of the
+// whole collection must show; none while more may follow.
 func (c *collection) last(key, group string) map[string]end {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,19 +102,19 @@ func (c *collection) last(key, group string) map[string]end {
 // progress is how far a client has come by watching.
 type progress struct {
 	mu sync.Mutex
-	// upTo is a version of which, and of all before it, nothing more will come.
+	// upTo is a version up to which nothing more will arrive.
 	upTo uint64
 	keys map[string]uint64 // the newest version of each key
 }
 
-// begin says that the client knows the state of a version.
+// begin records that the client knows the state of a version.
 func (p *progress) begin(revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.upTo, p.keys = revision, map[string]uint64{}
 }
 
-// add takes an event into account; ordered reports that nothing older will follow.
+// add adds an event; ordered reports that nothing older will follow.
 func (p *progress) add(key, revision string, ordered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +137,7 @@ func (p *progress) shows(ends map[string]end) bool {
 	return true
 }
 
-// number returns a version as a number, 0 for what is none.
+// number returns a version as a number, 0 if it is not one.
 func number(revision string) uint64 {
 	n, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil {
@@ -146,7 +146,7 @@ func number(revision string) uint64 {
 	return n
 }
 
-// otherGroup returns the group that is not this one.
+// otherGroup returns the other group.
 func otherGroup(group string) string {
 	if group == groups[0] {
 		return groups[1]

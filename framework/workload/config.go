@@ -27,7 +27,7 @@ const (
 // profileKind is one of the profiles.
 type profileKind struct {
 	name string
-	// set reports whether a Config has settings of it.
+	// set reports whether a Config has settings for it.
 	set  func(Config) bool
 	make func(*Traffic) profile
 }
@@ -55,9 +55,8 @@ func ProfileNames() (names []string) {
 	return names
 }
 
-// DefaultProfiles returns those of a Config that names none. On three nodes they
-// make about 60 requests per second, which leaves two processors room for three
-// clusters.
+// DefaultProfiles returns the profiles of a Config that names none. On three nodes they make
+// about 60 requests per second, so two processors can run three clusters.
 func DefaultProfiles() []string {
 	return []string{ProfileRegisters, ProfileLists, ProfileWatches, ProfileSet, ProfileContests}
 }
@@ -65,19 +64,18 @@ func DefaultProfiles() []string {
 // Config describes the general traffic. The zero value of each field but
 // Cluster is useful.
 type Config struct {
-	// Seed is what the choices of all clients derive from.
+	// Seed is the seed of all clients' choices.
 	Seed uint64
-	// Cluster is the cluster under test; each of its entrances gets clients of
-	// its own.
+	// Cluster is the cluster under test; each of its entrances has its own clients.
 	Cluster framework.Cluster
-	// Timeout is how long a client waits for an answer, 5 s where 0.
+	// Timeout is how long a client waits for a response, 5 s if 0.
 	Timeout time.Duration
-	// Intensity divides the intervals of all profiles but work and application, which wait
-	// for controllers; 1 where 0, MaxIntensity at most.
+	// Intensity divides the intervals of all profiles except work and application, which wait for
+	// controllers; 1 if 0, at most MaxIntensity.
 	Intensity int
-	// Namespace is created if need be, DefaultNamespace where empty.
+	// Namespace is created if needed, DefaultNamespace if empty.
 	Namespace string
-	// Profiles are what the traffic is made of, DefaultProfiles where empty.
+	// Profiles are the profiles of the traffic, DefaultProfiles if empty.
 	Profiles    []string
 	Registers   RegisterSettings
 	Lists       ListSettings
@@ -90,13 +88,13 @@ type Config struct {
 	Application ApplicationSettings
 }
 
-// An interval in what follows is the mean pause of a client between two steps;
-// each pause is drawn from ± 50 % around it.
+// An interval below is the mean pause of a client between two steps; each pause is drawn from ±
+// 50 % around it.
 
 // RegisterSettings are those of the profile "registers".
 type RegisterSettings struct {
 	ClientsPerEntrance int `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 2 where 0
-	// Keys is the number of registers that all clients share, 5 where 0.
+	// Keys is the number of registers that all clients share, 5 if 0.
 	Keys     int           `yaml:"keys" json:"keys,omitempty"`
 	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // 250 ms where 0
 	// ValueSize is the size of every tenth value in bytes; 0 for short ones only.
@@ -113,8 +111,8 @@ type ListSettings struct {
 // WatchSettings are those of the profile "watches".
 type WatchSettings struct {
 	ClientsPerEntrance int `yaml:"clientsPerEntrance" json:"clientsPerEntrance,omitempty"` // 2 where 0
-	// Lifetime is the mean time after which a client or, as often, the server
-	// ends a watch, 6 s where 0.
+	// Lifetime is the mean time after which the client or, equally often, the server ends a
+	// watch, 6 s if 0.
 	Lifetime time.Duration `yaml:"lifetime" json:"lifetime,omitempty"`
 }
 
@@ -153,39 +151,39 @@ type WorkSettings struct {
 
 // ApplicationSettings are those of the profile "application".
 type ApplicationSettings struct {
-	// Replicas is the largest number of pods that a part is scaled to, 5 where 0.
+	// Replicas is the largest number of pods that a part is scaled to, 5 if 0.
 	Replicas int           `yaml:"replicas" json:"replicas,omitempty"`
 	Interval time.Duration `yaml:"interval" json:"interval,omitempty"` // between two scalings, 3 s where 0
-	// BatchInterval is that between two batches, 4 s where 0, PodInterval between two
-	// pods that stand alone, 1 s where 0.
+	// BatchInterval is the interval between two batches, 4 s if 0, PodInterval between two bare
+	// pods, 1 s if 0.
 	BatchInterval time.Duration `yaml:"batchInterval" json:"batchInterval,omitempty"`
 	PodInterval   time.Duration `yaml:"podInterval" json:"podInterval,omitempty"`
-	// StartLimit is how long the application may take to run at first, 60 s where 0.
+	// StartLimit is how long the application may take to start, 60 s if 0.
 	StartLimit time.Duration `yaml:"startLimit" json:"startLimit,omitempty"`
 }
 
-// MaxIntensity is the highest Config.Intensity: the intervals are a few milliseconds then.
+// MaxIntensity is the highest Config.Intensity: at that value the intervals are a few
+// milliseconds.
 const MaxIntensity = 50
 
-// maxCount is the largest number of clients, keys, watches or pods: a cluster of tests and
-// the judges of its record bear no more. maxTime is the longest interval.
+// maxCount is the largest number of clients, keys, watches or pods: a test cluster and the judges
+// of its record cannot handle more. maxTime is the longest interval.
 const (
 	maxCount = 1000
 	maxTime  = time.Hour
 )
 
-// maxValueSize is what etcd takes in one request by default, less the rest of
-// an object.
+// maxValueSize is the largest request that etcd accepts by default, minus the rest of an object.
 const maxValueSize = 1 << 20
 
 // Problem is what is wrong with one field of a Config.
 type Problem struct {
-	// Path leads to the field, in the words of a scenario file: "lists.limit".
+	// Path is the path to the field, as in a scenario file: "lists.limit".
 	Path string
 	Err  error
 }
 
-// Validate reports what is wrong with the settings; Start takes none of it.
+// Validate reports what is wrong with the settings; Start accepts none of it.
 func (c Config) Validate() []Problem {
 	var all []Problem
 	add := func(path, format string, args ...any) { all = append(all, Problem{path, fmt.Errorf(format, args...)}) }
@@ -294,7 +292,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// or sets v to its default where it is zero.
+// or sets v to its default if it is zero.
 func or[T comparable](v *T, def T) {
 	var zero T
 	if *v == zero {

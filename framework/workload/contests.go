@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// contests is the profile that has one client of each API server update the same version
-// of one register at the same moment, again and again: exactly one of them may win.
-// Clients that act on their own meet by chance, and rarely at the same time.
+// contests is the profile in which one client of each API server updates the same version of one
+// register at the same moment, again and again: exactly one of them may win. Independent clients
+// collide by chance, and rarely at the same time.
 type contests struct {
 	t        *Traffic
 	settings ContestSettings
@@ -24,7 +24,7 @@ func newContests(t *Traffic) contests {
 
 func (p contests) start() error {
 	if len(apiServers(p.t.cfg.Cluster.Entrances())) < 2 {
-		return nil // a client has no rival
+		return nil // a single client has no rival
 	}
 	var clients []*registers
 	var all []*values
@@ -49,8 +49,8 @@ func (p contests) start() error {
 	return nil
 }
 
-// contest is one round: the first client, another one each time, finds out the version of
-// the register or makes it, then all update it at once.
+// contest is one round: the first client, a different one each time, reads the version of the
+// register or creates it, then all update it at the same time.
 func contest(ctx context.Context, key string, random *rand.Rand, clients []*registers, values []*values, round int) {
 	next := func(i int) content {
 		value, _ := values[i].next()

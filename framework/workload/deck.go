@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// deck deals cards in a random order: all of them before any comes again, so that a
-// short run sees every kind as well. It is safe for concurrent use.
+// deck deals cards in a random order: all of them before any repeats, so that a short run sees
+// every kind as well. It is safe for concurrent use.
 type deck struct {
 	mu     sync.Mutex
 	random *rand.Rand

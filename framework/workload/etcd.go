@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// etcdPrefix is where the traffic keeps its keys in etcd, away from those of
-// Kubernetes. Below it come the name of the collection, the group, and the key.
+// etcdPrefix is the prefix of the traffic's keys in etcd, away from those of Kubernetes. The name
+// of the collection, the group, and the key follow it.
 const etcdPrefix = "/holdfast/traffic/"
 
 // etcdTraffic is the profile of clients that go straight to the etcd members, each
@@ -38,8 +38,8 @@ func newEtcdTraffic(t *Traffic) *etcdTraffic {
 	return p
 }
 
-// groupPrefix is what the keys of a group begin with, or, where it is empty, all
-// keys of the collection.
+// groupPrefix is the prefix of the keys of a group or, if it is empty, of all keys of the
+// collection.
 func groupPrefix(c *collection, group string) string {
 	prefix := etcdPrefix + c.name + "/"
 	if group != "" {
@@ -229,8 +229,8 @@ func (c *etcdClient) choose() listing {
 	return q
 }
 
-// leaseSeconds is far more than the steps of leased can take together, so that no
-// lease ends on its own while an observer looks.
+// leaseSeconds is far longer than the steps of leased can take together, so that no lease expires
+// while an observer reads it.
 const leaseSeconds = 60
 
 // leased makes a key that lives as long as a lease, reads it, and revokes the

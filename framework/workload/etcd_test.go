@@ -102,7 +102,7 @@ func TestEtcd(t *testing.T) {
 	}
 }
 
-// Events say what etcd says of the pairs before and after.
+// Events have etcd's data of the pairs before and after.
 func TestEtcdWatch(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.New(t, 1)
@@ -138,7 +138,7 @@ func TestEtcdWatch(t *testing.T) {
 	if l := m.list(ctx, "", listing{match: record.MatchExact, asked: first.Revision}); l.Status != http.StatusGone || l.Outcome != record.Refused {
 		t.Errorf("%+v", l)
 	}
-	// Progress is told where it is asked for.
+	// Progress notifications arrive if requested.
 	limited, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	told := func() bool { return seen.shows(map[string]end{"none": {number(gone.Revision), ""}}) }

@@ -18,12 +18,12 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// progressEvery is how often a client that wants to be told of progress asks for
-// it. Members tell on their own too, by default every ten minutes.
+// progressEvery is how often a client that wants progress notifications requests them. Members
+// also send them on their own, by default every ten minutes.
 const progressEvery = time.Second
 
-// startWatches begins the watches of the profile: of all keys, a group, or one;
-// from the revision of a list, or from the next change on.
+// startWatches starts the watches of the profile: of all keys, a group, or one; from the revision
+// of a list, or from the next change on.
 func (p *etcdTraffic) startWatches() error {
 	for i := range p.settings.Watches {
 		members, err := openMembers(p.t.cfg.Cluster, p.t.w, "")
@@ -53,10 +53,10 @@ type etcdWatcher struct {
 	ways   []*member // one for each member
 	at     int       // the member of the next watch
 	random *rand.Rand
-	seen   progress // of the present story
+	seen   progress // of the current story
 }
 
-// etcdWatching is what a client wants to be told, and from which revision on.
+// etcdWatching is what a client watches, and from which revision on.
 type etcdWatching struct {
 	key, group         string
 	from               int64 // 0: the next change
@@ -71,7 +71,7 @@ func (w *etcdWatcher) run() {
 	}
 }
 
-// story is that of watcher, for etcd.
+// story is watcher.story for etcd.
 func (w *etcdWatcher) story() (over bool) {
 	q := etcdWatching{progress: w.random.IntN(4) > 0, previous: w.random.IntN(2) == 0}
 	switch dice := w.random.IntN(10); {
@@ -123,9 +123,9 @@ func (w *etcdWatcher) move() {
 	}
 }
 
-// watch makes one watch, on a stream of its own, and records it until it ends by
-// itself, until ctx ends, or until done says so. It does not use clientv3's Watch,
-// which resumes on its own.
+// watch makes one watch, on a stream of its own, and records it until it ends on its own, until
+// ctx ends, or until done returns true. It does not use clientv3's Watch, which resumes on its
+// own.
 func (m *member) watch(ctx context.Context, id string, q etcdWatching, seen *progress, done func() bool) watched {
 	entry := record.Watch{
 		ID: id, Client: m.name, Entrance: m.node, API: apiEtcd, Collection: m.of.name, Key: q.key, Group: q.group,
@@ -143,7 +143,7 @@ func (m *member) watch(ctx context.Context, id string, q etcdWatching, seen *pro
 	defer cancel(nil)
 	tooLong := time.AfterFunc(stepTimeout, func() { cancel(fmt.Errorf("not accepted in %s", stepTimeout)) })
 	defer tooLong.Stop()
-	// A member without a leader is to say so instead of saying nothing.
+	// A member without a leader must report an error instead of staying silent.
 	stream, err := etcdserverpb.NewWatchClient(m.ActiveConnection()).Watch(clientv3.WithRequireLeader(ctx))
 	if err == nil {
 		err = stream.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{CreateRequest: q.request(m.of)}})
@@ -158,7 +158,7 @@ func (m *member) watch(ctx context.Context, id string, q etcdWatching, seen *pro
 			phase(record.WatchOpened)
 			result.id = id
 			if q.from == 0 {
-				seen.begin(uint64(res.Header.Revision)) // what comes is newer
+				seen.begin(uint64(res.Header.Revision)) // later events are newer
 			}
 			if q.progress {
 				go askForProgress(ctx, stream)
@@ -207,17 +207,17 @@ func (q etcdWatching) request(of *collection) *etcdserverpb.WatchCreateRequest {
 	return r
 }
 
-// askForProgress asks for progress on a stream until ctx ends.
+// askForProgress requests progress on a stream until ctx ends.
 func askForProgress(ctx context.Context, stream etcdserverpb.Watch_WatchClient) {
 	for client.Pause(ctx, progressEvery) {
 		err := stream.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_ProgressRequest{ProgressRequest: &etcdserverpb.WatchProgressRequest{}}})
 		if err != nil {
-			return // whoever receives is told why
+			return // the receiver gets the error
 		}
 	}
 }
 
-// events returns what one response says.
+// events returns the events of one response.
 func (m *member) events(res *etcdserverpb.WatchResponse) (all []record.Event) {
 	now := m.w.Now()
 	if len(res.Events) == 0 && !res.Created {
@@ -251,7 +251,7 @@ func (m *member) item(kv *mvccpb.KeyValue) record.Item {
 	}
 }
 
-// revisionText is empty for none.
+// revisionText is empty for 0.
 func revisionText(n int64) string {
 	if n == 0 {
 		return ""

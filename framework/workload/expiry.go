@@ -15,10 +15,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// Expiry looks until when the certificate of each component is valid, wherever a node tells
-// that the component serves. The operations have the purpose "expiry", component and
-// endpoint as their key, such as "etcd/peer", and the end of validity, in RFC 3339, as
-// their value.
+// Expiry records until when the certificate of each component is valid, if a node reports its
+// serving endpoint. The operations have the purpose "expiry", component and endpoint as their
+// key, such as "etcd/peer", and the end of validity, in RFC 3339, as their value.
 func Expiry(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	return lookAtCertificates(ctx, c, w, "expiry", func(chain []*x509.Certificate) string {
 		end := chain[0].NotAfter
@@ -31,7 +30,7 @@ func Expiry(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	})
 }
 
-// lookAtCertificates records with a purpose what value says of the certificates on each port
+// lookAtCertificates records with a purpose what value returns for the certificates on each port
 // on which a component serves.
 func lookAtCertificates(ctx context.Context, c framework.Cluster, w *record.Writer, purpose string, value func([]*x509.Certificate) string) error {
 	var all sync.WaitGroup
@@ -57,7 +56,7 @@ func lookAtCertificates(ctx context.Context, c framework.Cluster, w *record.Writ
 	return w.Err()
 }
 
-// lookAt looks at one certificate, again where no handshake came about.
+// lookAt checks one certificate, and retries if the handshake failed.
 func lookAt(ctx context.Context, op record.Op, e framework.ServingEndpoint, w *record.Writer, value func([]*x509.Certificate) string) {
 	for range stepTries {
 		op.Call, op.Outcome, op.Found, op.Error = w.Now(), record.OK, true, ""
@@ -89,7 +88,7 @@ func servedBy(ctx context.Context, e framework.ServingEndpoint) ([]*x509.Certifi
 	}
 	defer conn.Close()
 	config := e.TLS.Clone()
-	config.InsecureSkipVerify = true // one that has expired is to be seen, too
+	config.InsecureSkipVerify = true // an expired one must be seen, too
 	shaken := tls.Client(conn, config)
 	if err := shaken.HandshakeContext(ctx); err != nil {
 		return nil, err

@@ -23,27 +23,26 @@ import (
 const (
 	// PurposeFailover marks the requests of StartFailover's client.
 	PurposeFailover = "failover"
-	// failoverKey is what it reads: something that is always there, and that no
-	// API server answers without etcd.
+	// failoverKey is what it reads: an object that always exists, and that no API server returns
+	// without etcd.
 	failoverKey = "/api/v1/namespaces/default"
-	// failoverPause is between two of its requests, learnEach between two
-	// questions for addresses.
+	// failoverPause is the pause between two of its requests, learnEach between two queries for
+	// addresses.
 	failoverPause = 800 * time.Millisecond
 	learnEach     = time.Second
 	// failoverTimeout is how long one of its requests may take: several addresses
 	// may have to be tried for as long as a client waits for each.
 	failoverTimeout = 20 * time.Second
-	// failoverClients is how many there are: where each of them begins is left to
-	// chance, and not at one and the same, or nothing shows that it is. Every other one is
+	// failoverClients is the number of clients. Each starts with a random address, so with too
+	// few all could start with the same one and the test would show nothing. Every other one is
 	// client-go's, with its own connections, retries and limits.
 	failoverClients = 8
 )
 
-// StartFailover starts clients that know the addresses of the API servers that there
-// are now, learn others from the kubernetes service and move on on their own when one
-// fails (see package failover). They read all the while (purpose "failover"); each
-// operation has the address that the client had in the end. It returns when each of
-// them has made its first request; stop ends them.
+// StartFailover starts clients that know the current addresses of the API servers, learn others
+// from the kubernetes service and fail over on their own (see package failover). They read
+// continuously (purpose "failover"); each operation has the last address that the client used. It
+// returns when each of them has made its first request; stop stops them.
 func StartFailover(ctx context.Context, c framework.Cluster, w *record.Writer, seed uint64) (stop func(), err error) {
 	entrances := apiServers(c.Entrances())
 	if len(entrances) == 0 {
@@ -124,10 +123,10 @@ func startFailover(ctx context.Context, entrances []framework.Entrance, w *recor
 	}, nil
 }
 
-// look reads what is always there, and says what came of it.
+// look reads an object that always exists, and returns the result.
 type look func(context.Context) (record.Outcome, string)
 
-// looker makes a client for a look, and returns what ends it.
+// looker makes a client for a look, and returns a function that stops it.
 type looker func(*rest.Config) (look, func(), error)
 
 func ownLook(c *rest.Config) (look, func(), error) {
@@ -165,7 +164,7 @@ func failoverRead(ctx context.Context, name string, read look, servers *failover
 	defer cancel()
 	outcome, problem := read(limited)
 	if ctx.Err() != nil {
-		return // given up: it says nothing of the cluster
+		return // given up: it says nothing about the cluster
 	}
 	op.Return, op.Outcome, op.Error, op.Address = w.Now(), outcome, problem, servers.Pinned()
 	op.Found = op.Outcome == record.OK

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
-// firstOnly is a cluster of which clients know the first API server.
+// firstOnly is a cluster whose clients know the first API server.
 type firstOnly struct{ *apitest.Cluster }
 
 func (c firstOnly) Entrances() []framework.Entrance { return c.Cluster.Entrances()[:1] }
@@ -88,7 +88,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// silent is a cluster that nobody gets a connection to.
+// silent is a cluster that accepts no connections.
 type silent struct {
 	*apitest.Cluster
 	dialling atomic.Int32

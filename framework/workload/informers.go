@@ -35,13 +35,14 @@ const (
 
 const (
 	informedEach = 100 * time.Millisecond // between two writes
-	informedLook = 500 * time.Millisecond // between two looks at an informer
-	// informedSettle is how long informers may take at the end until they show what there
-	// is: client-go waits up to 30 s before it tries again, and its pause grows to that.
+	informedLook = 500 * time.Millisecond // between two checks of an informer
+	// informedSettle is how long informers may take at the end to catch up: client-go's retry
+	// pause grows up to 30 s.
 	informedSettle = 40 * time.Second
 )
 
-// informers are client-go's own, one for each API server, of ConfigMaps that nobody changes.
+// informers are client-go's own, one for each API server, of ConfigMaps that no other client
+// changes.
 type informers struct {
 	w       *record.Writer
 	suffix  string
@@ -50,13 +51,12 @@ type informers struct {
 	all     []cache.SharedIndexInformer
 }
 
-// StartInformers starts an informer of client-go's for each API server, and a client that
-// creates ConfigMaps which they see, through one API server after the other: the
-// operations have the purpose "informed-write". Those of the purpose "informed-version"
-// say up to which version an informer is, twice a second. stop ends the writes, gives the
-// informers time to see all, and records what each has (purpose "informed-store") and what
-// a quorum list through its API server has ("informed-list"): the value is the numbers of
-// the ConfigMaps. Then it deletes them.
+// StartInformers starts a client-go informer for each API server, and a client that creates
+// ConfigMaps which they see, through one API server after the other: the operations have the
+// purpose "informed-write". Those of the purpose "informed-version" record the version of an
+// informer, twice a second. stop stops the writes, gives the informers time to catch up, and
+// records the content of each (purpose "informed-store") and of a quorum list through its API
+// server ("informed-list"): the value is the numbers of the ConfigMaps. Then it deletes them.
 func StartInformers(ctx context.Context, c framework.Cluster, w *record.Writer) (stop func(), err error) {
 	i := &informers{w: w, suffix: fresh(), servers: apiServers(c.Entrances())}
 	setup, cancel := context.WithTimeout(ctx, setupLimit)
@@ -105,7 +105,7 @@ func (i *informers) synced() bool {
 	return !slices.ContainsFunc(i.all, func(inf cache.SharedIndexInformer) bool { return !inf.HasSynced() })
 }
 
-// informer makes one for an API server.
+// informer creates one for an API server.
 func (i *informers) informer(e framework.Entrance) (cache.SharedIndexInformer, error) {
 	config := rest.CopyConfig(e.Config)
 	config.QPS = -1
@@ -133,7 +133,7 @@ func (i *informers) write(ctx context.Context) {
 	}
 }
 
-// follow records up to which version an informer is, until ctx ends.
+// follow records the version of an informer, until ctx ends.
 func (i *informers) follow(ctx context.Context, e framework.Entrance, inf cache.SharedIndexInformer) {
 	for client.Pause(ctx, informedLook) {
 		now := i.w.Now()
@@ -142,7 +142,7 @@ func (i *informers) follow(ctx context.Context, e framework.Entrance, inf cache.
 	}
 }
 
-// numbers returns those of the ConfigMaps among some names, sorted.
+// numbers returns the numbers of the ConfigMaps among some names, sorted.
 func (i *informers) numbers(names []string) string {
 	var all []int
 	for _, name := range names {
@@ -160,7 +160,7 @@ func (i *informers) numbers(names []string) string {
 	return strings.Join(words, " ")
 }
 
-// finish records what the informers and the API servers have in the end.
+// finish records the final content of the informers and the API servers.
 func (i *informers) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, informedSettle+setupLimit)
 	defer cancel()

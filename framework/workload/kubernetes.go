@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// kubernetes is the profile of clients that do what nodes do all the time: most of
-// all renew leases, then tell the status of pods, and write events. Leases and pods
-// are their own; no scheduler takes the pods.
+// kubernetes is the profile of clients that act like nodes: they mostly renew leases, then report
+// the status of pods, and write events. Leases and pods are their own; no scheduler handles the
+// pods.
 //
 // All of it is recorded as operations of no collection: acknowledgements count for
 // throughput and for the gaps of an entrance, and the renewals of a lease
@@ -27,7 +27,7 @@ type kubernetes struct {
 	settings KubernetesSettings
 }
 
-// ownerLabel is on all that the profile makes.
+// ownerLabel is on every object that the profile creates.
 const ownerLabel = "holdfast.dev/traffic"
 
 // A kind is a resource that the profile writes.
@@ -58,13 +58,13 @@ func (p kubernetes) start() error {
 	})
 }
 
-// finish deletes what the profile made.
+// finish deletes what the profile created.
 func (p kubernetes) finish(ctx context.Context) {
 	p.t.deleteOwn(ctx, p.t.cfg.Namespace, leaseKind, podKind, eventKind)
 }
 
-// deleteOwn deletes what a profile made, as far as that can be done now. Nobody
-// looks at it any more, so it is not recorded.
+// deleteOwn deletes what a profile created, as far as possible. No judge reads it any more, so it
+// is not recorded.
 func (t *Traffic) deleteOwn(ctx context.Context, namespace string, left ...kind) {
 	query := url.Values{"labelSelector": {ownerLabel + "=" + t.suffix}}
 	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
@@ -91,9 +91,9 @@ type component struct {
 	*values
 	object string // name of its lease and of its pod
 	owner  string
-	// lease is the version of the lease; empty where it is not known.
+	// lease is the version of the lease; empty if it is not known.
 	lease string
-	pod   bool // the pod is there
+	pod   bool // the pod exists
 	told  bool // and its status has a value
 }
 
@@ -114,8 +114,8 @@ func (c *component) act(ctx context.Context) {
 	}
 }
 
-// renew updates the lease over the version that the client knows, as client-go's
-// leader election does; it reads the lease where it knows none.
+// renew updates the lease over the version that the client knows, as client-go's leader election
+// does; if it does not know one, it reads the lease.
 func (c *component) renew(ctx context.Context) {
 	value, _ := c.next()
 	op := record.Op{Type: record.OpUpdate, Key: leaseKind.resource + "/" + c.object, Value: value, Expect: c.lease}
@@ -141,7 +141,7 @@ func (c *component) renew(ctx context.Context) {
 	c.lease = op.Revision
 }
 
-// status patches the status of the pod, which it makes first.
+// status patches the status of the pod, which it creates first.
 func (c *component) status(ctx context.Context) {
 	value, _ := c.next()
 	if !c.pod {
@@ -153,7 +153,7 @@ func (c *component) status(ctx context.Context) {
 				"containers": containers(),
 			},
 		})
-		// One that was acknowledged to nobody is there too, or is made by the next try.
+		// A pod without an acknowledgement exists too, or the next try creates it.
 		c.pod = op.Outcome == record.OK || strings.Contains(op.Error, "AlreadyExists")
 		return
 	}
@@ -209,7 +209,7 @@ func (c *component) get(ctx context.Context, k kind, name string) record.Op {
 	})
 }
 
-// written is what is needed of any object of the profile.
+// written is the part read of any object of the profile.
 type written struct {
 	Kind     string   `json:"kind"`
 	Metadata metadata `json:"metadata"`
@@ -221,7 +221,7 @@ type written struct {
 	} `json:"status"`
 }
 
-// read reads an object from an answer, as registers.object does.
+// read reads an object from a response, as registers.object does.
 func (k kind) read(op *record.Op, a client.Answer) (o written, ok bool) {
 	if a.Outcome() != record.OK {
 		return o, false

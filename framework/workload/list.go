@@ -17,10 +17,10 @@ import (
 type listing struct {
 	group string // empty for all
 	match record.ListMatch
-	asked string // the version, for not-older-than and exact
+	asked string // the requested version, for not-older-than and exact
 	limit int    // of a page; 0 for one page
-	// pause is how long the client takes before it asks for the next page, so
-	// that a paged list meets writes.
+	// pause is how long the client takes before it requests the next page, so that a paged list
+	// meets writes.
 	pause time.Duration
 }
 
@@ -60,7 +60,7 @@ func (r *registers) list(ctx context.Context, q listing) record.List {
 		if token == "" {
 			break
 		}
-		// The continuation stands for the version of the list.
+		// The continue token implies the version of the list.
 		query.Del("resourceVersion")
 		query.Del("resourceVersionMatch")
 		query.Set("continue", token)

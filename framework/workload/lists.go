@@ -15,20 +15,20 @@ type lists struct {
 	settings ListSettings
 }
 
-// matches are the semantics of resourceVersion that lists are asked for in.
+// matches are the resourceVersion semantics of the lists.
 var matches = []record.ListMatch{record.MatchUnset, record.MatchAny, record.MatchNotOlderThan, record.MatchExact}
 
 func (p lists) start() error {
 	return p.t.perEntrance(ProfileLists, p.settings.ClientsPerEntrance, func(r *registers, random *rand.Rand, _ int) {
-		// Each of them whole, and each paged.
+		// Each of them unpaged, and each paged.
 		kinds := newDeck(random, 0, 1, 2, 3, 4, 5, 6, 7)
 		p.t.loop(random, p.settings.Interval, func(ctx context.Context) { r.list(ctx, p.choose(kinds.deal(), r.of, random)) })
 	})
 }
 
-// choose makes up a list. The versions asked for are some that any client of the
-// collection has seen lately, through whichever entrance, so that an API server
-// which lags behind is asked for what it may not have yet.
+// choose picks a list. The requested versions are recent ones that any client of the collection
+// saw, through whichever entrance, so that an API server which lags behind is asked for versions
+// that it may not have yet.
 func (p lists) choose(kind int, c *collection, random *rand.Rand) listing {
 	q := listing{match: matches[kind%len(matches)]}
 	if random.IntN(4) == 0 {
@@ -46,7 +46,7 @@ func (p lists) choose(kind int, c *collection, random *rand.Rand) listing {
 	return q
 }
 
-// finish lists the collection as it is for good, through each API server.
+// finish lists the final state of the collection, through each API server.
 func (p lists) finish(ctx context.Context) {
 	p.t.finally(ctx, func(ctx context.Context, r *registers) {
 		tryUntil(ctx, func() bool { return r.list(ctx, listing{match: record.MatchUnset}).Outcome == record.OK })

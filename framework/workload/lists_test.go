@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/apitest"
 )
 
-// contents returns the registers as they were at a revision, by what the clients
-// were told of their writes: "key value group".
+// contents returns the registers at a revision, according to the responses to the clients'
+// writes: "key value group".
 func contents(t *testing.T, run *record.Run, api, group string, at uint64) (all []string) {
 	t.Helper()
 	type state struct {
@@ -49,8 +49,8 @@ func items(l record.List) (all []string) {
 	return all
 }
 
-// checkLists checks that each list shows what was there at its revision, and
-// returns how many there were of each sort.
+// checkLists checks that each list shows the state at its revision, and returns how many there
+// were of each kind.
 func checkLists(t *testing.T, run *record.Run, api string) map[string]int {
 	t.Helper()
 	sorts := map[string]int{}
@@ -92,8 +92,8 @@ func checkLists(t *testing.T, run *record.Run, api string) map[string]int {
 	return sorts
 }
 
-// noDeletions refuses them: Kubernetes does not tell their revisions, which a test
-// needs that goes by what clients were told.
+// noDeletions refuses deletions: Kubernetes does not return their revisions, which a test needs
+// that relies on the clients' responses.
 func noDeletions(c *apitest.Cluster) {
 	for i := range c.Nodes() {
 		c.Server(i).Hook(func(w http.ResponseWriter, r *http.Request) bool {

@@ -16,16 +16,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// strangerPort is a port of a node on which no etcd member is reached.
+// strangerPort is a port of a node on which no etcd member listens.
 const strangerPort = "2399"
 
-// AddMember asks each etcd member but the one on a node to take a further voting member,
-// which does not exist: its peer URL is a port of that node on which nobody listens. The
-// operations have the purpose "add-member" and the URL as their key. One that is refused
-// because a member is down counts as Refused, one for another reason as Unknown.
+// AddMember asks each etcd member except the one on a node to add a voting member that does not
+// exist: its peer URL is a port of that node on which no process listens. The operations have the
+// purpose "add-member" and the URL as their key. One that is refused because a member is down
+// counts as Refused, one for another reason as Unknown.
 //
-// A member that was taken must be removed again: undo does that, as soon as there is a
-// quorum that can. It is nil where none was taken.
+// An added member must be removed again: undo does that, as soon as there is a quorum. It is nil
+// if none was added.
 func AddMember(ctx context.Context, c framework.Cluster, node string, w *record.Writer) (undo func(context.Context) error, err error) {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {

@@ -25,7 +25,7 @@ var mixedObjects []byte
 
 const (
 	mixedPurpose = "mixed-object"
-	// mixedLimit is how long a CRD may take until every API server serves it.
+	// mixedLimit is how long it may take until every API server serves a CRD.
 	mixedLimit = 10 * time.Second
 )
 
@@ -42,12 +42,12 @@ var mixedResources = map[string]string{
 	"EndpointSlice": "endpointslices", "Lease": "leases", "Secret": "secrets", "Mixed": "mixeds", "ConfigMap": "configmaps",
 }
 
-// MixedObjects creates objects of several kinds through each API server, reads them
-// through every other one, has that one change them, and reads them through the first one
-// again; with server-side apply, two field managers share an object through two API
-// servers. Kinds that not every API server serves are left out. The operations have the
-// purpose "mixed-object", kind and name of the object as their key and as their value
-// what of it differs from what was written; empty for nothing.
+// MixedObjects creates objects of several kinds through each API server, reads them through every
+// other one, changes them through that one, and reads them through the first one again; with
+// server-side apply, two field managers share an object through two API servers. Kinds that not
+// every API server serves are left out. The operations have the purpose "mixed-object", kind and
+// name of the object as their key, and as their value the differences from what was written;
+// empty for none.
 func MixedObjects(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	m := &mixed{w: w}
 	for _, e := range apiServers(c.Entrances()) {
@@ -110,7 +110,7 @@ func (m *mixed) served(ctx context.Context, object map[string]any) bool {
 			if a.Outcome() == record.OK {
 				break
 			}
-			// An API server takes a moment until it serves a CRD.
+			// An API server takes a moment to serve a CRD.
 			if object["kind"] != "Mixed" && a.Reason() != "" || !client.Pause(ctx, 100*time.Millisecond) {
 				return false
 			}
@@ -119,7 +119,7 @@ func (m *mixed) served(ctx context.Context, object map[string]any) bool {
 	return true
 }
 
-// pass has an object go from each API server to every other one and back.
+// pass passes an object from each API server to every other one and back.
 func (m *mixed) pass(ctx context.Context, object map[string]any) {
 	for i, from := range m.servers {
 		name := fmt.Sprintf("mixed-%d-%s", i, fresh())
@@ -131,7 +131,7 @@ func (m *mixed) pass(ctx context.Context, object map[string]any) {
 			continue
 		}
 		if object["kind"] == "Mixed" {
-			// The version that is stored is the other one.
+			// The other version is stored.
 			path = strings.Replace(path, "/v1alpha1/", "/v1/", 1)
 			want["apiVersion"] = "mixed.holdfast.dev/v1"
 		}
@@ -153,7 +153,7 @@ func (m *mixed) pass(ctx context.Context, object map[string]any) {
 	}
 }
 
-// apply has two field managers share a ConfigMap through two API servers.
+// apply makes two field managers share a ConfigMap through two API servers.
 func (m *mixed) apply(ctx context.Context) {
 	for i, from := range m.servers {
 		to := m.servers[(i+1)%len(m.servers)]
@@ -168,7 +168,7 @@ func (m *mixed) apply(ctx context.Context) {
 		get := client.Request{Method: http.MethodGet, Path: path}
 		ok := apply(from, record.OpCreate, "one", map[string]any{"a": "1", "b": "1"}, map[string]any{"a": "1", "b": "1"}) &&
 			apply(to, record.OpPatch, "two", map[string]any{"c": "2"}, map[string]any{"a": "1", "b": "1", "c": "2"}) &&
-			// What manager one no longer applies is its own, and goes; nothing else does.
+			// A field that manager one no longer applies is its own and is removed; no other is.
 			apply(from, record.OpPatch, "one", map[string]any{"a": "1"}, map[string]any{"a": "1", "b": nil, "c": "2"})
 		if ok {
 			m.ask(ctx, to, record.OpGet, key, get, map[string]any{"data": map[string]any{"a": "1", "b": nil, "c": "2"}})
@@ -200,8 +200,8 @@ func (m *mixed) ask(ctx context.Context, s mixedServer, kind record.OpType, key 
 	return op.Outcome == record.OK
 }
 
-// differences lists the fields that are not as they are wanted; nil is for one that must
-// be missing. What else there is does not matter: another version may set it.
+// differences lists the fields that differ from the wanted ones; nil means that a field must be
+// missing. Other fields do not matter: another version may set them.
 func differences(path string, want, has any) []string {
 	switch want := want.(type) {
 	case map[string]any:

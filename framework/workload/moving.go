@@ -23,9 +23,8 @@ const (
 	movingLimit   = 5 * time.Second
 )
 
-// PrepareMoving writes the register that MovingReads reads, and reads it through each
-// API server, so that all have it. It comes before the isolation that MovingReads is
-// about.
+// PrepareMoving writes the register that MovingReads reads, and reads it through each API server,
+// so that all have it. Call it before the isolation that MovingReads needs.
 func PrepareMoving(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	setup, cancel := context.WithTimeout(ctx, setupLimit)
 	defer cancel()
@@ -41,7 +40,7 @@ func PrepareMoving(ctx context.Context, c framework.Cluster, w *record.Writer) e
 		value := content{value: "prepared-" + fresh()}
 		op := all[0].create(ctx, movingKey, value)
 		if op.Outcome != record.OK {
-			op = all[0].patch(ctx, movingKey, value) // it is there from an earlier run
+			op = all[0].patch(ctx, movingKey, value) // it exists from an earlier run
 		}
 		if op.Outcome == record.OK || !client.Pause(ctx, movingPause) {
 			break
@@ -55,11 +54,11 @@ func PrepareMoving(ctx context.Context, c framework.Cluster, w *record.Writer) e
 	return w.Err()
 }
 
-// MovingReads is for the time in which the etcd member on node is isolated. One client
-// reads a register with resourceVersion=0 (purpose "moving-read") through the other API
-// servers and then through that of node, 8 times over. The register is written through
-// one of the others before each round (purpose "moving-write"). It takes about 2 s, and
-// movingLimit at most: an API server whose cache has lost its watch may not answer.
+// MovingReads is for the time in which the etcd member on node is isolated. One client reads a
+// register with resourceVersion=0 (purpose "moving-read") through the other API servers and then
+// through that of node, 8 times over. The register is written through one of the others before
+// each round (purpose "moving-write"). It takes about 2 s, and at most movingLimit: an API server
+// whose cache has lost its watch may not answer.
 func MovingReads(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
 	all, err := movingClients(c, w)
 	if err != nil {

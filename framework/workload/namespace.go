@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// DefaultNamespace is where the registers are kept unless Config says otherwise.
+// DefaultNamespace is the namespace of the registers unless Config sets another.
 const DefaultNamespace = "holdfast-traffic"
 
-// EnsureNamespace creates a namespace through the first entrance that lets it,
-// unless it exists. It tries until ctx ends.
+// EnsureNamespace creates a namespace through the first entrance that accepts it, unless it
+// exists. It tries until ctx ends.
 func EnsureNamespace(ctx context.Context, entrances []framework.Entrance, namespace string) error {
 	if len(entrances) == 0 {
 		return fmt.Errorf("create namespace %s: the cluster has no entrance", namespace)
@@ -73,12 +73,12 @@ func ensureNamespace(ctx context.Context, api *client.API, namespace string) err
 	return nil
 }
 
-// ProbeNamespace is where availability probes keep what they read and write.
+// ProbeNamespace is the namespace of the objects of availability probes.
 const ProbeNamespace = "holdfast-probes"
 
-// CleanUp deletes the namespaces of traffic and probes, through the first entrance that
-// lets it: for clusters that stay. It tries until ctx ends, and does not wait until what is
-// in them is gone.
+// CleanUp deletes the namespaces of traffic and probes, through the first entrance that accepts
+// it: for clusters that stay. It tries until ctx ends, and does not wait until their content is
+// gone.
 func CleanUp(ctx context.Context, entrances []framework.Entrance) error {
 	last := errors.New("the cluster has no entrance")
 	for {
@@ -114,7 +114,7 @@ func cleanUp(ctx context.Context, e framework.Entrance) error {
 // fresh returns a suffix for names that no earlier run on the cluster has used.
 func fresh() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
 
-// apiServers returns the entrances that are API servers.
+// apiServers returns the entrances of API servers.
 func apiServers(entrances []framework.Entrance) []framework.Entrance {
 	var servers []framework.Entrance
 	for _, e := range entrances {

@@ -33,8 +33,8 @@ func (s *sightings) saw(o record.Object) {
 	}
 }
 
-// listed takes in a whole list: what it does not hold, and was older, is gone. That
-// comes first, and what is new last, so that there never seem to be more than there are.
+// listed adds a whole list: older objects that are not in it are gone. Deletions come first and
+// new objects last, so that there never seem to be more than exist.
 func (s *sightings) listed(kind record.ObjectKind, via, revision string, all []record.Object) {
 	there := map[string]bool{}
 	for _, o := range all {
@@ -63,7 +63,7 @@ func (s *sightings) of(kind record.ObjectKind, part string) []record.Object {
 	return s.now.Of(kind, part)
 }
 
-// lacks returns what each part lacks to be as it is wanted, empty where nothing.
+// lacks returns how each part differs from its wanted state; empty if it does not.
 func (s *sightings) lacks() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *sightings) lacks() map[string]string {
 	return all
 }
 
-// lacking returns what is not as it is wanted, of all parts; empty where all is.
+// lacking returns everything that is not in its wanted state, of all parts; empty if all is.
 func (s *sightings) lacking() (all []string) {
 	for part, lack := range s.lacks() {
 		if lack != "" {
@@ -85,14 +85,14 @@ func (s *sightings) lacking() (all []string) {
 	return all
 }
 
-// stands reports whether a part is there and as it is wanted.
+// stands reports whether a part exists in its wanted state.
 func (s *sightings) stands(part string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.now.Of(record.ObjectDeployment, part)) > 0 && s.now.Lacks(part, "") == ""
 }
 
-// upToWorkers reports whether a part lacks something that is only left for nodes to do.
+// upToWorkers reports whether a part lacks only what is up to the nodes.
 func (s *sightings) upToWorkers(part string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +110,8 @@ type objectWatch struct {
 	timeout time.Duration
 }
 
-// run follows them until ctx ends: from a list on, again from one where the history
-// is gone, and from the last event where a watch has ended otherwise.
+// run follows them until ctx ends: from a list, again from a list if the history is gone, and
+// from the last event if a watch has ended otherwise.
 func (o *objectWatch) run(ctx context.Context) {
 	from := ""
 	for ctx.Err() == nil {
@@ -133,7 +133,7 @@ func (o *objectWatch) query() url.Values {
 	return q
 }
 
-// list returns the version of the list, empty where there was none.
+// list returns the version of the list; empty if it failed.
 func (o *objectWatch) list(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -153,8 +153,8 @@ func (o *objectWatch) list(ctx context.Context) string {
 	return list.Metadata.ResourceVersion
 }
 
-// follow makes one watch from a version on. It returns where to continue, empty where
-// only a list can tell.
+// follow makes one watch from a version on. It returns the version to continue from, empty if a
+// list is needed.
 func (o *objectWatch) follow(ctx context.Context, from string) string {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -186,7 +186,7 @@ func (o *objectWatch) events(body io.Reader, from string) string {
 		}
 		var thing clusterThing
 		if e.Type == "ERROR" || json.Unmarshal(e.Object, &thing) != nil {
-			return "" // most of all that the history is gone
+			return "" // mainly that the history is gone
 		}
 		if e.Type != "BOOKMARK" {
 			seen := thing.object(o.kind, o.via)
@@ -197,7 +197,7 @@ func (o *objectWatch) events(body io.Reader, from string) string {
 	}
 }
 
-// clusterThing is what is needed of the objects that are followed, whatever their kind.
+// clusterThing is what is read of the followed objects, whatever their kind.
 type clusterThing struct {
 	Metadata struct {
 		Name              string            `json:"name"`
@@ -252,7 +252,7 @@ func (t clusterThing) object(kind record.ObjectKind, via string) record.Object {
 	case record.ObjectSlice:
 		o.Slice = &record.SliceState{Ready: []string{}}
 		for _, e := range t.Endpoints {
-			// Not said means ready (EndpointConditions in the API).
+			// Unset means ready (EndpointConditions in the API).
 			if e.Conditions.Ready == nil || *e.Conditions.Ready {
 				o.Slice.Ready = append(o.Slice.Ready, e.TargetRef.UID)
 			}
@@ -275,8 +275,8 @@ func (t clusterThing) condition(name string) string {
 	return ""
 }
 
-// containers are those of every pod: one that does nothing, of an image that nodes have
-// without asking a registry, since their pods need it themselves.
+// containers are those of every pod: one that does nothing, from an image that nodes have without
+// a registry, since their pods need it themselves.
 func containers() []any {
 	return []any{map[string]any{"name": "none", "image": "registry.k8s.io/pause:3.10", "imagePullPolicy": "IfNotPresent"}}
 }

@@ -26,7 +26,7 @@ func (c *operator) create(ctx context.Context, k kind, name, value string, body 
 	return c.change(ctx, k, op, http.MethodPost, k.path(c.namespace), body)
 }
 
-// podSpec is that of every pod: nothing runs in it, since its node is simulated.
+// podSpec is the spec of every pod: nothing runs in it, since its node is simulated.
 func podSpec() map[string]any {
 	var tolerations []any
 	for _, taint := range []string{"not-ready", "unreachable"} {
@@ -64,26 +64,25 @@ func (c *operator) makePod(ctx context.Context, name string) record.Op {
 	return c.create(ctx, podKind, name, name, map[string]any{"metadata": c.labelled(name, ""), "spec": podSpec()})
 }
 
-// wanted is the value of a change that asks for that many pods; no two are the same.
+// wanted is the value of a change that requests that many pods; no two are the same.
 func (c *operator) wanted(replicas int) string {
 	value, _ := c.next()
 	return fmt.Sprintf("%d replicas (%s)", replicas, value)
 }
 
-// scaledAnnotation names the scaling that a Deployment had last.
+// scaledAnnotation names the last scaling of a Deployment.
 const scaledAnnotation = "holdfast.dev/scaled"
 
-// scaleTo sets how many pods a Deployment is to have. The annotation makes it a change
-// also where that is so already: a patch that changes nothing is answered with the
-// version that there was.
+// scaleTo sets the number of pods of a Deployment. The annotation makes it a change even if the
+// number stays: a patch that changes nothing returns the existing version.
 func (c *operator) scaleTo(ctx context.Context, name string, replicas int) record.Op {
 	op := record.Op{Type: record.OpPatch, Key: deploymentKind.resource + "/" + name, Value: c.wanted(replicas)}
 	return c.change(ctx, deploymentKind, op, http.MethodPatch, deploymentKind.path(c.namespace)+"/"+name,
 		map[string]any{"metadata": map[string]any{"annotations": map[string]string{scaledAnnotation: op.Value}}, "spec": map[string]any{"replicas": replicas}})
 }
 
-// remove deletes an object, at once where it is a pod: there is nothing to wait for
-// on a simulated node.
+// remove deletes an object, immediately if it is a pod: there is nothing to wait for on a
+// simulated node.
 func (c *operator) remove(ctx context.Context, k kind, name string) record.Op {
 	options := map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
 	if k == podKind {

@@ -30,7 +30,7 @@ type metadata struct {
 	Name            string `json:"name,omitempty"`
 	Namespace       string `json:"namespace,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Labels and Annotations are those that something is kept in.
+	// Labels and Annotations are those with content.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
@@ -39,7 +39,7 @@ type data struct {
 	Value string `json:"value"`
 }
 
-// item returns the register as a list or a watch shows it.
+// item returns the register as lists and watches show it.
 func (cm configMap) item() record.Item {
 	return record.Item{
 		Key: cm.Metadata.Name, Value: valueOf(cm.Data.Value), Group: cm.Metadata.Labels[groupLabel], Revision: cm.Metadata.ResourceVersion,
@@ -49,15 +49,14 @@ func (cm configMap) item() record.Item {
 // content is what a write leaves in a register.
 type content struct {
 	value string
-	group string // empty for registers of no collection
+	group string // empty for registers outside of a collection
 	size  int    // of the value in bytes; 0 for that of value itself
 }
 
 // registers is one client of the registers of a namespace through one entrance.
 // Each of its operations is made once and recorded.
 //
-// The registers of a collection have its label; nobody without the collection
-// changes them.
+// The registers of a collection have its label; only clients with the collection change them.
 type registers struct {
 	api       *client.API
 	w         *record.Writer
@@ -69,7 +68,7 @@ type registers struct {
 	of        *collection // nil for none
 }
 
-// newRegisters returns a client with connections of its own; close it.
+// newRegisters returns a client with its own connections; close it.
 func newRegisters(e framework.Entrance, w *record.Writer, name, namespace, purpose string, timeout time.Duration) (*registers, error) {
 	api, err := client.NewAPI(e.Config, client.Options{})
 	if err != nil {
@@ -92,7 +91,7 @@ func (r *registers) get(ctx context.Context, key string) record.Op {
 			i := cm.item()
 			op.Found, op.Value, op.Group, op.Revision = true, i.Value, i.Group, i.Revision
 		} else if cm.Metadata.Name != "" && cm.Metadata.Name != key {
-			// An API server has answered, and with something that was not asked for.
+			// An API server has answered, with something that was not requested.
 			op.Outcome, op.Error, op.Found, op.Value = record.OK, "", true, record.OtherObject+cm.Metadata.Name
 		}
 	})
@@ -108,7 +107,7 @@ func (r *registers) update(ctx context.Context, key string, c content, expect st
 	return r.write(ctx, record.Op{Type: record.OpUpdate, Key: key, Expect: expect}, c, http.MethodPut, r.path(key))
 }
 
-// patch changes a register that is there, whatever its version.
+// patch changes an existing register, whatever its version.
 func (r *registers) patch(ctx context.Context, key string, c content) record.Op {
 	return r.write(ctx, record.Op{Type: record.OpPatch, Key: key}, c, http.MethodPatch, r.path(key))
 }
@@ -140,7 +139,7 @@ func (r *registers) labels(group string) map[string]string {
 	return map[string]string{collectionLabel: r.of.name, groupLabel: group}
 }
 
-// delete deletes whatever version there is, or, if expect is set, that one only.
+// delete deletes any version or, if expect is set, only that one.
 func (r *registers) delete(ctx context.Context, key, expect string) record.Op {
 	op := record.Op{Type: record.OpDelete, Key: key, Expect: expect}
 	req := client.Request{Method: http.MethodDelete, Path: r.path(key)}
@@ -151,15 +150,14 @@ func (r *registers) delete(ctx context.Context, key, expect string) record.Op {
 		})
 	}
 	return r.do(ctx, op, req, func(op *record.Op, a client.Answer) {
-		// An object in the answer would be one that waits for a finalizer.
+		// An object in the response would be one that waits for a finalizer.
 		if a.Outcome() == record.OK && !a.Done() {
 			op.Outcome, op.Error = record.Unknown, client.Shorten("the deletion is not complete: "+string(a.Body))
 		}
 	})
 }
 
-// do makes a request, lets read complete the operation from the answer, and
-// records it.
+// do makes a request, lets read complete the operation from the response, and records it.
 func (r *registers) do(ctx context.Context, op record.Op, req client.Request, read func(*record.Op, client.Answer)) record.Op {
 	op.Client, op.Entrance, op.API, op.Purpose = r.name, r.entrance, apiKubernetes, r.purpose
 	if r.of != nil {
@@ -185,7 +183,7 @@ func (r *registers) do(ctx context.Context, op record.Op, req client.Request, re
 	return op
 }
 
-// refusal returns what an answer says of a register that it refuses to write.
+// refusal returns what a response says about a register that it refuses to write.
 func refusal(op record.Op, a client.Answer) record.Refusal {
 	r := a.RefusedSince("configmaps", op.Key)
 	if r == record.RefusedVersion && op.Expect == "" {
@@ -194,8 +192,8 @@ func refusal(op record.Op, a client.Answer) record.Refusal {
 	return r
 }
 
-// object reads a ConfigMap from an answer. A success without the one that the operation is
-// about is of unknown outcome; another one is returned as well.
+// object reads a ConfigMap from a response. A success without the object of the operation is of
+// unknown outcome; another object is returned as well.
 func (r *registers) object(op *record.Op, a client.Answer) (configMap, bool) {
 	if a.Outcome() != record.OK {
 		return configMap{}, false

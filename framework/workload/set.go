@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// set is the profile of clients that each create ConfigMaps, one after the other, that
-// nothing changes afterwards. What is lost of a register is overwritten a moment later; of
-// the elements of a set, each one that was acknowledged has to be in the list that is read
-// through each API server at the end (the set workload of Jepsen).
+// set is the profile of clients that each create ConfigMaps, one after the other, that are never
+// changed. A lost register is overwritten a moment later; but each acknowledged element of a set
+// must be in the list that is read through each API server at the end (the set workload of
+// Jepsen).
 type set struct {
 	t        *Traffic
 	settings SetSettings
@@ -52,8 +52,8 @@ func (p set) finish(ctx context.Context) {
 	p.t.deleteCollection(ctx, p.of)
 }
 
-// deleteCollection deletes all that is left of a collection, as far as that can be done
-// now. No client reads it any more, so it is not recorded.
+// deleteCollection deletes what is left of a collection, as far as possible. No client reads it
+// any more, so it is not recorded.
 func (t *Traffic) deleteCollection(ctx context.Context, c *collection) {
 	servers := apiServers(t.cfg.Cluster.Entrances())
 	for i := 0; len(servers) > 0 && ctx.Err() == nil; i++ {

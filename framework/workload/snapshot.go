@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// Snapshot takes a snapshot of each etcd member but the one on a node, and verifies it: its
-// checksum, and that etcd's own tool can read it. The operations have the purpose
-// "snapshot", what is in it as their value, its revision, and as their header the revision
-// that the member had before. One that does not verify is not Found, and its Error says why.
+// Snapshot takes a snapshot of each etcd member except the one on a node, and verifies it: its
+// checksum, and that etcd's own tool can read it. The operations have the purpose "snapshot", a
+// description of the content as their value, its revision, and as their header the revision that
+// the member had before. One that does not verify is not Found, and its Error says why.
 func Snapshot(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
 	access, ok := c.(framework.EtcdAccess)
 	if !ok {

@@ -23,9 +23,9 @@ const (
 	staleTimeout = 3 * time.Second
 )
 
-// CrossMember puts a unique value of /holdfast/cross/<node> through each etcd
-// member and reads it linearizably through each other one (purpose
-// "cross-member"). A put that is not acknowledged is tried again, 5 times.
+// CrossMember puts a unique value of /holdfast/cross/<node> through each etcd member and reads it
+// linearizably through each other one (purpose "cross-member"). A put that is not acknowledged is
+// retried, 5 times.
 func CrossMember(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	members, err := openMembers(c, w, "cross-member")
 	if err != nil {
@@ -68,12 +68,11 @@ func PrepareStale(ctx context.Context, c framework.Cluster, w *record.Writer) er
 	return members[0].w.Err()
 }
 
-// StaleRead is for the time in which the member on node is isolated. It puts a
-// newer value of /holdfast/stale through the other members, trying for 30 s until
-// one acknowledges it (purpose "stale-write"), then reads it on the isolated member:
-// serializably (purpose "stale-read"), linearizably, with 3 s for an answer
-// (purpose "stale-read-linearizable"), and serializably again, to show that the old
-// data lasts.
+// StaleRead is for the time in which the member on node is isolated. It puts a newer value of
+// /holdfast/stale through the other members, trying for 30 s until one acknowledges it (purpose
+// "stale-write"), then reads it on the isolated member: serializably (purpose "stale-read"),
+// linearizably, with a timeout of 3 s (purpose "stale-read-linearizable"), and serializably
+// again, to show that the old data stays.
 func StaleRead(ctx context.Context, c framework.Cluster, node string, w *record.Writer) error {
 	members, err := openMembers(c, w, "stale")
 	if err != nil {
@@ -100,8 +99,8 @@ func StaleRead(ctx context.Context, c framework.Cluster, node string, w *record.
 	return isolated.w.Err()
 }
 
-// putUntilAcknowledged puts a new value through each member in turn until one
-// acknowledges it, that many times (0: until ctx ends).
+// putUntilAcknowledged puts a new value through each member in turn until one acknowledges it, at
+// most that many times (0: until ctx ends).
 func putUntilAcknowledged(ctx context.Context, members []*member, purpose, key string, tries int) (record.Op, error) {
 	for n := 0; ; n++ {
 		m := members[n%len(members)]
@@ -149,7 +148,7 @@ func openMembers(c framework.Cluster, w *record.Writer, name string) ([]*member,
 
 func closeAll(members []*member) {
 	for _, m := range members {
-		_ = m.Close() // there is nothing to be done about it
+		_ = m.Close() // nothing can be done about it
 	}
 }
 
@@ -157,7 +156,7 @@ func (m *member) put(ctx context.Context, purpose, key, value string) record.Op 
 	return m.putText(ctx, purpose, key, value, value)
 }
 
-// putText puts the text that the record has as value.
+// putText puts a text, which the record stores as value.
 func (m *member) putText(ctx context.Context, purpose, key, value, text string, opts ...clientv3.OpOption) record.Op {
 	op := record.Op{Type: record.OpPut, Key: key, Value: value, Purpose: purpose}
 	return m.do(ctx, op, stepTimeout, func(ctx context.Context, op *record.Op) error {
@@ -212,7 +211,7 @@ func (m *member) call(ctx context.Context, op record.Op, timeout time.Duration, 
 	return op
 }
 
-// own says whose operation it is.
+// own sets the client of an operation.
 func (m *member) own(op *record.Op) {
 	op.Client, op.Entrance, op.API = m.name, m.node, apiEtcd
 	if m.of != nil {

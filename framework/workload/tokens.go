@@ -23,10 +23,10 @@ const (
 	tokenPause = 250 * time.Millisecond
 )
 
-// Tokens has each API server issue a token of a service account, and asks every other one
-// who the client with that token is. The operations have the purpose "token", the API
-// server that issued it as their key, and as their value the user, or the reason of a
-// refusal; that of issuing is made through the API server that is its key.
+// Tokens has each API server issue a token for a service account, and asks every other one which
+// user the token authenticates. The operations have the purpose "token", the issuing API server
+// as their key, and as their value the user, or the reason of a refusal; the operation that
+// issues the token goes through the API server that is its key.
 func Tokens(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	servers := apiServers(c.Entrances())
 	if len(servers) < 2 {
@@ -49,7 +49,7 @@ func Tokens(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	return w.Err()
 }
 
-// makeAccount makes a service account and returns its path.
+// makeAccount creates a service account and returns its path.
 func makeAccount(ctx context.Context, servers []framework.Entrance, name string) (path string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setupLimit)
 	defer cancel()
@@ -76,7 +76,7 @@ func deleteAccount(ctx context.Context, e framework.Entrance, path string) {
 	}
 }
 
-// issueToken returns a token, empty if none exists.
+// issueToken returns a token, empty if it failed.
 func issueToken(ctx context.Context, e framework.Entrance, path string, op record.Op, w *record.Writer) string {
 	token := ""
 	lookOp(ctx, e, e.Config, path, client.TokenRequest(), op, w, func(answer []byte) string {
@@ -89,7 +89,7 @@ func issueToken(ctx context.Context, e framework.Entrance, path string, op recor
 	return token
 }
 
-// useToken asks an API server who the client is that has nothing but a token.
+// useToken asks an API server which user a client with only a token is.
 func useToken(ctx context.Context, e framework.Entrance, token string, op record.Op, w *record.Writer) {
 	body := mustJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
 	lookOp(ctx, e, client.WithToken(e.Config, token), whoAmI, body, op, w, func(answer []byte) string {
@@ -101,9 +101,9 @@ func useToken(ctx context.Context, e framework.Entrance, token string, op record
 	})
 }
 
-// lookOp makes one request and records it in op, again where it got no answer. The value of
-// an answered one is what value makes of the answer, that of a refused one the reason;
-// that of one whose client does not trust the server is untrusted.
+// lookOp makes one request and records it in op, and retries if it had no answer. The value of an
+// answered request is what value returns for the answer, that of a refused one the reason, and
+// untrusted if the client does not trust the server.
 func lookOp(ctx context.Context, e framework.Entrance, config *rest.Config, path string, body []byte, op record.Op, w *record.Writer, value func([]byte) string) {
 	op.Entrance, op.API, op.Type = e.Name, "kubernetes", record.OpGet
 	for range stepTries {
@@ -124,8 +124,8 @@ func lookOp(ctx context.Context, e framework.Entrance, config *rest.Config, path
 	}
 }
 
-// post makes one request on a connection of its own: one of another client would bring
-// that one's certificate.
+// post makes one request on its own connection: the connection of another client would carry its
+// certificate.
 func post(ctx context.Context, config *rest.Config, path string, body []byte) client.Answer {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

@@ -22,17 +22,17 @@ const (
 	finalLimit = 15 * time.Second
 )
 
-// Traffic is traffic under way.
+// Traffic is running traffic.
 type Traffic struct {
 	cfg       Config
 	ctx       context.Context
 	cancel    context.CancelFunc
 	w         *record.Writer
-	suffix    string      // of all that this traffic makes
+	suffix    string      // of everything that this traffic creates
 	registers *collection // of the profiles registers, lists and watches
 	profiles  []profile
-	watches   atomic.Int64 // how many there have been, for their IDs
-	randoms   uint64       // how many sources of choices there are
+	watches   atomic.Int64 // how many there were, for their IDs
+	randoms   uint64       // how many random sources there are
 
 	mu   sync.Mutex
 	ways map[string][]*client.API // by the node whose API server they go to; guarded by mu
@@ -42,24 +42,22 @@ type Traffic struct {
 	final time.Duration // how long each profile may take to finish
 	// patience is how long watches may take to show the last writes.
 	patience time.Duration
-	clients  sync.WaitGroup // but those that watch: they go on until finish
+	clients  sync.WaitGroup // except those that watch: they run until finish
 }
 
 // profile is one kind of traffic.
 type profile interface {
-	// start begins its clients.
+	// start starts its clients.
 	start() error
-	// finish makes what is to come once the clients of all profiles have
-	// ended. It keeps to ctx.
+	// finish does the final steps once the clients of all profiles have stopped. It respects ctx.
 	finish(ctx context.Context)
 }
 
-// Start begins the traffic. Ending ctx breaks it off: operations under way
-// then end as unknown, and Stop makes no final reads. An error means that
-// nothing was started.
+// Start starts the traffic. Cancelling ctx aborts it: operations in flight are recorded as
+// unknown, and Stop makes no final reads. An error means that nothing was started.
 //
-// The profile etcd is left out, and the record says so, where the cluster gives
-// no access to its members.
+// If the cluster gives no access to its etcd members, the profile etcd is left out, and the
+// record says so.
 func Start(ctx context.Context, cfg Config, w *record.Writer) (*Traffic, error) {
 	if err := cfg.err(); err != nil {
 		return nil, fmt.Errorf("start traffic: %w", err)
@@ -112,11 +110,11 @@ func (t *Traffic) start() error {
 // Err returns the first error of writing to the record.
 func (t *Traffic) Err() error { return t.w.Err() }
 
-// Stop lets every operation under way end. Then, with 15 s at most for each
-// step, it reads every register as the traffic left it (purpose "final-read"), writes it
-// once more (purpose "final-write"), reads and lists them and the set through each API
-// server (purpose "final-read"), and waits until every watch has shown these writes, so
-// that a lost last event can be told. Calling it again waits for the same.
+// Stop waits for every operation in flight. Then, with at most 15 s for each step, it reads every
+// register as the traffic left it (purpose "final-read"), writes it once more (purpose
+// "final-write"), reads and lists the registers and the set through each API server (purpose
+// "final-read"), and waits until every watch has shown these writes, so that a lost last event is
+// detected. Calling it again waits for the same.
 func (t *Traffic) Stop() {
 	t.once.Do(func() {
 		close(t.stop)
@@ -130,8 +128,8 @@ func (t *Traffic) Stop() {
 	})
 }
 
-// Leave ends what goes through a node's API server: the node is about to be removed, and
-// clients would wait for answers until they lose patience.
+// Leave stops what goes through a node's API server: the node is about to be removed, and clients
+// would wait for answers until they time out.
 func (t *Traffic) Leave(node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,14 +138,14 @@ func (t *Traffic) Leave(node string) {
 	}
 }
 
-// random returns a source of choices of its own for a client.
+// random returns a random source for one client.
 func (t *Traffic) random() *rand.Rand {
 	t.randoms++
 	return rand.New(rand.NewPCG(t.cfg.Seed, t.randoms-1))
 }
 
-// perEntrance makes that many clients of the registers for each entrance and runs
-// them. run is told the number of the client in its profile.
+// perEntrance creates each clients of the registers for each entrance and runs them. run receives
+// the number of the client in its profile.
 func (t *Traffic) perEntrance(profile string, each int, run func(r *registers, random *rand.Rand, number int)) error {
 	n := 0
 	for _, e := range t.cfg.Cluster.Entrances() {
@@ -182,7 +180,7 @@ func (t *Traffic) client(e framework.Entrance, name, purpose string) (*registers
 	return r, nil
 }
 
-// loop has a client act, with pauses, until the traffic stops.
+// loop makes a client act, with pauses, until the traffic stops.
 func (t *Traffic) loop(random *rand.Rand, mean time.Duration, act func(context.Context)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -204,8 +202,7 @@ func around(random *rand.Rand, mean time.Duration) time.Duration {
 	return mean/2 + time.Duration(random.Int64N(int64(mean)+1))
 }
 
-// finally has a client of each API server do something, all at once (purpose
-// "final-read").
+// finally has a client of each API server do something, all in parallel (purpose "final-read").
 func (t *Traffic) finally(ctx context.Context, do func(context.Context, *registers)) {
 	var all sync.WaitGroup
 	for _, e := range apiServers(t.cfg.Cluster.Entrances()) {
@@ -221,8 +218,7 @@ func (t *Traffic) finally(ctx context.Context, do func(context.Context, *registe
 	all.Wait()
 }
 
-// tryUntil tries again, with pauses, until it is done or ctx has ended, and tells
-// which.
+// tryUntil retries, with pauses, until do is done or ctx has ended, and reports which.
 func tryUntil(ctx context.Context, done func() bool) bool {
 	for ctx.Err() == nil {
 		if done() {

@@ -32,7 +32,7 @@ func recording(t *testing.T) (*record.Writer, func() *record.Run) {
 	}
 }
 
-// Nobody waits for a node that has left.
+// No client waits for a node that has left.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 2)
@@ -157,8 +157,8 @@ func TestTraffic(t *testing.T) {
 	waitFor(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before+servers+2 })
 }
 
-// TestTrafficUnderFaults shows that the traffic continues when one server answers
-// no writes and another one is gone, and that the record tells them apart.
+// TestTrafficUnderFaults shows that the traffic continues when one server answers no writes and
+// another one is gone, and that the record distinguishes them.
 func TestTrafficUnderFaults(t *testing.T) {
 	c := apitest.New(t, 3)
 	w, read := recording(t)

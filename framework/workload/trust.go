@@ -17,23 +17,23 @@ import (
 // the server's certificate.
 const untrusted = "Untrusted"
 
-// Trust looks at whom the components trust while certificates and CAs are replaced. The
-// zero value is ready for use.
+// Trust checks which clients and CAs the components trust while certificates and CAs are
+// replaced. The zero value is ready for use.
 type Trust struct {
 	account string // the path of a service account
-	first   string // a token of it from the first look
+	first   string // a token for it from the first look
 }
 
-// Look looks which certificate each component serves on each port, and which clients each
-// API server accepts.
+// Look records which certificate each component serves on each port, and which clients each API
+// server accepts.
 //
-// The first have the purpose "served", component and port as their key, and as their value
-// the certificate's serial number and the name of its CA. The others have the purpose
-// "trust" and CLIENT/CA as their key, and as their value the reason of a refusal. Client
-// "certificate" has one from that CA and trusts every CA that there is; client "alone"
-// trusts no other CA either, and its value is "Untrusted" where that is why it gave up.
-// Client "token" has a token that the API server after the slash issued just now, or that
-// was issued at the first look; its value is the user that it is taken for.
+// The first have the purpose "served", component and port as their key, and as their value the
+// certificate's serial number and the name of its CA. The others have the purpose "trust" and
+// CLIENT/CA as their key, and as their value the reason of a refusal. Client "certificate" has
+// one from that CA and trusts every CA; client "alone" trusts only that CA, and its value is
+// "Untrusted" if it gave up for that reason. Client "token" has a token that the API server after
+// the slash has just issued, or that was issued at the first look; its value is the user that the
+// API server takes it for.
 func (t *Trust) Look(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	err := lookAtCertificates(ctx, c, w, "served", func(chain []*x509.Certificate) string {
 		return fmt.Sprintf("%x %s", chain[0].SerialNumber, chain[0].Issuer.CommonName)
@@ -64,8 +64,8 @@ func (t *Trust) Look(ctx context.Context, c framework.Cluster, w *record.Writer)
 
 func trustOp(key string) record.Op { return record.Op{Client: "trust", Purpose: "trust", Key: key} }
 
-// tokens has each API server issue a token, and uses each at every API server, and the
-// first one of all again.
+// tokens has each API server issue a token, and uses each token at every API server, and the very
+// first one again.
 func (t *Trust) tokens(ctx context.Context, servers []framework.Entrance, w *record.Writer) error {
 	if t.account == "" {
 		var err error

@@ -24,9 +24,8 @@ import (
 // etcdRead is a request that reads data of a member.
 type etcdRead struct{ method, path, body string }
 
-// etcdReads returns the requests for an endpoint of etcd by its name. Those of the client
-// port go through etcd's gRPC gateway; the first asks for one key of the whole store,
-// without its value.
+// etcdReads returns the requests for an endpoint of etcd by its name. Those of the client port go
+// through etcd's gRPC gateway; the first requests one key of the whole store, without its value.
 func etcdReads(endpoint string) []etcdRead {
 	switch endpoint {
 	case "client":
@@ -41,15 +40,15 @@ func etcdReads(endpoint string) []etcdRead {
 }
 
 // UnknownEtcdClients reads from the client port and the peer port of each etcd member in
-// plaintext, without a certificate, and with one that a foreign CA signed. The operations
-// have the purpose "unknown-etcd-client", the port and the kind of client as their key,
-// such as "peer/plaintext", and Found where data was served. Those with the kind "own"
-// have the harness's own certificate and show that the port answers: their value is the
-// serial number of the member's certificate, if that verified. The kind is "own CA" if the
-// harness has no certificate, and only the CA to verify the member's. A node that does not report
-// where etcd serves has one operation, with the key "no access".
+// plaintext, without a certificate, and with one that a foreign CA signed. The operations have
+// the purpose "unknown-etcd-client", the port and the kind of client as their key, such as
+// "peer/plaintext", and Found if data was served. Those with the kind "own" have the harness's
+// own certificate and show that the port answers: their value is the serial number of the
+// member's certificate, if that verified. The kind is "own CA" if the harness has no certificate,
+// and only the CA to verify the member's. A node that does not report where etcd serves has one
+// operation, with the key "no access".
 func UnknownEtcdClients(ctx context.Context, c framework.Cluster, w *record.Writer) error {
-	// The name of etcd's superuser, where etcd authorizes clients by their certificate's.
+	// The name of etcd's superuser, if etcd authorizes clients by the name in their certificate.
 	certificate, key, err := foreignCertificate(pkix.Name{CommonName: "root"})
 	if err != nil {
 		return fmt.Errorf("unknown etcd clients: making a certificate: %w", err)
@@ -99,9 +98,8 @@ func unknownClients(e framework.ServingEndpoint, foreign tls.Certificate) []unkn
 	if own.ServerName == "" {
 		own.ServerName, _, _ = net.SplitHostPort(e.Address)
 	}
-	// An unknown client does not verify the server, which may have a certificate that it
-	// made itself. A certificate among Certificates would only be sent to a server that
-	// names its CA.
+	// An unknown client does not verify the server, which may have a self-made certificate. A
+	// certificate among Certificates would only be sent to a server that names its CA.
 	without := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
 	with := without.Clone()
 	with.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &foreign, nil }
@@ -112,8 +110,8 @@ func unknownClients(e framework.ServingEndpoint, foreign tls.Certificate) []unkn
 	return []unknownClient{{e, "plaintext", nil}, {e, "no certificate", without}, {e, "foreign CA", with}, {e, kind, own}}
 }
 
-// read makes the endpoint's requests until one is served, and records them as one
-// operation, again where one had no answer.
+// read makes the endpoint's requests until one is served, and records them as one operation. It
+// retries if a request had no answer.
 func (u unknownClient) read(ctx context.Context, node string, w *record.Writer) {
 	for range stepTries {
 		op := record.Op{Client: "unknown-etcd-clients", Entrance: node, API: apiEtcd, Type: record.OpGet, Key: u.Name + "/" + u.kind,
@@ -140,8 +138,8 @@ func errText(err error) string {
 	return client.Shorten(err.Error())
 }
 
-// ask makes one request on a connection of its own. What counts is the answer: with TLS
-// 1.3 a client completes its handshake before the server has seen its certificate.
+// ask makes one request on its own connection. Only the response counts: with TLS 1.3 a client
+// completes its handshake before the server has seen its certificate.
 func (u unknownClient) ask(ctx context.Context, r etcdRead) (o record.Outcome, serial string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -173,8 +171,8 @@ func (u unknownClient) ask(ctx context.Context, r etcdRead) (o record.Outcome, s
 	return record.Unknown, serial, errors.New(res.Status)
 }
 
-// exchange sends a request on a connection and reads the head of the answer. The serial
-// number is that of the server's certificate, if it was verified.
+// exchange sends a request on a connection and reads the header of the response. It returns the
+// serial number of the server's certificate, if it was verified.
 func (u unknownClient) exchange(ctx context.Context, conn net.Conn, r etcdRead) (res *http.Response, serial string, err error) {
 	scheme := "http"
 	if u.tls != nil {
@@ -210,7 +208,7 @@ func closedByServer(err error) bool {
 	return tlsAlert(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// tlsAlert reports whether the server ended a connection with a TLS alert.
+// tlsAlert reports whether the server closed a connection with a TLS alert.
 func tlsAlert(err error) bool {
 	var remote *net.OpError
 	return errors.As(err, &remote) && remote.Op == "remote error"

@@ -64,7 +64,7 @@ func etcdServer(t *testing.T, name string, accepted, own tls.Certificate, versio
 	return framework.ServingEndpoint{Name: name, Address: s.Listener.Addr().String(), TLS: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}}}
 }
 
-// etcdNode is a node that has nothing but etcd; it is its cluster's only one.
+// etcdNode is a node that runs only etcd; it is the only one of its cluster.
 type etcdNode struct {
 	framework.Cluster
 	endpoints []framework.ServingEndpoint

@@ -37,17 +37,16 @@ var namespacePaths = []string{
 	"/api/v1/namespaces/kube-system/configmaps", "/api/v1/namespaces/kube-system/secrets",
 }
 
-// UnknownReaders reads from each API server, directly, as clients that it does not know:
-// without credentials, with a certificate that a foreign CA signed, and with a token that
-// no server issued. They ask for every path of the API that can be listed and for the
-// paths outside of it, except those that are public (/healthz, /livez, /readyz and
-// /version). No object is read by its name, so that the ConfigMap cluster-info in
-// kube-public, which kubeadm publishes, is not asked for.
+// UnknownReaders reads from each API server, directly, as clients that it does not know: without
+// credentials, with a certificate that a foreign CA signed, and with a token that no server
+// issued. They request every path of the API that can be listed and the paths outside of it,
+// except the public ones (/healthz, /livez, /readyz and /version). No object is read by its name,
+// so that the ConfigMap cluster-info in kube-public, which kubeadm publishes, is not requested.
 //
-// There is one operation for each API server and each kind of client, which is its key.
-// They have the purpose "unknown-reader" and the number of paths as their value; Found
-// says that something was served, and the error names the first path of which that is
-// true, or else the first one without an answer.
+// There is one operation for each API server and each kind of client, which is its key. They have
+// the purpose "unknown-reader" and the number of paths as their value; Found reports that
+// something was served, and the error names the first served path, or else the first one without
+// an answer.
 func UnknownReaders(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	certificate, key, err := foreignCertificate(pkix.Name{CommonName: "kubernetes-admin", Organization: []string{"system:masters"}})
 	if err != nil {
@@ -79,8 +78,8 @@ func UnknownReaders(ctx context.Context, c framework.Cluster, w *record.Writer) 
 	return w.Err()
 }
 
-// readAs asks for paths with a configuration. The outcome is OK if one was served, Refused
-// if every one was answered with something else.
+// readAs requests paths with a configuration. The outcome is OK if one was served, Refused if
+// every one was answered otherwise.
 func readAs(ctx context.Context, config *rest.Config, paths []string) (record.Outcome, error) {
 	api, err := client.NewAPI(config, client.Options{})
 	if err != nil {
@@ -119,7 +118,7 @@ func readAs(ctx context.Context, config *rest.Config, paths []string) (record.Ou
 	return record.Refused, nil
 }
 
-// untilAnswered makes a request, again where the server did not answer or was too busy.
+// untilAnswered makes a request, and retries if the server did not answer or was too busy.
 func untilAnswered(ctx context.Context, api *client.API, r client.Request) (a client.Answer) {
 	for range stepTries {
 		limited, cancel := context.WithTimeout(ctx, stepTimeout)
@@ -132,14 +131,13 @@ func untilAnswered(ctx context.Context, api *client.API, r client.Request) (a cl
 	return a
 }
 
-// answered reports whether a server has decided on a request: with a status, whatever
-// became of the body, or with a TLS alert, as one that insists on a certificate it can
-// verify.
+// answered reports whether a server has decided on a request: with a status, whatever happened to
+// the body, or with a TLS alert, as a server does that requires a certificate it can verify.
 func answered(a client.Answer) bool {
 	return tlsAlert(a.Err) || a.Status > 0 && a.Status < http.StatusInternalServerError && a.Status != http.StatusTooManyRequests
 }
 
-// readablePaths asks an API server, as an administrator, what it serves.
+// readablePaths queries, as an administrator, what an API server serves.
 func readablePaths(ctx context.Context, e framework.Entrance) ([]string, error) {
 	api, err := client.NewAPI(e.Config, client.Options{})
 	if err != nil {

@@ -135,7 +135,7 @@ func TestUnknownReadersRefusedByTLS(t *testing.T) {
 	}
 }
 
-// Where an API server says nothing of what it serves, nothing is known of it.
+// If an API server does not report what it serves, nothing is known about it.
 func TestUnknownReadersWithoutDiscovery(t *testing.T) {
 	s := startReadServer(t, nil)
 	s.Config.Handler = http.NotFoundHandler()

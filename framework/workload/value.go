@@ -9,12 +9,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// A large value is its name, which is unique and all that the record needs of
-// it, and a filling that follows from the name: "c0-7:4096:c0-7c0-7…". The record
-// has "c0-7:4096".
+// A large value is its name, which is unique and all that the record needs, and a filling derived
+// from the name: "c0-7:4096:c0-7c0-7…". The record has "c0-7:4096".
 
-// filled returns the text of a value of the given size; values that are as long
-// already are as they are.
+// filled returns the text of a value of the given size; values that are already as long are
+// unchanged.
 func filled(name string, size int) (value, text string) {
 	if size <= len(name) {
 		return name, name
@@ -27,8 +26,8 @@ func filled(name string, size int) (value, text string) {
 	return value, text
 }
 
-// valueOf returns what the record has of a text. One whose filling is not
-// whole is told by its begin and its checksum: a value that nobody wrote.
+// valueOf returns how the record stores a text. A text with an incomplete filling is stored as
+// its start and its checksum: a value that no client wrote.
 func valueOf(text string) string {
 	name, rest, large := strings.Cut(text, ":")
 	if !large {

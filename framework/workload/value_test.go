@@ -14,7 +14,7 @@ func TestFilled(t *testing.T) {
 	}{
 		{"c0-1", 0, "c0-1", 4},
 		{"c0-1", 3, "c0-1", 4},
-		{"c0-1", 5, "c0-1:5", 7}, // as near as it gets
+		{"c0-1", 5, "c0-1:5", 7}, // as close as possible
 		{"c0-1", 4096, "c0-1:4096", 4096},
 	} {
 		value, text := filled(test.name, test.size)

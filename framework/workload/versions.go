@@ -22,13 +22,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// Versions asks each API server, directly, for its version (/version), and each
-// controller manager and scheduler whose node reports where it serves (the metric
-// kubernetes_build_info). The operations have the purpose "version", the component as
-// their key and the version as their value.
+// Versions asks each API server, directly, for its version (/version), and each controller
+// manager and scheduler whose node reports its serving endpoint (the metric
+// kubernetes_build_info). The operations have the purpose "version", the component as their key
+// and the version as their value.
 //
-// For every kubelet and kube-proxy that the first API server lists there is one more, with
-// component and node as its key, such as "kubelet/worker-1".
+// For every kubelet and kube-proxy that the first API server lists there is one more operation,
+// with component and node as its key, such as "kubelet/worker-1".
 func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	var all sync.WaitGroup
 	ask := func(node string, component framework.Component, config *rest.Config, path string, read func([]byte) (string, error)) error {
@@ -73,10 +73,9 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 			}
 			endpoints, err := lister.ServingEndpoints(component)
 			if err != nil || len(endpoints) == 0 {
-				continue // what the cluster says of itself has to do
+				continue // the cluster's own report has to do
 			}
-			// An administrator may read metrics, of which the health check of
-			// the endpoint needs nothing.
+			// Metrics need an administrator's permissions; the endpoint's health check does not.
 			own := rest.CopyConfig(config)
 			own.Host, own.Dial = "https://"+endpoints[0].Address, endpoints[0].Dial
 			if err := ask(n.Name(), component, own, "/metrics", BuildInfo); err != nil {
@@ -91,8 +90,8 @@ func Versions(ctx context.Context, c framework.Cluster, w *record.Writer) error 
 	return w.Err()
 }
 
-// nodeVersions records the versions of what runs on every node: what kubelets say of
-// themselves in their Node objects, and the tags of kube-proxy's images.
+// nodeVersions records the versions of what runs on every node: those that kubelets report in
+// their Node objects, and the tags of kube-proxy's images.
 func nodeVersions(ctx context.Context, c framework.Cluster, w *record.Writer) error {
 	servers := apiServers(c.Entrances())
 	if len(servers) == 0 {
@@ -109,7 +108,7 @@ func nodeVersions(ctx context.Context, c framework.Cluster, w *record.Writer) er
 	nodes, err := api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err == nil {
 		for _, n := range nodes.Items {
-			// Simulated nodes have no kubelet, and say so in its place.
+			// Simulated nodes have no kubelet, and report that instead.
 			if v := n.Status.NodeInfo.KubeletVersion; strings.HasPrefix(v, "v") {
 				found["kubelet/"+n.Name] = v
 			}
@@ -138,7 +137,7 @@ func nodeVersions(ctx context.Context, c framework.Cluster, w *record.Writer) er
 	return nil
 }
 
-// GitVersion returns the version that the answer to /version holds.
+// GitVersion returns the version in the response to /version.
 func GitVersion(body []byte) (string, error) {
 	var v struct{ GitVersion string }
 	if err := json.Unmarshal(body, &v); err != nil || v.GitVersion == "" {
@@ -151,7 +150,7 @@ func GitVersion(body []byte) (string, error) {
 // (k8s.io/component-base/metrics).
 var buildInfoVersion = regexp.MustCompile(`(?m)^kubernetes_build_info\{[^}]*\bgit_version="([^"]+)"`)
 
-// BuildInfo returns the version that the metrics of a component hold.
+// BuildInfo returns the version in the metrics of a component.
 func BuildInfo(body []byte) (string, error) {
 	found := buildInfoVersion.FindSubmatch(body)
 	if found == nil {

@@ -14,16 +14,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/workload/client"
 )
 
-// watching is what a client wants to be told of a collection, and from where on.
+// watching is what a client watches of a collection, and from which version.
 type watching struct {
 	key, group string // both empty: all of the collection
 	// from is the version, and resumes the ID of the watch, that it continues
 	// from; both may be empty.
 	from, resumes string
-	// initial asks for a streaming list, bookmarks for bookmarks.
+	// initial requests a streaming list, bookmarks requests bookmarks.
 	initial, bookmarks bool
-	// seconds is after what time the server ends the watch; 0 leaves it to the
-	// server.
+	// seconds is after how long the server ends the watch; 0 leaves it to the server.
 	seconds int
 }
 
@@ -45,18 +44,17 @@ const initialEnd = "k8s.io/initial-events-end"
 type watched struct {
 	id     string // empty for one that was refused
 	status int
-	// agreed reports that the server ended it as agreed, or the client did.
+	// agreed reports that the server ended it as agreed, or that the client did.
 	agreed bool
-	// from is the version to resume from, empty where nothing that the client was
-	// told makes one.
+	// from is the version to resume from, empty if no message to the client carried one.
 	from string
 }
 
-// watch makes one watch and records it until it ends on its own, until ctx ends,
-// or until done says so of the last event.
+// watch makes one watch and records it until it ends on its own, until ctx ends, or until done
+// returns true for the last event.
 //
-// Recording an event takes some microseconds of computing and no input or
-// output, so reading does not wait for it.
+// Recording an event takes some microseconds of CPU time and no I/O, so it does not delay
+// reading.
 func (r *registers) watch(ctx context.Context, id string, q watching, seen *progress, done func() bool) watched {
 	entry := record.Watch{
 		ID: id, Client: r.name, Entrance: r.entrance, API: apiKubernetes, Collection: r.of.name, Key: q.key, Group: q.group,
@@ -74,7 +72,7 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	body, err := r.api.Stream(ctx, client.Request{Method: http.MethodGet, Path: r.path(""), Query: r.watchQuery(q)})
 	if err == nil && !tooLong.Stop() {
 		body.Close()
-		cancel(late) // it may yet be to come
+		cancel(late) // it may still come
 		err = late
 	}
 	if err != nil {
@@ -90,11 +88,10 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	defer body.Close()
 	entry.Server = body.Server
 	phase(record.WatchOpened)
-	entry.Server = nil // it is told once
+	entry.Server = nil // it is recorded once
 	result.id = id
-	// What a watch without a version, or a streaming list, shows first is a state
-	// in no order of versions: only what comes after it tells a version to resume
-	// from.
+	// A watch without a version, or a streaming list, first shows a state in no order of
+	// versions: only later messages carry a version to resume from.
 	ordered := q.from != "" && !q.initial
 	err = r.messages(body, func(e record.Event) bool {
 		e.Watch = id
@@ -117,8 +114,8 @@ func (r *registers) watch(ctx context.Context, id string, q watching, seen *prog
 	return result
 }
 
-// why puts in words why a watch ended; the client's own reason goes before what
-// its connection made of it.
+// why describes why a watch ended; the client's own reason takes precedence over the resulting
+// connection error.
 func why(ctx context.Context, err error) string {
 	switch {
 	case ctx.Err() != nil:
@@ -129,8 +126,8 @@ func why(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// lastPurpose is the purpose of a watch that continued until it had shown the last
-// write, or the time for that was over.
+// lastPurpose is the purpose of a watch that ran until it had shown the last write or its time
+// was over.
 func lastPurpose(ctx context.Context, err error) string {
 	if cause := context.Cause(ctx); errors.Is(err, errLastWrite) || errors.Is(cause, errLastWrite) || errors.Is(cause, errTooLate) {
 		return "final-read"
@@ -171,9 +168,8 @@ var (
 	errTooLate   = fmt.Errorf("%w: the last write was not seen in time", errClosed)
 )
 
-// messages hands over each message of a watch until there are no more, or tell
-// returns false. The error says why, io.EOF where the server ended the watch as
-// agreed.
+// messages passes each message of a watch to tell until there are no more, or tell returns false.
+// The error says why: io.EOF if the server ended the watch as agreed.
 func (r *registers) messages(body io.Reader, tell func(record.Event) bool) error {
 	all := json.NewDecoder(body)
 	for {

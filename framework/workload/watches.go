@@ -20,18 +20,17 @@ const (
 	lastWriteLimit = 10 * time.Second
 )
 
-// watches is the profile of clients that watch the registers: all, one, or a
-// group of them; from the version of a list, from none, or with a streaming
-// list. A watch that ended is resumed through another entrance, and the first client of
-// each entrance comes back to it: there is hardly a moment in which nobody watches
-// through one of them.
+// watches is the profile of clients that watch the registers: all, one, or a group; from the
+// version of a list, from none, or with a streaming list. A watch that ended is resumed through
+// another entrance, and the first client of each entrance returns to it, so that nearly always
+// some client watches through each entrance.
 type watches struct {
 	t        *Traffic
 	settings WatchSettings
 	// selections and beginnings are dealt to all watchers.
 	selections, beginnings *deck
-	// last ends when the watches have shown the last writes, or had the time to;
-	// stopping is closed when that time begins.
+	// last ends when the watches have shown the last writes, or their time is over; stopping is
+	// closed when that time starts.
 	last     context.Context
 	enough   context.CancelCauseFunc
 	stopping chan struct{}
@@ -60,7 +59,7 @@ func (p *watches) start() error {
 	return nil
 }
 
-// finish gives the watches the time to show the last writes.
+// finish gives the watches time to show the last writes.
 func (p *watches) finish(ctx context.Context) {
 	close(p.stopping)
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
@@ -79,8 +78,8 @@ func (p *watches) isStopping() bool {
 	}
 }
 
-// What a watch is of, and what it begins with: a list, the initial events of a
-// streaming list, or whatever comes next.
+// The selections of a watch, and its starts: a list, the initial events of a streaming list, or
+// the next event.
 const (
 	selectAll = iota
 	selectGroup
@@ -95,11 +94,11 @@ type watcher struct {
 	*watches
 	ways []*registers // one for each entrance
 	at   int          // the entrance of the next watch
-	// settled comes back home, where it began, whenever a watch has ended as agreed.
+	// settled returns to its first entrance whenever a watch has ended as agreed.
 	settled bool
 	home    int
 	random  *rand.Rand
-	seen    progress // of the present story
+	seen    progress // of the current story
 }
 
 func (w *watcher) open(entrances []framework.Entrance, name string) error {
@@ -124,8 +123,8 @@ func (w *watcher) run() {
 	}
 }
 
-// story watches one choice of keys, resuming what ended, for some watches. It
-// reports whether nothing more is to be seen.
+// story watches one selection of keys for several watches, resuming those that ended. It reports
+// whether nothing more will follow.
 func (w *watcher) story() (over bool) {
 	q, listed := w.choose()
 	w.seen.begin(0)
@@ -149,7 +148,7 @@ func (w *watcher) story() (over bool) {
 		}
 		switch {
 		case result.status == http.StatusGone:
-			// The history is gone: only a list reports where things stand.
+			// The history is gone: only a list reports the state.
 			listed, q.from, q.initial = true, "", false
 		case result.id != "" && result.from != "":
 			q.from, q.resumes, q.initial = result.from, result.id, false
@@ -160,7 +159,7 @@ func (w *watcher) story() (over bool) {
 	return false
 }
 
-// choose makes up what to watch; listed says that it begins with a list.
+// choose picks what to watch; listed reports that it starts with a list.
 func (w *watcher) choose() (q watching, listed bool) {
 	q.bookmarks = w.random.IntN(4) > 0
 	keys := w.t.registers.keys
@@ -179,15 +178,14 @@ func (w *watcher) choose() (q watching, listed bool) {
 	return q, listed
 }
 
-// once makes one watch. Either side ends it, as often as the other, after a while:
-// the server does so after the time that it was asked for, and sends a bookmark
-// shortly before. When the traffic stops, a watch continues until it has shown the
-// last write.
+// once makes one watch. Either side ends it after a while, equally often: the server after the
+// requested time, with a bookmark shortly before. When the traffic stops, a watch runs until it
+// has shown the last write.
 func (w *watcher) once(q watching) watched {
 	life := around(w.random, w.settings.Lifetime)
 	if w.random.IntN(2) == 0 {
 		q.seconds = max(1, int(life.Round(time.Second)/time.Second))
-		life += 5 * time.Second // in case that the server does not
+		life += 5 * time.Second // in case the server does not
 	}
 	done := func() bool { return w.done(q) }
 	ctx, over := w.alive(life, done)
@@ -195,9 +193,8 @@ func (w *watcher) once(q watching) watched {
 	return w.ways[w.at].watch(ctx, w.t.watchID(), q, &w.seen, done)
 }
 
-// alive returns a context for one watch, whose cause says why the client ends it:
-// after its life, or, once the traffic has stopped, when it is done. over releases
-// what that takes.
+// alive returns a context for one watch, whose cause says why the client ends it: after its life,
+// or, once the traffic has stopped, when it is done. over releases its resources.
 func (p *watches) alive(life time.Duration, done func() bool) (ctx context.Context, over func()) {
 	ctx, cancel := context.WithCancelCause(p.last)
 	go func() {
@@ -216,14 +213,13 @@ func (p *watches) alive(life time.Duration, done func() bool) (ctx context.Conte
 	return ctx, func() { cancel(nil) }
 }
 
-// done reports whether the traffic has stopped and the story has come to its last
-// write.
+// done reports whether the traffic has stopped and the story has reached its last write.
 func (w *watcher) done(q watching) bool {
 	return w.isStopping() && w.seen.shows(w.t.registers.last(q.key, q.group))
 }
 
-// move goes to another entrance. Who is settled goes home where the last watch has ended
-// as agreed, and stays there.
+// move goes to another entrance. A settled watcher goes home after a watch that ended as agreed,
+// and stays there.
 func (w *watcher) move(agreed bool) {
 	if w.settled && agreed {
 		w.at = w.home

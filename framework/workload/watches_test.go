@@ -18,8 +18,7 @@ type life struct {
 	events        []record.Event
 }
 
-// lives returns the watches of an API that were opened, each of which must have
-// ended.
+// lives returns the watches of an API that were opened, all of which must have ended.
 func lives(t *testing.T, run *record.Run, api string) map[string]*life {
 	t.Helper()
 	all := map[string]*life{}
@@ -113,8 +112,8 @@ func checkLives(t *testing.T, run *record.Run, api string) map[string]int {
 	return sorts
 }
 
-// checkFinal checks that watches ended because they had shown the last write. One
-// whose time ended just then has shown it too.
+// checkFinal checks that watches ended because they had shown the last write. One that timed out
+// just then has shown it too.
 func checkFinal(t *testing.T, sorts map[string]int, watches int) {
 	t.Helper()
 	if n := sorts["final"]; n < watches/2 || n > watches || sorts["late"] > 0 {
@@ -177,7 +176,7 @@ func TestWatchesAtHome(t *testing.T) {
 	traffic.Stop()
 	run := read()
 	away := map[string]bool{}   // clients whose last watch was refused or broke
-	failed := map[string]bool{} // clients of which a list failed, which sends them away, too
+	failed := map[string]bool{} // clients with a failed list, which also move on
 	for _, o := range run.Lists {
 		failed[o.V.Client] = failed[o.V.Client] || o.V.Outcome != record.OK
 	}
@@ -246,7 +245,7 @@ func TestWatchGone(t *testing.T) {
 	}
 }
 
-// A watch that is told of no more changes is waited for, and its end says so.
+// A watch that receives no more changes is waited for, and its end says so.
 func TestWatchLosesLastWrite(t *testing.T) {
 	t.Parallel()
 	c := apitest.New(t, 1)

@@ -23,11 +23,10 @@ type work struct {
 // published is the ConfigMap with the cluster's CA.
 const published = "kube-root-ca.crt"
 
-// namespace is one of the profile's own: what comes and goes in it is in no list
-// and no watch of the registers.
+// namespace is the profile's own: its objects are in no list and no watch of the registers.
 func (p work) namespace() string { return workNamespace(p.t.cfg.Namespace) }
 
-// workNamespace is that of the work beside the traffic in a namespace.
+// workNamespace is the namespace of the work for the traffic in a namespace.
 func workNamespace(traffic string) string { return traffic + "-work" }
 
 func (p work) start() error {

@@ -25,9 +25,9 @@ func (p writers) start() error {
 	})
 }
 
-// finish reads every register through each API server, as the traffic left it: the last
-// writes hide what was lost before. Then it writes every register once more, so that
-// whatever a watch lost before shows, and reads them all again.
+// finish reads every register through each API server, as the traffic left it: later writes would
+// hide earlier losses. Then it writes every register once more, so that a loss in a watch shows,
+// and reads them all again.
 func (p writers) finish(ctx context.Context) {
 	for _, do := range []func(context.Context){p.finalReads, p.finalWrites, p.finalReads} {
 		limited, cancel := context.WithTimeout(ctx, p.t.final/3)
@@ -44,8 +44,8 @@ func (p writers) finalReads(ctx context.Context) {
 	})
 }
 
-// finalWrites writes each register, through one API server after another until
-// one acknowledges it, and notes those writes as the last ones.
+// finalWrites writes each register, through one API server after another until one acknowledges
+// it, and records those writes as the last ones.
 func (p writers) finalWrites(ctx context.Context) {
 	c := p.t.registers
 	var clients []*registers
@@ -91,7 +91,7 @@ func (p writers) finalWrites(ctx context.Context) {
 	c.close(ends)
 }
 
-// values makes up what a client writes.
+// values generates what a client writes.
 type values struct {
 	random *rand.Rand
 	name   string // of the client, short
@@ -103,7 +103,7 @@ func newValues(random *rand.Rand, name string, size int) *values {
 	return &values{random: random, name: name, size: size}
 }
 
-// next returns a value that nobody else writes, and its size.
+// next returns a value that no other client writes, and its size.
 func (v *values) next() (value string, size int) {
 	v.n++
 	if v.random.IntN(10) == 0 {
@@ -120,8 +120,8 @@ type writer struct {
 	known map[string]record.Op
 }
 
-// content returns a new value; group is that of the register so far, which
-// changes at times, and is drawn where it is not known.
+// content returns a new value; group is the current group of the register, which sometimes
+// changes, and is drawn if it is not known.
 func (c *writer) content(group string) content {
 	switch {
 	case group == "":
@@ -133,10 +133,9 @@ func (c *writer) content(group string) content {
 	return content{value, group, size}
 }
 
-// act makes one step: a read; a read followed at once by the write that fits
-// (half of all steps, since an update of a version that was read long ago would
-// nearly always lose); or a blind create, update of an old version, patch, or
-// delete.
+// act makes one step: a read; a read followed immediately by a matching write (half of all steps,
+// since an update of an old version would nearly always lose); or a blind create, update of an
+// old version, patch, or delete.
 func (c *writer) act(ctx context.Context) {
 	key := c.of.keys[c.random.IntN(len(c.of.keys))]
 	old := c.known[key]

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/text"
 )
 
-// ParseBound computes a limit from a formula such as "2E + M" or "5s + M": a
-// sum of symbols, each with an optional decimal factor before it, and of
-// durations as Go writes them. An error names the term and what is allowed.
+// ParseBound computes a limit from a formula such as "2E + M" or "5s + M": a sum of symbols, each
+// with an optional decimal factor before it, and of durations as Go writes them. An error names
+// the term and the allowed ones.
 func ParseBound(formula string, symbols map[string]time.Duration) (Bound, error) {
 	b := Bound{Formula: formula, Inputs: map[string]time.Duration{}}
 	for term := range strings.SplitSeq(formula, "+") {
@@ -66,8 +66,7 @@ func parseTerm(term string, symbols map[string]time.Duration) (time.Duration, st
 	return time.Duration(math.Round(factor * float64(value))), symbol, nil
 }
 
-// String gives the limit with its formula and inputs, for people:
-// "4s (2E + M, E = 1s, M = 2s)".
+// String returns the limit with its formula and inputs: "4s (2E + M, E = 1s, M = 2s)".
 func (b Bound) String() string {
 	parts := []string{b.Formula}
 	for _, symbol := range slices.Sorted(maps.Keys(b.Inputs)) {

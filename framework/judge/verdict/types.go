@@ -1,5 +1,5 @@
-// Package verdict has the words of a verdict: what a judge says, the bound that it holds a
-// value against, and what a report draws of it. Users find them in package judge.
+// Package verdict has the types of a verdict: a judge's result, the bound that a value is
+// compared with, and what a report draws of it. Users find them in package judge.
 package verdict
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Verdict is what a judge says of one requirement.
+// Verdict is what a judge concludes about one requirement.
 type Verdict string
 
 const (
@@ -25,25 +25,24 @@ type Bound struct {
 	Limit   time.Duration            `json:"limit"`
 }
 
-// Exhibit is the smallest part of the history that shows what a judge says of it.
+// Exhibit is the smallest part of the history that shows what a judge found.
 type Exhibit struct {
-	// Title says what is to be seen.
+	// Title says what the exhibit shows.
 	Title string `json:"title"`
-	// Spans are the operations and messages, in the order of their begins.
+	// Spans are the operations and messages, in the order of their starts.
 	Spans []Span `json:"spans"`
 }
 
 // Span is an operation or a message of an exhibit.
 type Span struct {
-	// Lane is whose it is: a client or a watch.
+	// Lane is its owner: a client or a watch.
 	Lane  string       `json:"lane"`
 	Label string       `json:"label"` // what it did and what came of it
 	From  record.Nanos `json:"from"`
-	// To is the same as From for a moment; Open marks an operation that never
-	// returned, which ended nowhere.
+	// To equals From for a moment; Open marks an operation that never returned and has no end.
 	To   record.Nanos `json:"to"`
 	Open bool         `json:"open,omitempty"`
-	// Culprit marks what cannot be explained by the rest.
+	// Culprit marks what the rest cannot explain.
 	Culprit bool `json:"culprit,omitempty"`
 }
 
@@ -51,27 +50,27 @@ type Span struct {
 type Doc struct {
 	// Name is the judge's name in scenario files.
 	Name string
-	// Guarantee is what it holds a cluster to, in one sentence.
+	// Guarantee is the guarantee that it checks, in one sentence.
 	Guarantee string
 	// Source is where the guarantee comes from.
 	Source string
-	// Invariant is the requirement that a judge of every run settles in every scenario,
-	// whether a check names the judge or not; empty for other judges.
+	// Invariant is the requirement that a judge of every run checks in every scenario, whether a
+	// check names the judge or not; empty for other judges.
 	Invariant string
-	// Needs is what of a cluster its observations come from, of what not every provider gives
-	// access to. Without it the judge says nothing.
+	// Needs is the access to the cluster that its observations need and that not every provider
+	// gives. Without it the judge concludes nothing.
 	Needs []record.Access
-	// NeedsFault and NeedsBound tell what a check must name.
+	// NeedsFault and NeedsBound report what a check must name.
 	NeedsFault, NeedsBound bool
-	// BeforeFaults marks a judge of what comes before any fault. It also judges a cluster
-	// on which the application of the traffic did not come up, of which no other judge can
-	// say anything.
+	// BeforeFaults marks a judge of the time before any fault. It also judges a cluster on which
+	// the application of the traffic did not come up, about which no other judge can conclude
+	// anything.
 	BeforeFaults bool
-	// Lasting says that a violation stays one whatever comes later, so that it is one also
-	// where the run was interrupted.
+	// Lasting reports that later observations cannot cancel a violation, so that it counts even
+	// if the run was interrupted.
 	Lasting bool
-	// Coarser says that the guarantee also holds if a fault hits other components of the same
-	// node besides the one that it names, as it does if they are one process.
+	// Coarser reports that the guarantee also holds if a fault hits other components of the same
+	// node in addition to the named one, as it does if they are one process.
 	Coarser bool
 	// Params describes each parameter by name, with its default.
 	Params map[string]string

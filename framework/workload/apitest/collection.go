@@ -38,7 +38,7 @@ func merge(o, patch map[string]any) {
 	}
 }
 
-// selects reports whether a query's selectors choose an object.
+// selects reports whether a query's selectors match an object.
 func selects(q url.Values, p string, o map[string]any) bool {
 	if o == nil {
 		return false
@@ -55,7 +55,7 @@ func selects(q url.Values, p string, o map[string]any) bool {
 	return true
 }
 
-// state returns the objects of a collection as they were at a revision.
+// state returns the objects of a collection at a revision.
 func (c *Cluster) state(collection string, revision int) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for _, e := range c.history {
@@ -70,8 +70,8 @@ func (c *Cluster) state(collection string, revision int) map[string]map[string]a
 	return all
 }
 
-// list answers a list in the semantics that is asked for; the stand-in has no
-// cache, so what may be old is as new as can be. The lock is held.
+// list serves a list with the requested semantics; the stand-in has no cache, so it always
+// returns the newest state. The lock is held.
 func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	at, after := c.revision, ""
@@ -106,7 +106,7 @@ func (c *Cluster) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, 200, map[string]any{"kind": resources[path.Base(r.URL.Path)] + "List", "metadata": list, "items": items})
 }
 
-// deleteAll deletes what the selectors choose. The lock is held.
+// deleteAll deletes the objects that the selectors match. The lock is held.
 func (c *Cluster) deleteAll(w http.ResponseWriter, r *http.Request) {
 	for p, o := range c.state(r.URL.Path, c.revision) {
 		if selects(r.URL.Query(), p, o) {
@@ -117,10 +117,10 @@ func (c *Cluster) deleteAll(w http.ResponseWriter, r *http.Request) {
 	answer(w, 200, map[string]any{"kind": "Status", "status": "Success"})
 }
 
-// bookmarkEvery is how often a watch that wants them is sent a bookmark.
+// bookmarkEvery is how often a watch with bookmarks receives one.
 const bookmarkEvery = 100 * time.Millisecond
 
-// watch answers a watch.
+// watch serves a watch.
 func (c *Cluster) watch(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	seconds, err := strconv.Atoi(q.Get("timeoutSeconds"))
@@ -193,8 +193,8 @@ func (c *Cluster) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// change returns how a watch with selectors shows an event: an object that begins
-// to be selected is added, one that ends to be is deleted.
+// change returns how a watch with selectors shows an event: an object that starts to match is
+// added, one that stops matching is deleted.
 func change(q url.Values, old map[string]any, e event) (kind string, object map[string]any) {
 	was, is := selects(q, e.path, old), e.kind != "DELETED" && selects(q, e.path, e.object)
 	switch {

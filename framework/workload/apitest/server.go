@@ -1,7 +1,6 @@
-// Package apitest is a small stand-in for API servers, for the unit tests of
-// traffic and observers: it speaks just enough of the protocol, on loopback,
-// with TLS. What it must show is how clients take what they are told, the worst
-// included; a real control plane is what the end-to-end suites are for.
+// Package apitest is a small stand-in for API servers, for the unit tests of traffic and
+// observers: it implements just enough of the protocol, on loopback, with TLS. It must show how
+// clients handle responses, including the worst; the end-to-end suites use a real control plane.
 package apitest
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework"
 )
 
-// Cluster is a store behind some servers, which are its API servers.
+// Cluster is a store behind some API servers.
 type Cluster struct {
 	mu       sync.Mutex
 	revision int
@@ -49,14 +48,13 @@ type Server struct {
 	counts  map[string]int
 }
 
-// New returns a cluster of n servers named node-1, node-2, ... They end with
-// the test.
+// New returns a cluster of n servers named node-1, node-2, ... They stop with the test.
 func New(t testing.TB, n int) *Cluster {
 	c := &Cluster{objects: map[string]map[string]any{}, changed: make(chan struct{})}
 	for i := range n {
 		s := &Server{Name: fmt.Sprintf("node-%d", i+1), cluster: c, counts: map[string]int{}}
 		s.Server = httptest.NewUnstartedServer(s)
-		s.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that break off are part of the tests
+		s.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that disconnect are part of the tests
 		s.EnableHTTP2 = true
 		s.StartTLS()
 		t.Cleanup(func() {
@@ -71,15 +69,14 @@ func New(t testing.TB, n int) *Cluster {
 // Server returns the i-th server.
 func (c *Cluster) Server(i int) *Server { return c.servers[i] }
 
-// Hook has every request pass through h first; it returns true if it has
-// answered. nil removes it.
+// Hook passes every request through h first; h returns true if it has answered. nil removes it.
 func (s *Server) Hook(h func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = h
 }
 
-// Count returns how many requests of a method came in.
+// Count returns how many requests with a method arrived.
 func (s *Server) Count(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,8 +113,8 @@ func (c *Cluster) Entrances() []framework.Entrance {
 	return all
 }
 
-// Set stores an object, given as JSON, under its path. An EndpointSlice becomes
-// one of the kubernetes service where it has no labels.
+// Set stores an object, given as JSON, under its path. An EndpointSlice without labels becomes
+// one of the kubernetes service.
 func (c *Cluster) Set(path, object string) {
 	var o map[string]any
 	if err := json.Unmarshal([]byte(object), &o); err != nil {
@@ -131,14 +128,14 @@ func (c *Cluster) Set(path, object string) {
 	c.put(path, o)
 }
 
-// Has reports whether there is an object at a path.
+// Has reports whether an object exists at a path.
 func (c *Cluster) Has(path string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.objects[path] != nil
 }
 
-// Compact forgets the history so far.
+// Compact discards the history so far.
 func (c *Cluster) Compact() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

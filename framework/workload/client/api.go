@@ -26,12 +26,11 @@ const (
 	MergePatch = "application/merge-patch+json"
 )
 
-// maxBody limits what is read of an answer, in bytes. The harness asks for
-// small objects only.
+// maxBody limits how much of a response is read, in bytes. The harness requests small objects
+// only.
 const maxBody = 8 << 20
 
-// API is a client of one way in to the Kubernetes API. It is safe for
-// concurrent use.
+// API is a client for one entrance to the Kubernetes API. It is safe for concurrent use.
 type API struct {
 	base *url.URL
 	rt   http.RoundTripper
@@ -43,57 +42,55 @@ type Options struct {
 	// NewConnections makes a new connection, TLS handshake included, for
 	// every request.
 	NewConnections bool
-	// ClientGo connects as users of client-go do: by its transport, which keeps one HTTP/2
-	// connection and checks its health (k8s.io/apimachinery/pkg/util/net).
+	// ClientGo connects as client-go does: with its transport, which keeps one HTTP/2 connection
+	// and checks its health (k8s.io/apimachinery/pkg/util/net).
 	ClientGo bool
 }
 
 // Request is one request to the API.
 type Request struct {
 	Method string
-	// Path is absolute, such as /readyz; a path in the client's
-	// configuration is put before it.
+	// Path is absolute, such as /readyz; a path in the client's configuration is prepended.
 	Path  string
 	Query url.Values
-	// Type is the media type of Body, JSON where empty.
+	// Type is the media type of Body, JSON if empty.
 	Type string
 	Body []byte
 }
 
-// Answer is what came back for a Request.
+// Answer is the response to a Request.
 type Answer struct {
 	// Status is the HTTP status, 0 without an answer.
 	Status int
 	Body   []byte
-	// Sent reports whether the request may have left this machine. It is false
-	// only if no connection was ever there to send it on.
+	// Sent reports whether the request may have left this machine. It is false only if there
+	// never was a connection to send it on.
 	Sent bool
-	// RetryAfter is for how many seconds the server asks to wait before the request is
-	// repeated; NoRetryAfter if it does not ask for that.
+	// RetryAfter is how many seconds the server asks the client to wait before a retry;
+	// NoRetryAfter if it does not ask.
 	RetryAfter int
-	// Server are the addresses for which the certificate of the server is valid that has
-	// the connection that the request was sent on last; nil without one, or without TLS.
-	// Behind a balancer that passes TLS on they tell which server it is.
+	// Server are the addresses in the certificate of the server on whose connection the request
+	// was last sent; nil without a connection or without TLS. Behind a balancer that passes TLS
+	// through, they identify the server.
 	Server []string
-	// Reused reports whether an earlier request had that connection.
+	// Reused reports whether an earlier request used that connection.
 	Reused bool
-	// Err says why there is no (whole) answer.
+	// Err says why there is no (complete) answer.
 	Err error
 }
 
-// NoRetryAfter is the RetryAfter of an answer that does not ask for a repetition.
+// NoRetryAfter is the RetryAfter of an answer that does not ask for a retry.
 const NoRetryAfter = -1
 
-// Repeat returns how long to wait before the request is repeated, and whether the server
-// asks for that. As for client-go, it does with Retry-After and a status of 429 or 500 and
-// above (k8s.io/client-go/rest/with_retry.go).
+// Repeat returns how long to wait before a retry, and whether the server asks for one. As in
+// client-go, it does with Retry-After and a status of 429 or at least 500
+// (k8s.io/client-go/rest/with_retry.go).
 func (a Answer) Repeat() (wait time.Duration, asked bool) {
 	asked = a.Err == nil && a.RetryAfter > 0 && (a.Status == http.StatusTooManyRequests || a.Status >= http.StatusInternalServerError)
 	return time.Duration(a.RetryAfter) * time.Second, asked
 }
 
-// Refusal returns what a record keeps of RetryAfter: 0 unless the server refused the
-// request.
+// Refusal returns RetryAfter as the record stores it: 0 unless the server refused the request.
 func (a Answer) Refusal() int {
 	if a.Err != nil || a.Status < http.StatusBadRequest {
 		return 0
@@ -101,7 +98,7 @@ func (a Answer) Refusal() int {
 	return a.RetryAfter
 }
 
-// retryAfter reads the header, as far as it gives seconds.
+// retryAfter reads the header, if it is in seconds.
 func retryAfter(h http.Header) int {
 	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
 		return n
@@ -109,13 +106,12 @@ func retryAfter(h http.Header) int {
 	return NoRetryAfter
 }
 
-// dialTimeout leaves time for a first packet that is lost, and is sent again after 1 s
-// and 3 s.
+// dialTimeout leaves time for a lost first packet, which is retransmitted after 1 s and 3 s.
 const dialTimeout = 5 * time.Second
 
-// NewAPI returns a client for a configuration, which is left as it is. Rate
-// limits, timeouts and the environment's proxies do not apply; a proxy, dialer
-// or wrapper that the configuration names does.
+// NewAPI returns a client for a configuration, which it does not change. Rate limits, timeouts
+// and proxies from the environment do not apply; a proxy, dialer or wrapper in the configuration
+// does.
 func NewAPI(cfg *rest.Config, opts Options) (*API, error) {
 	cfg = rest.CopyConfig(cfg)
 	base, _, err := rest.DefaultServerUrlFor(cfg)
@@ -133,8 +129,8 @@ func NewAPI(cfg *rest.Config, opts Options) (*API, error) {
 	return &API{base: base, rt: rt}, nil
 }
 
-// clientGoTransport returns client-go's own transport. One that names a proxy, or that
-// there is none, is not shared with others of the same configuration.
+// clientGoTransport returns client-go's own transport. A transport that sets a proxy, or no
+// proxy, is not shared with other clients of the same configuration.
 func clientGoTransport(cfg *rest.Config, _ Options) (http.RoundTripper, error) {
 	if cfg.Proxy == nil {
 		cfg.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
@@ -166,14 +162,14 @@ func bareTransport(cfg *rest.Config, opts Options) (http.RoundTripper, error) {
 	return rest.HTTPWrappersForConfig(cfg, t)
 }
 
-// Dialer returns how to connect to what a configuration names: with its dialer, if it
-// has one. A dial outlives the request that it was for, until the transport is closed:
-// without a limit they would pile up while packets get lost.
+// Dialer returns the dial function for a configuration: its own dialer, if it has one. A dial
+// outlives the request that it was for, until the transport is closed: without a limit, dials
+// would pile up while packets are lost.
 func Dialer(cfg *rest.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := cfg.Dial
 	if dial == nil {
-		// Keep-alives notice a machine that lost power, where nobody sends
-		// anything on the connection, such as that of a watch.
+		// Keep-alives detect a machine that lost power on a connection where neither side sends
+		// anything, such as that of a watch.
 		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
 		dial = d.DialContext
 	}
@@ -184,19 +180,18 @@ func Dialer(cfg *rest.Config) func(ctx context.Context, network, address string)
 	}
 }
 
-// Close closes the connections that are not in use, and gives up those that nobody waits
-// for any more.
+// Close closes idle connections, and gives up those that no request waits for any more.
 func (a *API) Close() { utilnet.CloseIdleConnectionsFor(a.rt) }
 
-// Leave has every further request fail at once: the server is there no longer, and each
-// would take its whole time to fail.
+// Leave makes every further request fail immediately: the server is gone, and each request would
+// run into its timeout.
 func (a *API) Leave() { a.left.Store(true) }
 
 var errLeft = errors.New("the node has left the cluster")
 
-// Do makes one request and reads the whole answer. The context bounds both. It is made once,
-// as far as the transport goes: reads on a kept connection that ends are repeated, and
-// writes of which nothing was sent, or that an HTTP/2 server says it has not looked at.
+// Do makes one request and reads the whole answer. The context bounds both. The request is made
+// once, except for the transport's own retries: reads on a kept connection that closes, and
+// writes of which nothing was sent or that an HTTP/2 server reports as not processed.
 func (a *API) Do(ctx context.Context, r Request) Answer {
 	res, on, err := a.roundTrip(ctx, r)
 	if err != nil {
@@ -213,16 +208,16 @@ func (a *API) Do(ctx context.Context, r Request) Answer {
 	return Answer{Status: res.StatusCode, Body: body, Sent: true, RetryAfter: retryAfter(res.Header), Server: on.server(), Reused: on.reused.Load(), Err: err}
 }
 
-// Streamed is the body of an answer that still comes in.
+// Streamed is the body of a response that is still being received.
 type Streamed struct {
 	io.ReadCloser
 	// Server is as in Answer.
 	Server []string
 }
 
-// Stream makes one request, once, and returns the body of an answer with
-// status 200 while it still comes in. Ending the context ends it. For any other
-// status the error is a *RefusedError.
+// Stream makes one request, once, and returns the body of a response with status 200 while it is
+// being received. Cancelling the context stops it. For any other status the error is a
+// *RefusedError.
 func (a *API) Stream(ctx context.Context, r Request) (*Streamed, error) {
 	res, on, err := a.roundTrip(ctx, r)
 	if err != nil {
@@ -240,7 +235,7 @@ func (a *API) Stream(ctx context.Context, r Request) (*Streamed, error) {
 	}
 }
 
-// RefusedError is an answer to Stream with another status than 200.
+// RefusedError is a response to Stream with a status other than 200.
 type RefusedError struct {
 	Status           int
 	Request, Problem string
@@ -248,7 +243,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Request + ": " + e.Problem }
 
-// carrier is what a request was sent on.
+// carrier is the connection that a request was sent on.
 type carrier struct {
 	sent   atomic.Bool
 	reused atomic.Bool
@@ -281,10 +276,10 @@ func (a *API) roundTrip(ctx context.Context, r Request) (res *http.Response, on 
 	if a.left.Load() {
 		return nil, on, fmt.Errorf("%s %s: %w", r.Method, a.url(r), errLeft)
 	}
-	// The transport hands a request to a connection in this goroutine, right
-	// after GotConn. So if it did not call that, nothing was sent. It may call
-	// it more than once, where a kept connection turns out to be closed: it
-	// sends a write again only if nothing of it had been sent.
+	// The transport hands a request to a connection in this goroutine, right after GotConn. So if
+	// GotConn was not called, nothing was sent. It may be called more than once, if a kept
+	// connection turns out to be closed: the transport resends a write only if nothing of it had
+	// been sent.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: on.got})
 	var body io.Reader
 	if r.Body != nil {
@@ -316,7 +311,7 @@ func (a *API) url(r Request) string {
 	return u.String()
 }
 
-// cause puts a time-out in words.
+// cause describes a timeout.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() == context.DeadlineExceeded {
 		return fmt.Errorf("no answer in time: %w", err)

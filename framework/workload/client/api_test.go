@@ -171,8 +171,8 @@ func TestKeptConnection(t *testing.T) {
 	}
 }
 
-// TestClientGo shows that clients with client-go's transport have one HTTP/2 connection
-// each, follow GOAWAY to another one, and know whose certificate they were shown.
+// TestClientGo shows that clients with client-go's transport have one HTTP/2 connection each,
+// follow GOAWAY to another one, and know whose certificate they received.
 func TestClientGo(t *testing.T) {
 	var connections atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -247,8 +247,8 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestDialsEnd shows that a dial that they get no answers ends: some time after the request
-// that it was for, and at once when the client is closed.
+// TestDialsEnd shows that an unanswered dial ends: some time after the request that it was for,
+// and immediately when the client is closed.
 func TestDialsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dialling atomic.Int32

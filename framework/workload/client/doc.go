@@ -1,15 +1,14 @@
-// Package client holds the bare clients with which the harness asks a cluster:
-// an HTTP client for the Kubernetes API (API) and a connection to one etcd
-// member (NewEtcd).
+// Package client has the bare clients that the harness uses: an HTTP client for the Kubernetes
+// API (API) and a connection to one etcd member (NewEtcd).
 //
-// They differ from client-go's in what a history of operations needs. Nothing
-// is retried, limited or cached; each client has connections of its own; and
-// the answer says whether a request can have left the machine at all, from
-// which Outcome tells "certainly without effect" from "may have had one".
+// They differ from client-go's in what a history of operations needs. Nothing is retried, limited
+// or cached; each client has connections of its own; and the response says whether a request can
+// have left the machine at all, so that Outcome can distinguish "certainly without effect" from
+// "may have had one".
 //
-// The API client speaks HTTP/1.1, so that one request that hangs holds up no
-// other and giving it up closes its connection. With Options.ClientGo it connects as
-// users of client-go do instead, on one HTTP/2 connection.
+// The API client speaks HTTP/1.1, so that a hanging request does not block others and cancelling
+// it closes its connection. With Options.ClientGo it connects as client-go does instead, on one
+// HTTP/2 connection.
 //
-// Tests need nothing but loopback: go test ./framework/workload/client/
+// Tests need only loopback: go test ./framework/workload/client/
 package client

@@ -16,9 +16,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// NewEtcd returns a client of the one etcd member on a node. It connects on
-// first use, again soon after a connection broke, retries nothing and writes no
-// log.
+// NewEtcd returns a client for the one etcd member on a node. It connects on first use,
+// reconnects soon after a connection broke, retries nothing and writes no log.
 func NewEtcd(access framework.EtcdAccess, node string) (*clientv3.Client, error) {
 	cfg, err := access.EtcdConfig(node)
 	if err != nil {
@@ -26,8 +25,8 @@ func NewEtcd(access framework.EtcdAccess, node string) (*clientv3.Client, error)
 	}
 	cfg.Logger = zap.NewNop()
 	cfg.MaxUnaryRetries = 1
-	// 10 s is the least that gRPC takes. With it comes TCP_USER_TIMEOUT, which
-	// ends a connection on which nothing was acknowledged for the time-out.
+	// gRPC does not accept less than 10 s. It also sets TCP_USER_TIMEOUT, which closes a
+	// connection on which nothing was acknowledged for the timeout.
 	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = 10*time.Second, 3*time.Second
 	cfg.DialOptions = append(cfg.DialOptions[:len(cfg.DialOptions):len(cfg.DialOptions)], grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
@@ -40,10 +39,10 @@ func NewEtcd(access framework.EtcdAccess, node string) (*clientv3.Client, error)
 	return c, nil
 }
 
-// etcdRefusals are etcd's own words that a request was not even proposed, or that
-// applying it stopped before it changed anything (go.etcd.io/etcd/server/v3,
-// etcdserver/apply). ErrNoSpace is not among them: the write that finds the quota
-// used up is applied, and answered with that (quotaApplierV3).
+// etcdRefusals are the errors with which etcd reports that a request was not even proposed, or
+// that applying it stopped before it changed anything (go.etcd.io/etcd/server/v3,
+// etcdserver/apply). ErrNoSpace is not among them: etcd applies the write that exhausts the
+// quota, and answers with that error (quotaApplierV3).
 var etcdRefusals = []error{
 	rpctypes.ErrEmptyKey, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyRequests,
 	rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty,
@@ -51,10 +50,9 @@ var etcdRefusals = []error{
 	rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey,
 }
 
-// EtcdOutcome reports what the client knows of the effect of a request to etcd
-// that ended with err. It is Refused only for an answer of etcd that says that
-// the request changed nothing, since gRPC does not tell a request that was not
-// sent from one that was.
+// EtcdOutcome reports what the client knows of the effect of a request to etcd that returned err.
+// It is Refused only if etcd answered that the request changed nothing, since gRPC does not
+// distinguish a request that was not sent from one that was.
 func EtcdOutcome(err error) record.Outcome {
 	if err == nil {
 		return record.OK

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// status is the part of a metav1.Status that is needed.
+// status is the part of a metav1.Status that is read.
 type status struct {
 	Kind    string `json:"kind"`
 	Status  string `json:"status"`
@@ -21,7 +21,7 @@ type status struct {
 	} `json:"details"`
 }
 
-// status returns the metav1.Status of an answer, if it is one.
+// status returns the metav1.Status of a response, if it is one.
 func (a Answer) status() (status, bool) {
 	var s status
 	if a.Err != nil || json.Unmarshal(a.Body, &s) != nil || s.Kind != "Status" {
@@ -30,12 +30,11 @@ func (a Answer) status() (status, bool) {
 	return s, true
 }
 
-// refusals are the answers after which a write certainly had no effect: the
-// reasons with which an API server turns a request away before it asks etcd for
-// the change, or with which etcd's transaction found its condition not met.
-// (k8s.io/apimachinery/pkg/api/errors.) What is not here may have had an effect:
-// Timeout, ServerTimeout, InternalError, ServiceUnavailable and Unknown all come
-// too when etcd did not answer in time.
+// refusals are the responses after which a write certainly had no effect: the reasons with which
+// an API server rejects a request before it asks etcd for the change, or after etcd's transaction
+// found its condition not met (k8s.io/apimachinery/pkg/api/errors). Any other may have had an
+// effect: Timeout, ServerTimeout, InternalError, ServiceUnavailable and Unknown are also returned
+// when etcd did not answer in time.
 var refusals = map[int]map[string]bool{
 	http.StatusBadRequest:            {"BadRequest": true},
 	http.StatusUnauthorized:          {"Unauthorized": true},
@@ -53,16 +52,16 @@ var refusals = map[int]map[string]bool{
 
 // Outcome reports what the client knows of the effect of its request.
 //
-//   - OK: the whole answer came, with a status of 200 to 299.
-//   - Refused: certainly without effect. No connection was ever there to send
-//     the request on, or an API server itself turned it away (see refusals;
+//   - OK: the complete response arrived, with a status of 200 to 299.
+//   - Refused: certainly without effect. There never was a connection to send
+//     the request on, or an API server itself rejected it (see refusals;
 //     also 429, with which flow control answers instead of the handler).
-//   - Unknown: all else. Time-outs after the request was handed to a
-//     connection, resets, answers that broke off, every 5xx (etcd's time-outs
-//     come as 500 and 504), redirects, and refusals that are not an API
+//   - Unknown: everything else. Timeouts after the request was passed to a
+//     connection, resets, truncated responses, every 5xx (etcd's timeouts
+//     are 500 and 504), redirects, and refusals that are not an API
 //     server's own (a proxy may speak for a request that went through).
 //
-// For a read, Refused and Unknown both say that nothing was learnt.
+// For a read, Refused and Unknown both mean that nothing was learnt.
 func (a Answer) Outcome() record.Outcome {
 	switch {
 	case a.Err != nil && !a.Sent:
@@ -80,21 +79,21 @@ func (a Answer) Outcome() record.Outcome {
 	return record.Unknown
 }
 
-// Absent reports whether the answer is the API server's word that the object of
-// that resource and name is not there. Other answers with status 404 exist: of
-// a path that is not served yet, or of a namespace.
+// Absent reports whether the response is the API server's statement that the object of that
+// resource and name does not exist. There are other responses with status 404: for a path that is
+// not served yet, or for a namespace.
 func (a Answer) Absent(resource, name string) bool {
 	return a.RefusedSince(resource, name) == record.RefusedAbsent
 }
 
-// RefusedSince returns what a refusal says of the object of that resource and name, empty where
-// it says nothing of it (it may be that of a namespace). An API server answers an update,
-// or a deletion with a precondition, with Conflict only after it has compared with the
-// newest state of etcd, and a create with AlreadyExists, and an update, patch or deletion
-// with NotFound, only after a transaction or a quorum read of etcd
-// (k8s.io/apiserver/pkg/storage/etcd3: Create, GuaranteedUpdate, Delete). A patch is
-// different: the server repeats it while other clients change the object
-// (MaxRetryWhenPatchConflicts), so its last Conflict is of no version that the client named.
+// RefusedSince returns what a refusal says about the object of that resource and name, empty if
+// it says nothing (it may be about a namespace). An API server answers an update, or a deletion
+// with a precondition, with Conflict only after it has compared with the newest state of etcd,
+// and a create with AlreadyExists, and an update, patch or deletion with NotFound, only after a
+// transaction or a quorum read of etcd (k8s.io/apiserver/pkg/storage/etcd3: Create,
+// GuaranteedUpdate, Delete). A patch is different: the server retries it while other clients
+// change the object (MaxRetryWhenPatchConflicts), so its last Conflict is not about a version
+// that the client named.
 func (a Answer) RefusedSince(resource, name string) record.Refusal {
 	s, ok := a.status()
 	if !ok || s.Status != "Failure" || s.Details.Kind != resource || s.Details.Name != name {
@@ -111,15 +110,15 @@ func (a Answer) RefusedSince(resource, name string) record.Refusal {
 	return ""
 }
 
-// Done reports whether the answer is the metav1.Status of a success, which is
-// what a deletion that is complete returns.
+// Done reports whether the answer is the metav1.Status of a success, which a completed deletion
+// returns.
 func (a Answer) Done() bool {
 	s, ok := a.status()
 	return ok && a.Outcome() == record.OK && s.Status == "Success"
 }
 
-// Reason is the machine-readable reason of a metav1.Status, such as
-// AlreadyExists; empty for other answers.
+// Reason is the machine-readable reason of a metav1.Status, such as AlreadyExists; empty for
+// other responses.
 func (a Answer) Reason() string {
 	s, _ := a.status()
 	return s.Reason
@@ -128,8 +127,7 @@ func (a Answer) Reason() string {
 // maxProblem limits a Problem, in bytes.
 const maxProblem = 300
 
-// Problem says in words what is wrong with an answer, empty for a status of 200
-// to 299.
+// Problem describes what is wrong with a response, empty for a status of 200 to 299.
 func (a Answer) Problem() string {
 	var p string
 	switch {
@@ -148,7 +146,7 @@ func (a Answer) Problem() string {
 	return Shorten(p)
 }
 
-// Shorten cuts a text that is too long for an entry of a record.
+// Shorten truncates a text that is too long for an entry of a record.
 func Shorten(p string) string {
 	if len(p) > maxProblem {
 		p = strings.ToValidUTF8(p[:maxProblem], "") + " …"

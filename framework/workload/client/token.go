@@ -21,7 +21,7 @@ func IssuedToken(answer []byte) (string, error) {
 	return issued.Status.Token, nil
 }
 
-// WithToken returns the configuration of a client that has nothing but a token.
+// WithToken returns the configuration of a client that has only a token.
 func WithToken(config *rest.Config, token string) *rest.Config {
 	config = rest.AnonymousClientConfig(config)
 	config.BearerToken = token

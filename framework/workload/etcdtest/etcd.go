@@ -26,7 +26,7 @@ type Cluster struct {
 	urls    []url.URL
 }
 
-// New starts n members and waits until each has a leader. They end with the test.
+// New starts n members and waits until each has a leader. They stop with the test.
 func New(t testing.TB, n int) *Cluster {
 	t.Helper()
 	c := &Cluster{urls: URLs(t, n)}
@@ -60,11 +60,11 @@ func New(t testing.TB, n int) *Cluster {
 	return c
 }
 
-// Stop ends the i-th member.
+// Stop stops the i-th member.
 func (c *Cluster) Stop(i int) { c.stop[i]() }
 
-// URLs returns addresses that nobody listens at. Their ports are below those that the
-// kernel gives to connections: others that are made at this time never take them.
+// URLs returns unused addresses. Their ports are below the kernel's ephemeral range, so that
+// concurrent outgoing connections never take them.
 func URLs(t testing.TB, n int) (all []url.URL) {
 	t.Helper()
 	for range n {
@@ -78,7 +78,7 @@ func URLs(t testing.TB, n int) (all []url.URL) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() // all together, so that they differ
+		defer l.Close() // all at the end, so that they differ
 		all = append(all, url.URL{Scheme: "http", Host: l.Addr().String()})
 	}
 	return all

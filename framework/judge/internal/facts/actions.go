@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Overlap is how one instance acted beside another that had taken over.
+// Overlap is how one instance acted after another had taken over.
 type Overlap struct {
 	Component, Node, Rival string
 	Times                  int
-	// Took is how long after the takeover it acted last, allowed how long it may have.
+	// Took is how long after the takeover it last acted, Allowed how long it may.
 	Took, Allowed time.Duration
 }
 
@@ -28,11 +28,10 @@ func (o Overlap) String() string {
 		o.Component, o.Node, o.Times, times, o.Rival, text.Short(o.Took), text.Short(o.Allowed))
 }
 
-// Untimed returns an action whose time is not known, since the clock of its API server does
-// not agree with the harness's, of an instance that another had taken over from when it
-// entered the audit log; nil if there was none. An entry that arrives late does not count: the
-// API server's other entries of that time show that its clock agrees. Nor is a clock that
-// a fault moved.
+// Untimed returns an action of unknown time, because the clock of its API server differs from the
+// harness's, by an instance that another had taken over from when the action entered the audit
+// log; nil if there is none. A late entry does not count if the API server's other entries of
+// that time show that its clock agrees, nor does a clock that a fault moved.
 func (d Actions) Untimed(m *Matter) *Act {
 	for i, act := range d.Doubtful {
 		logged := act
@@ -64,8 +63,8 @@ func (m *Matter) clockAgrees(via string, t record.Nanos) bool {
 	})
 }
 
-// Act is an action that can be held against others: its instance is known, it took
-// effect, and the clock of its API server agrees with the harness's.
+// Act is an action that can be compared with others: its instance is known, it took effect, and
+// the clock of its API server agrees with the harness's.
 type Act struct {
 	record.Action
 	At record.Nanos
@@ -80,9 +79,9 @@ type Actions struct {
 	Doubtful []Act
 }
 
-// ActionsOf sorts out the actions of a component. An audit entry is in the log right
-// after it is completed, so that a stamp from before the time it takes to be seen,
-// margin at most, or from afterwards is that of another clock.
+// ActionsOf classifies the actions of a component. An audit entry is logged right after it
+// completes. So a stamp that is older than the time it takes to be seen, at most margin, or that
+// is from afterwards, comes from another clock.
 func ActionsOf(run *record.Run, component string, margin time.Duration) Actions {
 	d := Actions{Component: component}
 	for _, t := range run.Actions {
@@ -123,9 +122,9 @@ func (d Actions) Lease(act Act) (own, rival *Act) {
 	return own, rival
 }
 
-// Unrecorded returns the node of an instance that was seen to renew its lease for longer
-// than it may miss to, while no audit log has any write of the lease by it: then none
-// has what else it did.
+// Unrecorded returns the node of an instance that was seen to renew its lease for longer than it
+// may skip renewals, although no audit log has any lease write by it: then its other actions are
+// in no log either.
 func (d Actions) Unrecorded(m *Matter) string {
 	first := map[string]time.Time{}
 	for _, l := range m.Run.Leases {
@@ -153,7 +152,7 @@ func DescribeAction(a record.Action) string {
 		a.Verb, what, name, a.Component, a.Node, a.Code, text.When(a.Received), text.When(a.Completed))
 }
 
-// doubtfulStamps reports whether the stamps of an entry are those of another clock.
+// doubtfulStamps reports whether the stamps of an entry come from another clock.
 func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
 	lag := time.Duration(a.At - a.V.Completed)
 	return lag < -stampAhead || lag > margin || a.V.Received > a.V.Completed
@@ -162,17 +161,16 @@ func doubtfulStamps(a record.Timed[record.Action], margin time.Duration) bool {
 // stampAhead is how far ahead of the harness's clock an audit stamp may be.
 const stampAhead = 10 * time.Millisecond
 
-// isCandidacy reports whether an instance only says that it may be elected, as those that
-// stand by do in coordinated leader election; records of before hold that.
+// isCandidacy reports whether an instance only announces its candidacy, as standby instances do
+// in coordinated leader election; older records contain that.
 func isCandidacy(a record.Action) bool { return a.Resource == "coordination.k8s.io/leasecandidates" }
 
 func isEvent(a record.Action) bool {
 	return a.Resource == "events" || a.Resource == "events.k8s.io/events"
 }
 
-// Reachable reports whether an API server was seen to take a request in after from
-// and to answer it before to: then none that it received at to had waited in front
-// of it since from.
+// Reachable reports whether an API server was seen to receive a request after from and to answer
+// it before to: then no request that it received at to had waited in front of it since from.
 func Reachable(run *record.Run, node string, from, to record.Nanos) bool {
 	for _, p := range run.Probes {
 		if p.V.Entrance == node && p.V.OK && p.V.Start > from && p.V.End < to {
@@ -182,9 +180,9 @@ func Reachable(run *record.Run, node string, from, to record.Nanos) bool {
 	return false
 }
 
-// SilentLog returns an API server whose audit log was read too rarely in a time to conclude
-// that a request did not arrive; empty if all were read. The observer notes once a second
-// that a log has entries; an API server that does not work may have none.
+// SilentLog returns an API server whose audit log was read too rarely in a period to conclude
+// that a request did not arrive; empty if all were read. The observer notes once a second that a
+// log has entries; an API server that does not work may have none.
 func SilentLog(run *record.Run, servers []string, g Gap) string {
 	for _, s := range servers {
 		n := 0

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Sources are the two places where the addresses of the kubernetes service are.
+// Sources are the two objects with the addresses of the kubernetes service.
 var Sources = [...]string{"endpoints", "endpointslice"}
 
-// History is one source of addresses as seen through one entrance. What is seen through
-// different entrances is not mixed: one may lag behind another.
+// History is one source of addresses as seen through one entrance. Different entrances are kept
+// apart: one may lag behind another.
 type History struct {
 	Source, Via string
 	States      []record.Timed[record.Endpoints]
@@ -22,8 +22,8 @@ type History struct {
 
 func (h History) String() string { return h.Source + " through " + h.Via }
 
-// observed returns what was seen of each source through each entrance but those excepted,
-// as it was recorded, ordered by source and entrance.
+// observed returns the states of each source through each entrance except the given ones, as
+// recorded, ordered by source and entrance.
 func observed(run *record.Run, except ...string) []History {
 	var all []History
 	for _, e := range run.Endpoints {
@@ -43,8 +43,8 @@ func observed(run *record.Run, except ...string) []History {
 	return all
 }
 
-// Chains returns what was seen of each source in the order of time. A state that is older
-// than one seen before is left out: a watch may report late what a reading has shown already.
+// Chains returns the states of each source in order of time. A state older than an earlier one is
+// left out: a watch may report late what a sample has already shown.
 func Chains(run *record.Run, except ...string) []History {
 	all := observed(run, except...)
 	for i := range all {
@@ -58,14 +58,13 @@ func Chains(run *record.Run, except ...string) []History {
 	return all
 }
 
-// Histories returns what was seen of each source in the order in which the cluster went
-// through it. Unlike chains they have every change that a watch reported, also those that a
-// reading had overtaken.
+// Histories returns the states of each source in the order in which the cluster had them. Unlike
+// chains they have every change that a watch reported, even if a sample had overtaken it.
 func Histories(run *record.Run) []History {
 	all := observed(run)
 	for _, h := range all {
 		version := func(e record.Timed[record.Endpoints]) uint64 { return Number(e.V.Revision) }
-		// A state without a version cannot be put anywhere else.
+		// A state without a version has no other place.
 		if !slices.ContainsFunc(h.States, func(e record.Timed[record.Endpoints]) bool { return version(e) == 0 }) {
 			slices.SortStableFunc(h.States, func(a, b record.Timed[record.Endpoints]) int { return cmp.Compare(version(a), version(b)) })
 		}
@@ -73,7 +72,7 @@ func Histories(run *record.Run) []History {
 	return all
 }
 
-// Between returns the states seen from from up to, not including, to.
+// Between returns the states from from up to, but not including, to.
 func (h History) Between(from, to record.Nanos) []record.Timed[record.Endpoints] {
 	var out []record.Timed[record.Endpoints]
 	for _, s := range h.States {
@@ -95,13 +94,13 @@ func (h History) Lists(address string, t record.Nanos) (listed, known bool) {
 	return listed, known
 }
 
-// Change is how a chain came to list, or no longer list, an address.
+// Change is how a chain started or stopped listing an address.
 type Change struct {
 	Chain History
-	// Done reports whether it came about, at at.
+	// Done reports whether that happened, at At.
 	Done bool
 	At   record.Nanos
-	// undone reports whether it was taken back, at undoneAt.
+	// undone reports whether it was reverted, at undoneAt.
 	undone   bool
 	UndoneAt record.Nanos
 	// Last is the time of the last state seen; seen reports whether there is one.
@@ -109,8 +108,8 @@ type Change struct {
 	seen bool
 }
 
-// Follow looks for the first state between from and to that lists the address
-// (want true) or does not (want false), and for one that takes it back.
+// Follow looks for the first state between from and to that lists the address (want true) or does
+// not (want false), and for one that reverts it.
 func (h History) Follow(address string, want bool, from, to record.Nanos) Change {
 	ch := Change{Chain: h}
 	for _, s := range h.Between(from, to) {
@@ -126,20 +125,18 @@ func (h History) Follow(address string, want bool, from, to record.Nanos) Change
 	return ch
 }
 
-// settled holds the changes of all chains against the bound: each source must
-// have been seen to change in time through each entrance, and none may be seen not to.
+// settled checks the changes of all chains against the bound: each source must have changed in
+// time through each entrance, and must not have been seen unchanged.
 type settled struct {
 	Worst   time.Duration
-	Late    *Change // changed or still unchanged after the bound
+	Late    *Change // changed, or still unchanged, after the bound
 	Undone  *Change
-	Missing []string // sources for which nothing can be said
-	// Unread are chains that had not changed when they were read last, and were not
-	// read afterwards.
+	Missing []string // sources without a result
+	// Unread are chains that had not changed at the last reading and were not read afterwards.
 	Unread []string
 }
 
-// Settle holds changes against a bound that counts from zero. They were looked for until
-// to.
+// Settle checks changes against a bound that counts from zero. They were searched for until to.
 func Settle(changes []Change, zero, to record.Nanos, limit time.Duration) settled {
 	var s settled
 	good := map[string]bool{}
@@ -174,11 +171,11 @@ func Settle(changes []Change, zero, to record.Nanos, limit time.Duration) settle
 	return s
 }
 
-// Blind is for how long a source may go unread for its states to count as all that
-// there were: it is read once a second through each API server.
+// Blind is how long a source may go unread while its states still count as complete: it is read
+// once a second through each API server.
 const Blind = 3 * time.Second
 
-// Unseen returns the sources of which a record has nothing.
+// Unseen returns the sources that are not in the record.
 func Unseen(all []History) (missing []string) {
 	for _, source := range Sources {
 		if !slices.ContainsFunc(all, func(h History) bool { return h.Source == source && len(h.States) > 0 }) {
@@ -188,8 +185,7 @@ func Unseen(all []History) (missing []string) {
 	return missing
 }
 
-// APIServerAddresses returns the addresses of the nodes that are meant to run an
-// API server, sorted.
+// APIServerAddresses returns the addresses of the nodes that should run an API server, sorted.
 func (m *Matter) APIServerAddresses() []string {
 	var all []string
 	for _, n := range m.NodesWith("kube-apiserver") {
@@ -199,7 +195,7 @@ func (m *Matter) APIServerAddresses() []string {
 	return all
 }
 
-// SameSet reports whether addresses, in whatever order, are those of a sorted list.
+// SameSet reports whether addresses, in whatever order, equal a sorted list.
 func SameSet(addresses, sorted []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(addresses)), sorted)
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// moment is when something was seen of an object, or a change of a Deployment was
-// acknowledged.
+// moment is when an object was seen, or a change of a Deployment was acknowledged.
 type moment struct {
 	at     record.Nanos
 	object *record.Object // nil for a change
 	change *record.Op
 }
 
-// moments returns all of them in the order of time.
+// moments returns all of them in order of time.
 func moments(run *record.Run) []moment {
 	var all []moment
 	for i := range run.Objects {
@@ -46,7 +45,7 @@ func DeploymentOf(op *record.Op) string {
 	return name
 }
 
-// ReplicasOf returns how many pods a change of a Deployment asks for.
+// ReplicasOf returns how many pods a change of a Deployment requests.
 func ReplicasOf(op *record.Op) (n int) {
 	_, _ = fmt.Sscanf(op.Value, "%d replicas", &n)
 	return n
@@ -60,20 +59,20 @@ func LastSeen(run *record.Run) record.Nanos {
 	return 0
 }
 
-// Lack is a time in which a part of the application was not as it was wanted.
+// Lack is a period in which a part of the application was not in its wanted state.
 type Lack struct {
 	Part     string
 	From, To record.Nanos
-	Open     bool   // it lasts until the end of what was seen
+	Open     bool   // it lasts until the end of the observations
 	Why      string // what was missing last
-	// nodes are the times in which only nodes had something to do for it.
+	// nodes are the periods in which the rest was up to the nodes.
 	nodes []Interval
 }
 
-// Interval is a time from one moment to another, which is 0 while it lasts.
+// Interval is a period; To is 0 while it lasts.
 type Interval struct{ From, To record.Nanos }
 
-// hand notes at a moment whether only nodes have something to do.
+// hand records at a moment whether the rest is up to the nodes.
 func (l *Lack) hand(at record.Nanos, nodes bool) {
 	n := len(l.nodes)
 	lasts := n > 0 && l.nodes[n-1].To == 0
@@ -85,7 +84,7 @@ func (l *Lack) hand(at record.Nanos, nodes bool) {
 	}
 }
 
-// own is how long the control plane had something to do, from some time on.
+// own is how long the control plane had something to do, from a given time.
 func (l *Lack) own(from record.Nanos) time.Duration {
 	left := Since(from, l.To)
 	for _, i := range l.nodes {
@@ -98,17 +97,17 @@ func (l *Lack) own(from record.Nanos) time.Duration {
 	return left
 }
 
-// upToWorkers reports whether a lack from some time on lasts longer than a limit only
-// because of the nodes.
+// upToWorkers reports whether a lack, from a given time, lasts longer than a limit only because
+// of the nodes.
 func (l *Lack) upToWorkers(from record.Nanos, limit time.Duration) bool {
 	return Since(from, l.To) > limit && l.own(from) <= limit
 }
 
-// Took is how long a lack lasted from some time on. Where that is longer than a limit only
-// because of the nodes, and they have done their share in the end, what they took does not
-// count, but for the time in which one was silent. Without such an end, or where that time
-// makes it longer than the limit, it proves nothing: the simulated nodes do not try again
-// what an API server answered with an error, and real ones may not have reached any.
+// Took is how long a lack lasted from a given time. If it exceeds a limit only because of the
+// nodes, and they did their share in the end, the nodes' time does not count, except while a node
+// was silent. If they did not, or if the silent time alone exceeds the limit, the lack proves
+// nothing: the simulated nodes do not retry after an error of an API server, and real ones may
+// not have reached any.
 func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (took time.Duration, unproven bool) {
 	if !l.upToWorkers(from, limit) {
 		return Since(from, l.To), false
@@ -122,9 +121,9 @@ func (l *Lack) Took(from record.Nanos, limit time.Duration, silent []Interval) (
 	return took, l.Open || took > limit
 }
 
-// Silence returns when a heartbeat of some worker node was overdue by half of the time
-// between two, as it is seen to be: all the time where there are too few to tell. The
-// intervals are in the order of time and apart.
+// Silence returns the intervals in which a heartbeat of some worker node was overdue by half of
+// the observed interval between two, or the whole time if there are too few to tell. The
+// intervals are in order of time and do not overlap.
 func (m *Matter) Silence() []Interval {
 	end := LastSeen(m.Run)
 	seen := map[string][]record.Nanos{}
@@ -170,13 +169,13 @@ func (m *Matter) Silence() []Interval {
 	return apart
 }
 
-// Says puts such a lack in words.
+// Says describes such a lack.
 func (l *Lack) Says(from record.Nanos) string {
 	return fmt.Sprintf("%s was not as it is wanted for %s, but the control plane had something to do for %s of that: for the rest all pods were bound, and what was missing was up to their nodes: %s",
 		l.Part, text.Short(Since(from, l.To)), text.Short(l.own(from)), l.Why)
 }
 
-// Besides reports the most that nodes took where that does not count.
+// Besides reports the most time that nodes took if that does not count.
 func Besides(nodes time.Duration) string {
 	if nodes == 0 {
 		return ""
@@ -184,8 +183,8 @@ func Besides(nodes time.Duration) string {
 	return fmt.Sprintf(", besides up to %s in which only nodes had something to do", text.Short(nodes))
 }
 
-// LacksOf returns every lack, in the order of their begins. A part begins to lack with
-// the acknowledgement of a change that does not show yet, or when it is seen to.
+// LacksOf returns every lack, in the order of their starts. A lack starts when a change is
+// acknowledged that does not show yet, or when it is seen.
 func LacksOf(run *record.Run) []*Lack {
 	var now record.Standing
 	var all []*Lack
@@ -232,14 +231,13 @@ func LacksOf(run *record.Run) []*Lack {
 	return all
 }
 
-// NextFault returns when the first fault is injected after a time, or the end of what
-// was seen of objects.
+// NextFault returns when the first fault is injected after a time, or the end of the observations
+// of objects.
 func (m *Matter) NextFault(after record.Nanos) record.Nanos {
 	return min(LastSeen(m.Run), m.NextInjection(after))
 }
 
-// LastEffect is when the check's fault took effect, or the last one that came on top
-// of it.
+// LastEffect is when the check's fault took effect, or the last one on top of it.
 func (m *Matter) LastEffect() record.Nanos {
 	last := m.Fault.Effect()
 	for _, inj := range m.Faults {
@@ -250,7 +248,7 @@ func (m *Matter) LastEffect() record.Nanos {
 	return last
 }
 
-// StandingAt is how things stood at a time.
+// StandingAt returns the state of the objects at a time.
 func StandingAt(run *record.Run, at record.Nanos) *record.Standing {
 	s := &record.Standing{}
 	for i := range run.Objects {

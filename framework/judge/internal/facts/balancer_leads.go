@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// BalancerLeads returns the nodes whose API server the load balancer did not lead to
-// when it was last looked at before a time: those that it uses no backend for, by its own
-// word. Where it reports no backends, each API server must have been reached by a watch
-// through it; unknown then names what is missing, since a balancer may keep a client on
-// one server by design. Both are empty without a load balancer.
+// BalancerLeads returns the nodes whose API server the load balancer did not use when it was last
+// checked before a time: those without a backend in use, as it reports. If it reports no
+// backends, a watch through it must have reached each API server; unknown then names what is
+// missing, since a balancer may keep a client on one server by design. Both are empty without a
+// load balancer.
 func (m *Matter) BalancerLeads(to record.Nanos) (without []string, unknown string) {
 	i := slices.IndexFunc(m.Run.Meta.Entrances, func(e string) bool { return !m.IsNode(e) })
 	if i < 0 {
@@ -45,8 +45,8 @@ func (m *Matter) BalancerLeads(to record.Nanos) (without []string, unknown strin
 	return without, ""
 }
 
-// unreached says which API servers no watch through an entrance reached before a time;
-// empty if each was reached.
+// unreached names the API servers that no watch through an entrance reached before a time; empty
+// if each was reached.
 func (m *Matter) unreached(entrance string, servers []record.Node, to record.Nanos) string {
 	watches := 0
 	reached := map[string]bool{}
@@ -80,7 +80,7 @@ func hostOfBackend(b record.Backend) string {
 	return host
 }
 
-// Names reports whether the addresses on a certificate are those of one node.
+// Names reports whether the addresses in a certificate belong to one node.
 func (m *Matter) Names(server []string) bool {
 	n := 0
 	for _, node := range m.Run.Meta.Nodes {
@@ -91,8 +91,8 @@ func (m *Matter) Names(server []string) bool {
 	return n == 1
 }
 
-// StandsBy reports whether the balancer last said of a node, from a time on, that another
-// one has the address that moves.
+// StandsBy reports whether the balancer last reported for a node, from a time on, that another
+// node has the virtual IP.
 func (m *Matter) StandsBy(node string, from, to record.Nanos) bool {
 	standby := false
 	for i := range m.Run.Backends {

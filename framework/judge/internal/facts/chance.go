@@ -3,15 +3,14 @@ package facts
 import "math"
 
 const (
-	// Unfair is how unlikely a share of new watches must be, for a balancer that chooses
-	// among API servers at random, to say that it does not spread them; doubtful is what
-	// leaves that open. Of 30 watches over three servers none at all is unfair, up to two
-	// are doubtful.
+	// Unfair is the probability below which a share of new watches shows that a balancer that
+	// chooses API servers at random does not spread them; doubtful leaves that open. Of 30
+	// watches over three servers none at all is unfair, up to two are doubtful.
 	Unfair   = 1e-5
 	Doubtful = 1e-3
 )
 
-// AtMost is how likely it is that at most k of n choices fall on what each falls on with
+// AtMost is the probability that at most k of n choices pick something that each picks with
 // probability p.
 func AtMost(k, n int, p float64) float64 {
 	if p >= 1 {

@@ -7,16 +7,16 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Collections is what a record shows of collections: their timelines, and the lists
-// and watches to hold against them.
+// Collections is what a record shows of collections: their timelines, and the lists and watches
+// to check against them.
 type Collections struct {
 	Timelines map[CollectionOf]*Timeline
 	Lists     []Listing
 	Streams   []*Stream
-	// gone are versions that somebody was told to be no longer in the history.
+	// gone are versions that the server reported to a client as no longer in the history.
 	gone []bound
-	// Compacted is when etcd had been made to forget history, and up to which version
-	// at least.
+	// Compacted is when etcd had been made to compact its history, and up to which version at
+	// least.
 	Compacted []bound
 }
 
@@ -87,8 +87,8 @@ func (c *Collections) addWatches(run *record.Run) {
 		default:
 			s.Ended = w
 		}
-		// Kubernetes says 410 of the version that was asked for; so does etcd, which
-		// also says which version it has forgotten up to.
+		// Kubernetes returns 410 for the requested version; so does etcd, which also returns the
+		// version up to which it has compacted.
 		if w.Status == 410 || w.Compacted != "" {
 			// An entrance may have less history than another one; etcd has one history.
 			c.gone = append(c.gone, bound{w.Seen, max(Number(w.From), Number(w.Compacted))})
@@ -119,8 +119,8 @@ func (c *Collections) addWatches(run *record.Run) {
 	}
 }
 
-// GoneBefore reports whether a client had been told, before a time, that version is no
-// longer in the history.
+// GoneBefore reports whether a client was notified, before a time, that version is no longer in
+// the history.
 func (c *Collections) GoneBefore(at record.Nanos, version uint64) bool {
 	for _, g := range c.gone {
 		if g.At >= at {
@@ -133,9 +133,9 @@ func (c *Collections) GoneBefore(at record.Nanos, version uint64) bool {
 	return false
 }
 
-// compactions returns when faults were seen to have made etcd forget, and which
-// versions at least were no longer readable from then on: those before what any
-// client had acknowledged when it was asked to, but for those that were to be kept.
+// compactions returns when faults were seen to have compacted etcd, and which versions at least
+// were no longer readable from then on: those before the last one that a client had acknowledged
+// when the compaction was requested, except those to be kept.
 func (c *Collections) compactions(run *record.Run) (all []bound) {
 	for i := range run.Faults {
 		f := &run.Faults[i].V

@@ -7,16 +7,15 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// difference is where a list, or the state with which a watch began, is not the state
-// of a version.
+// difference is where a list, or the initial state of a watch, differs from the state at a
+// version.
 type difference struct {
 	what   string
 	change *KeyChange // that should have been shown, or is the nearest to it
 }
 
-// compare holds items against the state of a scope in a version, as far as that is
-// known. last is the key up to which the items go, empty for all. It returns nil where
-// they are the same.
+// compare compares items with the state of a scope in a version, as far as it is known. last is
+// the last key that the items cover, empty for all. It returns nil if they are the same.
 func (t *Timeline) compare(sc Scope, revision uint64, items []record.Item, last string) *difference {
 	has := make(map[string]bool, len(items))
 	for i := range items {
@@ -84,8 +83,8 @@ func (t *Timeline) compareItem(sc Scope, revision uint64, item *record.Item) *di
 	return nil
 }
 
-// Stranger says why a value cannot be that of a key in a version, whatever happened to
-// the key; empty where it can.
+// Stranger says why a key cannot have a value in a version, whatever happened to the key; empty
+// if it can.
 func (t *Timeline) Stranger(key, value string, revision uint64) string {
 	pair := PairOf{key, value}
 	w := t.ByValue[pair]
@@ -133,7 +132,7 @@ func (s *Stream) state(n int) []record.Item {
 	return kept
 }
 
-// Begins holds the state with which a watch began against that of the version.
+// Begins compares the initial state of a watch with the state at its version.
 func (s *Stream) Begins() []Breach {
 	if s.Base == 0 || !s.WithState() {
 		return nil

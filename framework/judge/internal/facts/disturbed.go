@@ -8,15 +8,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Lapse returns the time in which an API server must have been held up to lose its lease
-// in default/kubernetes, and its address with it, between two moments.
+// Lapse returns the period in which an API server must have been delayed to lose its lease in
+// default/kubernetes, and its address with it, between two moments.
 func (m *Matter) Lapse(from, to record.Nanos) (begin, end record.Nanos) {
 	return from - record.Nanos(m.Run.Meta.Settings["T"]), to
 }
 
-// Disturbed returns the nodes that other faults hit for longer than the measuring
-// margin between two moments: what is seen through them may come late, which is no
-// fault of the cluster's.
+// Disturbed returns the nodes that other faults hit for longer than the measuring margin between
+// two moments: observations through them may be late, which is not the cluster's fault.
 func (m *Matter) Disturbed(from, to record.Nanos) (nodes []string) {
 	margin := m.Run.Meta.Settings["M"]
 	for _, other := range m.Faults {
@@ -35,7 +34,7 @@ func (m *Matter) Disturbed(from, to record.Nanos) (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// HitBetween returns the nodes that any active fault between two moments hits.
+// HitBetween returns the nodes hit by any fault that was active between two moments.
 func (m *Matter) HitBetween(from, to record.Nanos) (nodes []string) {
 	for _, inj := range m.Faults {
 		if inj.Injected != nil && inj.Injected.Called <= to && (inj.Healed == nil || inj.HealEffect() >= from) {
@@ -58,8 +57,8 @@ func (m *Matter) NextHit(component string) record.Nanos {
 	return end
 }
 
-// Active is the time in which the check's fault and all that its parameter faults
-// names were active.
+// Active is the period in which the check's fault and all that its parameter faults names were
+// active.
 func (m *Matter) Active() (from, to record.Nanos) {
 	from, to = m.Fault.Effect(), m.Fault.Healed.Called
 	for _, id := range text.SplitList(m.Check.Params["faults"]) {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Exhibit is what a judge shows: spans in the order of their begins.
+// Exhibit is what a judge shows: spans in the order of their starts.
 func Exhibit(title string, spans ...verdict.Span) *verdict.Exhibit {
 	slices.SortStableFunc(spans, func(a, b verdict.Span) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), strings.Compare(a.Lane, b.Lane))
@@ -18,7 +18,7 @@ func Exhibit(title string, spans ...verdict.Span) *verdict.Exhibit {
 	return &verdict.Exhibit{Title: title, Spans: spans}
 }
 
-// Blamed marks a span as what the rest cannot explain.
+// Blamed marks a span as the one that the rest cannot explain.
 func Blamed(s verdict.Span) verdict.Span {
 	s.Culprit = true
 	return s
@@ -49,7 +49,7 @@ func OpSpan(op record.Op) verdict.Span {
 	return s
 }
 
-// OpSpans are those of several operations, of which blamed is the culprit.
+// OpSpans are several operations; blamed marks the culprit.
 func OpSpans(ops []record.Op, blamed func(record.Op) bool) []verdict.Span {
 	spans := make([]verdict.Span, len(ops))
 	for i, op := range ops {
@@ -85,7 +85,7 @@ func ListSpan(l record.List) verdict.Span {
 	return verdict.Span{Lane: cmp.Or(l.Client, l.Entrance), Label: label, From: l.Call, To: max(l.Call, l.Return), Open: l.Outcome == record.Unknown}
 }
 
-// EventSpan is a message of a watch, at the moment at which it came.
+// EventSpan is a message of a watch, at the time of its arrival.
 func EventSpan(e record.Event) verdict.Span {
 	label := string(e.Type)
 	if e.Key != "" {

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Breach is one thing that a list or a watch showed and must not have, or did not show
-// and must have.
+// Breach is something that a list or a watch showed but must not show, or did not show but must.
 type Breach struct {
 	At       record.Nanos
 	What     string // completes "A watch must …: "
@@ -20,8 +19,8 @@ type Breach struct {
 	Spans    []verdict.Span
 }
 
-// ExhibitOf puts spans into the order of their begins; one that is there twice counts
-// once, and is the culprit if either is.
+// ExhibitOf sorts spans by their starts; a span that appears twice counts once, and is the
+// culprit if either is.
 func ExhibitOf(title string, spans []verdict.Span) *verdict.Exhibit {
 	e := &verdict.Exhibit{Title: title}
 	for _, s := range spans {
@@ -38,7 +37,7 @@ func ExhibitOf(title string, spans []verdict.Span) *verdict.Exhibit {
 	return e
 }
 
-// SpanOfWrite draws the operation behind a change, if there is one in the record.
+// SpanOfWrite draws the operation behind a change, if the record has one.
 func SpanOfWrite(w *Write) []verdict.Span {
 	if w == nil {
 		return nil
@@ -67,19 +66,19 @@ func (s *Stream) Spans(i int) []verdict.Span {
 	return list
 }
 
-// Opening draws how the watch was asked for.
+// Opening draws the request of the watch.
 func (s *Stream) Opening() verdict.Span {
 	return verdict.Span{Lane: s.Lane(), Label: s.asked(), From: s.Watch.Called, To: s.Watch.Seen}
 }
 
 func (s *Stream) Lane() string { return "watch " + s.Watch.ID }
 
-// Name names a watch for people.
+// Name describes a watch.
 func (s *Stream) Name() string {
 	return fmt.Sprintf("watch %s of %s by %s through %s", s.Watch.ID, s.of(), s.Watch.Client, s.Watch.Entrance)
 }
 
-// of says what is watched.
+// of describes what is watched.
 func (s *Stream) of() string {
 	switch {
 	case s.Watch.Key != "":
@@ -90,7 +89,7 @@ func (s *Stream) of() string {
 	return s.Watch.Collection
 }
 
-// asked says from where the watch was asked to begin.
+// asked describes from where the watch was requested to start.
 func (s *Stream) asked() string {
 	what := "watch"
 	if s.Watch.Initial {
@@ -102,7 +101,7 @@ func (s *Stream) asked() string {
 	return what
 }
 
-// String gives a message for people: "modified k1 = \"v7\" in version 118".
+// String describes a message: "modified k1 = \"v7\" in version 118".
 func (m Message) String() string {
 	var b strings.Builder
 	b.WriteString(string(m.Type))
@@ -118,7 +117,7 @@ func (m Message) String() string {
 	return b.String()
 }
 
-// Describe says what a change was and whose.
+// Describe describes a change and who made it.
 func (c *KeyChange) Describe() string {
 	what := fmt.Sprintf("%s = %q in version %d", c.Key, c.Value, c.Revision)
 	switch {
@@ -137,7 +136,7 @@ func (c *KeyChange) Describe() string {
 	return fmt.Sprintf("%s (%s by %s, acknowledged %s)", what, op.Type, op.Client, text.At(op.Return))
 }
 
-// Evidence gives the operation behind a change as a line.
+// Evidence returns the operation behind a change as a line.
 func (c *KeyChange) Evidence() []string {
 	if c == nil || c.By == nil {
 		return nil
@@ -145,7 +144,7 @@ func (c *KeyChange) Evidence() []string {
 	return []string{text.Describe(*c.By.Op)}
 }
 
-// Lines gives message i and its neighbours as lines.
+// Lines returns message i and its neighbours as lines.
 func (s *Stream) Lines(i int) []string {
 	var list []string
 	for j := max(i-1, 0); j < min(i+2, len(s.Messages)); j++ {
@@ -154,7 +153,7 @@ func (s *Stream) Lines(i int) []string {
 	return list
 }
 
-// BreachAt is a breach that message i shows; changes are those that it is about.
+// BreachAt is a breach that message i shows; changes are the changes that it is about.
 func (s *Stream) BreachAt(i int, what string, changes ...*KeyChange) Breach {
 	b := Breach{At: s.Messages[i].Seen, What: what, Evidence: s.Lines(i), Spans: s.Spans(i)}
 	for _, c := range changes {

@@ -7,18 +7,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Expected is what the list of API servers must be from a moment on, until something
-// else is done to the cluster.
+// Expected is what the list of API servers must be from a moment on, until the next action on the
+// cluster.
 type Expected struct {
 	want []string // addresses that must be listed, sorted
 	open []string // addresses that may be listed or not
-	Hit  []string // nodes that faults hit all the while
+	Hit  []string // nodes that faults hit the whole time
 	End  record.Nanos
 }
 
-// ExpectedAt returns what must be listed from a moment on. An API server that a fault
-// active keeps from running must leave the list; of one that is hit otherwise, or
-// whose fault may have been healed by half, it is open.
+// ExpectedAt returns what must be listed from a moment on. An API server that an active fault
+// keeps from running must leave the list; it is open for one that is hit otherwise, or whose
+// fault may have been partly healed.
 func (m *Matter) ExpectedAt(t record.Nanos) Expected {
 	e := Expected{want: m.apiServersAt(t), End: min(m.Run.EndAt, NextChange(m.Run, t))}
 	for _, inj := range m.Faults {
@@ -44,7 +44,7 @@ func (m *Matter) ExpectedAt(t record.Nanos) Expected {
 	return e
 }
 
-// settled returns those of some addresses that are not open.
+// settled returns the addresses that are not open.
 func (e Expected) settled(addresses []string) []string {
 	return slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return slices.Contains(e.open, a) })
 }
@@ -59,16 +59,16 @@ func (e Expected) String() string {
 // Met reports whether a list of addresses is as it must be.
 func (e Expected) Met(addresses []string) bool { return SameSet(e.settled(addresses), e.want) }
 
-// Settling is how a list of addresses came to be what it must be.
+// Settling is how a list of addresses reached its expected state.
 type Settling struct {
-	// Wrong is the last state that is not as it must be, nil if all are; Last is the last
-	// state, nil if the record has none.
+	// Wrong is the last state that differs from the expected one, nil if none does; Last is the
+	// last state, nil if the record has none.
 	Wrong, Last *record.Timed[record.Endpoints]
-	// Since is from when on the list is as it must be, -1 if it is not.
+	// Since is from when on the list is as expected, -1 if it is not.
 	Since record.Nanos
 }
 
-// Settling returns how a list came to be as it must be after a moment, until end.
+// Settling returns how a list reached its expected state after a moment, until end.
 func (e Expected) Settling(h History, from, end record.Nanos) Settling {
 	s := Settling{Since: -1}
 	for i := range h.States {
@@ -87,7 +87,7 @@ func (e Expected) Settling(h History, from, end record.Nanos) Settling {
 	return s
 }
 
-// KeepsAPIServerDown reports whether no API server can run on the fault's nodes until
+// KeepsAPIServerDown reports whether the fault keeps API servers on its nodes from running until
 // it is healed.
 func (i *Injection) KeepsAPIServerDown() bool {
 	f := i.Injected

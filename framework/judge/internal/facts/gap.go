@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Gap is a time without an acknowledged write through an entrance.
+// Gap is a period without an acknowledged write through an entrance.
 type Gap struct {
 	Entrance string
 	From, To record.Nanos
@@ -18,13 +18,13 @@ type Gap struct {
 
 func (g Gap) Length() time.Duration { return time.Duration(g.To - g.From) }
 
-// Proven is how long writes were asked for in vain.
+// Proven is how long writes were requested without success.
 func (g Gap) Proven() time.Duration { return time.Duration(g.To - g.Asked) }
 
-// LongestGap returns the longest time between from and to in which no write through the
-// entrance was acknowledged, the one in which writes were asked for in vain for longest,
-// and how many were acknowledged. Writes that were called before from do not count:
-// their acknowledgement may be of before.
+// LongestGap returns the longest period between from and to in which no write through the
+// entrance was acknowledged, the one in which writes failed for longest, and how many were
+// acknowledged. Writes that were called before from do not count: their acknowledgement may be
+// from before.
 func LongestGap(run *record.Run, entrance string, from, to record.Nanos) (longest, proven Gap, acks int) {
 	var calls, ends []record.Nanos
 	for _, w := range WritesThrough(run, entrance) {
@@ -74,9 +74,9 @@ func AcknowledgedWithin(run *record.Run, entrances []string, from, to record.Nan
 	return first, tried
 }
 
-// StaleRead returns the first quorum read through any of the entrances between
-// from and to that was older than an acknowledged write, with that write, and
-// how many reads were tried.
+// StaleRead returns the first quorum read through any of the entrances between from and to that
+// returned a state older than an acknowledged write, with that write, and how many reads were
+// tried.
 func StaleRead(run *record.Run, entrances []string, from, to record.Nanos) (read, write *record.Op, tried int) {
 	known := NewWriteLog(run)
 	for _, e := range entrances {

@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// GapOf is a time in which no heartbeat of a node was seen.
+// GapOf is a period in which no heartbeat of a node was seen.
 type GapOf struct {
 	Node     string
 	From, To record.Nanos
 }
 
-// HeartbeatGap returns the longest one of those that touch the time of the fault, and
-// how long the longest between two heartbeats before any fault was, 0 if none exists.
+// HeartbeatGap returns the longest gap that overlaps the time of the fault, and the longest one
+// between two heartbeats before any fault, 0 if there is none.
 func (m *Matter) HeartbeatGap(node string, from, healed, to record.Nanos) (worst GapOf, before time.Duration) {
 	first, last := m.NextFault(0), record.Nanos(-1)
 	add := func(at record.Nanos) {
@@ -39,8 +39,8 @@ func (m *Matter) HeartbeatGap(node string, from, healed, to record.Nanos) (worst
 	return worst, before
 }
 
-// WorkersAt returns the nodes of the API at a time, without the control plane's: a fault may
-// take those from the network.
+// WorkersAt returns the nodes of the API at a time, without control-plane nodes: a fault may cut
+// those off.
 func (m *Matter) WorkersAt(at record.Nanos) []record.Object {
 	return slices.DeleteFunc(StandingAt(m.Run, at).Of(record.ObjectNode, ""), func(o record.Object) bool { return m.WasNode(o.Name) })
 }

@@ -28,18 +28,18 @@ func IsQuorumRead(op record.Op) bool {
 		(op.Consistency == "" || op.Consistency == "quorum" || op.Consistency == "linearizable")
 }
 
-// IsRegister reports whether an operation acts on a register through the
-// Kubernetes API, whatever it was made for.
+// IsRegister reports whether an operation acts on a register through the Kubernetes API, whatever
+// its purpose.
 func IsRegister(op record.Op) bool {
 	return op.API == APIKubernetes && !aside(op)
 }
 
-// aside reports whether an operation is on no register.
+// aside reports whether an operation is not on a register.
 func aside(op record.Op) bool { return isLook(op) || op.Purpose == PurposeFailover }
 
-// OwnOps returns the operations on keys that no client changes but the clients in the
-// record. In a record that has collections, traffic on keys of none is on others', except
-// in etcd, where every key of the traffic is its own.
+// OwnOps returns the operations on keys that only the clients in the record change. In a record
+// with collections, traffic on keys outside of them is on keys that other clients change too,
+// except in etcd, where every key of the traffic is its own.
 func OwnOps(run *record.Run) []record.Op {
 	collections := slices.ContainsFunc(run.Ops, func(o record.Timed[record.Op]) bool { return o.V.Collection != "" })
 	var ops []record.Op
@@ -58,8 +58,8 @@ type Attempt struct {
 	What      string
 }
 
-// WritesThrough returns every write that was tried through an entrance, of
-// clients and probers, in the order of their calls.
+// WritesThrough returns every attempted write through an entrance, by clients and probers, in the
+// order of their calls.
 func WritesThrough(run *record.Run, entrance string) []Attempt {
 	var all []Attempt
 	for _, o := range run.Ops {
@@ -76,8 +76,8 @@ func WritesThrough(run *record.Run, entrance string) []Attempt {
 	return all
 }
 
-// ReadsThrough returns every quorum read that was tried through an entrance
-// with its call in [from, to).
+// ReadsThrough returns every attempted quorum read through an entrance with its call in [from,
+// to).
 func ReadsThrough(run *record.Run, entrance string, from, to record.Nanos) []record.Op {
 	var reads []record.Op
 	for _, o := range run.Ops {
@@ -103,9 +103,9 @@ func OrderedPairs(names []string) []Pair {
 	return pairs
 }
 
-// crossReads holds reads against the write before them: for each ordered pair,
-// whether a read through the second returned exactly what was written through
-// the first. wrong is the first read that returned something else.
+// crossReads compares reads with the write before them: for each ordered pair, whether a read
+// through the second returned exactly what was written through the first. wrong is the first read
+// that returned something else.
 type crossReads struct {
 	Seen  map[Pair]bool
 	Wrong *wrongRead
@@ -136,7 +136,7 @@ func MatchReads(writes, reads []record.Op) crossReads {
 		case read.Found && read.Value == newest.Value:
 			c.Seen[p] = true
 		case read.Found && len(sources) > 0 && !known.Before(read, newest.Call):
-			// Another write was under way; its value is as good.
+			// Another write was in flight; its value is as good.
 		case c.Wrong == nil:
 			c.Wrong = &wrongRead{p, *newest, read}
 		}
@@ -144,7 +144,7 @@ func MatchReads(writes, reads []record.Op) crossReads {
 	return c
 }
 
-// Missing returns the pairs that no read has shown, for people.
+// Missing returns the pairs that no read has shown, as text.
 func (c crossReads) Missing(pairs []Pair) (list []string) {
 	for _, p := range pairs {
 		if !c.Seen[p] {

@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// LeaseStates returns the states of one component's lease that were seen between from
-// and to, oldest first. The resourceVersion tells the order: a reading through one
-// entrance may come later than a newer one through another. A lease that was absent has
-// none, and stays in its place.
+// LeaseStates returns the observed states of one component's lease between from and to, oldest
+// first. The resourceVersion gives the order: a reading through one entrance may come later than
+// a newer one through another. A missing lease has no version, and stays in its place.
 func LeaseStates(run *record.Run, component string, from, to record.Nanos) []record.Timed[record.Lease] {
 	var states, versioned []record.Timed[record.Lease]
 	var places []int // of the versioned ones
@@ -42,8 +41,8 @@ func LeaseVersion(l record.Lease) uint64 {
 	return n
 }
 
-// TwoHolders returns two states of the same version with different holders, or
-// nil: a lease is one object, so that would be two leases.
+// TwoHolders returns two states of the same version with different holders, or nil: a lease is
+// one object, so those would be two leases.
 func TwoHolders(states []record.Timed[record.Lease]) []record.Lease {
 	first := map[string]record.Lease{} // by version
 	for _, s := range states {
@@ -58,8 +57,8 @@ func TwoHolders(states []record.Timed[record.Lease]) []record.Lease {
 	return nil
 }
 
-// FurtherLeases returns the leases of elected components that only the description of the
-// cluster names. What else these do is not recorded.
+// FurtherLeases returns the leases of elected components that only the cluster's description
+// names. The record has none of their other actions.
 func FurtherLeases(run *record.Run) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(run.Meta.Elections)), func(name string) bool {
 		return slices.Contains(text.SplitList(DefaultElected), name)
@@ -97,7 +96,7 @@ func HolderNode(l record.Lease) string {
 // ElectedComponent is the elected component that a check is about.
 func (m *Matter) ElectedComponent() string { return m.Param("component", m.Fault.Injected.Component) }
 
-// Newer reports whether a lease's state a comes after b.
+// Newer reports whether state a of a lease is later than b.
 func Newer(a, b record.Lease) bool {
 	va, vb := LeaseVersion(a), LeaseVersion(b)
 	if va > 0 && vb > 0 {

@@ -7,14 +7,14 @@ import (
 
 // QuorumList is a list that promises the newest state of a collection, or of a part of it.
 type QuorumList struct {
-	record.Op // what its reads have in common
+	record.Op // common to its reads
 	items     []record.Item
 	scope     Scope
 	Last      bool // made once the traffic had stopped
 }
 
-// Reads returns what a list says of some keys of its collection: of those that it has,
-// and, unless a group restricts it, of those that it lacks.
+// Reads returns what a list says about some keys of its collection: about those that it has and,
+// unless a group restricts it, about those that it does not have.
 func (l QuorumList) Reads(keys []string) (all []record.Op) {
 	items := make(map[string]*record.Item, len(l.items))
 	for i := range l.items {
@@ -33,9 +33,9 @@ func (l QuorumList) Reads(keys []string) (all []record.Op) {
 	return all
 }
 
-// QuorumLists returns the answered lists of one API that promise the newest state: lists
-// without a resourceVersion, whole or in pages of one version, and streaming lists without
-// one. A list in pages is of a moment of its first page.
+// QuorumLists returns the answered lists of one API that promise the newest state: lists without
+// a resourceVersion, whole or in pages of one version, and streaming lists without one. A paged
+// list shows a moment during its first page.
 func (m *Matter) QuorumLists(api string) (all []QuorumList) {
 	c := m.Collections()
 	for _, l := range c.Lists {

@@ -15,8 +15,8 @@ type Listing struct {
 	Timeline *Timeline
 }
 
-// Version is that of which the list is the state, 0 where the record does not say. An
-// etcd that is asked for the state of a revision answers with its newest one beside it.
+// Version is the version of the state that the list shows, 0 if the record does not say. If etcd
+// is asked for the state at a revision, it also returns its newest one.
 func (l Listing) Version() uint64 {
 	if l.API == APIEtcd && l.Match == record.MatchExact {
 		return Number(l.Asked)
@@ -24,13 +24,13 @@ func (l Listing) Version() uint64 {
 	return Number(l.Pages[0].Revision)
 }
 
-// oneVersion reports whether all pages give the same version. An etcd gives its newest
-// one with each.
+// oneVersion reports whether all pages have the same version. etcd returns its newest one with
+// each.
 func (l Listing) oneVersion() bool {
 	return l.API == APIEtcd || !slices.ContainsFunc(l.Pages, func(p record.Page) bool { return p.Revision != l.Pages[0].Revision })
 }
 
-// name names a list for people.
+// name describes a list.
 func (l Listing) name() string {
 	of := l.Collection
 	if l.Group != "" {
@@ -61,7 +61,7 @@ func (l Listing) Breach(what string, writes ...*Write) *Breach {
 	return b
 }
 
-// Wrong finds what a list is not, by what clients had seen before.
+// Wrong finds errors in a list, given what clients had seen before.
 func (l Listing) Wrong(known Watermark[string]) (breaches []Breach) {
 	if b := l.wrongVersion(known); b != nil {
 		breaches = append(breaches, *b)
@@ -75,8 +75,8 @@ func (l Listing) Wrong(known Watermark[string]) (breaches []Breach) {
 	return breaches
 }
 
-// WrongItems finds where the items are not the state of the list's version; last is
-// the key up to which the list came, empty for all.
+// WrongItems finds where the items differ from the state at the list's version; last is the last
+// key that the list reached, empty for all.
 func (l Listing) WrongItems(last string) *Breach {
 	for i := 1; i < len(l.Items); i++ {
 		if a, b := l.Items[i-1].Key, l.Items[i].Key; a == b || a > b && (l.API == APIEtcd || len(l.Pages) > 1) {
@@ -94,8 +94,8 @@ func (l Listing) WrongItems(last string) *Breach {
 	return l.Breach(fmt.Sprintf("gave version %d, but is not its state: %s", l.Version(), d.what), w)
 }
 
-// removedItem finds an item whose deletion had been acknowledged before the newest state
-// was asked for.
+// removedItem finds an item whose deletion had been acknowledged before the newest state was
+// requested.
 func (l Listing) removedItem() *Breach {
 	if l.Match != record.MatchUnset {
 		return nil
@@ -124,7 +124,7 @@ func (l Listing) wrongVersion(known Watermark[string]) *Breach {
 			return l.Breach(fmt.Sprintf("gave version %d, although version %d had been acknowledged to %s %s", v, w.Revision, w.Op.Client, text.At(w.Op.Return)), w)
 		}
 		if s := known.Before(l.Call); s != nil && s.Revision > v {
-			// A version that changed nothing of the collection is not older.
+			// A version that changed nothing in the collection is not older.
 			if newer := l.Timeline.Between(Scope{}, v, s.Revision); len(newer) > 0 {
 				b := l.Breach(fmt.Sprintf("gave version %d and lacks %s, although version %d had been returned to %s %s", v, newer[0].Describe(), s.Revision, s.By, text.At(s.At)), newer[0].By)
 				b.Spans = append(b.Spans, verdict.Span{Lane: s.By, Label: fmt.Sprintf("saw version %d", s.Revision), From: s.At, To: s.At})
@@ -135,8 +135,8 @@ func (l Listing) wrongVersion(known Watermark[string]) *Breach {
 	return nil
 }
 
-// Witnesses returns the versions that reads and lists returned of each collection, and to
-// which clients.
+// Witnesses returns the versions that reads and lists of each collection returned, and to which
+// clients.
 func (c *Collections) Witnesses(run *record.Run) map[*Timeline]Watermark[string] {
 	returned := map[*Timeline][]Mark[string]{}
 	for i := range run.Ops {

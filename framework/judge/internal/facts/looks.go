@@ -2,8 +2,8 @@ package facts
 
 import "github.com/holdfast-ha/holdfast/framework/record"
 
-// isLook reports whether an operation looks at the control plane as such, at how it
-// answers or what it is made of, rather than at data that clients keep in it.
+// isLook reports whether an operation checks the control plane itself, how it answers or what it
+// consists of, rather than data that clients keep in it.
 func isLook(op record.Op) bool {
 	switch op.Purpose {
 	case "ready", "version", "certificate", "token", "lock", "mixed-object", "addon", PurposeExpiry, PurposeServed, PurposeTrust, PurposeUnknownEtcdClient, PurposeUnknownReader, PurposeAddMember,
@@ -15,8 +15,8 @@ func isLook(op record.Op) bool {
 
 const PurposeExpiry = "expiry"
 
-// The purposes of looks at the certificates that ports serve, and at whose clients are
-// accepted.
+// The purposes of checks of the certificates that ports serve, and of the clients that they
+// accept.
 const (
 	PurposeServed = "served"
 	PurposeTrust  = "trust"
@@ -30,13 +30,13 @@ const (
 // PurposeFailover marks the requests of a client that knows several addresses.
 const PurposeFailover = "failover"
 
-// The purposes of the reads and of the write of every register after the traffic has ended.
+// The purposes of the reads and of the write of every register after the traffic has stopped.
 const (
 	PurposeFinalRead  = "final-read"
 	PurposeFinalWrite = "final-write"
 )
 
-// The purposes of what the workload's informers and their writer record.
+// The purposes of the records of the workload's informers and their writer.
 const (
 	PurposeInformedWrite   = "informed-write"
 	PurposeInformedVersion = "informed-version"
@@ -47,5 +47,5 @@ const (
 // PurposeSnapshot marks snapshots of etcd.
 const PurposeSnapshot = "snapshot"
 
-// PurposeAddMember marks requests to etcd to take a further member.
+// PurposeAddMember marks requests to etcd to add a member.
 const PurposeAddMember = "add-member"

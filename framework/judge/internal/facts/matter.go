@@ -1,6 +1,6 @@
-// Package facts says what a record shows, without a word on whether it should: the
-// histories of keys, watches and leases, sets of endpoints, outages, and the lives of
-// faults, nodes, processes and pods. What two judges need is here.
+// Package facts describes what a record shows, without judging it: the histories of keys, watches
+// and leases, sets of endpoints, outages, and the lives of faults, nodes, processes and pods. It
+// has everything that two judges need.
 package facts
 
 import (
@@ -10,18 +10,18 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Matter is what a judge decides on.
+// Matter is the input of a judge.
 type Matter struct {
 	Run   *record.Run
 	Check record.Check
-	// Bound is nil where the check names none.
+	// Bound is nil if the check names none.
 	Bound *verdict.Bound
-	// Fault is the injection that the check is about, nil where it names none.
-	// It is proven, and so is its healing.
+	// Fault is the injection that the check names, nil if it names none. Its effect and its
+	// healing are proven.
 	Fault *Injection
 	// Faults are all injections of the record by ID.
 	Faults map[string]*Injection
-	// Shared is what the checks of every run share; nil where a test judges one alone.
+	// Shared is what the checks of every run share; nil if a test runs a single judge.
 	Shared func() *Collections
 }
 
@@ -42,9 +42,9 @@ func (m *Matter) Param(name, def string) string {
 	return def
 }
 
-// Quiet is the time in which the cluster is meant to be as it stands: from the
-// baseline check to the first fault or change of nodes, or to the end of the record.
-// Faults of the components that are named leave alone what is judged.
+// Quiet is the period in which nothing should change in the cluster: from the baseline check to
+// the first fault or node change, or to the end of the record. Faults of the named components do
+// not affect the judge.
 func (m *Matter) Quiet(harmless ...string) (from, to record.Nanos) {
 	for _, s := range m.Run.Steadies {
 		if s.V.Phase == "before" && s.V.OK {
@@ -61,8 +61,8 @@ func (m *Matter) Quiet(harmless ...string) (from, to record.Nanos) {
 	return from, to
 }
 
-// APIServers returns the names of the entrances that are API servers from the start
-// to the end, apart from those on the given nodes.
+// APIServers returns the names of the entrances of API servers that exist from the start to the
+// end, apart from those on the given nodes.
 func (m *Matter) APIServers(except ...string) []string {
 	var names []string
 	for _, e := range m.Run.Meta.Entrances {
@@ -77,12 +77,12 @@ func (m *Matter) IsNode(name string) bool {
 	return slices.ContainsFunc(m.Run.Meta.Nodes, func(n record.Node) bool { return n.Name == name })
 }
 
-// WasNode reports whether there ever was such a control-plane node.
+// WasNode reports whether a control-plane node of that name ever existed.
 func (m *Matter) WasNode(name string) bool {
 	return slices.ContainsFunc(NodeLives(m.Run), func(n NodeLife) bool { return n.Name == name })
 }
 
-// NodesWith returns the nodes that are meant to run a component.
+// NodesWith returns the nodes that should run a component.
 func (m *Matter) NodesWith(component string) []record.Node {
 	var nodes []record.Node
 	for _, n := range m.Run.Meta.Nodes {
@@ -93,7 +93,7 @@ func (m *Matter) NodesWith(component string) []record.Node {
 	return nodes
 }
 
-// Address returns the address of a node, empty if there never was such a node.
+// Address returns the address of a node, empty if it never existed.
 func (m *Matter) Address(node string) string {
 	for _, n := range NodeLives(m.Run) {
 		if n.Name == node {
@@ -103,7 +103,7 @@ func (m *Matter) Address(node string) string {
 	return ""
 }
 
-// NextInjection returns when the first fault is injected after a time.
+// NextInjection returns when the first fault after a time is injected.
 func (m *Matter) NextInjection(after record.Nanos) record.Nanos {
 	next := Endless
 	for _, inj := range m.Faults {
@@ -114,8 +114,8 @@ func (m *Matter) NextInjection(after record.Nanos) record.Nanos {
 	return next
 }
 
-// UntilNext returns when the next fault or change of nodes is called for after a time, or
-// the end of the record.
+// UntilNext returns when the next fault or node change after a time is requested, or the end of
+// the record.
 func (m *Matter) UntilNext(after record.Nanos) record.Nanos {
 	return min(m.Run.EndAt, NextChange(m.Run, after), m.NextInjection(after))
 }
@@ -123,13 +123,13 @@ func (m *Matter) UntilNext(after record.Nanos) record.Nanos {
 // Injection is the life of one fault.
 type Injection struct {
 	ID string
-	// Injected and healed are nil where the record has no such step; a proven
-	// step is preferred to one that is not.
+	// Injected and healed are nil if the record has no such step; a proven step is preferred to
+	// one that is not.
 	Injected, Healed *record.Fault
 	Failed           *record.Fault
 }
 
-// Effect is when the fault was seen to act.
+// Effect is when the effect of the fault was seen.
 func (i *Injection) Effect() record.Nanos { return max(i.Injected.Effect, i.Injected.Called) }
 
 // HealEffect is when the fault was seen to be gone.
@@ -142,7 +142,7 @@ func (i *Injection) Nodes() []string {
 	return slices.DeleteFunc(append([]string{i.Injected.Node}, i.Injected.Nodes...), func(n string) bool { return n == "" })
 }
 
-// What names the fault for people: "kill of etcd on node-2".
+// What returns a readable name: "kill of etcd on node-2".
 func (i *Injection) What() string {
 	f := i.Injected
 	name := f.Name
@@ -186,9 +186,9 @@ func Injections(run *record.Run) map[string]*Injection {
 	return all
 }
 
-// Lasts reports whether the check's fault is one that operations are answered under: it lasts
-// for longer than the measuring margin, and leaves most nodes alone. What any other fault
-// does shows in the operations that come after it.
+// Lasts reports whether operations are answered during the check's fault: it lasts for longer
+// than the measuring margin, and spares most nodes. The effect of any other fault shows in later
+// operations.
 func (m *Matter) Lasts() bool {
 	if m.Fault.Healed == nil || m.Fault.Healed.Called-m.Fault.Effect() <= record.Nanos(m.Run.Meta.Settings["M"]) {
 		return false
@@ -196,8 +196,8 @@ func (m *Matter) Lasts() bool {
 	return 2*len(m.Fault.Nodes()) < len(m.Run.Meta.Nodes)
 }
 
-// Meets reports whether an operation that was called at some time met the check's fault: one
-// after a fault that lasted was healed did not.
+// Meets reports whether an operation that was called at some time met the check's fault: one that
+// was called after a lasting fault was healed did not.
 func (m *Matter) Meets(called record.Nanos) bool {
 	return m.Fault != nil && called >= m.Fault.Effect() && (!m.Lasts() || called < m.Fault.Healed.Called)
 }

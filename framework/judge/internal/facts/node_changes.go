@@ -8,11 +8,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Endless is the end of what does not end in the record.
+// Endless is the end of anything that does not end in the record.
 const Endless = record.Nanos(math.MaxInt64)
 
-// NodeLife is when a control-plane node was there: from when its joining counted to
-// when its leaving was asked for.
+// NodeLife is when a control-plane node existed: from when its joining counted to when its
+// removal was requested.
 type NodeLife struct {
 	record.Node
 	From, Until record.Nanos
@@ -29,7 +29,7 @@ func NodeLives(run *record.Run) []NodeLife {
 		case record.NodeAdded:
 			all = append(all, NodeLife{v.Node, v.Effect, Endless})
 		default:
-			// One that failed may have gone halfway.
+			// A failed change may have been made in part.
 			for i := range all {
 				if v.Node.Name != "" && all[i].Name == v.Node.Name {
 					all[i].Until = min(all[i].Until, v.Called)
@@ -40,7 +40,7 @@ func NodeLives(run *record.Run) []NodeLife {
 	return all
 }
 
-// LeftAt is when a node's leaving was asked for; endless where it stayed.
+// LeftAt is when a node's removal was requested; endless if it stayed.
 func LeftAt(run *record.Run, node string) record.Nanos {
 	for _, c := range run.Nodes {
 		if c.V.Node.Name == node && c.V.Phase != record.NodeAdded {
@@ -50,11 +50,10 @@ func LeftAt(run *record.Run, node string) record.Nanos {
 	return Endless
 }
 
-// Stays reports whether a node was never asked to leave.
+// Stays reports whether a node's removal was never requested.
 func (m *Matter) Stays(node string) bool { return LeftAt(m.Run, node) == Endless }
 
-// NextChange is when the first change of nodes after a time was asked for; endless
-// for none.
+// NextChange is when the first node change after a time was requested; endless for none.
 func NextChange(run *record.Run, after record.Nanos) record.Nanos {
 	next := Endless
 	for _, c := range run.Nodes {
@@ -65,8 +64,7 @@ func NextChange(run *record.Run, after record.Nanos) record.Nanos {
 	return next
 }
 
-// apiServersAt returns the addresses of the API servers that there were at a time,
-// sorted.
+// apiServersAt returns the addresses of the API servers that existed at a time, sorted.
 func (m *Matter) apiServersAt(t record.Nanos) []string {
 	var all []string
 	for _, n := range NodeLives(m.Run) {
@@ -78,7 +76,7 @@ func (m *Matter) apiServersAt(t record.Nanos) []string {
 	return all
 }
 
-// Changing describes a change while it is made: "upgrade of node-2 from v1.36.3 to v1.37.1".
+// Changing describes a change in progress: "upgrade of node-2 from v1.36.3 to v1.37.1".
 func Changing(c record.NodeChange) string {
 	switch c.Phase {
 	case record.NodeAdded:
@@ -93,12 +91,12 @@ func Changing(c record.NodeChange) string {
 	return InPlaceWords(c)
 }
 
-// ChangeWords say what happened: "node-4 (10.77.0.14) was added".
+// ChangeWords describes a change: "node-4 (10.77.0.14) was added".
 func ChangeWords(c record.NodeChange) string {
 	return fmt.Sprintf("%s (%s) was %s", c.Node.Name, c.Node.Address, c.Phase)
 }
 
-// InPlaceWords describe a change: "upgrade of node-2 from v1.36.3 to v1.37.1".
+// InPlaceWords describes a change: "upgrade of node-2 from v1.36.3 to v1.37.1".
 func InPlaceWords(c record.NodeChange) string {
 	words := c.Action + " of " + c.Node.Name
 	if c.To != "" {

@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Outage is a time in which no probe of a series succeeded, with what is known of
-// when it began and ended. Probes are started on time whatever became of those
-// before, so that both are known better than the time-out of a probe.
+// Outage is a period in which no probe of a series succeeded, with bounds for its start and end.
+// Probes are started on time regardless of earlier ones, so both are known more precisely than
+// the timeout of a probe.
 type Outage struct {
-	// After and Before hold the outage: it began after After, the start of the last
-	// probe that succeeded, and had ended by Before, the end of the first that
-	// succeeded again. After is the first failed probe's start where none had
-	// succeeded, Before the last one's end where none did again.
+	// After and Before enclose the outage: it started after After, the start of the last
+	// successful probe, and had ended by Before, the end of the first one that succeeded again.
+	// If none had succeeded before, After is the first failed probe's start; if none did again,
+	// Before is the last one's end.
 	After, Before record.Nanos
-	// From and To are the starts of the first and the last probe that failed: a
-	// client that asked then asked in vain.
+	// From and To are the starts of the first and the last failed probe: a request in between
+	// failed.
 	From, To record.Nanos
 	Probes   int // that failed
 }
@@ -29,9 +29,8 @@ type Outage struct {
 func (o Outage) AtLeast() time.Duration { return time.Duration(o.To - o.From) }
 func (o Outage) AtMost() time.Duration  { return time.Duration(o.Before - o.After) }
 
-// Outages returns the outages that probes of one series saw, in the order of
-// time. What makes a series is up to the caller: all probes of an entrance, or
-// those of one kind.
+// Outages returns the outages that probes of one series saw, in order of time. The caller defines
+// the series: all probes of an entrance, or those of one kind.
 func Outages(probes []record.Probe) []Outage {
 	probes = slices.Clone(probes)
 	slices.SortStableFunc(probes, func(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) })
@@ -61,7 +60,7 @@ func Outages(probes []record.Probe) []Outage {
 	return all
 }
 
-// DescribeOutages gives the outages of each kind of probes for people.
+// DescribeOutages describes the outages of each kind of probe.
 func DescribeOutages(probes []record.Probe) []string {
 	byKind := map[ProbeKind][]record.Probe{}
 	for _, p := range probes {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// A podLife is what is known of a pod that stands alone.
+// A podLife is what is known of a bare pod.
 type PodLife struct {
 	Name            string
 	Called, Created record.Nanos // its creation, acknowledged
@@ -15,18 +15,17 @@ type PodLife struct {
 	Node            string
 	Seen            bool
 	Gone            record.Nanos
-	Bindings        []string // what the audit log has of them
+	Bindings        []string // as in the audit log
 	Moved, MovedAt  string   // to which other node, and when
 }
 
-// PodLives returns the lives of all pods that stand alone and whose creation was
-// acknowledged, in the order of that.
+// PodLives returns the lives of all bare pods whose creation was acknowledged, in that order.
 func PodLives(run *record.Run) []*PodLife {
 	byName := map[string]*PodLife{}
 	var all []*PodLife
 	for i := range run.Ops {
 		op := &run.Ops[i].V
-		// Those of other traffic have other names; no scheduler takes them.
+		// Other traffic uses other names for its pods; no scheduler handles them.
 		if name, ok := strings.CutPrefix(op.Key, "pods/"); ok && strings.HasPrefix(name, "pod-") && op.Type == record.OpCreate && op.Outcome == record.OK && byName[name] == nil {
 			byName[name] = &PodLife{Name: name, Called: op.Call, Created: op.Return}
 			all = append(all, byName[name])

@@ -13,12 +13,12 @@ import (
 const (
 	// QuietPeriod is how long before the fault no probe may have failed.
 	QuietPeriod = 3 * time.Second
-	// EnoughProbes is how many probes of each kind make a measurement.
+	// EnoughProbes is how many probes of each kind are enough for a measurement.
 	EnoughProbes = 3
 )
 
-// DefaultKinds leaves out watches: a server that ends takes its watches along, and
-// to open them again takes its time.
+// DefaultKinds leaves out watches: a server that exits closes its watches, and reopening them
+// takes time.
 const DefaultKinds = "read,quorum-read,write"
 
 func DescribeProbe(p record.Probe) string {
@@ -36,8 +36,8 @@ func DescribeProbe(p record.Probe) string {
 	return s + ": failed"
 }
 
-// LongestHole returns the longest time between from and to in which no probe
-// was under way. Probes are in the order of their starts.
+// LongestHole returns the longest time between from and to in which no probe was in flight.
+// Probes are in the order of their starts.
 func LongestHole(probes []record.Probe, from, to record.Nanos) (hole time.Duration, begin record.Nanos) {
 	covered := from
 	look := func(next record.Nanos) {
@@ -53,7 +53,7 @@ func LongestHole(probes []record.Probe, from, to record.Nanos) (hole time.Durati
 	return hole, begin
 }
 
-// MissingProbes names the kinds of which there are too few, or is empty.
+// MissingProbes names the kinds with too few probes; empty if there are none.
 func MissingProbes(probes []record.Probe, kinds []record.ProbeKind, from record.Nanos) string {
 	count := map[ProbeKind]int{}
 	for _, p := range probes {
@@ -89,8 +89,8 @@ func (k ProbeKind) String() string {
 	return s + " on a new connection"
 }
 
-// OverloadSince is from when on an overload may have caused the last error: from a bound before
-// the first of the errors that follow on each other within the bound. Probes are in the
+// OverloadSince is the time from which an overload may have caused the last error: a bound before
+// the first of a series of errors that follow each other within the bound. Probes are in the
 // order of their starts.
 func OverloadSince(probes []record.Probe, last record.Probe, bound time.Duration) record.Nanos {
 	begin := last.Start
@@ -102,9 +102,9 @@ func OverloadSince(probes []record.Probe, last record.Probe, bound time.Duration
 	return begin - record.Nanos(bound)
 }
 
-// Unasked names the first kind of which no probe was under way for longer than limit
-// between from and to, and says when; it is empty if there is no such kind. Probes of one kind
-// tell nothing of another: a connection that is kept may hang while new ones do not.
+// Unasked names the first kind without a probe in flight for longer than limit between from and
+// to, and says when; it is empty if there is none. Probes of one kind say nothing about another:
+// a kept connection may hang while new ones do not.
 func Unasked(probes []record.Probe, kinds []record.ProbeKind, from, to record.Nanos, limit time.Duration) string {
 	for _, reused := range []bool{false, true} {
 		for _, kind := range kinds {
@@ -118,8 +118,8 @@ func Unasked(probes []record.Probe, kinds []record.ProbeKind, from, to record.Na
 	return ""
 }
 
-// LongestSilence is for how long no probe of one kind need be under way: the rarest
-// kinds are made every 1.5 s.
+// LongestSilence is how long a kind may have no probe in flight: the rarest kinds are made every
+// 1.5 s.
 const LongestSilence = 5 * time.Second
 
 func ByStart(a, b record.Probe) int { return cmp.Compare(a.Start, b.Start) }

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Fate says what became of the process before a state.
+// Fate describes what happened to the process before a state.
 func Fate(p record.ProcessState) string {
 	how := ""
 	if p.LastExit != "" {
@@ -23,8 +23,8 @@ func SameLife(a, b record.ProcessState) bool {
 	return a.PID == b.PID && a.StartTicks == b.StartTicks && a.Restarts == b.Restarts
 }
 
-// SameProcess reports whether a component was seen to run between two moments, and to
-// be the same process throughout.
+// SameProcess reports whether a component was seen to run between two moments, as the same
+// process throughout.
 func SameProcess(run *record.Run, node, component string, from, to record.Nanos) bool {
 	var at *record.ProcessState
 	for i := range run.Processes {
@@ -46,6 +46,6 @@ func SameProcess(run *record.Run, node, component string, from, to record.Nanos)
 	return at != nil && at.PID > 0
 }
 
-// LookedAt is the longest time between two looks at a process on a node that tells:
-// the record holds changes only.
+// LookedAt is the longest time between two checks of a process on a node that reports: the record
+// has only changes.
 const LookedAt = 5 * time.Second

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// confined reports whether the fault acts on one process, on the lease of one component or on
-// whole nodes, and on nothing else. Any other fault may have consequences everywhere.
+// confined reports whether the fault acts only on one process, on the lease of one component or
+// on whole nodes. Any other fault may have consequences everywhere.
 func confined(f *record.Fault) bool {
 	if f.Has(record.EffectIsolated) {
 		return true
@@ -36,12 +36,12 @@ func (m *Matter) Touching(from, to, after record.Nanos) (all []*Injection) {
 	return all
 }
 
-// Reached reports whether any of some injections, active at the same time, can make a
-// component of a node exit. One of an elected component reaches that process alone, and one
-// of its lease each of its instances. One of an API server or of the load balancer can cost
-// an instance of an elected component its lease on any node, so that it exits. One of etcd,
-// or of a node, can do that too, and makes other components of other nodes fail, and their
-// supervisor restart them, only where it may cost etcd its quorum.
+// Reached reports whether any of some injections, active at the same time, can make a component
+// of a node exit. A fault of an elected component reaches that process alone, and a fault of its
+// lease each of its instances. A fault of an API server or of the load balancer can cost an
+// instance of an elected component its lease on any node, so that it exits. A fault of etcd or of
+// a node can do that too. It makes components of other nodes fail, and their supervisors restart
+// them, only if it may cost etcd its quorum.
 func (m *Matter) Reached(by []*Injection, node, component string) bool {
 	return slices.ContainsFunc(by, func(inj *Injection) bool {
 		f := inj.Injected
@@ -67,8 +67,8 @@ func (m *Matter) isElected(component string) bool {
 		slices.ContainsFunc(m.Run.Leases, func(l record.Timed[record.Lease]) bool { return l.V.Name == component })
 }
 
-// quorumInDoubt reports whether injections hit that many etcd members that the others may
-// not be a majority.
+// quorumInDoubt reports whether injections hit so many etcd members that the others may not be a
+// majority.
 func (m *Matter) quorumInDoubt(by []*Injection) bool {
 	hit := map[string]bool{}
 	for _, inj := range by {

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// SettingsOf returns the durations for bounds by symbol: an elected component has a lease
-// duration, a renew deadline and a retry period of its own. Records of before they were
-// kept have the longest of all components for each.
+// SettingsOf returns the durations for bounds by symbol: each elected component has its own lease
+// duration, renew deadline and retry period. Records from before these were kept have the longest
+// of all components for each.
 func SettingsOf(run *record.Run, component string) map[string]time.Duration {
 	own := run.Meta.Elections[component]
 	if len(own) == 0 {
@@ -21,8 +21,8 @@ func SettingsOf(run *record.Run, component string) map[string]time.Duration {
 	return all
 }
 
-// Settings returns the durations for bounds: those of an elected component where the
-// record has its own, and else those of the cluster.
+// Settings returns the durations for bounds: those of an elected component if the record has
+// them, otherwise those of the cluster.
 func (m *Matter) Settings(component string) map[string]time.Duration {
 	return SettingsOf(m.Run, component)
 }

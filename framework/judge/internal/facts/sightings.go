@@ -6,19 +6,19 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// sighting is the first time that anybody was shown a value of a key.
+// sighting is the first time that a client saw a value of a key.
 type sighting struct {
-	At       record.Nanos // when the answer or message was there
+	At       record.Nanos // when the response or message arrived
 	Revision string
 }
 
-// Sightings are those of all keys by collection, key and value. Reads of every
-// consistency count, and so do lists and watches: also what is old was written.
+// Sightings are those of all keys by collection, key and value. Reads of every consistency count,
+// and so do lists and watches: old values were written too.
 type Sightings map[[3]string]sighting
 
-// Sighted gathers what clients of one API were shown. Only lists and watches of a
-// collection name it; operations on keys that others change too have none and are told
-// by their own reads alone.
+// Sighted collects what clients of one API saw. Only lists and watches of a collection name it;
+// operations on keys that other clients change too have none, and count only with their own
+// reads.
 func Sighted(run *record.Run, api string) Sightings {
 	all := Sightings{}
 	for _, o := range run.Ops {
@@ -42,7 +42,7 @@ func Sighted(run *record.Run, api string) Sightings {
 	}
 	for _, e := range run.Events {
 		collection, known := collections[e.V.Watch]
-		// The version of a deleted event is that of the deletion.
+		// The version of a deleted event is the version of the deletion.
 		if known && (e.V.Type == record.EventAdded || e.V.Type == record.EventModified) {
 			all.add(collection, e.V.Key, e.V.Value, e.V.Revision, e.V.Seen)
 		}
@@ -63,7 +63,7 @@ func (s Sightings) add(collection, key, value, revision string, at record.Nanos)
 	}
 }
 
-// Of returns when the value of a write was first shown.
+// Of returns when the value of a write was first seen.
 func (s Sightings) Of(write record.Op) (sighting, bool) {
 	seen, ok := s[[3]string{write.Collection, write.Key, write.Value}]
 	return seen, ok

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// NotUp returns the entry that says that the application of the traffic did not come up, nil
-// if it did or there is none.
+// NotUp returns the entry that reports that the application of the traffic did not come up, nil
+// if it did or if there is no such entry.
 func NotUp(run *record.Run) *record.Timed[record.Steady] {
 	for i, s := range run.Steadies {
 		if s.V.Phase == record.SteadyApplication && !s.V.OK {
@@ -18,7 +18,7 @@ func NotUp(run *record.Run) *record.Timed[record.Steady] {
 	return nil
 }
 
-// BrokenFromTheStart says what the cluster could not do before any fault, so that none was
+// BrokenFromTheStart describes what the cluster could not do before any fault, so that none was
 // injected; empty if it could.
 func BrokenFromTheStart(run *record.Run) string {
 	if s := NotUp(run); s != nil {
@@ -34,7 +34,7 @@ func Problems(s record.Steady) string {
 	return strings.Join(s.Problems, "; ")
 }
 
-// Unproven says what is missing in the life of a fault, or is empty.
+// Unproven says what is missing in the life of a fault; empty if nothing is.
 func Unproven(id string, inj *Injection) string {
 	failure := ""
 	if inj != nil && inj.Failed != nil {

@@ -18,20 +18,20 @@ func (m Message) Bookmark() bool { return m.Type == record.EventBookmark }
 
 func (m Message) ID() VersionOf { return VersionOf{m.Key, m.Number} }
 
-// Stream is one watch with all that it said.
+// Stream is one watch with everything that it reported.
 type Stream struct {
 	Watch    *record.Watch // as it was opened, or as it was refused
 	Opened   bool
-	Ended    *record.Watch // nil while it goes on
+	Ended    *record.Watch // nil while it is open
 	Timeline *Timeline
 	Messages []Message
 	// Previous is the watch that it continues from, nil for none.
 	Previous *Stream
-	// Begin is how many messages tell the state with which the watch began, as far as
-	// that can be told: changes that came at once can look the same.
+	// Begin is how many messages belong to the state with which the watch started, as far as is
+	// known: immediate changes can look the same.
 	Begin int
-	// Base is the version of which the first begin messages are the state; every later
-	// change is to be shown. 0 where it is not known.
+	// Base is the version of the state that the first begin messages show; the watch must show
+	// every later change. 0 if it is not known.
 	Base uint64
 	// Index reports which message showed a change first.
 	Index map[VersionOf]int
@@ -48,15 +48,15 @@ func (s *Stream) Scope() Scope { return Scope{s.Watch.Key, s.Watch.Group} }
 
 func (s Scope) has(c *KeyChange) bool { return c != nil && (s.Group == "" || c.Group == s.Group) }
 
-// From is the version after which changes are to be shown; 0 where the watch began
-// with the state, or with the next change.
+// From is the version after which the watch must show changes; 0 if the watch started with the
+// state, or with the next change.
 func (s *Stream) From() uint64 {
 	v := Number(s.Watch.From)
 	switch {
 	case s.Watch.Initial || v == 0:
 		return 0
 	case s.Watch.API == APIEtcd:
-		return v - 1 // etcd also shows what came at that version
+		return v - 1 // etcd also shows changes at that version
 	}
 	return v
 }
@@ -66,7 +66,7 @@ func (s *Stream) WithState() bool {
 	return s.Watch.API == APIKubernetes && (s.Watch.Initial || Number(s.Watch.From) == 0)
 }
 
-// settle finds out where the watch began.
+// settle finds out from which version the watch shows changes.
 func (s *Stream) settle() {
 	s.Messages = slices.DeleteFunc(s.Messages, func(m Message) bool {
 		if m.Number == 0 {
@@ -93,7 +93,7 @@ func (s *Stream) settle() {
 	case s.From() > 0 || Number(s.Watch.From) > 0:
 		s.Base = s.From()
 	case len(s.Messages) > 0:
-		// etcd begins with the next change after the watch stands.
+		// etcd starts with the next change after the watch is established.
 		s.Base = s.Messages[0].Number
 		if !s.Messages[0].Bookmark() {
 			s.Base--
@@ -104,9 +104,9 @@ func (s *Stream) settle() {
 	}
 }
 
-// settleState finds the end of the state with which a watch began that does not mark
-// it: at the latest before the first message that cannot be of it. What is added later
-// on and counted in does no harm, since it is of the state right after it.
+// settleState finds the end of an unmarked initial state: at the latest before the first message
+// that cannot belong to it. Counting in objects added later does no harm, since they belong to
+// the state right after it.
 func (s *Stream) settleState() {
 	seen, highest := map[string]bool{}, uint64(0)
 	for _, m := range s.Messages {
@@ -130,8 +130,7 @@ func (s *Stream) settleState() {
 	}
 }
 
-// Live reports whether message i reports a change rather than the state with which
-// the watch began.
+// Live reports whether message i reports a change rather than the initial state.
 func (s *Stream) Live(i int) bool {
 	return !s.Messages[i].Bookmark() && (i >= s.Begin || s.Messages[i].Type != record.EventAdded)
 }
@@ -140,16 +139,16 @@ func (s *Stream) Live(i int) bool {
 type Expectation struct {
 	*KeyChange
 	Line *KeyLine
-	// Type is empty where it is not known whether the key was there before.
+	// Type is empty if it is not known whether the key existed before.
 	Type record.EventType
-	// Crossing marks a key that was there and still is, but entered or left the group.
+	// Crossing marks a key that existed and still exists, but entered or left the group.
 	Crossing bool
-	// Sure reports that the change is to be shown; without it, it may be.
+	// Sure reports that the watch must show the change; without it, it may.
 	Sure bool
 }
 
-// expect reports what a watch of a scope must show of change i of a key; ok is false
-// where it must show nothing.
+// expect reports what a watch of a scope must show of change i of a key; ok is false if it must
+// show nothing.
 func (s Scope) expect(l *KeyLine, i int) (e Expectation, ok bool) {
 	c := &l.Changes[i]
 	e = Expectation{KeyChange: c, Line: l}
@@ -236,8 +235,8 @@ type omission struct {
 	proof int
 }
 
-// findGap returns the changes that the watch left out between where it began and the
-// last that it said; nil for none. A transaction of which it showed a part is not one.
+// findGap returns the changes that the watch left out between its start and its last message; nil
+// for none. A transaction of which it showed a part is not one.
 func (s *Stream) findGap() *omission {
 	if !s.gapKnown {
 		s.gapKnown = true
@@ -259,7 +258,7 @@ func (s *Stream) lookForGap() *omission {
 		}
 	}
 	if s.Watch.API == APIEtcd && events > 0 {
-		events-- // of the last one, more may be on its way
+		events-- // more of the last one may still arrive
 	}
 	upTo = max(upTo, events)
 	var g *omission

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// ChangeOf returns the change that a message reports, nil where it is not known.
+// ChangeOf returns the change that a message reports, nil if it is not known.
 func (s *Stream) ChangeOf(m Message) *KeyChange {
 	e, _, known := s.Shown(m)
 	if !known {
@@ -16,7 +16,7 @@ func (s *Stream) ChangeOf(m Message) *KeyChange {
 	return e.KeyChange
 }
 
-// BeforeOf returns what the key was before a change, nil for absent.
+// BeforeOf returns the key's state before a change, nil for absent.
 func (s *Stream) BeforeOf(e Expectation) *KeyChange {
 	i, ok := e.Line.Find(e.Revision)
 	if !ok {
@@ -25,7 +25,7 @@ func (s *Stream) BeforeOf(e Expectation) *KeyChange {
 	return e.Line.Before(i)
 }
 
-// ShowsPrevious reports whether a watch of etcd asked for what was there before.
+// ShowsPrevious reports whether an etcd watch requested the previous values.
 func ShowsPrevious(s *Stream) bool {
 	if !s.Watch.Previous || s.Watch.API != APIEtcd {
 		return false
@@ -38,8 +38,8 @@ func ShowsPrevious(s *Stream) bool {
 	return false
 }
 
-// StaleBegin finds a streaming list that is older than what was asked for: the newest
-// state where no version was.
+// StaleBegin finds a streaming list that is older than requested: than the newest state if it
+// requested no version.
 func (s *Stream) StaleBegin() []Breach {
 	if s.Base == 0 || s.Begin == 0 {
 		return nil // etcd has no streaming lists

@@ -9,24 +9,23 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// ClientsOwn is what the client says of a watch that it ended itself.
+// ClientsOwn is the client's reason for a watch that it closed itself.
 const ClientsOwn = "closed by the client"
 
-// SilenceLimit is how long an open watch may take to show a change that was acknowledged
-// when nothing is broken any more: far longer than it takes on a busy machine.
+// SilenceLimit is how long an open watch may take to show a change that was acknowledged after
+// everything is healed: far longer than it takes on a busy machine.
 const SilenceLimit = 5 * time.Second
 
-// BrokeDown reports whether a watch ended otherwise than by its client's will or in due
-// time.
+// BrokeDown reports whether a watch ended other than by its client's decision or on time.
 func BrokeDown(ended *record.Watch) bool {
 	return ended.Error != "" && !strings.HasPrefix(ended.Error, ClientsOwn)
 }
 
-// LeftOut says what the watch left out between where it began and the last that it said.
+// LeftOut describes what the watch left out between its start and its last message.
 func (s *Stream) LeftOut() []Breach { return s.leftOut("") }
 
-// LeftOutFirst says what the watch left out before the first that it said: it did not
-// continue from the version that it was opened with.
+// LeftOutFirst describes what the watch left out before its first message: it did not continue
+// from the version that it was opened with.
 func (s *Stream) LeftOutFirst() []Breach {
 	if g := s.findGap(); g == nil || g.proof != 0 {
 		return nil
@@ -38,7 +37,7 @@ func (s *Stream) LeftOutFirst() []Breach {
 	return s.leftOut(where + ",")
 }
 
-// leftOut adds a word on the watch to its name.
+// leftOut adds a remark about the watch to its name.
 func (s *Stream) leftOut(watch string) []Breach {
 	g := s.findGap()
 	if g == nil {

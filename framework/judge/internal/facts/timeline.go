@@ -22,23 +22,23 @@ type VersionOf struct {
 // Write is an operation that changed a key, or may have.
 type Write struct {
 	Op *record.Op
-	// Revision is the version that it made, 0 where nothing tells it.
+	// Revision is the version that it made, 0 if the record does not show it.
 	Revision uint64
-	// Group is that of the key after it.
+	// Group is the group of the key after the write.
 	Group string
-	// Where it took effect, it did so after version after and before version before.
+	// If it took effect, it did so after version after and before version before.
 	after, before uint64
 }
 
 func (w *Write) Deletes() bool { return w.Op.Type == record.OpDelete }
 
-// creates reports whether the write can make a key that is not there.
+// creates reports whether the write can create a key that does not exist.
 func (w *Write) creates() bool { return w.Op.Type == record.OpCreate || w.Op.Type == record.OpPut }
 
-// fitsPresent reports whether the write can change a key that is there.
+// fitsPresent reports whether the write can change a key that exists.
 func (w *Write) fitsPresent() bool { return w.Op.Type != record.OpCreate }
 
-// expect is the version that the write replaced, 0 where it named none.
+// expect is the version that the write replaced, 0 if it named none.
 func (w *Write) expect() uint64 { return Number(w.Op.Expect) }
 
 // KeyChange is one known change of a key.
@@ -46,11 +46,11 @@ type KeyChange struct {
 	VersionOf
 	Present      bool
 	Value, Group string
-	// By is who did it; nil for what was there before the record began.
+	// By is the write that made it; nil for what existed before the record started.
 	By *Write
-	// late marks a deletion whose version nothing tells: it took effect by revision.
+	// late marks a deletion of unknown version: it took effect by revision.
 	late bool
-	// unclear marks a change of which it is not known what it left.
+	// unclear marks a change whose result is not known.
 	unclear bool
 	// Created and count are the version that created the key and the number of
 	// changes since, the creation included, where they are known.
@@ -65,11 +65,11 @@ type KeyLine struct {
 	// doubt[i] is the lowest version between changes i-1 and i at which the key may
 	// have changed without being seen; 0 for none.
 	doubt []uint64
-	// Disputed marks a key of which the record contradicts itself.
+	// Disputed marks a key about which the record contradicts itself.
 	Disputed bool
 }
 
-// At returns the change that a key stood at in a version, nil for absent.
+// At returns the change that made the key's state in a version, nil for absent.
 func (l *KeyLine) At(revision uint64) (c *KeyChange, known bool) {
 	i := sort.Search(len(l.Changes), func(i int) bool { return l.Changes[i].Revision > revision })
 	if l.Disputed || l.doubt[i] > 0 && revision >= l.doubt[i] {
@@ -81,10 +81,10 @@ func (l *KeyLine) At(revision uint64) (c *KeyChange, known bool) {
 	return &l.Changes[i-1], true
 }
 
-// Sure reports whether it is known what the key was right before a change.
+// Sure reports whether the key's state right before a change is known.
 func (l *KeyLine) Sure(i int) bool { return !l.Disputed && l.doubt[i] == 0 }
 
-// Before returns what the key was right before a change, nil for absent.
+// Before returns the change that made the key's state right before a change, nil for absent.
 func (l *KeyLine) Before(i int) *KeyChange {
 	if i == 0 || !l.Changes[i-1].Present {
 		return nil
@@ -92,7 +92,7 @@ func (l *KeyLine) Before(i int) *KeyChange {
 	return &l.Changes[i-1]
 }
 
-// Find returns the place of the change of a version.
+// Find returns the index of the change with a version.
 func (l *KeyLine) Find(revision uint64) (int, bool) {
 	i := sort.Search(len(l.Changes), func(i int) bool { return l.Changes[i].Revision >= revision })
 	return i, i < len(l.Changes) && l.Changes[i].Revision == revision && !l.Changes[i].late && !l.Changes[i].unclear
@@ -101,10 +101,9 @@ func (l *KeyLine) Find(revision uint64) (int, bool) {
 // PairOf is a key with a value. Values are unique, so it names a write.
 type PairOf struct{ Key, Value string }
 
-// Timeline is what is known of the keys of one collection: who changed them to what,
-// in which version, and where that is not known. It is put together from
-// acknowledged writes, and from writes of unknown outcome whose value a read, a list
-// or an event shows.
+// Timeline is what is known of the keys of one collection: who changed them to what, in which
+// version, and where that is not known. It is built from acknowledged writes, and from writes of
+// unknown outcome whose value a read, a list or an event showed.
 type Timeline struct {
 	Lines   map[string]*KeyLine
 	Keys    []string // sorted
@@ -118,8 +117,8 @@ type Timeline struct {
 	reached      Watermark[*Write] // of them
 	// removals are acknowledged deletions by key.
 	removals map[string][]*record.Op
-	// deletions are versions at which a watch showed a key as deleted, and strangers
-	// are values that nobody in the record wrote.
+	// deletions are versions at which a watch showed a key as deleted, and strangers are values
+	// that no client in the record wrote.
 	deletions map[string][]sightOf
 	strangers map[VersionOf]sightOf
 	disputed  map[string]bool
@@ -128,7 +127,7 @@ type Timeline struct {
 	scopes map[Scope][]Expectation
 }
 
-// sightOf is a version that was seen, by a watch of a group where that is set.
+// sightOf is a version that was seen, by a watch of a group if that is set.
 type sightOf struct {
 	VersionOf
 	value, group string
@@ -176,7 +175,7 @@ func (t *Timeline) add(op *record.Op) {
 	}
 }
 
-// sees takes into account that a key had a value in a version.
+// sees records that a key had a value in a version.
 func (t *Timeline) sees(key, value, group string, revision uint64) {
 	if revision == 0 {
 		return
@@ -196,7 +195,7 @@ func (t *Timeline) sees(key, value, group string, revision uint64) {
 	}
 }
 
-// settle puts the lines of the keys together, once all is added and seen.
+// settle builds the lines of the keys, once everything is added and seen.
 func (t *Timeline) settle() {
 	t.sortBounds()
 	t.shareRevisions()
@@ -233,8 +232,8 @@ func (t *Timeline) sortBounds() {
 	}
 }
 
-// lowest is a version that was reached before a time: what is called then makes a
-// higher one.
+// lowest returns a version that was reached before a time: operations called after it make higher
+// ones.
 func (t *Timeline) lowest(at record.Nanos) uint64 {
 	if m := t.reached.Before(at); m != nil {
 		return m.Revision
@@ -242,8 +241,8 @@ func (t *Timeline) lowest(at record.Nanos) uint64 {
 	return 0
 }
 
-// highest is a version that was not reached before a time: what returned by then
-// made a lower one.
+// highest returns a version that was not reached before a time: operations that returned before
+// it made lower ones.
 func (t *Timeline) highest(at record.Nanos) uint64 {
 	i := sort.Search(len(t.calls), func(i int) bool { return t.calls[i].At > at })
 	if i == len(t.calls) {
@@ -252,8 +251,8 @@ func (t *Timeline) highest(at record.Nanos) uint64 {
 	return t.calls[i].Revision
 }
 
-// removed returns a deletion that had been acknowledged before a time, and that was called
-// when the item existed already, so that it must be gone; nil without one.
+// removed returns a deletion that had been acknowledged before a time, and that was called when
+// the item already existed, so that it must be gone; nil if there is none.
 func (t *Timeline) removed(item record.Item, before record.Nanos) *record.Op {
 	for _, d := range t.removals[item.Key] {
 		w := t.ByValue[PairOf{item.Key, item.Value}]

@@ -8,12 +8,11 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// newKeyLine puts together what is known of a key: writes are all that were not
-// refused, old is what was there before the record, seen are the versions at which a
-// watch showed it as deleted.
+// newKeyLine combines what is known of a key: writes are all that were not refused, old is its
+// state before the record, seen are the versions at which a watch showed it as deleted.
 func newKeyLine(key string, writes []*Write, old []KeyChange, seen []sightOf, disputed bool) *KeyLine {
 	l := &KeyLine{key: key, Changes: old, Disputed: disputed}
-	var hidden, deletes []*Write // that nothing places
+	var hidden, deletes []*Write // without a known place
 	for _, w := range writes {
 		switch {
 		case w.Deletes():
@@ -63,8 +62,8 @@ func (l *KeyLine) narrow(w *Write) {
 	}
 }
 
-// distinct returns the sightings sorted, one for each version; one that a watch of
-// all groups made is preferred.
+// distinct returns the sightings sorted, one for each version; those of a watch of all groups are
+// preferred.
 func distinct(seen []sightOf) []sightOf {
 	slices.SortFunc(seen, func(a, b sightOf) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.group, b.group))
@@ -72,8 +71,8 @@ func distinct(seen []sightOf) []sightOf {
 	return slices.CompactFunc(seen, func(a, b sightOf) bool { return a.Revision == b.Revision })
 }
 
-// unclear sorts out what a watch showed as deleted and was, or may have been,
-// something else: an object that left a group.
+// unclear finds what a watch showed as deleted although it was, or may have been, something else:
+// an object that left a group.
 func (l *KeyLine) unclear(seen []sightOf, hidden []*Write) []sightOf {
 	var kept []sightOf
 	for _, s := range seen {
@@ -93,9 +92,9 @@ func (l *KeyLine) unclear(seen []sightOf, hidden []*Write) []sightOf {
 	return kept
 }
 
-// numbered places the deletions whose version their client was told. etcd tells a
-// version also where there was nothing to delete. It returns the other deletions, and
-// what was seen and is not explained by those placed.
+// numbered places the deletions whose version their client received. etcd returns a version even
+// if there was nothing to delete. It returns the other deletions, and the sightings that the
+// placed ones do not explain.
 func (l *KeyLine) numbered(seen []sightOf, deletes []*Write, hidden *[]*Write) (left []sightOf, rest []*Write) {
 	deletes = slices.Clone(deletes)
 	slices.SortStableFunc(deletes, func(a, b *Write) int { return cmp.Compare(a.Revision, b.Revision) })
@@ -133,9 +132,9 @@ func (l *KeyLine) numbered(seen []sightOf, deletes []*Write, hidden *[]*Write) (
 	return left, rest
 }
 
-// match places deletions of unknown version by what watches showed as deleted. Where
-// there are more candidates than deletions, the others may have been at any time.
-// What no client can have deleted is left out: it is not a fact.
+// match places deletions of unknown version by what watches showed as deleted. If there are more
+// candidates than deletions, the others may have been at any time. A sighting that no client can
+// have deleted is left out: it is not a fact.
 func (l *KeyLine) match(seen []sightOf, deletes []*Write, hidden *[]*Write) {
 	type span struct {
 		w        *Write
@@ -177,9 +176,8 @@ func (l *KeyLine) match(seen []sightOf, deletes []*Write, hidden *[]*Write) {
 	}
 }
 
-// unseen places deletions that no watch showed as well as can be: one that was
-// acknowledged had taken effect before what was written later, and was the only change
-// in its time.
+// unseen places deletions that no watch showed as well as possible: an acknowledged one had taken
+// effect before later writes, and was the only change in its time.
 func (l *KeyLine) unseen(deletes []*Write, hidden *[]*Write) {
 	slices.SortStableFunc(deletes, func(a, b *Write) int { return cmp.Compare(a.after, b.after) })
 	known, last := l.Changes, uint64(0)
@@ -196,8 +194,7 @@ func (l *KeyLine) unseen(deletes []*Write, hidden *[]*Write) {
 	}
 }
 
-// weigh finds out where the key may have changed without being seen. hidden is sorted
-// by after.
+// weigh finds where the key may have changed without being seen. hidden is sorted by after.
 func (l *KeyLine) weigh(hidden []*Write) {
 	l.doubt = make([]uint64, len(l.Changes)+1)
 	next := 0
@@ -213,7 +210,7 @@ func (l *KeyLine) weigh(hidden []*Write) {
 		for ; next < len(hidden) && hidden[next].after < high; next++ {
 			open = append(open, hidden[next])
 		}
-		// Of writes that may come at any later time, one of each type says it all.
+		// Of writes that may take effect at any later time, one of each type is enough.
 		endless := map[record.OpType]bool{}
 		open = slices.DeleteFunc(open, func(w *Write) bool {
 			if w.before == NoVersion && w.after <= low {
@@ -227,7 +224,7 @@ func (l *KeyLine) weigh(hidden []*Write) {
 	}
 }
 
-// doubtIn weighs the gap before change i, between two versions.
+// doubtIn examines the gap before change i, between two versions.
 func (l *KeyLine) doubtIn(i int, low, high uint64, open []*Write) uint64 {
 	var last, next *KeyChange
 	if i > 0 {
@@ -238,7 +235,7 @@ func (l *KeyLine) doubtIn(i int, low, high uint64, open []*Write) uint64 {
 	}
 	switch {
 	case last == nil && (next == nil || next.By == nil || next.By.Op.Type != record.OpCreate):
-		return 1 // what was there before the record is not known
+		return 1 // the state before the record is not known
 	case last != nil && last.unclear:
 		return low
 	case next != nil && next.By != nil && !next.late && last != nil && next.By.expect() == low:
@@ -267,7 +264,7 @@ func (l *KeyLine) doubtIn(i int, low, high uint64, open []*Write) uint64 {
 		w := next.By
 		fits := w.Op.Type == record.OpPut || present == w.fitsPresent()
 		if e := w.expect(); !fits || e > 0 && e != low {
-			doubt(low + 1) // something must have come between
+			doubt(low + 1) // there must have been a change in between
 		}
 		if next.late {
 			doubt(max(w.after, low) + 1)
@@ -276,8 +273,7 @@ func (l *KeyLine) doubtIn(i int, low, high uint64, open []*Write) uint64 {
 	return lowest
 }
 
-// countVersions works out since when each key is there, and in which version of its
-// own.
+// countVersions computes since when each key exists, and in which version of its own.
 func (l *KeyLine) countVersions() {
 	for i := range l.Changes {
 		c := &l.Changes[i]

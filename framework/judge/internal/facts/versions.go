@@ -10,8 +10,8 @@ import (
 // Minor is a minor version.
 type Minor struct{ major, minor int }
 
-// Newer is by how many minor versions v is the newer one; ok is false where the
-// major versions differ, for which there is no policy.
+// Newer is by how many minor versions v is newer; ok is false if the major versions differ, for
+// which there is no policy.
 func (v Minor) Newer(other Minor) (n int, ok bool) {
 	return v.minor - other.minor, v.major == other.major
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// Mark says that a version had been reached at a time, and by what that is known.
+// Mark says that a version had been reached at a time, and how that is known.
 type Mark[T any] struct {
 	At       record.Nanos
 	Revision uint64

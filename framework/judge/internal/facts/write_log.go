@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// WriteLog knows the writes of a record by API and key.
+// WriteLog has the writes of a record by API and key.
 type WriteLog map[string]*account
 
 // account holds the writes of one key that had an effect or may have had one.
@@ -56,7 +56,7 @@ func newWriteLog(writes []record.Op) WriteLog {
 	return l
 }
 
-// Of returns the account of an operation's key, an empty one where nobody wrote it.
+// Of returns the account of an operation's key, an empty one if no client wrote it.
 func (l WriteLog) Of(op record.Op) *account {
 	if a := l[LoggedKey(op)]; a != nil {
 		return a
@@ -72,7 +72,7 @@ func (l WriteLog) StaleAgainst(read record.Op) *record.Op {
 }
 
 // newestBefore returns the last write that holds accepts and that was acknowledged before the
-// read was called; nil if no write was.
+// read was called; nil if there is none.
 func newestBefore(writes []record.Op, read record.Op, holds func(record.Op) bool) (newest *record.Op) {
 	for i := range writes {
 		w := &writes[i]
@@ -83,9 +83,9 @@ func newestBefore(writes []record.Op, read record.Op, holds func(record.Op) bool
 	return newest
 }
 
-// Older reports whether what a read returned was certainly replaced by the time that
-// another operation on its key had ended, before the read was called: an acknowledged write,
-// or an earlier read, which shows what was written before it.
+// Older reports whether the value that a read returned had certainly been replaced before the
+// read was called, by another operation on its key that had ended: an acknowledged write, or an
+// earlier read, which shows an earlier write.
 func (l WriteLog) Older(read, earlier record.Op) bool {
 	absent := earlier.Type == record.OpDelete || earlier.Type == record.OpGet && !earlier.Found
 	if !read.Found {
@@ -100,8 +100,8 @@ func (l WriteLog) Older(read, earlier record.Op) bool {
 	return l.Before(read, earlier.Call)
 }
 
-// Before reports whether what a read returned was certainly written before some time.
-// A write of unknown outcome may have taken effect at any later one.
+// Before reports whether the value that a read returned was certainly written before a time. A
+// write of unknown outcome may have taken effect at any later time.
 func (l WriteLog) Before(read record.Op, t record.Nanos) bool {
 	sources := l.Of(read).Sources[read.Value]
 	return len(sources) > 0 && !slices.ContainsFunc(sources, func(w record.Op) bool {
@@ -109,8 +109,8 @@ func (l WriteLog) Before(read record.Op, t record.Nanos) bool {
 	})
 }
 
-// MayBeDeleted reports whether some delete may have come between a time and the end
-// of a read.
+// MayBeDeleted reports whether a delete may have taken effect between a time and the end of a
+// read.
 func (l WriteLog) MayBeDeleted(read record.Op, since record.Nanos) bool {
 	return l.Of(read).deletes.Within(int64(since), int64(read.Return))
 }

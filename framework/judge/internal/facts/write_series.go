@@ -12,8 +12,8 @@ import (
 // Try is a write of one client or prober.
 type Try struct {
 	Attempt
-	// Answered reports whether an API server did what was asked, or turned it away for
-	// what it asked for: a lost compare-and-swap is not a failure of the cluster.
+	// Answered reports whether an API server did what was requested, or rejected the request for
+	// its content: a lost compare-and-swap is not a failure of the cluster.
 	Answered bool
 }
 

@@ -21,9 +21,9 @@ func activeAgain() Definition {
 	}, judgeActiveAgain}
 }
 
-// judgeActiveAgain measures the times between renewals of the lease, by whatever
-// instance, from the fault on, as far as they were looked at before another one hit.
-// A holder that is on no node is none.
+// judgeActiveAgain measures the times between renewals of the lease, by any instance, from the
+// fault on, as far as they were observed before the next fault. A holder that is on no node does
+// not count.
 func judgeActiveAgain(m *facts.Matter) Finding {
 	if m.Param("component", "") == "further" {
 		return judgeFurtherLeases(m)

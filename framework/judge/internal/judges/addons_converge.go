@@ -69,7 +69,7 @@ func judgeAddonsConverge(m *facts.Matter) Finding {
 		return Failed("Once all nodes are upgraded the add-on managers must agree: that on %s still applied %s/%s %s after the last upgrade, later than %s.",
 			late.Node, late.Resource, late.Name, text.Short(time.Duration(late.Completed-last.Effect)), m.Bound).Took(took).Rests(last.Effect, late.Completed).Shows(evidence...)
 	}
-	// In a time W a manager makes at most W/A + 1 passes, and another one that began before.
+	// In a time W a manager makes at most W/A + 1 passes, and another one that started before.
 	most := len(managers) * (int(time.Duration(settled.Completed-first.Called)/interval) + 2)
 	for addon, n := range of {
 		if n > most {

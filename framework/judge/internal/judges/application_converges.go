@@ -21,9 +21,9 @@ func applicationConverges() Definition {
 	}, judgeApplicationConverges}
 }
 
-// judgeApplicationConverges measures for how long a part of the application stays
-// without a moment at which all of it is as wanted. Changes come a few seconds apart, and
-// each is carried out in a second or two, so that there is such a moment soon after each.
+// judgeApplicationConverges measures how long a part of the application stays without a moment at
+// which all of it is in its wanted state. Changes are a few seconds apart, and each takes a
+// second or two, so such a moment comes soon after each.
 func judgeApplicationConverges(m *facts.Matter) Finding {
 	from, to := m.LastEffect(), m.Fault.HealEffect()
 	until := m.NextFault(to)
@@ -41,7 +41,7 @@ func judgeApplicationConverges(m *facts.Matter) Finding {
 		return Inconclusive("no change of the application was acknowledged during the %s", m.Fault.What())
 	}
 	var worst, unfinished, held *facts.Lack
-	var took, nodes time.Duration // what worst took, and the most that nodes did
+	var took, nodes time.Duration // the longest time, and the most that nodes took
 	silent := m.Silence()
 	for _, l := range facts.LacksOf(m.Run) {
 		if l.To <= from || l.From >= to {
@@ -49,7 +49,7 @@ func judgeApplicationConverges(m *facts.Matter) Finding {
 		}
 		l.From = max(l.From, from)
 		if l.To > until {
-			l.To, l.Open = until, true // what comes then is the next fault's
+			l.To, l.Open = until, true // what follows is up to the next fault
 		}
 		mine, unproven := l.Took(l.From, m.Bound.Limit, silent)
 		if unproven {

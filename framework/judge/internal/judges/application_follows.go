@@ -25,8 +25,8 @@ func applicationFollows() Definition {
 	}, judgeApplicationFollows}
 }
 
-// judgeApplicationFollows looks at the time before the first fault. What is not yet as it
-// is wanted when that comes, or at the end, counts as far as it has lasted.
+// judgeApplicationFollows covers the time before the first fault. A part that is not in its
+// wanted state by the first fault, or at the end, counts for as long as that has lasted.
 func judgeApplicationFollows(m *facts.Matter) Finding {
 	least, problem := countParam(m, "changes", 5, 1)
 	if problem != nil {
@@ -35,13 +35,13 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 	from, to := m.Quiet()
 	end := facts.LastSeen(m.Run)
 	if s := facts.NotUp(m.Run); s != nil {
-		end = s.At // what was seen last was looked at again then
+		end = s.At // the last state was checked again then
 	}
 	to = min(to, max(from, end))
 	silent := m.Silence()
 	parts, followed := map[string]bool{}, 0
 	var worst, held *facts.Lack
-	var took, nodes time.Duration // what worst took, and the most that nodes did
+	var took, nodes time.Duration // the longest time, and the most that nodes took
 	for _, l := range facts.LacksOf(m.Run) {
 		if l.From < from || l.From >= to {
 			continue
@@ -81,8 +81,8 @@ func judgeApplicationFollows(m *facts.Matter) Finding {
 		Shows(fmt.Sprintf("%s from %s to %s: at last %s", worst.Part, text.When(worst.From), text.When(worst.To), worst.Why))
 }
 
-// hasPlace reports whether there was a place for pods: a ready worker node, or any node
-// that one was bound to.
+// hasPlace reports whether there was a place for pods: a ready worker node, or any node to which
+// one was bound.
 func hasPlace(m *facts.Matter) bool {
 	return slices.ContainsFunc(m.Run.Objects, func(t record.Timed[record.Object]) bool {
 		o := t.V
@@ -90,8 +90,8 @@ func hasPlace(m *facts.Matter) bool {
 	})
 }
 
-// notCreated says that there was no application, and what came of the try to make one. That
-// may be refused for reasons that are not the cluster's.
+// notCreated reports that there was no application, and the result of the attempt to create one.
+// It may be refused for reasons that are not the cluster's.
 func notCreated(m *facts.Matter, from, to record.Nanos) Finding {
 	for i := range m.Run.Ops {
 		if op := &m.Run.Ops[i].V; facts.DeploymentOf(op) != "" && op.Call >= from && op.Call < to {

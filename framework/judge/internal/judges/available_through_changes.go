@@ -104,7 +104,7 @@ type changePeriod struct {
 	from, effect, until record.Nanos
 }
 
-// changePeriods returns the times of changes; those that overlap are one.
+// changePeriods returns the times of changes; overlapping ones are merged.
 func changePeriods(changes []record.NodeChange, bound time.Duration) (all []changePeriod) {
 	for _, c := range changes {
 		until := c.Effect + record.Nanos(bound)

@@ -24,8 +24,8 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 	called, back := m.Fault.Healed.Called, m.Fault.HealEffect()
 	end := m.UntilNext(back)
 	told := false
-	silent := facts.Endless  // since when the balancer does not tell
-	var unknown record.Nanos // the same when it told that the API server is used
+	silent := facts.Endless  // since when the balancer does not report
+	var unknown record.Nanos // the same when it reported that the API server is used
 	var before, up, lost *record.Timed[record.Backend]
 	for i := range m.Run.Backends {
 		b := &m.Run.Backends[i]
@@ -67,14 +67,14 @@ func judgeBackendReturned(m *facts.Matter) Finding {
 		return Failed("The load balancer must use an API server that is back within %s: it did not use %s for %s.", m.Bound, node, text.Short(waited)).
 			Took(waited).Rests(back, end)
 	}
-	// The balancer's own word is nearer to the moment than the next look at it.
+	// The balancer's own report is closer to the moment than the next check.
 	when := up.At
 	if up.V.Since > before.At && up.V.Since < up.At {
 		when = up.V.Since
 	} else if text.Span(back, up.At) > m.Bound.Limit && text.Span(back, unknown) <= m.Bound.Limit {
 		return Inconclusive("the load balancer used %s when it reported again %s, but reported nothing since a failed look %s, so that it may have been in time", node, text.At(up.At), text.At(unknown))
 	}
-	// It may be used before the proof that it is back is there.
+	// The balancer may use it before there is proof that it is back.
 	took := max(0, time.Duration(when-back))
 	switch {
 	case took > m.Bound.Limit:

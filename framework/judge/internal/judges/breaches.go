@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/judge/internal/facts"
 )
 
-// conclude makes a finding of what a judge of lists or watches found. must is the
-// guarantee, pass what is said where it holds, and of what was judged.
+// conclude makes a finding from the results of a judge of lists or watches. must is the
+// guarantee, pass the sentence if it holds, and of what was judged.
 func conclude(must, pass, of string, breaches []facts.Breach) Finding {
 	if len(breaches) == 0 {
 		return Passed("%s", pass).counted("%s", of)

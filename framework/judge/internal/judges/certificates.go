@@ -25,7 +25,7 @@ const balancerEntrance = "balancer"
 func judgeCertificates(m *facts.Matter) Finding {
 	_, to := m.Quiet()
 	shakes := map[[2]string]record.Op{} // the last one by entrance and key
-	var common []string                 // what every entrance must be valid for
+	var common []string                 // the names that every entrance must be valid for
 	for _, o := range m.Run.Ops {
 		op := o.V
 		if op.Purpose != "certificate" || op.Call > to {
@@ -46,7 +46,7 @@ func judgeCertificates(m *facts.Matter) Finding {
 		if m.IsNode(e) {
 			keys = append(keys, "node/"+m.Address(e))
 		}
-		for id := range shakes { // what else was tried of its node
+		for id := range shakes { // what else was tried for its node
 			if id[0] == e && !slices.Contains(keys, id[1]) {
 				keys = append(keys, id[1])
 			}
@@ -85,7 +85,7 @@ func judgeCertificates(m *facts.Matter) Finding {
 	return count(Passed("On each of %d entrances TLS verified for %s, and on each API server for its node's address.", len(m.Run.Meta.Entrances), text.And(names)))
 }
 
-// lacking says of what no handshake was made on any way in.
+// lacking names what no handshake was made for at any entrance.
 func lacking(m *facts.Matter, common []string) (lacks []string) {
 	has := func(prefix string, address bool) bool {
 		return slices.ContainsFunc(common, func(key string) bool {
@@ -105,7 +105,7 @@ func lacking(m *facts.Matter, common []string) (lacks []string) {
 	return lacks
 }
 
-// isAddress tells an address from a name: it has a colon, or no letters.
+// isAddress distinguishes an address from a name: it has a colon, or no letters.
 func isAddress(s string) bool {
 	return strings.Contains(s, ":") || strings.Trim(s, "0123456789.") == ""
 }

@@ -24,8 +24,8 @@ func certificatesRotated() Definition {
 	}, judgeCertificatesRotated}
 }
 
-// trustLook is what was seen between two changes, by node and key, the last where it was
-// seen several times.
+// trustLook is what was seen between two changes, by node and key; if something was seen several
+// times, the last one.
 type trustLook map[[2]string]record.Op
 
 // trustLooks are what was seen before the first change and after each one.
@@ -122,8 +122,8 @@ func trustsWhatIsServed(m *facts.Matter, l trustLook) (missing []string, broken 
 // lastStage is the one at which a node no longer trusts what was replaced.
 const lastStage = "trust-new"
 
-// acceptsTokens checks that no API server refuses a token of a service account: one that
-// another has just issued, or, unless that has been dropped, one from before the changes.
+// acceptsTokens checks that no API server refuses a token of a service account: one that another
+// has just issued or, unless its key has been dropped, one from before the changes.
 func acceptsTokens(m *facts.Matter, l trustLook, dropped bool) (missing []string, broken *Finding) {
 	for _, server := range m.APIServers() {
 		issuers := m.APIServers()
@@ -148,7 +148,7 @@ func acceptsTokens(m *facts.Matter, l trustLook, dropped bool) (missing []string
 	return missing, nil
 }
 
-// firstToken stands for who issued the token from before the first change.
+// firstToken takes the place of the issuer for the token from before the first change.
 const firstToken = "first"
 
 // servesNew checks that each port of a changed node serves another certificate than before.

@@ -29,7 +29,7 @@ func changedOneByOne() Definition {
 // fleet is which version the components of each node have.
 type fleet map[string]map[string]string
 
-// upgradedComponents are those that a change of an action restarts.
+// upgradedComponents are the components that a change with an action restarts.
 func upgradedComponents(action string) []string {
 	if action == "upgrade-etcd" {
 		return []string{"etcd"}
@@ -106,7 +106,7 @@ func skewSteps(m *facts.Matter, changes []record.NodeChange) (n int, broken *Fin
 	return n, nil
 }
 
-// skew says how the versions break the policy; empty where they do not.
+// skew describes how the versions violate the policy; empty if they do not.
 func (f fleet) skew() string {
 	var servers, members []facts.Released
 	for _, node := range slices.Sorted(maps.Keys(f)) {
@@ -142,8 +142,7 @@ func (f fleet) skew() string {
 	return ""
 }
 
-// answersIn checks what the components of a changed node said of themselves before they
-// were changed again.
+// answersIn checks what the components of a changed node reported before they were changed again.
 func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
 	if !strings.HasPrefix(c.Action, "upgrade") {
 		return nil
@@ -180,8 +179,7 @@ func answersIn(m *facts.Matter, c record.NodeChange) *Finding {
 	return nil
 }
 
-// complete checks that every node has the version of the last change, where that is asked
-// for.
+// complete checks that every node has the version of the last change, if that is required.
 func complete(m *facts.Matter, last record.NodeChange) *Finding {
 	if m.Param("complete", "false") != "true" {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// changesOf returns the changes of nodes that a check is about, in their order, or why
-// nothing can be said of them.
+// changesOf returns the node changes that a check is about, in order, or why nothing can be
+// concluded about them.
 func changesOf(m *facts.Matter, names []string) ([]record.NodeChange, *Finding) {
 	return changesIn(m.Run.Nodes, names)
 }

@@ -31,8 +31,8 @@ type clientLife struct {
 	before, after []record.Probe
 }
 
-// clientLives returns the clients of an entrance, sorted by name. What is after begins with
-// what was under way when the fault took effect and ends before it is healed.
+// clientLives returns the clients of an entrance, sorted by name. after starts with what was in
+// flight when the fault took effect and ends before it is healed.
 func clientLives(m *facts.Matter, entrance string, from, effect, heal record.Nanos) []*clientLife {
 	all := map[string]*clientLife{}
 	for _, p := range m.Run.ClientProbes {
@@ -117,8 +117,8 @@ func judgeClientsRecover(m *facts.Matter) Finding {
 		hit, len(clients), entrance, text.And(m.Fault.Nodes()), m.Fault.What(), text.Short(worst), m.Bound).Took(worst).Shows(seen...)
 }
 
-// errors returns how long after the effect a client saw errors, the last one, and the last
-// answer to what was asked since.
+// errors returns how long after the effect a client saw errors, the last one, and the last answer
+// to later requests.
 func (c *clientLife) errors(effect record.Nanos) (took time.Duration, last, lastOK *record.Probe) {
 	for i := range c.after {
 		switch p := &c.after[i]; {

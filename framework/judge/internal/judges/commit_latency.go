@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// enoughLatencies is how many writes through an API server make a median.
+// enoughLatencies is how many writes through an API server are enough for a median.
 const enoughLatencies = 10
 
 func commitLatency() Definition {
@@ -49,7 +49,7 @@ func latencyWithin(m *facts.Matter, bound verdict.Bound, quietFrom, quietTo, fro
 		if min(n, k) < enoughLatencies {
 			return Inconclusive("too few writes through %s to compare: %d before the faults and %d while they lasted, and it takes %d each", e, n, k, enoughLatencies)
 		}
-		// Writes that are slow on their own hide what a distance adds.
+		// Writes that are slow anyway hide what a distance adds.
 		if before > bound.Limit/2 {
 			return Inconclusive("the median write through %s took %s before the faults already, more than half of the bound of %s, so by how much it grew is not known", e, text.Short(before), bound)
 		}
@@ -69,9 +69,9 @@ func latencyWithin(m *facts.Matter, bound verdict.Bound, quietFrom, quietTo, fro
 		m.Fault.What(), text.Short(worst), through, bound).Took(worst).Shows(seen...)
 }
 
-// medianWrite returns the median time of the writes of clients through an entrance that
-// were called between two moments, and how many there were. One whose client gave up
-// took at least as long as that.
+// medianWrite returns the median time of the writes of clients through an entrance that were
+// called between two moments, and how many there were. A write whose client gave up took at least
+// as long as that.
 func medianWrite(m *facts.Matter, entrance string, from, to record.Nanos) (time.Duration, int) {
 	var took []time.Duration
 	for _, o := range m.Run.Ops {

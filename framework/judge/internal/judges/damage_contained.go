@@ -18,7 +18,7 @@ func damageContained() Definition {
 	}, judgeDamageContained}
 }
 
-// damageLooks is how often the member must have been asked.
+// damageLooks is how often the member must have been queried.
 const damageLooks = 3
 
 func judgeDamageContained(m *facts.Matter) Finding {

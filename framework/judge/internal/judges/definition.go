@@ -14,7 +14,7 @@ type Definition struct {
 	Judge func(*facts.Matter) Finding
 }
 
-// Finding is what a judge found, before the rules that hold for all are applied.
+// Finding is what a judge found, before the common rules are applied.
 type Finding struct {
 	Verdict  verdict.Verdict
 	Sentence string

@@ -20,7 +20,7 @@ func drainedByReadiness() Definition {
 	}, judgeDrainedByReadiness}
 }
 
-// toTheSecond is how exactly the time is known at which a balancer changed its mind; see
+// toTheSecond is the precision of the time at which a balancer changed a backend's state; see
 // record.Backend.
 const toTheSecond = record.Nanos(time.Second)
 
@@ -73,8 +73,8 @@ func judgeDrainedByReadiness(m *facts.Matter) Finding {
 	return Passed("The load balancer took %s out %s after the call of the %s (%s), while it still listened: %s.", node, text.Short(took), m.Fault.What(), quotedCheck(out), listening).Took(took)
 }
 
-// listened returns when the last new connection to a node's own API server was made that
-// was accepted, and when the first one after that was tried in vain; 0 if none exists.
+// listened returns when the last accepted new connection to a node's own API server was made, and
+// when the first failed attempt after that was made; 0 if there is none.
 func listened(m *facts.Matter, node string, from, to record.Nanos) (accepted, refused record.Nanos) {
 	for _, p := range m.Run.Probes {
 		if p.V.Entrance == node && !p.V.Reused && p.V.Start >= from && p.V.Start < to && p.V.Status > 0 {

@@ -38,7 +38,7 @@ func judgeEndpointReturned(m *facts.Matter) Finding {
 				source, node, address)
 		}
 	}
-	// It may be listed before the proof that it is back is there.
+	// It may be listed before there is proof that it is back.
 	for i := range changes {
 		if changes[i].Done {
 			changes[i].At = max(changes[i].At, back)

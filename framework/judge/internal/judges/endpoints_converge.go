@@ -19,8 +19,8 @@ func endpointsConverge() Definition {
 	}, judgeEndpointsConverge}
 }
 
-// seenToStay is for how long a list must be seen after the healing at least. It is read
-// once a second, and scenarios continue two seconds after they saw what they waited for.
+// seenToStay is how long a list must be observed after the healing. It is read once a second, and
+// scenarios continue two seconds after their condition held.
 const seenToStay = time.Second
 
 func judgeEndpointsConverge(m *facts.Matter) Finding {
@@ -48,7 +48,7 @@ func judgeEndpointsConverge(m *facts.Matter) Finding {
 	if len(brief) > 0 {
 		return Inconclusive("%s did not hold exactly the API servers when it was last read, less than %s after the %s was healed", text.And(brief), m.Bound, m.Fault.What())
 	}
-	// Those that no fault hits answer; the one that is back may take its time.
+	// Those that no fault hits answer; the healed one may take its time.
 	ask := m.APIServers(append(e.Hit, m.Fault.Nodes()...)...)
 	for _, source := range facts.Sources {
 		through := func(entrance string) bool { return slices.Contains(seen, source+" through "+entrance) }

@@ -24,14 +24,14 @@ func endpointsFollow() Definition {
 	}, judgeEndpointsFollow}
 }
 
-// following is what came of the list of addresses after a change.
+// following is how the list of addresses followed a change.
 type following struct {
 	change record.NodeChange
 	want   facts.Expected
 	took   time.Duration // until every entrance showed it
 	broken *Finding
-	// open says of what it cannot be told; superseded that the next change came
-	// before the bound was over, and before all was settled.
+	// open names what is not known; superseded reports that the next change came before the bound
+	// was over, and before everything was settled.
 	open       []string
 	superseded bool
 }
@@ -70,7 +70,7 @@ func judgeEndpointsFollow(m *facts.Matter) Finding {
 		len(settled), text.Short(worst.took), facts.ChangeWords(worst.change), m.Bound).Took(worst.took).Shows(evidence...)
 }
 
-// follow looks at the time from a change to the next one, or to the next fault.
+// follow covers the time from a change to the next one, or to the next fault.
 func follow(m *facts.Matter, c record.NodeChange) following {
 	f := following{change: c, want: m.ExpectedAt(c.Effect)}
 	end := min(f.want.End, facts.NextChange(m.Run, c.Called))
@@ -82,7 +82,7 @@ func follow(m *facts.Matter, c record.NodeChange) following {
 		}
 		s := f.want.Settling(h, c.Effect, end)
 		if s.Last == nil || s.Last.At < c.Effect {
-			continue // nothing was seen of it since
+			continue // nothing of it was seen since
 		}
 		if !slices.Contains(seen, h.Source) {
 			seen = append(seen, h.Source)
@@ -108,8 +108,8 @@ func follow(m *facts.Matter, c record.NodeChange) following {
 	return f
 }
 
-// watchesThroughout reports whether an entrance was there for the whole of a time; the
-// balancer always is.
+// watchesThroughout reports whether an entrance existed for a whole period; the balancer always
+// does.
 func watchesThroughout(m *facts.Matter, entrance string, from, to record.Nanos) bool {
 	for _, n := range facts.NodeLives(m.Run) {
 		if n.Name == entrance {

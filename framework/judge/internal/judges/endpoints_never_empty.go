@@ -29,10 +29,10 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 	}
 	states, smallest := 0, -1
 	for _, h := range all {
-		held := 0 // addresses of the state before
+		held := 0 // addresses of the previous state
 		for _, s := range h.States {
 			n := len(s.V.Addresses)
-			// However late an API server is: who writes the list is in it.
+			// Even if an API server is late: the one that writes the list is in it.
 			if n == 0 && held > 0 {
 				return Failed("default/kubernetes must never be without an address: %s was empty %s (version %s), after %d were listed.",
 					h, text.At(s.At), s.V.Revision, held)
@@ -74,7 +74,7 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 			}
 		}
 	}
-	// What is read once the first fault is to be healed reports the time up to that.
+	// A reading after the healing of the first fault was requested covers the time up to that.
 	if hole := unwatched(all, names, from, to+record.Nanos(facts.Blind)); hole != "" {
 		return Inconclusive("%s, so that it may have gone unseen what became of the list while the faults lasted", hole)
 	}
@@ -82,8 +82,8 @@ func judgeEndpointsNeverEmpty(m *facts.Matter) Finding {
 	return f
 }
 
-// unwatched says of which source nothing was read through any of the entrances for
-// too long between two moments; empty where each was read often enough.
+// unwatched names the source that was not read through any of the entrances for too long between
+// two moments; empty if each was read often enough.
 func unwatched(all []facts.History, entrances []string, from, to record.Nanos) string {
 	for _, source := range facts.Sources {
 		var seen []record.Nanos
@@ -106,8 +106,8 @@ func unwatched(all []facts.History, entrances []string, from, to record.Nanos) s
 	return ""
 }
 
-// survivors returns the API servers' nodes that are there from one moment to another
-// and that no active fault between them hits.
+// survivors returns the API servers' nodes that exist throughout and that no active fault in
+// between hits.
 func survivors(m *facts.Matter, from, to record.Nanos) (all []record.Node) {
 	hit := m.HitBetween(from, to)
 	for _, n := range facts.NodeLives(m.Run) {
@@ -118,8 +118,8 @@ func survivors(m *facts.Matter, from, to record.Nanos) (all []record.Node) {
 	return all
 }
 
-// together returns when the first of some faults was called for and when the first
-// of them was to be healed.
+// together returns when the first of some faults was called and when the first of them was to be
+// healed.
 func together(m *facts.Matter, faults []string) (from, to record.Nanos) {
 	from, to = m.Run.EndAt, m.Run.EndAt
 	for inj := range maps.Values(m.Faults) {
@@ -130,8 +130,8 @@ func together(m *facts.Matter, faults []string) (from, to record.Nanos) {
 	return from, to
 }
 
-// misses returns the first state between from and to that lacks an address that
-// the state before had.
+// misses returns the first state between from and to without an address that the previous state
+// had.
 func misses(h facts.History, address string, from, to record.Nanos) *record.Timed[record.Endpoints] {
 	held := false
 	for i, s := range h.States {

@@ -67,8 +67,7 @@ func judgeEndpointsStable(m *facts.Matter) Finding {
 	return Passed("The addresses in default/kubernetes stayed %s for %s, longer than %s, as %d states show.", facts.Bracketed(want), text.Short(watched), m.Bound, states).Took(watched)
 }
 
-// firstLook is when an API server's process was first seen, from from on where it
-// was seen before.
+// firstLook is when an API server's process was first seen, or from if it was seen before that.
 func firstLook(m *facts.Matter, node string, from record.Nanos) record.Nanos {
 	for _, p := range m.Run.Processes {
 		if p.V.Node == node && p.V.Component == "kube-apiserver" {

@@ -69,7 +69,7 @@ func judgeEtcdHashes(m *facts.Matter) Finding {
 	return Passed("%d etcd members had the same hash at revision %d.", len(seen[last]), last.revision).counted("%d members", len(seen[last]))
 }
 
-// hashes names the last hash of each node, in words.
+// hashes describes the last hash of each node.
 func hashes(m *facts.Matter) (list []string) {
 	last := map[string]record.EtcdStatus{}
 	for _, e := range m.Run.Etcd {
@@ -84,8 +84,8 @@ func hashes(m *facts.Matter) (list []string) {
 	return list
 }
 
-// twoClusters finds a member of another cluster than the one that another node's member
-// was of before and after that. A cluster that is restored gets a new identity as a whole.
+// twoClusters finds a member of a cluster other than the one to which another node's member
+// belonged before and after that. A restored cluster gets a new identity as a whole.
 func twoClusters(m *facts.Matter) (a, b *record.Timed[record.EtcdStatus]) {
 	last := map[string]*record.Timed[record.EtcdStatus]{}   // of each node
 	others := map[string]*record.Timed[record.EtcdStatus]{} // by node: a status of another cluster since its last one

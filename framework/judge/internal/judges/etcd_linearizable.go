@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// etcdLinearizable judges what clients did with etcd's members themselves. A revision is
-// a place in the order of all writes, so more can be held against it than against a
-// register: a transaction is at one revision on all of its keys, and an answer shows the
-// state of the revision in its header.
+// etcdLinearizable judges operations on etcd's members themselves. A revision is a place in the
+// order of all writes, so more can be checked than for a register: a transaction is at one
+// revision on all of its keys, and a response shows the state at the revision in its header.
 func etcdLinearizable() Definition {
 	return Definition{verdict.Doc{
 		Name:      "etcd-linearizable",
@@ -57,9 +56,9 @@ func judgeEtcdLinearizable(m *facts.Matter) Finding {
 		counted("%s", h.size())
 }
 
-// wholeTransactions uses that a transaction took effect on all of its keys or on none:
-// where a client was shown the value that one wrote to one key, it had written the others
-// by then, at the same revision, whatever its own client learnt of it.
+// wholeTransactions uses that a transaction took effect on all of its keys or on none: if a
+// client saw the value that it wrote to one key, it had written the others at the same revision
+// by that time, whatever its own client learnt.
 func (h *keyHistories) wholeTransactions() {
 	type effect struct {
 		by       record.Nanos
@@ -90,8 +89,7 @@ func (h *keyHistories) wholeTransactions() {
 	}
 }
 
-// sharedRevision finds two acknowledged writes, not of one transaction, that got the
-// same revision.
+// sharedRevision finds two acknowledged writes, not of one transaction, with the same revision.
 func sharedRevision(run *record.Run) *facts.Breach {
 	made := map[string]*record.Op{}
 	for i := range run.Ops {
@@ -99,8 +97,8 @@ func sharedRevision(run *record.Run) *facts.Breach {
 		if op.API != facts.APIEtcd || !facts.IsWrite(op.Type) || op.Outcome != record.OK || op.Revision == "" {
 			continue
 		}
-		// Revoking a lease, whose keys are of no collection, is answered with a revision also
-		// if there was nothing to delete.
+		// Revoking a lease, whose keys belong to no collection, returns a revision even if there
+		// was nothing to delete.
 		if op.Type == record.OpDelete && op.Collection == "" {
 			continue
 		}
@@ -118,9 +116,9 @@ func sharedRevision(run *record.Run) *facts.Breach {
 	return nil
 }
 
-// snapshots holds each answer of etcd that has a header against the state of the revision
-// in it, as far as that is known: reads, and transactions whose condition was not met. It
-// returns how many it could hold against it.
+// snapshots checks each etcd response that has a header against the state at that revision, as
+// far as it is known: reads, and transactions whose condition was not met. It returns how many it
+// could check.
 func snapshots(m *facts.Matter) (checked int, breaches []facts.Breach) {
 	c := m.Collections()
 	unmet := map[string][]*record.Op{} // by transaction
@@ -173,7 +171,8 @@ func snapshots(m *facts.Matter) (checked int, breaches []facts.Breach) {
 	return checked, breaches
 }
 
-// stands returns the change that an operation's key stood at in the revision of its header.
+// stands returns the change that made the state of an operation's key at the revision of its
+// header.
 func stands(t *facts.Timeline, op *record.Op) (c *facts.KeyChange, known bool) {
 	l := t.Lines[op.Key]
 	if l == nil {
@@ -182,7 +181,8 @@ func stands(t *facts.Timeline, op *record.Op) (c *facts.KeyChange, known bool) {
 	return l.At(facts.Number(op.Header))
 }
 
-// meets reports whether a write that compares can take effect on a key that stands at c.
+// meets reports whether a write with a comparison can take effect on a key in the state that c
+// made.
 func meets(c *facts.KeyChange, op *record.Op) bool {
 	switch op.Type {
 	case record.OpCreate:
@@ -193,7 +193,7 @@ func meets(c *facts.KeyChange, op *record.Op) bool {
 	return c != nil && c.Revision == facts.Number(op.Expect)
 }
 
-// shownBy reports whether a read returned a key that stands at c.
+// shownBy reports whether a read returned a key in the state that c made.
 func shownBy(c *facts.KeyChange, op *record.Op) bool {
 	if c == nil || !op.Found {
 		return c == nil && !op.Found

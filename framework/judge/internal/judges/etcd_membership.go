@@ -86,7 +86,7 @@ func memberHealth(run *record.Run, node string, from, to record.Nanos) (last rec
 		}
 		n++
 		if e.V.OK && e.V.Leader != "" {
-			// Members are asked for less often than the rest.
+			// Members are queried less often than the rest.
 			if len(e.V.Members) == 0 {
 				e.V.Members = last.Members
 			}
@@ -110,8 +110,8 @@ func memberHealth(run *record.Run, node string, from, to record.Nanos) (last rec
 	return last, nil
 }
 
-// oneCluster checks what must hold in every answer, and that the last answers
-// agree on the leader.
+// oneCluster checks what must hold in every response, and that the last responses agree on the
+// leader.
 func oneCluster(run *record.Run, names []string, last map[string]record.EtcdStatus, from, to record.Nanos) *Finding {
 	clusters := map[string]string{}
 	for _, e := range run.Etcd {

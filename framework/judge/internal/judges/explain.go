@@ -12,17 +12,17 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// ShowLimit is how many operations an exhibit may have for people to see anything.
+// ShowLimit is how many operations an exhibit may have and still be readable.
 const ShowLimit = 40
 
-// refusals are the reasons for refusals, for people.
+// refusals are the reasons for refusals, as text.
 var refusals = map[record.Refusal]string{
 	record.RefusedAbsent:  "the key was not there",
 	record.RefusedPresent: "the key was there",
 	record.RefusedVersion: "the key was not in that version",
 }
 
-// Explain says of an illegal part which of its operations cannot be explained.
+// Explain describes which operations of an illegal part cannot be explained.
 func (t *trial) Explain() Finding {
 	var ops []record.Op
 	for _, i := range t.Core {
@@ -64,8 +64,8 @@ func (t *trial) Explain() Finding {
 		facts.OpSpans(ops, func(op record.Op) bool { return op == culprit })...))
 }
 
-// culprit is the operation with whose return the part becomes illegal. A part that
-// is legal up to some time is so up to any earlier time.
+// culprit is the operation whose return makes the part illegal. A part that is legal up to some
+// time is legal up to any earlier time.
 func (t *trial) culprit() record.Op {
 	returns := map[int64]bool{}
 	for _, i := range t.Core {
@@ -91,8 +91,8 @@ func (t *trial) culprit() record.Op {
 	return culprit
 }
 
-// illegalUntil judges the part as it stood at some time: what had not returned by
-// then may or may not have taken effect.
+// illegalUntil checks the part as of some time: what had not returned may or may not have taken
+// effect.
 func (t *trial) illegalUntil(at int64) bool {
 	r := *t.Refutation
 	r.Ops = slices.Clone(r.Ops)
@@ -113,8 +113,8 @@ func (t *trial) illegalUntil(at int64) bool {
 	return r.Illegal(r.Closed(shown))
 }
 
-// lost shows where the search found no way on: the operations around the place at
-// which the replay ended.
+// lost shows where the search got stuck: the operations around the place at which the replay
+// stopped.
 func (t *trial) lost() *verdict.Exhibit {
 	var ops []record.Op
 	for _, i := range NewRefutation(t.ops, t.search).around(t.places(), ShowLimit/2) {
@@ -126,8 +126,8 @@ func (t *trial) lost() *verdict.Exhibit {
 		facts.OpSpans(ops, func(op record.Op) bool { return op == first })...)
 }
 
-// rivalOf finds what makes an operation impossible: an update of the same version,
-// or the newest that was known of the key before and is not what it returned.
+// rivalOf finds what makes an operation impossible: an update of the same version, or the newest
+// known state of the key before it, if that is not what it returned.
 func rivalOf(culprit record.Op, ops []record.Op) *record.Op {
 	var rival *record.Op
 	for i := range ops {
@@ -146,7 +146,7 @@ func rivalOf(culprit record.Op, ops []record.Op) *record.Op {
 	return rival
 }
 
-// describeShort gives what an operation did for people, without who did it.
+// describeShort describes what an operation did, without its client.
 func describeShort(op record.Op) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s through %s", text.Verb(op), op.Entrance)

@@ -30,8 +30,8 @@ func judgeFailsOver(m *facts.Matter) Finding {
 	}
 	made := 0
 	last := map[string]record.Op{} // of each client
-	began := map[string]string{}   // where it was first
-	left := map[string]int{}       // how often an address was left as it was hit
+	began := map[string]string{}   // its first address
+	left := map[string]int{}       // how often a client left an address that was hit
 	var noServer []string
 	for i := range m.Run.Ops {
 		op := m.Run.Ops[i].V
@@ -81,19 +81,18 @@ func judgeFailsOver(m *facts.Matter) Finding {
 		made, len(began), len(starts), moves).counted("%d of %d requests", made, made)
 }
 
-// hostOf returns the address, without its port, of the server that a client had.
+// hostOf returns the address, without its port, of the server that a client used.
 func hostOf(op record.Op) string {
 	host, _, _ := strings.Cut(op.Address, ":")
 	return host
 }
 
-// probesAround is how long before and after a request the probes are looked at that
-// tell which API servers answered meanwhile: each is probed more than once in it.
+// probesAround is how long before and after a request probes count as evidence of which API
+// servers answered at that time: each is probed more than once in it.
 const probesAround = record.Nanos(time.Second)
 
-// answeredThroughout returns a node whose API server answered every probe on new
-// connections around some time, one before or in it and one after its start at least;
-// empty for none.
+// answeredThroughout returns a node whose API server answered every probe on new connections
+// around a period, at least one before or in it and one after its start; empty for none.
 func answeredThroughout(m *facts.Matter, from, to record.Nanos) string {
 	before, after, bad := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, p := range m.Run.Probes {

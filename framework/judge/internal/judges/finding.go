@@ -50,8 +50,8 @@ func (f Finding) Rests(from, to record.Nanos) Finding {
 // cannot be judged.
 func (f Finding) problem() *Finding { return &f }
 
-// MissedBy returns by how much a measured time is longer than the bound; 0 where it is
-// not, or where no time was measured.
+// MissedBy returns by how much a measured time exceeds the bound; 0 if it does not, or if no time
+// was measured.
 func (f Finding) MissedBy(bound *verdict.Bound) time.Duration {
 	if f.Value == nil || bound == nil {
 		return 0

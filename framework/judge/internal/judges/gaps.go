@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// judgeGaps holds the gaps of every entrance between from and to against the bound. It
-// returns the longest, and no problem where none is longer than that. An entrance that
-// fails is found before one of which nothing can be said.
+// judgeGaps checks the gaps of every entrance between from and to against the bound. It returns
+// the longest, and no problem if none exceeds it. An entrance that fails takes precedence over
+// one without a result.
 func judgeGaps(m *facts.Matter, entrances []string, from, to record.Nanos) (worst facts.Gap, problem *Finding) {
 	limit := m.Bound.Limit
 	var vain facts.Gap
@@ -49,12 +49,11 @@ func judgeGaps(m *facts.Matter, entrances []string, from, to record.Nanos) (wors
 	return worst, open
 }
 
-// enoughAttempts is how many writes, and how many quorum reads, must have been tried through
-// each entrance before it can be said that none had an effect.
+// enoughAttempts is how many writes, and how many quorum reads, must have been tried through each
+// entrance to conclude that none had an effect.
 const enoughAttempts = 10
 
-// attempts counts what was tried through each entrance between from and to. Too little of it
-// is a problem.
+// attempts counts the attempts through each entrance between from and to. Too few are a problem.
 func attempts(m *facts.Matter, entrances []string, from, to record.Nanos) (counts string, problem *Finding) {
 	var all []string
 	for _, e := range entrances {

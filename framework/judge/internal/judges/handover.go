@@ -18,8 +18,8 @@ func handover() Definition {
 	}, judgeHandover}
 }
 
-// judgeHandover looks at the time from the request on: the fault takes effect only
-// when the new leader is there, and the gap is before that.
+// judgeHandover covers the time from the request on: the fault takes effect only when there is a
+// new leader, and the gap is before that.
 func judgeHandover(m *facts.Matter) Finding {
 	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
 	worst, problem := judgeGaps(m, m.Run.Meta.Entrances, from, to)

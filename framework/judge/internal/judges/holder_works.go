@@ -31,15 +31,15 @@ type tenure struct {
 	facts.Interval
 }
 
-// errand is something that an elected component has to do: the name of the object, when it was
-// asked for and acknowledged, and until when it stayed the same, 0 for ever.
+// errand is a task of an elected component: the name of the object, when it was requested and
+// acknowledged, and until when it stayed the same, 0 for ever.
 type errand struct {
 	name                string
 	asked, known, until record.Nanos
 }
 
-// judgeHolderWorks rests on the audit log: what was asked of the component was done in time,
-// and by the holder. What becomes of it in the end is for other judges.
+// judgeHolderWorks relies on the audit log: what was requested of the component was done in time,
+// and by the holder. Other judges evaluate the final result.
 func judgeHolderWorks(m *facts.Matter) Finding {
 	component := m.Param("component", "kube-controller-manager")
 	if facts.LockReads(m.Run)[component] != nil {
@@ -116,8 +116,8 @@ func harmedAfter(m *facts.Matter, component string, after record.Nanos) record.N
 	return end
 }
 
-// about returns the actions on what was asked for, until a time: on a ReplicaSet of the
-// Deployment, or the binding of the pod.
+// about returns the actions on a request, until a time: on a ReplicaSet of the Deployment, or the
+// binding of the pod.
 func about(d facts.Actions, e errand, to record.Nanos) (acts []facts.Act) {
 	for _, act := range d.Acts {
 		on := act.Resource == "apps/replicasets" && strings.HasPrefix(act.Name, e.name+"-")
@@ -131,8 +131,8 @@ func about(d facts.Actions, e errand, to record.Nanos) (acts []facts.Act) {
 	return acts
 }
 
-// errandsOf returns what the application asked of a component and was acknowledged: pods that
-// stand alone of the scheduler, Deployments created or scaled of the controller manager.
+// errandsOf returns the acknowledged requests of the application to a component: bare pods to the
+// scheduler, created or scaled Deployments to the controller manager.
 func errandsOf(run *record.Run, component string) (all []errand) {
 	if component == "kube-scheduler" {
 		for _, p := range facts.PodLives(run) {

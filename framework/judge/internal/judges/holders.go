@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// holderBefore returns who held the lease before the fault, on whose node the fault
-// must have been, or why that cannot be told.
+// holderBefore returns the holder of the lease before the fault, whose node the fault must have
+// hit, or why it is not known.
 func holderBefore(m *facts.Matter) (record.Lease, *Finding) {
 	old, problem := anyHolderBefore(m)
 	if problem == nil && facts.HolderNode(old) != m.Fault.Node() {
@@ -19,7 +19,7 @@ func holderBefore(m *facts.Matter) (record.Lease, *Finding) {
 	return old, problem
 }
 
-// anyHolderBefore returns who held the lease before the fault, wherever that is.
+// anyHolderBefore returns the holder of the lease before the fault, on any node.
 func anyHolderBefore(m *facts.Matter) (record.Lease, *Finding) {
 	component := m.ElectedComponent()
 	before := facts.LeaseStates(m.Run, component, 0, m.Fault.Injected.Called)
@@ -34,16 +34,16 @@ func failTwoHolders(component string, two []record.Lease) Finding {
 		component, two[0].Revision, two[0].Holder, two[0].Via, two[1].Holder, two[1].Via)
 }
 
-// renewals is how a lease was renewed from a time on.
+// renewals describes how a lease was renewed from a time on.
 type renewals struct {
-	// The longest times without a renewal: shown to be, and at most; and that since the last.
+	// The longest times without a renewal: shown to be, and at most; and the time since the last.
 	shown, worst, last time.Duration
 	renewed, looked    record.Nanos // when the last renewal, and the last state, were seen
 	first, holder      record.Lease // the first renewal, and the last one
 }
 
-// renewalsOf looks at the states of a lease that were seen from a time on. Only renewals by
-// holders that count are any.
+// renewalsOf examines the states of a lease that were seen from a time on. Only renewals by
+// counted holders count.
 func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts func(record.Lease) bool) renewals {
 	r := renewals{renewed: from, looked: from}
 	var before uint64
@@ -56,8 +56,9 @@ func renewalsOf(states []record.Timed[record.Lease], from record.Nanos, counts f
 			r.holder = s.V
 		}
 	}
-	// A renewal was made between the last time that it was not seen, still, and the
-	// first time that it was: the times without one are shown and at most so long.
+	// A renewal was made between the last time at which it had not been seen, still, and the
+	// first time at which it was. This gives the shown and the longest possible times without
+	// one.
 	still := from
 	for _, s := range states {
 		if s.At < from {

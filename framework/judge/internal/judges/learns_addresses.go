@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// enoughRequests is how many requests of such a client must have been made in vain
-// to say that it cannot get on.
+// enoughRequests is how many failed requests of such a client show that it cannot continue.
 const enoughRequests = 3
 
 func learnsAddresses() Definition {
@@ -40,7 +39,7 @@ func judgeLearnsAddresses(m *facts.Matter) Finding {
 	if from >= to {
 		return Inconclusive("the faults were never active together: the last took effect %s, the first was healed %s", text.At(from), text.At(to))
 	}
-	var known []string // addresses that the client began with
+	var known []string // addresses that the client started with
 	for _, n := range m.NodesWith("kube-apiserver") {
 		known = append(known, n.Address)
 		if !slices.Contains(hit, n.Name) && facts.LeftAt(m.Run, n.Name) > from {

@@ -43,7 +43,7 @@ func stepOrder(m *facts.Matter, phase record.ChangePhase) (order, must []string)
 	return order, must
 }
 
-// votes is which members vote, as all that listed them after a change say.
+// votes is which members vote, as reported by all that listed them after a change.
 type votes struct {
 	at      record.Nanos
 	cluster string
@@ -117,8 +117,8 @@ func judgeMembersFollow(m *facts.Matter) Finding {
 		len(changes)).counted("%d changes", len(changes)).Shows(evidence...)
 }
 
-// nextAfter is when the change after one began: nodes that are lost together are removed
-// one after the other.
+// nextAfter is when the next change started: nodes that are lost together are removed one after
+// the other.
 func nextAfter(m *facts.Matter, i int) record.Nanos {
 	if i+1 == len(m.Run.Nodes) {
 		return m.Run.EndAt
@@ -252,8 +252,8 @@ func ledBefore(m *facts.Matter, changes []record.NodeChange) *Finding {
 	return Inconclusive("no node has left").problem()
 }
 
-// memberOf returns the ID of the etcd member that was last seen on a node before a time: one
-// that replaces it has another.
+// memberOf returns the ID of the etcd member that was last seen on a node before a time: its
+// replacement has another.
 func memberOf(m *facts.Matter, node string, before record.Nanos) (id string) {
 	for _, e := range m.Run.Etcd {
 		if e.V.Node == node && e.V.OK && e.At <= before {

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// monotonicReads adds to linearizability that it holds against each other what one
-// client saw in two reads, whoever wrote it, and counts the objects of quorum lists too.
+// monotonicReads adds to linearizability that it compares what one client saw in two reads,
+// whoever wrote it, and that it includes the objects of quorum lists.
 func monotonicReads() Definition {
 	return Definition{verdict.Doc{
 		Name:      "monotonic-reads",
@@ -72,8 +72,8 @@ func judgeMonotonicReads(m *facts.Matter) Finding {
 		counted("%d reads of %d clients", pairs, len(clients))
 }
 
-// itemsRead gives the objects of quorum lists as reads of their keys. What a list does
-// not hold says nothing here.
+// itemsRead returns the objects of quorum lists as reads of their keys. Objects that a list does
+// not have say nothing here.
 func itemsRead(run *record.Run) (reads []record.Op) {
 	for _, l := range run.Lists {
 		if l.V.Outcome != record.OK || l.V.Match != record.MatchUnset {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// enoughAnswers is how many answers of one member tell that its leader stayed.
+// enoughAnswers is how many responses of one member show that its leader stayed.
 const enoughAnswers = 3
 
 func noElection() Definition {
@@ -39,7 +39,7 @@ func judgeNoElection(m *facts.Matter) Finding {
 			}
 		case old.Leader == "":
 			return Inconclusive("the record does not show which etcd member led before the %s", m.Fault.What())
-		case s.Term < old.Term: // it has yet to apply what was elected before; etcd tells the term of what is applied
+		case s.Term < old.Term: // it has not applied the earlier election yet; etcd reports the term of what is applied
 		case s.Leader != old.Leader || s.Term > old.Term:
 			return Failed("etcd must hold no election during the %s: member %s led in term %d before, and %s the member on %s named %s in term %d.",
 				m.Fault.What(), old.Leader, old.Term, text.At(e.At), s.Node, s.Leader, s.Term).Rests(from, e.At)

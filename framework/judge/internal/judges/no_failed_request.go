@@ -25,7 +25,7 @@ func noFailedRequest() Definition {
 	}, judgeNoFailedRequest}
 }
 
-// eachAPIServer stands for the entrances of all API servers that are not hit.
+// eachAPIServer means the entrances of all API servers that are not hit.
 const eachAPIServer = "apiservers"
 
 func judgeNoFailedRequest(m *facts.Matter) Finding {
@@ -44,10 +44,10 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		return *problem
 	}
 	var failures []string
-	silent := "" // of which kind too long nothing was tried
+	silent := "" // the kind that was not tried for too long
 	var first, last record.Nanos
 	asked, crossed := 0, 0
-	repeated, unrepeated := 0, 0 // of those told to repeat: with success, and not known
+	repeated, unrepeated := 0, 0 // of those asked to retry: successful, and unknown
 	fails := func(from, to record.Nanos, what string, crosses bool) {
 		if crosses {
 			crossed++
@@ -82,7 +82,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 			}
 		}
 		slices.SortStableFunc(during, func(a, b record.Probe) int { return int(a.Start - b.Start) })
-		// Of each kind there must be probes of HTTP/1.1: of the others not all are there always.
+		// HTTP/1.1 probes of each kind must exist; the others may be missing.
 		bare := slices.DeleteFunc(slices.Clone(during), func(p record.Probe) bool { return p.Client != "" })
 		if missing := facts.MissingProbes(bare, kinds, called); missing != "" {
 			return Inconclusive("too few probes through %s while the fault lasted: %s", e, missing)
@@ -95,8 +95,8 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 		}
 		asked += len(during)
 		for _, o := range m.Run.Ops {
-			// An answer to what was asked, such as a conflict, is not a failure; a connection
-			// that nobody took is one.
+			// A response to the request, such as a conflict, is not a failure; a connection that
+			// no server accepted is one.
 			op := o.V
 			if op.Entrance != e || op.API != "kubernetes" || op.Return < called || op.Call >= healed {
 				continue
@@ -123,7 +123,7 @@ func judgeNoFailedRequest(m *facts.Matter) Finding {
 				continue
 			}
 			asked++
-			// One that was answered may be of a version that the API server does not have.
+			// An answered list may have requested a version that the API server does not have.
 			if l.Outcome != record.OK && l.Status == 0 {
 				fails(l.Call, l.Return, fmt.Sprintf("list of %s through %s by %s (%s: %s), %s to %s", l.Collection, e, l.Client, l.Outcome, l.Error, text.When(l.Call), text.When(l.Return)), false)
 			}
@@ -164,17 +164,17 @@ func requests(n int) string {
 	return fmt.Sprintf("%d requests were", n)
 }
 
-// toldToRepeat reports whether an API server that is shutting down turned a request away
-// before anything was done, and said when to try again: Kubernetes clients do that
-// automatically (k8s.io/apiserver/pkg/server/filters/waitgroup.go and with_retry_after.go,
-// k8s.io/client-go/rest/with_retry.go). Of records that do not have the second part only
-// the first counts.
+// toldToRepeat reports whether an API server that is shutting down rejected a request before
+// doing anything, and said when to retry: Kubernetes clients do that automatically
+// (k8s.io/apiserver/pkg/server/filters/waitgroup.go and with_retry_after.go,
+// k8s.io/client-go/rest/with_retry.go). For records without the second part only the first
+// counts.
 func toldToRepeat(problem string, retryAfter int) bool {
 	return strings.Contains(problem, "apiserver is shutting down") && retryAfter >= 0
 }
 
-// repetition returns the next request of an operation's client through its entrance that
-// was made no earlier than the server had asked for; nil if none exists.
+// repetition returns the next request of an operation's client through its entrance that was made
+// no earlier than the server had asked for; nil if there is none.
 func repetition(m *facts.Matter, op record.Op) *record.Op {
 	for i := range m.Run.Ops {
 		next := &m.Run.Ops[i].V
@@ -186,9 +186,9 @@ func repetition(m *facts.Matter, op record.Op) *record.Op {
 	return nil
 }
 
-// brokeOff reports whether a request failed because its connection ended. A server may
-// close one that is idle while a request is on its way to it (RFC 9112, section 9.5);
-// clients repeat reads then, but no writes.
+// brokeOff reports whether a request failed because its connection closed. A server may close an
+// idle connection while a request is on its way (RFC 9112, section 9.5); clients then retry reads
+// but not writes.
 func brokeOff(problem string) bool {
 	return strings.Contains(problem, "EOF") || strings.Contains(problem, "connection reset") || strings.Contains(problem, "server closed idle connection")
 }

@@ -26,10 +26,10 @@ type instance struct{ component, node string }
 
 func (i instance) String() string { return i.component + " on " + i.node }
 
-// judgeNoHiddenDependency reports all components on other nodes that could not work while
-// the node was gone. An instance of an elected component that stands by reads its lease every
-// retry period, and would write it next; the active one writes it. Either takes an API
-// server that reads etcd with a quorum.
+// judgeNoHiddenDependency reports all components on other nodes that could not work while the
+// node was gone. A standby instance of an elected component reads its lease every retry period,
+// and would write it next; the active one writes it. Both need an API server that does quorum
+// reads of etcd.
 func judgeNoHiddenDependency(m *facts.Matter) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	hit := m.HitBetween(from, to)
@@ -61,8 +61,8 @@ func judgeNoHiddenDependency(m *facts.Matter) Finding {
 		m.Fault.Node(), text.Short(text.Span(from, to)), text.And(servers), instances, text.Short(worst), m.Bound).Took(worst)
 }
 
-// serversWork describes the API servers that did not work for longer than the bound, those
-// of which that cannot be told, and returns the names of those that are not broken.
+// serversWork describes the API servers that did not work for longer than the bound and those
+// without a result, and returns the names of those that are not broken.
 func serversWork(m *facts.Matter, servers []string, from, to record.Nanos) (broken, unknown, working []string) {
 	for _, s := range servers {
 		_, problem := judgeGaps(m, []string{s}, from, to)
@@ -85,9 +85,9 @@ func serversWork(m *facts.Matter, servers []string, from, to record.Nanos) (brok
 	return broken, unknown, working
 }
 
-// instancesWork does the same for the instances of elected components on nodes that are not
-// hit, by the audit logs of the API servers that work. It returns how many there are, and
-// the longest time in which one had nothing answered.
+// instancesWork does the same for the instances of elected components on nodes that are not hit,
+// from the audit logs of the working API servers. It returns how many there are, and the longest
+// time in which an instance had no response.
 func instancesWork(m *facts.Matter, hit, servers []string, from, to record.Nanos) (broken, unknown []string, n int, worst time.Duration) {
 	for _, i := range standingBy(m, hit) {
 		n++
@@ -108,8 +108,8 @@ func instancesWork(m *facts.Matter, hit, servers []string, from, to record.Nanos
 	return broken, unknown, n, worst
 }
 
-// standingBy returns the instances of elected components on nodes that are not hit. Those
-// of a component that supervisors elect are left out: they only run where it is active.
+// standingBy returns the instances of elected components on nodes that are not hit. Components
+// that supervisors elect are left out: they run only where they are active.
 func standingBy(m *facts.Matter, hit []string) (all []instance) {
 	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
 		if slices.ContainsFunc(m.Run.Processes, func(p record.Timed[record.ProcessState]) bool {
@@ -126,8 +126,8 @@ func standingBy(m *facts.Matter, hit []string) (all []instance) {
 	return all
 }
 
-// unheard returns the longest time between two moments in which an instance had no request
-// about its lease answered, or why that cannot be told.
+// unheard returns the longest time between two moments in which no request of an instance about
+// its lease was answered, or why that is not known.
 func unheard(m *facts.Matter, i instance, from, to record.Nanos) (longest facts.Gap, problem string) {
 	var answers []record.Nanos
 	before := false

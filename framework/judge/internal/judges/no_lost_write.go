@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// noLostWrite adds to linearizability that it names the loss: it looks at the end of
-// the run alone, where every write is over, and says which acknowledged write is gone.
+// noLostWrite adds to linearizability that it names the loss: it checks only the end of the run,
+// when every write is over, and names the acknowledged write that is gone.
 func noLostWrite() Definition {
 	return Definition{verdict.Doc{
 		Name:      "no-lost-write",

@@ -19,8 +19,8 @@ func nodesReady() Definition {
 	}, judgeNodesReady}
 }
 
-// judgeNodesReady looks at the heartbeats too: where the active controller manager was
-// lost with the same node, nobody marks anything until another one has taken over.
+// judgeNodesReady checks the heartbeats too: if the active controller manager was lost with the
+// same node, no instance marks nodes until another one has taken over.
 func judgeNodesReady(m *facts.Matter) Finding {
 	from, healed := m.Fault.Effect(), m.Fault.HealEffect()
 	to := m.NextFault(healed)

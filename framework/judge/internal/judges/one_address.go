@@ -21,8 +21,8 @@ func oneAddress() Definition {
 	}, judgeOneAddress}
 }
 
-// judgeOneAddress rests on what the nodes say of the address themselves. A node that a fault
-// hits is out of reach until it is healed; what it says afterwards counts from then.
+// judgeOneAddress relies on the nodes' own reports of the address. A node that a fault hits
+// cannot be reached until it is healed; its later reports count from then.
 func judgeOneAddress(m *facts.Matter) Finding {
 	told, moves := 0, false
 	for i := range m.Run.Backends {
@@ -91,7 +91,7 @@ type holding struct {
 	from, to record.Nanos
 }
 
-// holdings returns them in the order in which they began.
+// holdings returns them in the order of their starts.
 func holdings(m *facts.Matter) (all []holding) {
 	for _, n := range m.Run.Meta.Nodes {
 		from := record.Nanos(-1)
@@ -119,8 +119,8 @@ func holdings(m *facts.Matter) (all []holding) {
 	return all
 }
 
-// inReach returns what is left of a holding without the times in which a fault had hit the
-// node as a whole. One that lost power comes back without the address.
+// inReach returns the rest of a holding without the times in which a fault had hit the whole
+// node. A node that lost power comes back without the address.
 func inReach(m *facts.Matter, h holding) []holding {
 	parts := []holding{h}
 	for _, f := range m.Faults {
@@ -149,8 +149,8 @@ func inReach(m *facts.Matter, h holding) []holding {
 	return parts
 }
 
-// saysAfter reports whether a node says that it had the address all the while, when it answers
-// again after a time: until then, if it may have given it up after that time.
+// saysAfter reports whether a node reports, when it answers again after a time, that it had the
+// address throughout: until then, if it may have given it up after that time.
 func saysAfter(m *facts.Matter, node string, after record.Nanos, kept bool) bool {
 	for _, b := range m.Run.Backends {
 		if b.V.Name == node && b.At > after {

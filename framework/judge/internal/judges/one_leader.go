@@ -27,15 +27,14 @@ type reign struct {
 	own          uint64 // in the first sample with more; 0 until then
 }
 
-// JudgeOneLeaderPerTerm believes what a member says of itself once it has
-// committed something as the leader, which only an entry of its own term can do,
-// and has applied it. etcd's status gives the term of the last entry that the
-// member applied beside the leader that it knows of now, so the two need not
-// belong together: a follower that comes back learns of the new leader long before
-// it applies the first entry of the new term, and so does a new leader itself
-// before it has committed and, on a slow disk, applied the first one of its own.
+// JudgeOneLeaderPerTerm trusts a member's own report once it has committed an entry as the
+// leader, which only an entry of its own term can do, and has applied it. etcd's status has the
+// term of the last entry that the member applied and the leader that it knows of now, which need
+// not belong together: a follower that comes back learns of the new leader long before it applies
+// the first entry of the new term, and so does a new leader itself before it has committed and,
+// on a slow disk, applied the first one of its own.
 //
-// Terms begin again in a cluster that was restored from a snapshot, which is another one.
+// Terms start again in a cluster that was restored from a snapshot, which is a new cluster.
 //
 // A member that was cut off and takes itself for the leader of an old term breaks
 // nothing: it is in that one alone.

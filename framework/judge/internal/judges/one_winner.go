@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// oneWinner adds to linearizability that it needs no order of anything: two writes
-// that replaced one version are wrong whenever they were made, so both are named.
+// oneWinner adds to linearizability that it does not depend on any order: two writes that
+// replaced the same version are wrong whenever they were made, so it names both.
 func oneWinner() Definition {
 	return Definition{verdict.Doc{
 		Name:      "one-winner",
@@ -37,7 +37,7 @@ func judgeOneWinner(m *facts.Matter) Finding {
 	books, shown := facts.NewWriteLog(m.Run), quorumSightings(m.Run)
 	for _, o := range m.Run.Ops {
 		op := o.V
-		// etcd compares with version 0 for a key that must not be there, again and again.
+		// etcd compares with version 0 for a key that must not exist, again and again.
 		if !facts.IsWrite(op.Type) || op.Expect == "" || op.Expect == "0" || op.Purpose == "ready" {
 			continue
 		}
@@ -99,8 +99,8 @@ func judgeOneWinner(m *facts.Matter) Finding {
 // contenders are the attempts to replace one version of a key.
 type contenders struct{ tried, won []record.Op }
 
-// met reports whether two attempts that were answered were under way at the same time, and
-// whether two through different API servers were: a balancer may lead to either.
+// met reports whether two answered attempts were in flight at the same time, and whether two
+// through different API servers were: a balancer may lead to either.
 func (r *contenders) met(m *facts.Matter) (met, apart bool) {
 	for i, a := range r.tried {
 		for _, b := range r.tried[:i] {
@@ -113,12 +113,12 @@ func (r *contenders) met(m *facts.Matter) (met, apart bool) {
 	return met, apart
 }
 
-// compared reports whether a write came as far as the comparison.
+// compared reports whether a write reached the comparison.
 func compared(op record.Op) bool { return op.Outcome == record.OK || Evidence(op) }
 
-// noneMayLose reports whether one of the attempts must have won: the version was there
-// before them (made shows it), each was refused since it was another version, and nothing
-// else can have replaced it.
+// noneMayLose reports whether one of the attempts must have won: the version existed before them
+// (made shows it), each was refused because the key had another version, and nothing else can
+// have replaced it.
 func (r *contenders) noneMayLose(made *record.Op, books facts.WriteLog) bool {
 	first, last := r.tried[0].Call, record.Nanos(0)
 	for _, op := range r.tried {
@@ -165,7 +165,7 @@ func descriptions(ops []record.Op) (all []string) {
 	return all
 }
 
-// earlier orders operations by their ends, and those that end together in some way.
+// earlier orders operations by their ends, with a fixed order for equal ends.
 func earlier(a, b record.Op) bool {
 	return cmp.Or(cmp.Compare(a.Return, b.Return), cmp.Compare(a.API, b.API), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Expect, b.Expect)) < 0
 }
@@ -181,10 +181,9 @@ func quorumSightings(run *record.Run) map[[3]string]bool {
 	return shown
 }
 
-// won reports whether a compare-and-swap replaced the version that it names. One of
-// unknown outcome did if somebody read its value and nobody else wrote that. An
-// update that changes nothing succeeds and replaces nothing: it returns the version
-// that it compared with.
+// won reports whether a compare-and-swap replaced the version that it names. One of unknown
+// outcome did if a client read its value and no other write wrote that value. An update that
+// changes nothing succeeds and replaces nothing: it returns the version that it compared with.
 func won(op record.Op, books facts.WriteLog, shown map[[3]string]bool) bool {
 	switch op.Outcome {
 	case record.OK:

@@ -21,10 +21,10 @@ func peersReconnect() Definition {
 // longestReconnection is the catalogue's limit for any recovery.
 const longestReconnection = time.Minute
 
-// judgePeersReconnect holds the time until no connection between nodes waits to send again
-// against the recovery limit. etcd gives its connections no time-out of their own, so that
-// it is TCP that ends the wait: each one is twice the one before (RFC 6298, 5.5), and the
-// one that has started when the network is whole lasts about as long as all before it.
+// judgePeersReconnect checks the time until no connection between nodes waits for a
+// retransmission against the recovery limit. etcd's connections have no timeout of their own, so
+// TCP determines the wait: each one is twice the previous one (RFC 6298, 5.5), and the wait in
+// progress when the network is healed lasts about as long as all before it.
 func judgePeersReconnect(m *facts.Matter) Finding {
 	healed := m.Fault.Healed.Called
 	lasted := text.Span(m.Fault.Injected.Called, healed)

@@ -57,7 +57,7 @@ func judgePodsBound(m *facts.Matter) Finding {
 		if f, t := waited(worst); facts.Since(from, to) > facts.Since(f, t) {
 			worst = p
 		}
-		// One that came after the healing and just before the end shows nothing.
+		// A pod created after the healing and just before the end shows nothing.
 		justCame := p.Created >= m.Fault.Healed.Called && facts.Since(p.Created, until) < m.Run.Meta.Settings["M"]
 		if (p.Bound == 0 || p.Bound > until) && !justCame && waiting == nil {
 			waiting = p

@@ -15,7 +15,7 @@ func podsUntouched() Definition {
 		Name:       "pods-untouched",
 		Guarantee:  "Running pods of Deployments that no client changes are not touched by the fault: none is deleted, restarted, moved, or turns not ready, and none is added.",
 		Source:     "Field experience: what runs does not depend on the control plane",
-		NeedsFault: true, NeedsBound: true, // for how long they must have been watched
+		NeedsFault: true, NeedsBound: true, // how long they must have been watched
 		Params: map[string]string{
 			"evictions": "true: only pods that are deleted or moved count, and the fault must have silenced every worker node for longer than the grace period, so that there was a reason to evict",
 		},
@@ -77,8 +77,8 @@ func judgePodsUntouched(m *facts.Matter) Finding {
 		len(pods), text.And(parts), text.Short(watched), m.Fault.What()).counted("%d pods", len(pods))
 }
 
-// heardOf returns why the controller manager had no reason to take every worker node for
-// lost: the record shows a heartbeat of one within the grace period.
+// heardOf returns why the controller manager had no reason to consider every worker node lost:
+// the record shows a heartbeat of one within the grace period.
 func heardOf(m *facts.Matter) *Finding {
 	from, healed := m.Fault.Effect(), m.Fault.HealEffect()
 	nodes := m.WorkersAt(from)
@@ -94,13 +94,13 @@ func heardOf(m *facts.Matter) *Finding {
 	return nil
 }
 
-// evicted reports whether a pod that was there before is deleted, gone or on another node.
+// evicted reports whether an earlier pod is deleted, gone or on another node.
 func evicted(before map[string]record.Object, o *record.Object) bool {
 	old, known := before[o.UID]
 	return known && (o.Gone || o.Pod.Deleting || o.Pod.Node != old.Pod.Node)
 }
 
-// touched says what happened to a pod, empty where nothing did.
+// touched describes what happened to a pod, empty if nothing did.
 func touched(before map[string]record.Object, o *record.Object) string {
 	old, known := before[o.UID]
 	switch {
@@ -122,12 +122,12 @@ func touched(before map[string]record.Object, o *record.Object) string {
 	return ""
 }
 
-// unchanged returns the Deployments that are as they are wanted and that nobody
-// changes, from the state before until the end of the record.
+// unchanged returns the Deployments that are in their wanted state and that no client changes,
+// from the state before until the end of the record.
 func unchanged(m *facts.Matter, before *record.Standing) (parts []string) {
 	changed := map[string]bool{}
 	for i := range m.Run.Ops {
-		// Their creation came before, whatever its outcome.
+		// Their creation was earlier, whatever its outcome.
 		if op := &m.Run.Ops[i].V; op.Type != record.OpCreate {
 			changed[facts.DeploymentOf(op)] = true
 		}

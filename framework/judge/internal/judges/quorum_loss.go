@@ -22,8 +22,8 @@ func quorumLoss() Definition {
 	}, judgeQuorumLoss}
 }
 
-// judgeQuorumLoss counts from the proof that a member is back, which is its answer: what it
-// took to start is over by then.
+// judgeQuorumLoss counts from the proof that a member is back, which is its answer: its startup
+// time is over then.
 func judgeQuorumLoss(m *facts.Matter) Finding {
 	from, to, back := m.Fault.Effect(), m.Fault.Healed.Called, m.Fault.HealEffect()
 	nodes := []string{m.Fault.Node()}
@@ -56,7 +56,7 @@ func judgeQuorumLoss(m *facts.Matter) Finding {
 	return quorumBack(m, from, to, back, nodes, counts)
 }
 
-// enoughFinal is how many reads it takes to say that nothing was lost with the quorum.
+// enoughFinal is how many reads are needed to conclude that nothing was lost with the quorum.
 const enoughFinal = 5
 
 // quorumBack judges the time after the first healing, which was called at
@@ -64,7 +64,7 @@ const enoughFinal = 5
 func quorumBack(m *facts.Matter, lost, called, back record.Nanos, nodes []string, counts string) Finding {
 	bound := *m.Bound
 	var first *facts.Attempt
-	vain := back // until when writes were tried in vain
+	vain := back // until when writes failed
 	for _, e := range m.Run.Meta.Entrances {
 		for _, w := range facts.WritesThrough(m.Run, e) {
 			if w.OK && w.Ret >= called && (first == nil || w.Ret < first.Ret) {

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// readYourWrites adds to linearizability that it concerns one client and two of its
-// own operations: nobody else's clock or outcome is needed to see it.
+// readYourWrites adds to linearizability that it concerns one client and two of its own
+// operations: it does not depend on another client's clock or outcome.
 func readYourWrites() Definition {
 	return Definition{verdict.Doc{
 		Name:      "read-your-writes",
@@ -61,9 +61,9 @@ func judgeReadYourWrites(m *facts.Matter) Finding {
 		counted("%d reads of %d clients", reads, len(clients))
 }
 
-// lastBefore returns the operation that returned last of those before t, nil for none.
+// lastBefore returns the last operation that returned before t, nil for none.
 func lastBefore(ops []record.Op, t record.Nanos) (last *record.Op) {
-	// Those of one client overlap little: the last few calls hold the last return.
+	// Operations of one client overlap little: the last few calls include the last return.
 	for i := len(ops) - 1; i >= 0; i-- {
 		if ops[i].Return < t && (last == nil || ops[i].Return > last.Return) {
 			last = &ops[i]

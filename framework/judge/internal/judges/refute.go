@@ -13,10 +13,9 @@ import (
 
 // refutation shows that the history of one key is not linearizable by a part of it.
 //
-// The operations of the part are shown, the others hidden. A hidden write still may
-// have put the key into another state between two shown operations, where its time
-// allows; nothing else is asked of it. Part and hidden writes allow whatever the
-// whole history allows:
+// The operations of the part are shown, the others hidden. A hidden write may still have changed
+// the key's state between two shown operations, if its time allows; nothing else is required of
+// it. Part and hidden writes allow whatever the whole history allows:
 //
 //	Take an order of all operations that explains the history, and in it a shown
 //	operation o. The state that o met was made by the last write before it. If
@@ -26,9 +25,9 @@ import (
 //	left: nothing after a delete, else h's value and version. That is what step
 //	asks for. A write of unknown outcome that had no effect can as well come last.
 //
-// So where no order explains the part, none explains the whole. It also follows that
-// hiding more can only allow more, by which the part can be made smaller step by
-// step. A read whose value was written by a hidden write is hidden too.
+// So if no order explains the part, none explains the whole. It also follows that hiding more can
+// only allow more, so the part can be shrunk step by step. A read whose value was written by a
+// hidden write is hidden too.
 type refutation struct {
 	Ops     []porcupine.Operation // of the key, by their calls
 	writers map[string][]int      // of a value
@@ -48,8 +47,8 @@ func NewRefutation(ops []porcupine.Operation, s Search) *refutation {
 
 func (r *refutation) act(i int) action { return r.Ops[i].Input.(action) }
 
-// Illegal reports whether no order explains the shown operations, given by their
-// places in ops. False also means that it was not found out within the bounds.
+// Illegal reports whether no order explains the shown operations, given by their places in ops.
+// False also means that the bounds were too small to tell.
 func (r *refutation) Illegal(shown []int) bool {
 	if len(shown) == 0 {
 		return false
@@ -74,8 +73,7 @@ func (r *refutation) Closed(shown []int) []int {
 	})
 }
 
-// shrink leaves out of an illegal part what it stays illegal without, until every
-// operation of it is needed.
+// shrink removes operations from an illegal part as long as it stays illegal.
 func (r *refutation) shrink(shown []int) []int {
 	size := max(len(shown)/2, 1)
 	for {
@@ -151,7 +149,7 @@ func (r *refutation) hidden(shown []int) *hidden {
 	return h
 }
 
-// part is the state of a key as far as the shown operations tell it.
+// part is the state of a key as far as the shown operations determine it.
 type part struct {
 	register
 	since int64 // hidden writes that returned before cannot have changed it
@@ -175,13 +173,13 @@ func (h *hidden) model() porcupine.Model {
 func (h *hidden) step(s part, o porcupine.Operation) (bool, part) {
 	a := o.Input.(action)
 	if s.revision == "" && s.present {
-		a.Expect = "" // a hidden read may have told the version
+		a.Expect = "" // a hidden read may have returned the version
 	}
 	acked := a
 	acked.Outcome = record.OK
 	ok, next := step(s.register, acked)
 	if a.Type == opPresent || a.Type == opOther {
-		// It does not say which of the writes before it made the state.
+		// It does not say which of the earlier writes made the state.
 		s.present = s.present || ok && s.fresh && next.present
 		return ok || h.allow(s, o), s
 	}

@@ -15,33 +15,33 @@ import (
 
 // register is the state of one key.
 type register struct {
-	// fresh is true until the first operation that tells the value: a key may
-	// have had one before the record began. If it is present, it had.
+	// fresh is true until the first operation that shows the value: a key may have had one before
+	// the record started. If it is present, it had one.
 	fresh   bool
 	present bool
 	value   string
-	// revision is empty where nothing in the record tells it: after a write whose
-	// outcome the client never learnt and whose value nobody read.
+	// revision is empty if the record does not show it: after a write whose outcome the client
+	// never learnt and whose value no client read.
 	revision string
 }
 
-// What a refusal says of a key is a read of it. That the key was absent is a get of
+// A refusal counts as a read of the key's state. A refusal because the key was absent is a get of
 // nothing; these are the others.
 const (
-	opPresent record.OpType = "present" // the key is there
-	opOther   record.OpType = "other"   // it is not there in the version Expect
+	opPresent record.OpType = "present" // the key exists
+	opOther   record.OpType = "other"   // it does not have the version Expect
 )
 
 // action is one operation on a register, as the model sees it.
 type action struct {
 	record.Op
-	// refused is the write whose refusal the action is, nil for any other.
+	// refused is the write whose refusal the action is, nil otherwise.
 	refused *record.Op
-	// initial marks a read of a value that nobody in the record wrote: it can
-	// only be the value from before.
+	// initial marks a read of a value that no client in the record wrote: it can only be the
+	// value from before.
 	initial bool
-	// strange marks a write that compares with a version which the record does
-	// not show to be anybody's.
+	// strange marks a write that compares with a version which the record does not show for any
+	// write.
 	strange bool
 }
 
@@ -53,10 +53,10 @@ func (a action) told() record.Op {
 	return a.Op
 }
 
-// Evidence reports whether an operation was refused with a word on the state of its key.
+// Evidence reports whether a refusal says anything about the state of its key.
 func Evidence(op record.Op) bool { return op.Outcome == record.Refused && op.Refusal != "" }
 
-// asRead returns what the refusal of a write says as a read.
+// asRead returns what the refusal of a write says, as a read.
 func asRead(op record.Op) action {
 	read := record.Op{Client: op.Client, Entrance: op.Entrance, API: op.API, Type: record.OpGet, Key: op.Key, Collection: op.Collection,
 		Call: op.Call, Return: op.Return, Outcome: record.OK}
@@ -110,9 +110,8 @@ func b2i(b bool) byte {
 	return 0
 }
 
-// step reports whether an operation can have had its outcome in a state, and the
-// state after it. A write of unknown outcome always can: where its precondition
-// does not hold, it had no effect.
+// step reports whether an operation can have had its outcome in a state, and the state after it.
+// A write of unknown outcome always can: if its precondition does not hold, it had no effect.
 func step(s register, a action) (bool, register) {
 	next := register{present: true, value: a.Value, revision: a.Revision}
 	acked := a.Outcome == record.OK
@@ -158,18 +157,17 @@ func fits(s register, a action) bool {
 	return a.Expect == "" || s.revision == a.Expect || s.revision == "" && a.strange
 }
 
-// Operations turns the history of one key into what the checker takes.
+// Operations turns the history of one key into the checker's input.
 //
-// Refused operations had no effect: what they say of the key is a read, and those that say
-// nothing are left out, as are reads without an answer. A write of unknown outcome may take effect at any time after its call,
-// so it never returns; useless leaves out those that cannot matter, since each
-// of them doubles the checker's work.
+// Refused operations had no effect: what they say about the key is a read. Those that say nothing
+// are left out, as are reads without an answer. A write of unknown outcome may take effect at any
+// time after its call, so it never returns; those that cannot matter are left out, since each of
+// them doubles the checker's work.
 func Operations(ops []record.Op) []porcupine.Operation { return Actions(ops, useful(ops)) }
 
-// Actions turns kept, some of the operations of one key, into what the checker
-// takes.
+// Actions turns kept, some of the operations of one key, into the checker's input.
 func Actions(ops, kept []record.Op) []porcupine.Operation {
-	tried := map[string]bool{} // values of writes; one that was refused has no effect
+	tried := map[string]bool{} // values of writes; a refused one has no effect
 	versions := map[string]bool{}
 	read := map[string]string{} // version of a value, as a read returned it
 	for _, op := range ops {
@@ -208,14 +206,13 @@ func Actions(ops, kept []record.Op) []porcupine.Operation {
 // useful returns the operations of one key that can matter to whether its
 // history is linearizable.
 //
-// Values are unique, so an update or create of unknown outcome matters only if
-// somebody saw its value, or another write depends on it: one that compares
-// with a version that no acknowledged write or read is known to have (it may be
-// this one's), or, for a create or put, one that needs the key to be there (an
-// acknowledged delete, a patch, an update of any version, a refusal since it is).
-// Any matters that was called before a write was refused since the key was in another
-// version. Without that, a history in which it took effect is legal only if the one in
-// which it did not is.
+// Values are unique, so an update or create of unknown outcome matters only if a client saw its
+// value, or another write depends on it: one that compares with a version that no acknowledged
+// write or read has (it may be this one's), or, for a create or put, one that needs the key to
+// exist (an acknowledged delete, a patch, an update of any version, a refusal because it exists).
+// Any also matters that was called before a write was refused because the key had another
+// version. Without that, a history in which it took effect is legal only if the one in which it
+// did not is.
 //
 // A delete of unknown outcome matters only if something that needs the key to
 // be absent (a read of nothing, a create, a refusal) ended after its call.

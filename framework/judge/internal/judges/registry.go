@@ -1,11 +1,11 @@
-// Package judges has the judges: one guarantee, one file. A judge uses facts, and what is
-// in the files without a judge, which is how findings are made; it never uses another judge.
-// hack/imports_test.go says so where one does.
+// Package judges has the judges: one guarantee, one file. A judge uses facts, and the files
+// without a judge, which make findings; it never uses another judge. hack/imports_test.go
+// enforces that.
 package judges
 
 import "slices"
 
-// Definitions returns the judges that speak where a check names them.
+// Definitions returns the judges that run if a check names them.
 func Definitions() []Definition {
 	return []Definition{
 		etcdMembership(),
@@ -68,13 +68,13 @@ func Definitions() []Definition {
 	}
 }
 
-// RunWide returns the judges that apply to every record; a check may name them as
-// well. Each settles the invariant that its Doc names; several may share one.
+// RunWide returns the judges that apply to every record; a check may name them as well. Each
+// decides the invariant that its Doc names; several may share one.
 //
-// One says NotApplicable only where nothing that it judges was attempted, such as watches
-// in a scenario without any, or where the cluster gives no access to it. What was
-// attempted and cannot be judged is Inconclusive: a violation may hide in it, which no
-// other scenario's Pass makes up for.
+// A judge returns NotApplicable only if nothing that it judges was attempted, such as watches in
+// a scenario without any, or if the cluster gives no access to it. If something was attempted and
+// cannot be judged, it is Inconclusive: a violation may hide in it, which another scenario's Pass
+// cannot rule out.
 func RunWide() []Definition {
 	return []Definition{
 		linearizable(), etcdLinearizable(), noLostWrite(), oneWinner(), readYourWrites(), monotonicReads(), revisionOrder(),

@@ -32,7 +32,7 @@ func judgeRejoins(m *facts.Matter) Finding {
 		}
 		back = f.Called + record.Nanos(off)
 	}
-	// Asked for a little earlier than the bound is no time to judge.
+	// A request shortly before the bound leaves no time to judge.
 	until := m.NextInjection(m.Fault.Effect())
 	if until > m.Run.EndAt {
 		until = m.Run.EndAt
@@ -69,14 +69,14 @@ func judgeRejoins(m *facts.Matter) Finding {
 		text.And(m.Fault.Nodes()), parts, text.Short(took), last, m.Bound).Took(took)
 }
 
-// nodePart is something on a node that comes back, and when it was first seen to be there
-// since a time; endless for never.
+// nodePart is a part of a node that comes back, and when it was first seen since a time; endless
+// for never.
 type nodePart struct {
 	name  string
 	since func(record.Nanos) record.Nanos
 }
 
-// partsOf returns all of a node that the record can tell of.
+// partsOf returns all parts of a node that the record can show.
 func partsOf(m *facts.Matter, node string) (parts []nodePart) {
 	var components []string
 	for _, n := range facts.NodeLives(m.Run) {
@@ -106,8 +106,7 @@ func partsOf(m *facts.Matter, node string) (parts []nodePart) {
 	return parts
 }
 
-// firstAt is when the first of a list's entries from a time on is as it should be; endless
-// for none.
+// firstAt is when the first correct entry of a list from a time on was made; endless for none.
 func firstAt[T any](list []record.Timed[T], from record.Nanos, holds func(T) bool) record.Nanos {
 	first := facts.Endless
 	for _, e := range list {

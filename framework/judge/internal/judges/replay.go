@@ -19,17 +19,16 @@ type move struct {
 	done      bool
 }
 
-// moves resolves the operations of one key by what their clients were shown. An
-// operation gets less freedom by it and never more, so that an order found for
-// moves is one for the operations:
+// moves resolves the operations of one key by what their clients saw. This only restricts an
+// operation, so an order found for moves is also one for the operations:
 //
 //   - a write of unknown outcome whose value was shown took effect before that, at
 //     the revision that was shown;
-//   - one whose value nobody was shown is left to the end, where it has no effect
-//     on anybody, unless the history does not continue without it (spare).
+//   - one whose value no client saw is left to the end, where it has no effect
+//     on any client, unless the history cannot continue without it (spare).
 //
-// Nothing here needs to be true for the verdict to be: a watch that lies makes
-// the replay fail and leaves the word to the search.
+// The verdict does not depend on any of this being true: if a watch lies, the replay fails and
+// the search decides.
 func moves(ops []porcupine.Operation, seen facts.Sightings) (must, spare []*move) {
 	for _, o := range ops {
 		m := &move{action: o.Input.(action), call: o.Call, ret: o.Return}
@@ -50,11 +49,10 @@ func moves(ops []porcupine.Operation, seen facts.Sightings) (must, spare []*move
 	return must, spare
 }
 
-// replay puts the operations of one key into an order without a search. Writes go
-// by their revisions, reads directly behind what they returned, deletes without a
-// revision where the next create asks for one. Its choices are guesses; what it takes is checked by
-// the same step as in the search, and by the same rule of real time: an operation
-// may only come next if none of those that are left returned before its call.
+// replay orders the operations of one key without a search. Writes go by their revisions, reads
+// directly behind what they returned, deletes without a revision where the next create needs one.
+// Its choices are guesses; each step is checked as in the search, and by the same rule of real
+// time: an operation may only come next if none of those that are left returned before its call.
 type replay struct {
 	byReturn []*move // those that must come, by their returns
 	writes   []*move // of values, and deletes that have a revision, by revision
@@ -65,7 +63,7 @@ type replay struct {
 	creates  []*move // spare, puts included
 	removals []*move // spare deletes
 	updates  []*move // spare updates and patches
-	initial  string  // the value from before the record, where anybody read it
+	initial  string  // the value from before the record, if a client read it
 	state    register
 	setter   *move // the write that made the state
 	left     int
@@ -111,15 +109,15 @@ func newReplay(must, spare []*move) *replay {
 
 func compareCalls(a, b *move) int { return cmp.Compare(a.call, b.call) }
 
-// run reports whether it found an order. A key of which nothing is known at first
-// may have been there and be deleted: it then goes first by that.
+// run reports whether it found an order. A key of unknown initial state may have existed and been
+// deleted: deleteFirst starts with that delete.
 func (r *replay) run(deleteFirst bool) bool {
 	for r.left > 0 {
 		switch {
 		case r.read():
 		case r.check():
 		case r.unread() != nil:
-			return false // somebody has yet to read what the next write replaces
+			return false // a read still needs what the next write replaces
 		case r.state.fresh && deleteFirst && r.delete():
 		case !r.write() && !r.hide():
 			return false
@@ -128,8 +126,8 @@ func (r *replay) run(deleteFirst bool) bool {
 	return true
 }
 
-// check takes the refusals that fit the state. They change nothing, but that they may be
-// the first that shows a key, so none can come too early.
+// check takes the refusals that fit the state. They change nothing except that one may be the
+// first to show a key, so none can come too early.
 func (r *replay) check() bool {
 	horizon, left := r.horizon().ret, r.left
 	for i := 0; i < len(r.checks) && r.checks[i].call <= horizon && r.left > 0; {
@@ -142,7 +140,7 @@ func (r *replay) check() bool {
 	return r.left < left
 }
 
-// hide takes a write that no client was shown, where a refusal asks for another version.
+// hide takes a write that no client saw, if a refusal needs another version.
 func (r *replay) hide() bool {
 	h := r.horizon()
 	if h.Type != opOther || !r.state.present {
@@ -157,7 +155,7 @@ func (r *replay) hide() bool {
 	return r.delete()
 }
 
-// horizon is the first return of those that are left.
+// horizon is the earliest return of the remaining operations.
 func (r *replay) horizon() *move {
 	for len(r.byReturn) > 0 && r.byReturn[0].done {
 		r.byReturn = r.byReturn[1:]
@@ -183,7 +181,7 @@ func (r *replay) take(m *move) bool {
 	return true
 }
 
-// queue is where the reads wait that fit the state.
+// queue is the queue of the reads that fit the state.
 func (r *replay) queue() (value string, present bool) {
 	if r.state.fresh {
 		return r.initial, r.initial != ""
@@ -228,7 +226,7 @@ func (r *replay) write() bool {
 	if r.state.present || r.state.fresh {
 		return (next == nil || next.Type == record.OpCreate) && r.delete()
 	}
-	// A create that no client was shown goes between two deletes.
+	// A create that no client saw goes between two deletes.
 	for i, m := range r.creates {
 		if !m.done && m.call <= r.horizon().ret {
 			r.creates = r.creates[i+1:]
@@ -238,8 +236,8 @@ func (r *replay) write() bool {
 	return false
 }
 
-// delete takes the delete that can wait least: one of this version alone, then
-// the one that returns first, then one of unknown outcome, which never does.
+// delete takes the most urgent delete: one of this version alone, then the one that returns
+// first, then one of unknown outcome, which never returns.
 func (r *replay) delete() bool {
 	horizon := r.horizon().ret
 	best := -1
@@ -268,7 +266,7 @@ func (r *replay) delete() bool {
 	return false
 }
 
-// stuck are the operations between which the replay found no way on.
+// stuck returns the operations at which the replay got stuck.
 func (r *replay) stuck() []*move {
 	list := []*move{r.horizon()}
 	for _, m := range []*move{r.setter, r.unread()} {

@@ -23,11 +23,11 @@ func requestsAnswered() Definition {
 // enoughInFlight is how many requests must have been in flight for a pass.
 const enoughInFlight = 3
 
-// judgeRequestsAnswered holds each request in flight against the bound: those that were
-// called before writes were acknowledged again, and not answered when the fault took effect.
-// A follower has forwarded a write to the old leader and gives it up after 5 s and two
-// election timeouts (go.etcd.io/etcd/server/v3/config, ReqTimeout), even if there is a new leader by then.
-// An error is an answer as well: the client learns that it has to ask again.
+// judgeRequestsAnswered checks each request in flight against the bound: those that were called
+// before writes were acknowledged again and were unanswered when the fault took effect. A
+// follower that forwarded a write to the old leader gives up after 5 s and two election timeouts
+// (go.etcd.io/etcd/server/v3/config, ReqTimeout), even if there is a new leader. An error counts
+// as an answer: the client learns that it must retry.
 func judgeRequestsAnswered(m *facts.Matter) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	servers := m.APIServers(m.HitBetween(from, to)...)
@@ -61,17 +61,17 @@ func judgeRequestsAnswered(m *facts.Matter) Finding {
 		text.Plural(r.n, "request"), text.And(servers), m.Fault.What(), m.Bound, held, text.Short(took)).Took(took).Shows(text.Describe(*r.longest))
 }
 
-// elected is how long it takes until a new leader answers.
+// elected is how long it takes for a new leader to answer.
 func elected(m *facts.Matter) time.Duration {
 	return 2*m.Run.Meta.Settings["E"] + m.Run.Meta.Settings["M"]
 }
 
 // inFlight sums up the requests in flight.
 type inFlight struct {
-	n, hung int        // hung: longer than it takes until a new leader answers
+	n, hung int        // hung: longer than a new leader takes to answer
 	longest *record.Op // of all
 	late    *record.Op // the longest of those that broke the bound
-	gaveUp  *record.Op // one of which it cannot be told whether it did
+	gaveUp  *record.Op // one that may have broken it
 }
 
 func requestsInFlight(m *facts.Matter, servers []string, from, until record.Nanos) (r inFlight) {
@@ -113,6 +113,6 @@ func requestsThrough(m *facts.Matter, servers []string) (all []record.Op) {
 	return all
 }
 
-// replied reports whether an operation ended with an answer of the server: what a server
-// refuses always says whether to try again.
+// replied reports whether an operation ended with a response of the server: a refusal always says
+// whether to retry.
 func replied(o record.Op) bool { return o.Outcome == record.OK || o.RetryAfter != 0 }

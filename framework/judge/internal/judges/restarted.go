@@ -34,9 +34,9 @@ func judgeRestarted(m *facts.Matter) Finding {
 			end = min(end, other.Injected.Called)
 		}
 	}
-	silent := facts.Endless  // since when the machine does not tell
-	var unknown record.Nanos // the same when it told of the new process
-	ended := 0               // how often the component had ended before
+	silent := facts.Endless  // since when the machine does not report
+	var unknown record.Nanos // the same when it reported the new process
+	ended := 0               // how often the component had exited before
 	var old, started, lost *record.Timed[record.ProcessState]
 	for i := range m.Run.Processes {
 		p := &m.Run.Processes[i]

@@ -20,14 +20,14 @@ func restarts() Definition {
 	}, judgeRestarts}
 }
 
-// judgeRestarts looks at the time in which nothing that reaches a component is broken. A
-// fault may end others than it acts on, by design: an instance of an elected component
-// that cannot renew its lease ends itself, up to R after the last renewal, which the
-// healing may have come before. What of it comes later is the cluster's own.
+// judgeRestarts covers the time in which no fault affects a component. A fault may also make
+// other components exit, by design: an instance of an elected component that cannot renew its
+// lease exits up to R after the last renewal, which may be after the healing. Later exits are the
+// cluster's own.
 func judgeRestarts(m *facts.Matter) Finding {
 	type key struct{ node, component string }
 	last := map[key]*record.Timed[record.ProcessState]{}
-	silent := map[key]bool{} // the node did not tell since
+	silent := map[key]bool{} // the node has not reported since
 	explained := 0
 	for i := range m.Run.Processes {
 		p := &m.Run.Processes[i]
@@ -37,7 +37,7 @@ func judgeRestarts(m *facts.Matter) Finding {
 			continue
 		}
 		if p.At >= facts.LeftAt(m.Run, k.node) {
-			continue // its node was to leave
+			continue // its node was about to leave
 		}
 		old := last[k]
 		last[k] = p
@@ -74,16 +74,16 @@ func judgeRestarts(m *facts.Matter) Finding {
 	return f
 }
 
-// balancerEnded reports whether an on-demand load balancer was stopped between two times,
-// because a single node was left.
+// balancerEnded reports whether an on-demand load balancer was stopped between two times, because
+// only one node was left.
 func balancerEnded(m *facts.Matter, p record.ProcessState, from, to record.Nanos) bool {
 	return p.PID == 0 && slices.ContainsFunc(m.Run.Steps, func(s record.Timed[record.Step]) bool {
 		return s.V.Name == record.StepBalancerEnd && s.V.Node == p.Node && s.V.Began <= to && from <= s.V.Done
 	})
 }
 
-// changing reports whether a node was being upgraded or reconfigured between two times,
-// which restarts its components, or had been until late before.
+// changing reports whether a node was upgraded or reconfigured between two times, or until late
+// before, which restarts its components.
 func changing(m *facts.Matter, node string, from, to, late record.Nanos) bool {
 	return slices.ContainsFunc(m.Run.Changes, func(c record.Timed[record.NodeChange]) bool {
 		end := c.V.Effect

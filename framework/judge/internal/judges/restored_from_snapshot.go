@@ -19,8 +19,8 @@ func restoredFromSnapshot() Definition {
 	}, judgeRestoredFromSnapshot}
 }
 
-// restoreLeast is how many writes it takes before a snapshot, and after the restore, to say
-// anything of them.
+// restoreLeast is how many writes are needed before a snapshot, and after the restore, for a
+// result.
 const restoreLeast = 10
 
 // informed is one ConfigMap that informers see.
@@ -30,7 +30,7 @@ type informed struct {
 }
 
 func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
-	// The snapshot is taken after the step began, and the call is for the restore.
+	// The snapshot is taken after the step started, and the call is for the restore.
 	called, back := record.Nanos(0), m.Fault.Effect()
 	for _, p := range m.Run.Phases {
 		if p.At <= m.Fault.Injected.Called {
@@ -46,7 +46,7 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 		}
 	}
 	var before, between, after []informed
-	seen := uint64(0) // the newest version of before the restore
+	seen := uint64(0) // the newest version before the restore
 	for _, o := range m.Run.Ops {
 		op := o.V
 		if op.Purpose == facts.PurposeInformedVersion && op.Return < called {
@@ -129,7 +129,7 @@ func judgeRestoredFromSnapshot(m *facts.Matter) Finding {
 		len(before), lost, len(stores)).counted("%d writes, %d lost", len(before)+len(between)+len(after), lost)
 }
 
-// oneMoment checks that of the writes around a snapshot those are there that came first.
+// oneMoment checks that a snapshot has exactly the first of the writes around it.
 func oneMoment(around []informed, gone func(informed) bool) *Finding {
 	var newest *informed
 	for _, w := range around {

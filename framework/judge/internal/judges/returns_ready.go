@@ -21,15 +21,15 @@ func returnsReady() Definition {
 	}, judgeReturnsReady}
 }
 
-// falseRefusals are the answers of an API server that does not know yet who may do what, or
-// what exists.
+// falseRefusals are the responses of an API server that has not loaded the roles or resources
+// yet.
 var falseRefusals = []int{401, 403, 404}
 
 const (
-	// firstMoments is for how long after its first answer an API server that was started
-	// may still lack the roles: about 1.5 s, and as long again on a busy machine.
+	// firstMoments is how long after its first response a restarted API server may still be
+	// without the roles: about 1.5 s, and as long again on a busy machine.
 	firstMoments = 3 * time.Second
-	// userSilence is for how long the account may ask nothing until then.
+	// userSilence is how long the account may make no request before that.
 	userSilence = 500 * time.Millisecond
 )
 
@@ -76,7 +76,7 @@ func judgeReturnsReady(m *facts.Matter) Finding {
 		}
 	}
 	slices.SortStableFunc(user, facts.ByStart)
-	known := back // until when it may lack the roles
+	known := back // until when it may be without the roles
 	if reached > 0 {
 		known = min(to, max(back, first)+record.Nanos(firstMoments))
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// revisionOrder is linearizability across the API: resourceVersions are revisions of
-// one store and so one order of all writes, on whatever key. Linearizability is
-// judged for each key alone and cannot see that two keys disagree on what was first.
+// revisionOrder is linearizability across the API: resourceVersions are revisions of one store
+// and so one order of all writes, on whatever key. Linearizability is checked per key and cannot
+// see that two keys disagree on the order.
 func revisionOrder() Definition {
 	return Definition{verdict.Doc{
 		Name:      "revision-order",
@@ -22,16 +22,16 @@ func revisionOrder() Definition {
 	}, judgeRevisionOrder}
 }
 
-// version is a revision that a request was answered with.
+// version is a revision in the response to a request.
 type version struct {
 	facts.Mark[shower]        // when the request was called
-	api                string // API and, where it may be another, store; see also keyOf
-	// equal reports that a request may be answered with what was shown before: a list, a
-	// read, or the revocation of a lease, which may have found nothing to delete.
+	api                string // API and, if it may differ, store; see also keyOf
+	// equal reports that the response may have a revision that was shown before: a list, a read,
+	// or the revocation of a lease, which may have found nothing to delete.
 	equal bool
 }
 
-// shower is what a version comes from: one of these.
+// shower is the source of a version: one of these.
 type shower struct {
 	op    *record.Op
 	list  *record.List
@@ -90,9 +90,9 @@ func (v shower) span() verdict.Span {
 	return facts.EventSpan(*v.event)
 }
 
-// storeOf names what orders the revisions of an operation. API servers may keep each kind
-// of object in another etcd (--etcd-servers-overrides), so that versions of one kind say
-// nothing of those of another. Registers are ConfigMaps; the keys of other kinds begin with
+// storeOf names the store that orders the revisions of an operation. API servers may keep each
+// kind of object in another etcd (--etcd-servers-overrides), so that versions of one kind say
+// nothing about those of another. Registers are ConfigMaps; the keys of other kinds begin with
 // the kind.
 func storeOf(op *record.Op) string {
 	if kind, _, other := strings.Cut(op.Key, "/"); other && op.API == facts.APIKubernetes {
@@ -101,12 +101,12 @@ func storeOf(op *record.Op) string {
 	return op.API
 }
 
-// keyOf names a key of a store. A read of one key has the version of its last change, which
-// can be held against what was shown of that key alone.
+// keyOf names a key of a store. A read of one key has the version of its last change, which is
+// comparable only with what was shown of that key.
 func keyOf(api, key string) string { return api + "\x00" + key }
 
-// versionsShown returns those that had been given when they were shown, by API: what any
-// read, list or watch shows, however old, is of a write that was made before.
+// versionsShown returns the versions that existed when they were shown, by API: whatever a read,
+// list or watch shows, however old, comes from an earlier write.
 func versionsShown(run *record.Run) map[string]facts.Watermark[shower] {
 	shown := map[string][]facts.Mark[shower]{}
 	add := func(api, revision string, at record.Nanos, by shower) {
@@ -155,11 +155,11 @@ func versionsShown(run *record.Run) map[string]facts.Watermark[shower] {
 	return all
 }
 
-// versionsAsked are those of acknowledged writes, of quorum reads and lists, and of what
-// etcd answered with a header after a quorum had been asked. A write that
-// changes nothing gets the version that was there; where several wrote one value,
-// nobody can tell which of them changed anything. The answer to a delete through the
-// Kubernetes API has no version of its own.
+// versionsAsked returns the versions of acknowledged writes, of quorum reads and lists, and of
+// etcd's responses with a header after a quorum was consulted. A write that changes nothing
+// returns the existing version; if several wrote the same value, it is unknown which of them
+// changed anything. The response to a delete through the Kubernetes API has no version of its
+// own.
 func versionsAsked(run *record.Run) (all []version) {
 	add := func(api string, revision uint64, called record.Nanos, equal bool, by shower) {
 		if revision > 0 {

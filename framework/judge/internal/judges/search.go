@@ -7,26 +7,25 @@ import (
 )
 
 const (
-	// SearchRoom bounds what one search may remember, in bytes: without it, a
-	// history with many writes of unknown outcome takes all memory of the
-	// machine long before it takes all of its time.
+	// SearchRoom limits the memory of one search, in bytes: without it, a history with many
+	// writes of unknown outcome uses up all memory of the machine long before its time is over.
 	SearchRoom = 256 << 20
-	// stateRoom is about what the checker keeps for one state that it has been in,
-	// apart from a bit for each operation.
+	// stateRoom is about what the checker keeps for one visited state, apart from a bit for each
+	// operation.
 	stateRoom = 256
-	// smallSearch bounds the steps of a search that is one of many.
+	// smallSearch limits the steps of a search that is one of many.
 	smallSearch = 20_000
 )
 
-// Search is porcupine's, bounded. What ends it before its time depends on the
-// history alone and never on the machine's speed.
+// Search is porcupine's search with limits. Whether it stops early depends on the history alone
+// and never on the machine's speed.
 type Search struct {
 	Time  *allowance
-	Room  int64 // bytes to be remembered
-	steps int64 // no limit where 0
+	Room  int64 // bytes of memory
+	steps int64 // no limit if 0
 }
 
-// allowance is the computing time that several searches share.
+// allowance is the CPU time that several searches share.
 type allowance struct {
 	timer *time.Timer
 	spent bool
@@ -51,15 +50,15 @@ func (s Search) within(steps int64) Search {
 	return s
 }
 
-// Check returns Unknown where a bound was met. The checker then runs out of steps
-// that it may take, and comes to its end at once.
+// Check returns Unknown if a limit was reached. The checker then has no steps left, and finishes
+// immediately.
 func (s Search) Check(model porcupine.Model, ops []porcupine.Operation) porcupine.CheckResult {
 	if s.Time.exceeded() {
 		return porcupine.Unknown
 	}
 	step := model.Step
 	exhausted, room, steps := false, s.Room/int64(stateRoom+len(ops)/8), int64(0) // room in states
-	model.Partition = nil                                                         // the operations are those of one key, so one goroutine takes all steps
+	model.Partition = nil                                                         // all operations are on one key, so one goroutine takes all steps
 	model.Step = func(state, input, output any) (bool, any) {
 		steps++
 		if exhausted || room <= 0 || s.steps > 0 && steps > s.steps || steps%64 == 0 && s.Time.exceeded() {
@@ -72,7 +71,7 @@ func (s Search) Check(model porcupine.Model, ops []porcupine.Operation) porcupin
 		}
 		return ok, next
 	}
-	// The checker asks whether it has been in a state: then it does not keep it again.
+	// The checker asks whether it has visited a state: then it does not store it again.
 	model.Equal = func(a, b any) bool {
 		if a == b {
 			room++

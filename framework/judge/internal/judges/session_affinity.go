@@ -28,7 +28,7 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 			nodes[e.V.Member] = e.V.Node
 		}
 	}
-	// Of each client in the order of its requests; they are recorded at their ends.
+	// By client, in the order of its requests; they are recorded at their ends.
 	sessions := slices.Clone(m.Run.Sessions)
 	slices.SortStableFunc(sessions, func(a, b record.Timed[record.Session]) int { return int(a.V.Start - b.V.Start) })
 	last := map[string]record.Session{}
@@ -71,8 +71,8 @@ func judgeSessionAffinity(m *facts.Matter) Finding {
 		answered, moves, text.Short(slowest)).Took(slowest)
 }
 
-// diedBetween returns the injection that ended etcd on a node and was active at any
-// time between from and to, nil if none exists.
+// diedBetween returns the injection that stopped etcd on a node and was active at any time
+// between from and to, nil if there is none.
 func diedBetween(m *facts.Matter, node string, from, to record.Nanos) *facts.Injection {
 	for _, inj := range endings(m) {
 		if hits(inj.Injected, node) && inj.Injected.Called <= to && (inj.Healed == nil || inj.HealEffect() >= from) {
@@ -82,8 +82,8 @@ func diedBetween(m *facts.Matter, node string, from, to record.Nanos) *facts.Inj
 	return nil
 }
 
-// endings returns the injections that end an etcd member, or cut its node off or out:
-// of those that the check names, of all where it names none.
+// endings returns the injections that stop an etcd member, or cut off or isolate its node: of
+// those that the check names, or of all if it names none.
 func endings(m *facts.Matter) []*facts.Injection {
 	ids := text.SplitList(m.Check.Params["faults"])
 	if len(ids) == 0 {
@@ -103,18 +103,17 @@ func endings(m *facts.Matter) []*facts.Injection {
 }
 
 // deadly are the effects of a fault on etcd, or on a whole node, during which the member there
-// serves no client.
+// does not serve clients.
 var deadly = []record.Effect{record.EffectDown, record.EffectRestarted, record.EffectFrozen, record.EffectPower,
 	record.EffectRemoved, record.EffectIsolated, record.EffectPartitioned}
 
 func hits(f *record.Fault, node string) bool { return f.Node == node || slices.Contains(f.Nodes, node) }
 
-// fewRequests is how many requests in vain show that a client does not get to another
-// member.
+// fewRequests is how many failed requests show that a client does not reach another member.
 const fewRequests = 2
 
-// stranded says which client did not get from a member to another one while the fault
-// that ended it lasted; nil for none. sessions are in the order of their starts.
+// stranded returns which client did not switch from a member to another while the fault that
+// stopped it lasted; nil for none. sessions are in the order of their starts.
 func stranded(m *facts.Matter, inj *facts.Injection, sessions []record.Timed[record.Session], nodes map[string]string) *Finding {
 	limit, err := verdict.ParseBound("H + M", m.Run.Meta.Settings)
 	if err != nil || inj.Healed == nil {
@@ -125,7 +124,7 @@ func stranded(m *facts.Matter, inj *facts.Injection, sessions []record.Timed[rec
 		on       string // the member before the fault
 		moved    bool
 		answered bool
-		vain     int // requests that the balancer had had the time for
+		vain     int // failed requests for which the balancer had had enough time
 	}
 	clients := map[string]*state{}
 	for _, timed := range sessions {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// notInTime returns a failure if a list of addresses was not as it must be within the
-// check's bound after from, which is when what is described happened.
+// notInTime returns a failure if a list of addresses was not as expected within the check's bound
+// after from, the time of the described event.
 func notInTime(m *facts.Matter, want facts.Expected, h facts.History, s facts.Settling, from record.Nanos, what string) *Finding {
 	held, until := "did", s.Since
 	if s.Since < 0 {

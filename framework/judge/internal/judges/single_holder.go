@@ -54,7 +54,7 @@ func judgeSingleHolder(m *facts.Matter) Finding {
 func soleHolder(m *facts.Matter, component string) (string, *Finding) {
 	from, to := m.Quiet()
 	states := facts.LeaseStates(m.Run, component, from, to)
-	// Before the first one is elected there is nothing to judge.
+	// Before the first election there is nothing to judge.
 	var held []record.Timed[record.Lease]
 	for i, s := range states {
 		if s.V.Holder != "" {
@@ -103,10 +103,10 @@ func soleHolder(m *facts.Matter, component string) (string, *Finding) {
 	return first.V.Holder, nil
 }
 
-// unknownActs says why it is not known what the instances of a component did between two
-// moments at which one of them held its lease; empty if it is. The audit logs have it if
-// each API server's was read, and if they have what the holder did, by clocks that agree
-// with the harness's.
+// unknownActs says why the actions of a component's instances between two moments at which one of
+// them held its lease are not known; empty if they are. They are known if each API server's audit
+// log was read, and if the logs have the holder's actions, with clocks that agree with the
+// harness's.
 func unknownActs(m *facts.Matter, component string, held record.Lease, from, to record.Nanos) string {
 	d := facts.ActionsOf(m.Run, component, m.Run.Meta.Settings["M"])
 	for _, a := range d.Doubtful {
@@ -144,8 +144,8 @@ func standbyActs(m *facts.Matter, component string, held record.Lease, from, to 
 	return nil
 }
 
-// formerActsUntil returns until when an instance that had the lease before its holder, which
-// had it at from, may act: until its renewal deadline.
+// formerActsUntil returns until when the previous holder of a lease, whose current holder had it
+// at from, may act: until its renewal deadline.
 func formerActsUntil(m *facts.Matter, component string, held record.Lease, from record.Nanos) record.Nanos {
 	s := m.Settings(component)
 	if held.Acquire.IsZero() || m.Run.Meta.Started.IsZero() {
@@ -154,10 +154,10 @@ func formerActsUntil(m *facts.Matter, component string, held record.Lease, from 
 	return max(from, record.Nanos(held.Acquire.Sub(m.Run.Meta.Started)+s["P"]+s["R"]+s["M"]))
 }
 
-// noHolder is the finding for a component whose lease nobody held.
+// noHolder is the finding for a component whose lease no instance held.
 func noHolder(m *facts.Matter, component string, states int, from, to record.Nanos) Finding {
 	acting := facts.Instances(m.Run, component, to)
-	// Time enough for one retry, before which an election may be under way.
+	// Time enough for one retry, before which an election may be in progress.
 	retry, err := verdict.ParseBound("P + M", m.Settings(component))
 	if err != nil {
 		return Inconclusive("the check cannot be judged: %v", err)

@@ -22,21 +22,21 @@ func spreadsAgain() Definition {
 }
 
 // mostGoaway is the greatest --goaway-chance that an API server accepts
-// (k8s.io/apiserver/pkg/server/options/server_run_options.go). Where none is set, that many
-// connections must be missed for it to be said that nothing closes them.
+// (k8s.io/apiserver/pkg/server/options/server_run_options.go). If none is set, the judge assumes
+// this chance before it concludes that nothing closes connections.
 const mostGoaway = 0.02
 
-// keeping is what became of the connections that clients keep, in a time.
+// keeping describes the connections that clients keep, in a period.
 type keeping struct {
-	clients  map[string]bool // that asked; true for those that made a new connection
+	clients  map[string]bool // that made requests; true for those with a new connection
 	requests int             // on kept connections
-	made     int             // connections in place of kept ones
-	reached  int             // of these: to the API server that is back
-	unnamed  int             // answers of a server that is not known
+	made     int             // new connections that replaced kept ones
+	reached  int             // of these: to the API server that came back
+	unnamed  int             // responses of an unknown server
 }
 
-// kept returns what became of the connections through an entrance. A client's first one
-// stands for none that was closed.
+// kept returns what happened to the connections through an entrance. A client's first connection
+// does not replace a closed one.
 func kept(m *facts.Matter, entrance, node string, from, to record.Nanos) keeping {
 	k, had := keeping{clients: map[string]bool{}}, map[string]bool{}
 	var probes []record.Probe
@@ -94,7 +94,7 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 	servers := len(m.NodesWith("kube-apiserver"))
 	chance := m.Run.Meta.GoawayChance
 	k := kept(m, entrance, node, from, to)
-	// How likely it is that that many requests leave every connection open.
+	// The probability that this many requests leave every connection open.
 	open := math.Pow(1-cmp.Or(chance, mostGoaway), float64(k.requests))
 	unlucky := facts.AtMost(k.reached, k.made, 1/float64(max(1, servers)))
 	asked := func(f Finding) Finding { return f.counted("%d of %d new connections", k.reached, k.made) }
@@ -107,7 +107,7 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 		return Inconclusive("all clients of the balancer were seen on one API server before the %s, so that it may choose by their address, and whether it spreads others is not known", m.Fault.What())
 	case k.made == 0 && open >= facts.Unfair:
 		return Inconclusive("%d requests on kept HTTP/2 connections are too few to say that nothing closes such connections (--goaway-chance=%g)", k.requests, chance)
-	// A count of requests, which a busy machine does not make any less telling.
+	// A count of requests, which is as conclusive on a busy machine.
 	case k.made == 0 && chance > 0:
 		return asked(Failed("Kept HTTP/2 connections must be spread again once an API server is back: with --goaway-chance=%g none was closed in %d requests of %d clients more than %s after the healing of the %s.",
 			chance, k.requests, len(k.clients), m.Bound, m.Fault.What()))
@@ -120,7 +120,7 @@ func judgeSpreadsAgain(m *facts.Matter) Finding {
 	case unlucky < facts.Doubtful || k.reached == 0:
 		return Inconclusive("%d of %d HTTP/2 connections that clients opened again more than %s after the API server on %s was back reached it, which is too few to tell whether they are spread", k.reached, k.made, m.Bound, node)
 	case chance == 0 && 2*k.moved() < len(k.clients):
-		// One that was lost for some other reason is not a sign of a balancer that closes them.
+		// A connection lost for another reason does not show that a balancer closes them.
 		return Inconclusive("%d of %d clients made a new HTTP/2 connection, and no --goaway-chance is set: it is not known whether anything closes those of the others", k.moved(), len(k.clients))
 	}
 	return asked(Passed("Kept HTTP/2 connections are spread again: %d of %d that clients opened again more than %s after the API server on %s was back reached it (%d clients, %d requests, --goaway-chance=%g).",

@@ -80,8 +80,8 @@ func judgeSteadyState(m *facts.Matter) Finding {
 
 func recovered(s record.Steady) bool { return s.OK && (s.Limit == 0 || s.Took <= s.Limit) }
 
-// partsOutstanding describes the parts that were not steady again within their limits, and
-// says from when to when they were followed, and the longest limit.
+// partsOutstanding describes the parts that were not steady again within their limits, when they
+// were followed, and the longest limit.
 func partsOutstanding(run *record.Run) (outstanding []string, since, last record.Nanos, limit time.Duration) {
 	since = run.EndAt
 	for _, s := range run.Steadies {
@@ -93,8 +93,8 @@ func partsOutstanding(run *record.Run) (outstanding []string, since, last record
 	return outstanding, since, last, limit
 }
 
-// partsSteady says how long each part took at most, and which ones nothing is known of, as
-// of records from before they were looked at.
+// partsSteady describes how long each part took at most, and which ones are not known, as in
+// records from before they were checked.
 func partsSteady(run *record.Run) string {
 	var steady, unknown []string
 	for _, kind := range []struct{ part, name string }{

@@ -23,8 +23,8 @@ func stopsActing() Definition {
 	}, judgeStopsActing}
 }
 
-// judgeStopsActing rests on the audit log, as one-actor does: an attempt without
-// effect is none, and one that an API server received in time counts as in time.
+// judgeStopsActing uses the audit log, as one-actor does: an attempt without effect does not
+// count, and one that an API server received in time counts as in time.
 func judgeStopsActing(m *facts.Matter) Finding {
 	old, problem := holderBefore(m)
 	if problem != nil {
@@ -89,8 +89,8 @@ func judgeStopsActing(m *facts.Matter) Finding {
 		Took(text.Span(from, last))
 }
 
-// firstElection returns the first election of a node's instance after from, nil if there is
-// none, and whether anything is known of what it did before to.
+// firstElection returns the first election of a node's instance after from, nil if there is none,
+// and whether its actions before to are known at all.
 func firstElection(d facts.Actions, node string, to, from record.Nanos) (first *facts.Act, known bool) {
 	for i, e := range d.Elections {
 		if e.Node != node {
@@ -104,8 +104,8 @@ func firstElection(d facts.Actions, node string, to, from record.Nanos) (first *
 	return first, known
 }
 
-// lostLease returns who was seen to hold the lease instead of its old holder between
-// the fault and to, empty if nobody was.
+// lostLease returns which instance was seen to hold the lease instead of its old holder between
+// the fault and to, empty if none was.
 func lostLease(m *facts.Matter, component string, old record.Lease, to record.Nanos) string {
 	for _, s := range facts.LeaseStates(m.Run, component, m.Fault.Injected.Called, to) {
 		if s.V.Holder != "" && s.V.Holder != old.Holder && facts.Newer(s.V, old) {

@@ -22,12 +22,11 @@ func supervised() Definition {
 	}, judgeSupervised}
 }
 
-// judgeSupervised rests on what is certain alone. A process was there all the time from
-// when it was first seen until it was asked for the last time before it was gone; a lock
-// was held by a node at some moment between the call and the return of a read that says
-// so. The harness's one clock stamps both, so that no margin is due, and a machine that
-// is late only leaves less of it certain. A supervisor that was held up may end its
-// process late, though: what only that shows is said last, and rests on the time.
+// judgeSupervised relies only on what is certain. A process existed from when it was first seen
+// until the last query before it was gone; a node held a lock at some moment between the call and
+// the return of a read that says so. The harness's one clock stamps both, so no margin is needed,
+// and a late machine only leaves less that is certain. A delayed supervisor may stop its process
+// late, though: a failure that only this explains is reported last, and depends on timing.
 func judgeSupervised(m *facts.Matter) Finding {
 	reads := facts.LockReads(m.Run)
 	components := locked(reads)
@@ -38,7 +37,7 @@ func judgeSupervised(m *facts.Matter) Finding {
 	var told []string
 	var longest time.Duration
 	moved, witnesses := 0, 0
-	var doubtful *Finding // the first failure that a supervisor that was held up explains
+	var doubtful *Finding // the first failure that a delayed supervisor explains
 	for _, c := range components {
 		lives := livesOf(m.Run, c)
 		if f := twoAtOnce(m, c, lives); f != nil {
@@ -89,7 +88,7 @@ func locked(reads map[string][]record.Op) []string {
 	return names
 }
 
-// life is a process that was alive all the time from and to.
+// life is a process that was alive from from to to.
 type life struct {
 	node     string
 	pid      int
@@ -105,8 +104,8 @@ func (l life) String() string {
 // first seen.
 func livesOf(run *record.Run, component string) []life {
 	var lives []life
-	last := map[string]int{}  // by node: the life that its latest state is of
-	dark := map[string]bool{} // by node: it did not tell since
+	last := map[string]int{}  // by node: the life of its latest state
+	dark := map[string]bool{} // by node: it has not reported since
 	for _, p := range run.Processes {
 		v := p.V
 		if v.Component != component {
@@ -114,7 +113,7 @@ func livesOf(run *record.Run, component string) []life {
 		}
 		i, alive := last[v.Node]
 		if alive && !dark[v.Node] {
-			// It was there when its node was asked the time before this one.
+			// It existed when its node was queried the previous time.
 			lives[i].to = max(lives[i].to, v.Before)
 		}
 		if v.Error != "" {
@@ -135,9 +134,8 @@ func livesOf(run *record.Run, component string) []life {
 	return lives
 }
 
-// lockLife is how long a lock lives that nobody renews. A supervisor that is held up
-// that long leaves its process running by no fault of its own, though not for as long
-// again.
+// lockLife is how long a lock lives without a renewal. A supervisor that is delayed that long
+// leaves its process running through no fault of its own, but not for twice as long.
 func lockLife(m *facts.Matter) record.Nanos { return record.Nanos(m.Run.Meta.Settings["L"]) }
 
 // twoAtOnce finds two nodes on which a component ran at the same time.
@@ -157,8 +155,8 @@ func twoAtOnce(m *facts.Matter, component string, lives []life) *Finding {
 	return nil
 }
 
-// withoutLock finds a process that was there throughout a reading by which its node did
-// not hold the lock.
+// withoutLock finds a process that existed throughout a reading in which its node did not hold
+// the lock.
 func withoutLock(m *facts.Matter, component string, lives []life, read record.Op) *Finding {
 	for _, l := range lives {
 		if l.from <= read.Call && l.to >= read.Return && l.node != read.Value {
@@ -169,7 +167,7 @@ func withoutLock(m *facts.Matter, component string, lives []life, read record.Op
 	return nil
 }
 
-// lockHolder returns the node that held the lock by the last reading before t.
+// lockHolder returns the node that held the lock according to the last reading before t.
 func lockHolder(reads []record.Op, t record.Nanos) (node string, known bool) {
 	for _, r := range reads {
 		if r.Outcome == record.OK && r.Return <= t {
@@ -179,9 +177,8 @@ func lockHolder(reads []record.Op, t record.Nanos) (node string, known bool) {
 	return node, known
 }
 
-// handedOver returns the node on which the component ran next, and after what time: the
-// first life on another node after the fault during which that node is seen to hold the
-// lock.
+// handedOver returns the node on which the component ran next, and after what time: the first
+// life on another node after the fault during which that node was seen to hold the lock.
 func handedOver(m *facts.Matter, component string, lives []life, reads []record.Op, bound verdict.Bound) (to string, took time.Duration, f *Finding) {
 	hit := m.Fault.Effect()
 	for _, l := range lives {

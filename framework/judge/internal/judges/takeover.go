@@ -91,9 +91,9 @@ func judgeTakeover(m *facts.Matter) Finding {
 		first.V.Holder, facts.HolderNode(first.V), component, old.Holder, text.Short(took), m.Fault.What(), bound, released, old.Holder).Took(took).Shows(firstAction(m, component, facts.HolderNode(first.V), first.At)...))
 }
 
-// releaseBound returns the bound of the takeover and what it counts from: where the lost
-// instance was seen to give its lease up, as client-go does with ReleaseOnCancel, a standby
-// need not wait until it runs out.
+// releaseBound returns the bound of the takeover and its start: if the lost instance was seen to
+// release its lease, as client-go does with ReleaseOnCancel, a standby need not wait until it
+// expires.
 func releaseBound(m *facts.Matter, all []record.Timed[record.Lease], old record.Lease, effect record.Nanos) (b verdict.Bound, from record.Nanos, problem *Finding) {
 	formula := m.Param("released", "")
 	if formula == "" {
@@ -119,8 +119,8 @@ func releaseBound(m *facts.Matter, all []record.Timed[record.Lease], old record.
 // the next one may, for there to be work.
 const atWork = record.Nanos(10 * time.Second)
 
-// idle says what a new holder did not do until the next fault that may have hit it: renew
-// its lease, or act although the one before had enough to do.
+// idle says what a new holder failed to do before the next fault that may have hit it: renew its
+// lease, or act although the previous one had enough to do.
 func idle(m *facts.Matter, component string, old record.Lease, first record.Timed[record.Lease]) *Finding {
 	s := m.Settings(component)
 	until, looked := m.NextHit(component), first.At

@@ -15,7 +15,7 @@ const (
 	throughputWindow = 5 * time.Second
 	// enoughTraffic is how many operations make a rate.
 	enoughTraffic = 50
-	// finalPhase is the phase that begins when the traffic has stopped.
+	// finalPhase is the phase that starts when the traffic has stopped.
 	finalPhase = "final reads"
 )
 

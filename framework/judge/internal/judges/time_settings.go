@@ -25,7 +25,7 @@ func timeSettings() Definition {
 	}, judgeTimeSettings}
 }
 
-// timeSetting is one that has a ceiling.
+// timeSetting is a setting with a ceiling.
 type timeSetting struct {
 	what   string
 	value  time.Duration
@@ -80,7 +80,7 @@ func judgeTimeSettings(m *facts.Matter) Finding {
 		counted("%d of %d settings", len(within), len(settings))
 }
 
-// others says what is known besides.
+// others describes the other known settings.
 func others(within []string) string {
 	if len(within) == 0 {
 		return ""

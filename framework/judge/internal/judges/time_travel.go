@@ -18,9 +18,9 @@ func timeTravel() Definition {
 	}, judgeTimeTravel}
 }
 
-// judgeTimeTravel looks at the reads of the one client that moves. How far back it
-// went is the time since it had seen the newer version for the first time, at most: so
-// much older the older one is at least.
+// judgeTimeTravel checks the reads of the one client that moves between API servers. How far back
+// it went is at most the time since it first saw the newer version: the older one is at least
+// that old.
 func judgeTimeTravel(m *facts.Matter) Finding {
 	from, to := m.Fault.Effect(), m.Fault.Healed.Called
 	firstSeen := map[string]record.Op{} // by key and revision
@@ -46,7 +46,7 @@ func judgeTimeTravel(m *facts.Matter) Finding {
 			continue
 		}
 		back++
-		// The version after the one that was read, as far as the client knows.
+		// The version after the one read, as far as the client knows.
 		next := before
 		for _, seen := range firstSeen {
 			if seen.Key == op.Key && facts.NewerRead(seen, op) && seen.Return < next.Return {

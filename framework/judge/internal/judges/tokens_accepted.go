@@ -41,7 +41,7 @@ func judgeTokensAccepted(m *facts.Matter) Finding {
 		case op.Outcome == record.OK && op.Found && !strings.HasPrefix(op.Value, "system:serviceaccount:"):
 			return Failed("A client with a token must be taken for the service account that it was issued for: %s took one with a token that %s had issued for %s.",
 				p.To, p.From, op.Value).counted("%d of %d pairs", len(accepted), len(pairs)).Shows(text.Describe(op))
-		// Who is forbidden to ask has been recognised.
+		// A client that is forbidden to ask has been recognised.
 		case op.Outcome == record.OK && op.Found, op.Outcome == record.Refused && op.Value == "Forbidden":
 			accepted[p] = true
 		default:

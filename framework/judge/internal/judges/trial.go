@@ -10,21 +10,20 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// trial is the judgement on one key: first replay, which finds an order for nearly
-// every history that has one; then refute, which finds a part that has none; and
-// what neither settles goes to the search, which settles everything if it has the
-// time.
+// trial decides one key: first replay, which finds an order for nearly every history that has
+// one; then refute, which finds a part without one; if neither decides, the search does, given
+// enough time.
 //
 // On a short legal history the search alone is as fast as the replay (see
-// BenchmarkAgainstPlainChecker). What it remembers grows with the square of the operations,
-// so that it has no verdict on 100,000 of one key within SearchRoom; and it takes seconds, or
-// has no verdict, on 1,000 operations that are not linearizable if some are of unknown
-// outcome. The replay needs linear room, and where it ends is where refute finds the part.
+// BenchmarkAgainstPlainChecker). Its memory grows with the square of the operations, so it has no
+// verdict on 100,000 of one key within SearchRoom; and it takes seconds, or has no verdict, on
+// 1,000 operations that are not linearizable if some are of unknown outcome. The replay needs
+// linear memory, and refute finds the part where the replay stops.
 type trial struct {
 	key         string
 	ops         []porcupine.Operation
 	must, spare []*move
-	stuck       []*move // where the replay ended
+	stuck       []*move // where the replay stopped
 	search      Search
 	Refutation  *refutation
 	Core        []int // an illegal part of the refutation's operations
@@ -46,7 +45,7 @@ func (t *trial) unknown() (n int) {
 	return n
 }
 
-// Replay reports whether the history has an order that can be had without a search.
+// Replay reports whether the history has an order that needs no search.
 func (t *trial) Replay() bool {
 	for _, deleteFirst := range []bool{false, true} {
 		r := newReplay(t.must, t.spare)
@@ -58,7 +57,7 @@ func (t *trial) Replay() bool {
 	return false
 }
 
-// Refute looks for an illegal part around the place where the replay ended.
+// Refute looks for an illegal part around the place where the replay stopped.
 func (t *trial) Refute() bool {
 	t.Refutation = NewRefutation(t.ops, t.search.within(smallSearch))
 	places := t.places()
@@ -75,7 +74,7 @@ func (t *trial) Refute() bool {
 	return false
 }
 
-// places are the operations where the replay ended, as the refutation numbers them.
+// places are the operations where the replay stopped, as the refutation numbers them.
 func (t *trial) places() (list []int) {
 	for _, m := range t.stuck {
 		list = append(list, slices.IndexFunc(t.ops, func(o porcupine.Operation) bool {
@@ -87,8 +86,8 @@ func (t *trial) places() (list []int) {
 	return slices.Compact(list)
 }
 
-// Decide searches: with what clients were shown, which can only find an order; then
-// without it, which alone decides that there is none.
+// Decide searches: with what clients saw, which can only find an order; then without it, which
+// alone decides that none exists.
 func (t *trial) Decide() porcupine.CheckResult {
 	resolved := make([]porcupine.Operation, 0, len(t.ops))
 	for _, m := range slices.Concat(t.must, t.spare) {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// leastPaths is how many paths every kind of unknown client must have asked for: a
-// Kubernetes API server has several hundred.
+// leastPaths is how many paths every kind of unknown client must have requested: a Kubernetes API
+// server has several hundred.
 const leastPaths = 20
 
 func unknownReadsNothing() Definition {

@@ -138,8 +138,7 @@ func skewOfServers(servers []facts.Released) *Finding {
 	return Failed("API servers must be at most one minor version apart: there are %s and %s.", oldest, newest).problem()
 }
 
-// versionOf returns the version that a component gave itself, or that the cluster
-// says it is of.
+// versionOf returns the version that a component reported, or that the cluster reports for it.
 func versionOf(m *facts.Matter, node, component string) string {
 	_, to := m.Quiet()
 	version := m.Run.Meta.Versions[node][component]
@@ -151,8 +150,8 @@ func versionOf(m *facts.Matter, node, component string) string {
 	return version
 }
 
-// asked returns the nodes whose API server a component talks to: that of its own
-// node, and those that it was seen to ask for something.
+// asked returns the nodes whose API server a component uses: that of its own node, and those that
+// it was seen to send requests to.
 func asked(m *facts.Matter, c facts.Released) []string {
 	nodes := []string{c.Node}
 	for _, a := range m.Run.Actions {

@@ -49,5 +49,5 @@ func torn(s *facts.Stream) []facts.Breach {
 	return breaches
 }
 
-// asksFor reports whether a version is one that the watch was to show.
+// asksFor reports whether the watch was to show a version.
 func asksFor(s *facts.Stream, version uint64) bool { return version > s.From() }

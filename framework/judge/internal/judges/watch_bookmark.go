@@ -60,11 +60,11 @@ func wrongBookmarks(s *facts.Stream) []facts.Breach {
 	return breaches
 }
 
-// notCovered finds a change after one version that bookmark i stands for and that the
-// watch never showed.
+// notCovered finds a change after one version that bookmark i covers and that the watch never
+// showed.
 func notCovered(s *facts.Stream, i int, after uint64) []facts.Breach {
 	if after == 0 && s.From() == 0 {
-		return nil // where the watch began is not known
+		return nil // the start of the watch is not known
 	}
 	m := s.Messages[i]
 	for _, e := range s.Timeline.Between(s.Scope(), after, m.Number) {

@@ -26,7 +26,7 @@ func judgeWatchCompacted(m *facts.Matter) Finding {
 		if s.Ended != nil && (s.Ended.Status == 410 || s.Ended.Compacted != "") {
 			refused++
 			if len(s.Messages) == 0 {
-				continue // etcd accepts it before it says so
+				continue // etcd accepts it before it reports that
 			}
 		}
 		if !s.Opened || s.From() == 0 {
@@ -48,9 +48,9 @@ func judgeWatchCompacted(m *facts.Matter) Finding {
 		refused, accepted), of, breaches)
 }
 
-// forgotten reports whether the history before a watch's version may have been gone when it
-// was opened, and whether it was for sure: a client had been told so, or etcd had been made
-// to forget, for sure more than that.
+// forgotten reports whether the history before a watch's version may have been gone when it was
+// opened, and whether it certainly was: a client had received that error, or etcd had been
+// compacted, certainly beyond that version.
 func forgotten(c *facts.Collections, s *facts.Stream) (maybe, sure bool) {
 	if c.GoneBefore(s.Watch.Called, facts.Number(s.Watch.From)) {
 		return true, true

@@ -41,7 +41,7 @@ func watchContent() Definition {
 
 func hasContent(s *facts.Stream) bool { return hasEvents(s) || len(s.Unread) > 0 }
 
-// withoutVersion finds messages whose version is not one: no client can continue from there.
+// withoutVersion finds messages without a valid version: no client can continue from there.
 func withoutVersion(s *facts.Stream) (breaches []facts.Breach) {
 	for _, m := range s.Unread {
 		breaches = append(breaches, facts.Breach{At: m.Seen, What: fmt.Sprintf("%s showed %q %s, in version %q, which is not a version", s.Name(), m, text.At(m.Seen), m.Revision),
@@ -50,7 +50,7 @@ func withoutVersion(s *facts.Stream) (breaches []facts.Breach) {
 	return breaches
 }
 
-// wrongContent says what is wrong with what an event shows of its key.
+// wrongContent describes what is wrong in what an event shows of its key.
 func wrongContent(s *facts.Stream, m facts.Message) string {
 	t := s.Timeline
 	l := t.Lines[m.Key]

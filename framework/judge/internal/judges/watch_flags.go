@@ -42,7 +42,7 @@ func watchFlags() Definition {
 	}}
 }
 
-// contradiction says where an event of etcd contradicts itself.
+// contradiction describes how an event of etcd contradicts itself.
 func contradiction(m facts.Message) string {
 	created := facts.Number(m.CreateRevision)
 	if created == 0 || m.Type == record.EventDeleted {
@@ -54,7 +54,7 @@ func contradiction(m facts.Message) string {
 	return ""
 }
 
-// wrongFlag says where an event contradicts the history.
+// wrongFlag describes how an event contradicts the history.
 func wrongFlag(m facts.Message, e facts.Expectation) string {
 	was := func(t record.EventType) string {
 		return map[record.EventType]string{

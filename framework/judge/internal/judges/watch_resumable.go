@@ -37,9 +37,9 @@ func judgeWatchResumable(m *facts.Matter) Finding {
 	return f
 }
 
-// resumedElsewhere reports whether a watch continued through another API server than the
-// one that was hit, after that one had broken it off or refused to take it up while the
-// fault lasted, and showed something.
+// resumedElsewhere reports whether a watch continued through an API server other than the one
+// that was hit, after that one had closed it or refused to resume it while the fault lasted, and
+// showed something.
 func resumedElsewhere(m *facts.Matter) bool {
 	node, from, to := m.Fault.Node(), m.Fault.Injected.Called, m.Fault.Healed.Called
 	address := m.Address(node)

@@ -41,8 +41,8 @@ func repetitions(s *facts.Stream) []facts.Breach {
 	return breaches
 }
 
-// repeatsOf finds what an earlier watch of the chain showed, and what was not asked
-// for again: the version to continue from was already past it.
+// repeatsOf finds what an earlier watch of the chain showed and this one did not request again:
+// the version to continue from was already past it.
 func repeatsOf(s *facts.Stream, earlier *facts.Stream) []facts.Breach {
 	var breaches []facts.Breach
 	for i, m := range s.Messages {
@@ -64,5 +64,5 @@ func repeatsOf(s *facts.Stream, earlier *facts.Stream) []facts.Breach {
 	return breaches
 }
 
-// chainLimit ends the walk through a chain of watches that goes in circles.
+// chainLimit stops the walk through a circular chain of watches.
 const chainLimit = 10_000

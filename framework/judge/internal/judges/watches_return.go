@@ -44,7 +44,7 @@ func judgeWatchesReturn(m *facts.Matter) Finding {
 			first = text.Span(back, w.Seen)
 		}
 		if w.Called < back+record.Nanos(m.Bound.Limit) {
-			continue // the balancer may still be finding out
+			continue // the balancer may not have noticed yet
 		}
 		opened, until = opened+1, max(until, w.Seen)
 		if m.Names(w.Server) {
@@ -70,14 +70,14 @@ func judgeWatchesReturn(m *facts.Matter) Finding {
 	return Passed("%s; %s, the first one %s after it was.", again, share, text.Short(first)).Took(broken.worst)
 }
 
-// breakage is what became of the watches that a fault broke.
+// breakage describes the watches that a fault broke.
 type breakage struct {
 	clients int
 	worst   time.Duration
 }
 
-// reestablished holds the clients whose watches through an API server broke against
-// the bound. A finding says what is wrong.
+// reestablished checks the clients whose watches through an API server broke against the bound. A
+// finding says what is wrong.
 func reestablished(m *facts.Matter, node, address string) (b breakage, f *Finding) {
 	from, to := m.Fault.Injected.Called, m.Fault.Healed.Called
 	effect := m.Fault.Effect()
@@ -126,10 +126,10 @@ func reestablished(m *facts.Matter, node, address string) (b breakage, f *Findin
 	return b, nil
 }
 
-// muteWatches returns the watches, by ID, that were accepted and showed nothing at all until
-// they broke, or although a write of what they watch had been acknowledged, called while
-// they were open, and they stayed open for 5 s after that: such a watch is not one to its
-// client.
+// muteWatches returns the watches, by ID, that were accepted and showed nothing until they broke,
+// or that showed nothing although a write of a watched key was called while they were open and
+// acknowledged, and they stayed open for 5 s after that: for its client, such a watch does not
+// exist.
 func muteWatches(m *facts.Matter) map[string]bool {
 	mute := map[string]bool{}
 	for _, s := range m.Collections().Streams {

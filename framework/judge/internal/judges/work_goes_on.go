@@ -30,7 +30,7 @@ func judgeWorkGoesOn(m *facts.Matter) Finding {
 	lacks := facts.LacksOf(m.Run)
 	made := 0
 	var longest, unfinished, held *facts.Lack
-	var took, nodes time.Duration // what the longest took, and the most that nodes did
+	var took, nodes time.Duration // the longest time, and the most that nodes took
 	silent := m.Silence()
 	for i := range m.Run.Ops {
 		op := &m.Run.Ops[i].V
@@ -58,7 +58,7 @@ func judgeWorkGoesOn(m *facts.Matter) Finding {
 			if l.Open && l != held {
 				unfinished = l
 			}
-			break // the first one is its creation's
+			break // the first one is the creation
 		}
 	}
 	if held != nil && took <= m.Bound.Limit {
@@ -79,8 +79,8 @@ func judgeWorkGoesOn(m *facts.Matter) Finding {
 		made, m.Fault.Injected.Component, text.Short(took), m.Fault.What(), m.Bound, facts.Besides(nodes)).Took(took)
 }
 
-// takeoverOf is when another instance held the lease of the component that was lost; that
-// of the healing where none was seen to.
+// takeoverOf is when another instance held the lease of the lost component, or the time of the
+// healing if none was seen to.
 func takeoverOf(m *facts.Matter) record.Nanos {
 	for _, l := range facts.LeaseStates(m.Run, m.Fault.Injected.Component, m.Fault.Effect(), m.Fault.Healed.Called) {
 		if node := facts.HolderNode(l.V); node != "" && node != m.Fault.Node() {
@@ -90,9 +90,9 @@ func takeoverOf(m *facts.Matter) record.Nanos {
 	return m.Fault.Healed.Called
 }
 
-// surplus finds a Deployment that got a pod beyond all that may have been wanted: the
-// most since it last was as wanted, and M before, in which a controller may have come
-// to know of it. Changes count from their call on, whatever came of them.
+// surplus finds a Deployment with a pod beyond all that may have been wanted: the most since it
+// was last in its wanted state, and M before, in which a controller may have learnt of it.
+// Changes count from their call on, whatever their outcome.
 func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
 	margin := record.Nanos(m.Run.Meta.Settings["M"])
 	live := map[string]map[string]bool{} // UIDs of pods by part
@@ -135,8 +135,8 @@ func surplus(m *facts.Matter, from, to record.Nanos) *Finding {
 	return nil
 }
 
-// mostWanted is the largest number of pods that a Deployment may have been meant to
-// have at some time between two others; -1 where nothing tells.
+// mostWanted is the largest number of pods that a Deployment may have been set to between two
+// times; -1 if the record does not show it.
 func mostWanted(m *facts.Matter, part string, from, to record.Nanos) int {
 	most, before := -1, -1
 	for i := range m.Run.Ops {

@@ -34,7 +34,7 @@ func judgeWritesSucceed(m *facts.Matter) Finding {
 	for _, all := range facts.WriteSeries(m.Run) {
 		for _, w := range all {
 			if w.Call < from || w.Call >= to || w.Answered && !w.OK {
-				continue // one that was turned away says nothing either way
+				continue // a rejected one says nothing either way
 			}
 			tried++
 			if w.OK {

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-ha/holdfast/framework/record"
 )
 
-// When gives a point in time for people: "12.345s".
+// When formats a point in time: "12.345s".
 func When(t record.Nanos) string { return fmt.Sprintf("%.3fs", time.Duration(t).Seconds()) }
 
-// At gives a point in time for people: "at 12.345s".
+// At formats a point in time: "at 12.345s".
 func At(t record.Nanos) string { return "at " + When(t) }
 
-// And joins names for people: "a, b and c".
+// And joins names: "a, b and c".
 func And(names []string) string {
 	switch len(names) {
 	case 0:
@@ -35,7 +35,7 @@ func Quoted(value string, found bool) string {
 	return fmt.Sprintf("%q", value)
 }
 
-// Describe gives an operation for people.
+// Describe describes an operation.
 func Describe(op record.Op) string {
 	what := fmt.Sprintf("%s of %s through %s by %s", Verb(op), op.Key, op.Entrance, op.Client)
 	if op.Client == "" {
@@ -67,7 +67,7 @@ func Short(d time.Duration) string {
 	return d.String()
 }
 
-// Plural counts things for people: "1 write", "3 writes".
+// Plural counts things: "1 write", "3 writes".
 func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -89,7 +89,7 @@ func SplitList(s string) []string {
 	return list
 }
 
-// Verb names what an operation does, for people.
+// Verb names what an operation does.
 func Verb(op record.Op) string {
 	if op.Purpose == PurposeListed || op.Purpose == PurposeStreamed {
 		return op.Purpose
@@ -103,7 +103,7 @@ const (
 	PurposeStreamed = "streaming list"
 )
 
-// OrUnknown says of a version that is not known that it is not.
+// OrUnknown returns a version, or a note that it is not known.
 func OrUnknown(version string) string {
 	if version == "" {
 		return "an unknown version"
